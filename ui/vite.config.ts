@@ -1,4 +1,4 @@
-// Builds the files in dist/, whose names are fixed, since the server has them built in.
+// Builds the files in dist/. Their names are fixed, because the server embeds them.
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { env } from 'node:process';
 import { defineConfig } from 'vitest/config';

@@ -1,10 +1,12 @@
-//! What receivers of OpenTelemetry's protocol answer is read, whatever it is, and only so much of it kept.
+//! Fuzzes the decoders of answers from OpenTelemetry receivers: any bytes are decoded or refused,
+//! and stored messages have a bounded size.
 #![no_main]
 
 use blkkin_wire::{Failure, PartialSuccess};
 use libfuzzer_sys::fuzz_target;
 
-/// 1 KiB as it came; each byte that is no text is replaced by three.
+/// Maximum size of a stored message in bytes: of 1 KiB received, each invalid byte is replaced by
+/// three.
 const MESSAGE_BYTES_MAX: usize = 3 << 10;
 
 fuzz_target!(|bytes: &[u8]| {

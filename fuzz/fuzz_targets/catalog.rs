@@ -1,5 +1,6 @@
-//! What a program tells of an event type is understood or refused, and a program that has understood it can
-//! tell the same again. Words of a catalog point into it, or nowhere.
+//! Fuzzes the decoder of event types in a program's catalog: a description is decoded or refused,
+//! and a decoded description is encoded to the same bytes. A catalog word that decodes to a range
+//! points into the catalog.
 #![no_main]
 
 use blkkin_control::catalog::{DESCRIPTIONS, Description, Kind, Label, SIZE, decode, place, word};

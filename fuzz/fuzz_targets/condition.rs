@@ -1,4 +1,5 @@
-//! Any text is a condition on spans or an error that can be shown, and spans can be asked whatever the condition is.
+//! Fuzzes conditions on spans: any text is a condition, or an error that can be displayed. Each
+//! condition can be evaluated on any span.
 #![no_main]
 
 use blkkin_model::{

@@ -1,8 +1,9 @@
-//! The decoder of what programs, commands and the daemon say survives any stream, gives the same
-//! however the stream is cut, and each message that it gives has one form: the one that came.
+//! Fuzzes the decoder of messages between programs, commands and the agent. The decoder survives
+//! any stream, its result does not depend on how the stream is split, and each message is encoded
+//! to the received bytes.
 //!
-//! The first byte says who listens; the second into pieces of how many bytes the stream is cut (6
-//! bits, 0 is not at all), and how many descriptors come with the first piece.
+//! The first byte selects the receiver. In the second byte, 6 bits are the chunk size in bytes (0
+//! for a single chunk), and 2 bits the number of descriptors with the first chunk.
 #![no_main]
 
 use blkkin_control::{
@@ -25,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// A whole connection, from the daemon's side.
+/// Decodes a whole connection as the agent does.
 fn daemon(stream: &[u8]) {
     let mut decoder: Decoder<Opening, ()> = Decoder::new();
     decoder.feed(stream, []);
@@ -38,7 +39,7 @@ fn daemon(stream: &[u8]) {
     }
 }
 
-/// A whole connection, from the other side.
+/// Decodes a whole connection as a program or command does.
 fn asker<M: Messages>(stream: &[u8]) {
     let mut decoder: Decoder<Answer, ()> = Decoder::new();
     decoder.feed(stream, []);
@@ -47,7 +48,7 @@ fn asker<M: Messages>(stream: &[u8]) {
     }
 }
 
-/// What comes behind the opening.
+/// Decodes the messages after the opening.
 fn follow<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
     let newer = decoder.peer() > Some(Version::OURS);
     let mut decoder: Decoder<N, ()> = decoder.followed_by();
@@ -63,7 +64,7 @@ fn follow<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
     }
 }
 
-/// In pieces and as a whole, and what came of it again as bytes.
+/// Decodes a stream in chunks and as a whole, and encodes the messages again.
 fn listen<M: Messages>(stream: &[u8], cut: u8) {
     let piece_size = match cut & 0x3f {
         0 => usize::MAX,
@@ -83,7 +84,7 @@ fn listen<M: Messages>(stream: &[u8], cut: u8) {
     }
     let mut again = Vec::new();
     for received in &all {
-        // Only those who said so may say what is unknown or has no form here.
+        // Only a peer of a newer version may send unknown messages, which cannot be encoded here.
         let Received::Message { message, descriptors } = received else { return };
         assert_eq!(descriptors.len(), message.kind().descriptors());
         encode(message, &mut again).expect("what came can be sent");
@@ -94,7 +95,7 @@ fn listen<M: Messages>(stream: &[u8], cut: u8) {
     }
 }
 
-/// Takes messages until there are none. An error stays.
+/// Decodes messages until none is complete. An error is permanent.
 fn take_all<M: Messages>(
     decoder: &mut Decoder<M, ()>,
     all: &mut Vec<Received<M, ()>>,

@@ -1,7 +1,7 @@
-//! The readers of contexts that come with requests survive any bytes, and what they read is written
-//! and read again as the same.
+//! Fuzzes the readers of trace contexts in requests: they survive any bytes, and a context that was
+//! read is written and read again as the same.
 //!
-//! The input is a value for `traceparent`, for `b3`, and for the packed form; and its lines are
+//! The input is a value for `traceparent`, for `b3`, and for the packed form. Its lines are also
 //! headers, `name: value`.
 #![no_main]
 

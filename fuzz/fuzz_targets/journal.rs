@@ -1,8 +1,10 @@
-//! The reader of a journal survives whatever is in its files, gives records in order, and after damage nothing but
-//! what was written; and the journal can be opened and written again.
+//! Fuzzes the reader of a journal. It survives any files, returns records in order, and after mere
+//! damage returns only records that were written. The journal can also be opened and appended to
+//! again.
 //!
-//! The first byte says whether it is. Then come changes of a sound journal, of 8 bytes each: what (see [`Change`]),
-//! which segment, where in 2 bytes, and 4 bytes more.
+//! The first byte selects whether the journal is appended to. Then follow changes of an intact
+//! journal, of 8 bytes each: the kind (see [`Change`]), the segment, the offset in 2 bytes, and 4
+//! bytes of parameters.
 #![no_main]
 
 use blkkin_journal::testing::SimulatedDisk;
@@ -12,14 +14,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Where records begin in a segment.
+/// Offset of the first record in a segment, in bytes.
 const HEADER_BYTES: usize = 1024;
 
 fn options() -> Options {
     Options { segment_bytes: 4096, payload_bytes_max: 512, ..Options::default() }
 }
 
-/// What every run begins with.
+/// The intact journal with which every run begins.
 struct Sound {
     files: Vec<(String, Vec<u8>)>,
     records: BTreeMap<u64, Vec<u8>>,
@@ -43,7 +45,7 @@ fn sound() -> &'static Sound {
     })
 }
 
-/// What may happen to a segment.
+/// A change of a segment.
 enum Change {
     Flip {
         at: usize,
@@ -62,7 +64,7 @@ enum Change {
         size: usize,
     },
     Remove,
-    /// Makes the CRC right of what may be a segment's header, or a record's.
+    /// Corrects the CRC of a segment header or record at this offset.
     Forge {
         at: usize,
     },
@@ -82,12 +84,12 @@ impl Change {
         }
     }
 
-    /// Whether it can only damage.
+    /// True if the change can only damage data, not forge it.
     fn is_damage(&self) -> bool {
         !matches!(self, Change::Copy { .. } | Change::Forge { .. })
     }
 
-    /// Whether it costs no more than what it hits.
+    /// True if the change damages at most the record that it hits.
     fn is_flip_of_records(&self) -> bool {
         matches!(self, Change::Flip { at, .. } if *at >= HEADER_BYTES)
     }
@@ -151,17 +153,18 @@ fuzz_target!(|input: &[u8]| {
         disk.set_bytes(&name, bytes);
     }
     let Some(records) = read(&disk, is_damage) else { return };
-    // A flip costs a record at most.
+    // A flip damages one record at most.
     assert!(!are_flips || records.len() + flips >= sound.records.len());
     if first % 4 == 0 {
         write_again(&disk, is_damage, &records);
     }
 });
 
-/// Reads all; `None` if it is not to be opened. If it was only damaged, all must be as it was written.
+/// Reads all records; `None` if the journal cannot be opened. After mere damage, each record must
+/// be as written.
 fn read(disk: &SimulatedDisk, is_damage: bool) -> Option<BTreeMap<u64, Vec<u8>>> {
     let Ok(mut reader) = Reader::open_on(Arc::new(disk.clone()), 0) else {
-        // Which nothing but forged headers can bring about.
+        // Only forged headers can prevent opening.
         assert!(!is_damage);
         return None;
     };
@@ -189,7 +192,7 @@ fn read(disk: &SimulatedDisk, is_damage: bool) -> Option<BTreeMap<u64, Vec<u8>>>
     Some(records)
 }
 
-/// A journal that was damaged goes on, and nothing else gets lost.
+/// Checks that a damaged journal accepts a record and loses no further records.
 fn write_again(disk: &SimulatedDisk, is_damage: bool, before: &BTreeMap<u64, Vec<u8>>) {
     let Ok((journal, _)) = Journal::open_on(Arc::new(disk.clone()), options()) else {
         assert!(!is_damage);
@@ -197,7 +200,7 @@ fn write_again(disk: &SimulatedDisk, is_damage: bool, before: &BTreeMap<u64, Vec
     };
     let appended = journal.append(&[Payload { kind: 2, bytes: b"again" }]);
     let Ok(ticket) = appended.and_then(|ticket| ticket.wait().map(|()| ticket)) else {
-        // No number is left.
+        // The sequence numbers are exhausted, by forged headers.
         assert!(!is_damage);
         return;
     };

@@ -1,5 +1,5 @@
-//! The index beside a file of spans may say anything, with checksums that are right: it is refused, or each question is
-//! answered within what it has.
+//! Fuzzes the index beside a span file, with correct checksums: the index is refused, or searches
+//! stay within its rows.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! A store's manifest may say anything, with a checksum that is right: it is refused, or its numbers can be reckoned with,
-//! and it is the same when it is written and read again.
+//! Fuzzes a store's manifest, with a correct checksum: the manifest is refused, or its numbers
+//! cause no overflow and it is unchanged when written and read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

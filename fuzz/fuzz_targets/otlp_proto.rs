@@ -1,4 +1,5 @@
-//! The decoder of OpenTelemetry's protobuf traces survives any batch, and what it gives can be written.
+//! The decoder of OpenTelemetry's protobuf traces survives any batch, and the decoded spans can be
+//! encoded.
 #![no_main]
 
 mod wire;

@@ -1,6 +1,7 @@
-//! The decoder survives any packet, and gives the same for a packet that it sees in two parts.
+//! Fuzzes the packet decoder: it survives any packet, and the result is the same if it first
+//! receives only a part of the packet.
 //!
-//! The first byte picks a schema and the second where the packet is cut; the rest is the packet.
+//! The first byte selects a schema and the second the size of the part; the rest is the packet.
 #![no_main]
 
 use blkkin_ctf::decode::{Decoder, Machine, Node, Nothing, Stop, View, Visitor};
@@ -9,7 +10,7 @@ use blkkin_ctf::schema::Scope;
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 
-/// Together they have all field classes, all scopes, and all forms of event headers.
+/// Schemas that together have all field classes, all scopes, and all forms of event headers.
 const SCHEMAS: [&str; 4] = [LARGE_HEADER, COMPACT_HEADER, BARE, CTF2];
 
 const LARGE_HEADER: &str = r#"/* CTF 1.8 */
@@ -111,7 +112,7 @@ static DECODERS: LazyLock<Vec<Decoder>> = LazyLock::new(|| {
     SCHEMAS.iter().map(decoder).collect()
 });
 
-/// Events that are looked at in a packet.
+/// Maximum number of decoded events of a packet.
 const EVENTS_MAX: usize = 64;
 
 fuzz_target!(|input: &[u8]| {
@@ -137,13 +138,13 @@ fuzz_target!(|input: &[u8]| {
         }
         let before = machine.clone();
         let whole = event(decoder, header.stream, view, position, &mut machine);
-        // The short view first: it asks for more, or gives the same.
+        // A view of the first part: the decoder requests more bytes, or returns the same.
         if cut as u64 * 8 >= position {
             let view = View::new(&packet[..cut], 0, end);
             let part = event(decoder, header.stream, view, position, &mut before.clone());
             assert!(part == Err(Stop::Short) || part == whole, "{part:?}, {whole:?}");
         }
-        // Then one that starts at the event.
+        // A view that starts at the event.
         let base = position / 8;
         let view = View::new(&packet[base as usize..], base, end.saturating_sub(base * 8));
         let rest = event(decoder, header.stream, view, position % 8, &mut before.clone());
@@ -156,7 +157,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What an event gave.
+/// A decoded event.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     class: u32,
@@ -184,7 +185,7 @@ fn event(
     Ok(Seen { class, clock: machine.clock, fields, end })
 }
 
-/// Takes in all that a visitor is told.
+/// Visitor that hashes all values.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Digest {
     sum: u64,

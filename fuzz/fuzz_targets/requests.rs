@@ -1,6 +1,7 @@
-//! Whatever comes over HTTP and gRPC to bring spans, it is answered, and what is said to be taken is in the store.
+//! Fuzzes the receivers of spans over HTTP and gRPC: each message is answered, and all spans
+//! counted as accepted are in the store.
 //!
-//! The first byte says on which way it comes and whether it is said to be packed, the rest is the body.
+//! The first byte selects the path and the compression header, the rest is the body.
 #![no_main]
 
 use blkkin_collector::{Collector, Settings, Transport, Version};
@@ -13,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use tokio::runtime::{Builder, Runtime};
 
-/// Paths, with the types of bodies.
+/// Paths with their content types.
 const WAYS: [(&str, &str); 8] = [
     ("/api/v2/spans", "application/json"),
     ("/api/v2/spans", "application/x-protobuf"),

@@ -1,14 +1,14 @@
-//! The reader of a ring survives any memory, and what it gives is sound in itself.
+//! Fuzzes the reader of a ring: it survives any memory, and its packets are consistent.
 //!
-//! The first byte picks the mode; then come steps: a byte says which, and whether a word of the
-//! memory changes (where in 2 bytes, to what in 8) or a ring is read.
+//! The first byte selects the mode. Then follow steps: a byte selects whether the step changes a
+//! word of the memory (offset in 2 bytes, value in 8) or reads a ring.
 #![no_main]
 
 use blkkin_ring::{Cells, Clock, Mode, Reader, Shape, Taken, packet};
 use blkkin_sys::SharedMemory;
 use libfuzzer_sys::fuzz_target;
 
-/// The clock stands still; times that are read are before it.
+/// A clock that stands still, later than all valid times.
 const NOW: Clock = Clock::Test(1 << 40);
 
 fuzz_target!(|input: &[u8]| {
@@ -24,7 +24,8 @@ fuzz_target!(|input: &[u8]| {
         if step & 3 != 0 {
             let Some((change, rest)) = steps.split_at_checked(10) else { return };
             steps = rest;
-            // The first words are the controls; the set header is the daemon's.
+            // Words are counted from the second page, which begins with the controls; the first
+            // page is the set header, which only the agent writes.
             let word = u16::from_le_bytes([change[0], change[1]]) as usize;
             let at = 4096 + 8 * word;
             if at < theirs.size() {
@@ -48,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
             assert!(bytes.is_empty());
         }
     }
-    // Another daemon goes on with what is there now, from where the words say.
+    // A later agent continues with the current contents, from the positions in the memory.
     for ring in 0..2 {
         let left = cells.left(&shape, ring);
         let mut reader = Reader::behind(&shape, ring, NOW, (left.read, left), None);

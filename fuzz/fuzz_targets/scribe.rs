@@ -1,7 +1,7 @@
-//! Whatever comes over a connection of Scribe's, to a server or to a client: what is answered is whole, what was taken
-//! can be gone through and sent on as it was, and a stream that is cut into other pieces says the same.
+//! Fuzzes both ends of Scribe's protocol. Each reply is complete, accepted entries can be read and
+//! sent again unchanged, and the replies do not depend on how the stream is split.
 //!
-//! The first byte chooses the side, and where the stream is cut.
+//! The first byte selects the end, and where the stream is split.
 #![no_main]
 
 use blkkin_scribe::{
@@ -50,7 +50,7 @@ impl Handler for Looking {
 const LIMITS: Limits = Limits { frame_bytes_max: 4096, entries_max: 100 };
 const FRAMES: Frames = Frames { frame_bytes_max: LIMITS.frame_bytes_max };
 
-/// All that a server answers to a stream, of which `first` bytes come first.
+/// Returns all replies of a server to a stream, of which `first` bytes arrive first.
 fn serve(stream: &[u8], first: usize) -> Vec<u8> {
     let from: SocketAddr = (Ipv4Addr::LOCALHOST, 1).into();
     let service = Service::new(Looking, LIMITS);
@@ -78,7 +78,7 @@ fn serve(stream: &[u8], first: usize) -> Vec<u8> {
     out
 }
 
-/// A reply is one frame, that of the request.
+/// Checks that a reply is a single frame and matches the request.
 fn check(body: &[u8], reply: &[u8]) {
     if reply.is_empty() {
         return;
@@ -95,7 +95,7 @@ fuzz_target!(|bytes: &[u8]| {
     if choice & 1 == 0 {
         let mut whole = serve(bytes, bytes.len());
         let mut cut = serve(bytes, usize::from(choice >> 1) * 8);
-        // The time may differ between two services.
+        // The start times of two services may differ.
         for out in [&mut whole, &mut cut] {
             if out.windows(10).any(|window| window == b"aliveSince") {
                 out.clear();

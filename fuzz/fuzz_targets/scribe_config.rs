@@ -1,5 +1,5 @@
-//! Whatever a configuration of the Scribe daemon's says: it is read, what is wrong with it is told with a line that it
-//! has, and what it means can be found out.
+//! Fuzzes configurations of the Scribe daemon: any text is parsed, each problem has a line number
+//! within the text, and the plan is complete or has a problem.
 #![no_main]
 
 use blkkin_scribed::{Config, Plan};

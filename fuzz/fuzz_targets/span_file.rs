@@ -1,7 +1,8 @@
-//! A file of spans may say anything: where its checksums are right, reading it is an error or gives as many spans as it
-//! has rows, and those are found again by their request.
+//! Fuzzes span files, with correct checksums: reading is an error or returns as many spans as the
+//! file has rows, and each is found by its trace id.
 //!
-//! The input is a file as it is, or, if it begins with a byte below 32, what [`told`] makes one of.
+//! The input is a whole file, or, if its first byte is below 32, instructions from which [`told`]
+//! makes one.
 #![no_main]
 
 use blkkin_columns::testing::told;

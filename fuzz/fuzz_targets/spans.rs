@@ -1,8 +1,10 @@
-//! Whatever events say of spans, in whatever order: each is in one request, once; steps are behind what
-//! caused them; memory stays within its limit; pictures are no wider than they may be, and JSON is JSON.
+//! Fuzzes the assembly of requests from any events in any order. Each event is in exactly one
+//! request, a step follows its parent, memory stays within its limit, pictures within their width,
+//! and JSON is valid.
 //!
-//! The first byte chooses limits; each event then takes eleven bytes: small numbers for time, trace, span
-//! and parent, so that much meets, and a few for who says it and what.
+//! The first byte selects limits; each event then has eleven bytes. These are small numbers for
+//! time, trace, span and parent, so that many events belong together, and numbers for service and
+//! content.
 #![no_main]
 
 use blkkin_model::{Kind, ValueRef};

@@ -1,5 +1,5 @@
-//! The decoders of Zipkin's thrift, of a list and of one span, survive any batch, and what they give
-//! can be written. A list starts with a byte that no span starts with.
+//! The decoders of Zipkin's thrift, for a list and for a single span, survive any batch, and the
+//! decoded spans can be encoded. The first byte distinguishes a list from a span.
 #![no_main]
 
 mod wire;

@@ -1,4 +1,4 @@
-//! The decoder of Zipkin's first JSON survives any batch, and what it gives can be written.
+//! The decoder of Zipkin's v1 JSON survives any batch, and the decoded spans can be encoded.
 #![no_main]
 
 mod wire;

@@ -1,4 +1,5 @@
-// What the server is asked, and what it answers, as docs/server-api.md has it. All questions go through ask().
+// Types of the server's API (docs/server-api.md) and its client. All requests to the server go through ask() or
+// askBytes().
 
 export interface ServicePart {
   service: string;
@@ -9,9 +10,9 @@ export interface ServicePart {
 export interface Summary {
   traceId: string;
   startNs: string;
-  /** Of the root. */
+  /** Duration of the root span. */
   durationNs: number;
-  /** From the first start to the last end of any span. */
+  /** Time from the first start to the last end of all spans. */
   extentNs?: number;
   service: string;
   name: string;
@@ -49,7 +50,7 @@ export interface Link {
 export interface LinksAnswer {
   startNs?: string;
   endNs?: string;
-  /** When the first and the last of all stored spans started. */
+  /** Start times of the first and the last span in the store. */
   firstNs?: string;
   lastNs?: string;
   links: Link[];
@@ -67,7 +68,7 @@ export interface HeatmapAnswer {
 export interface DifferenceAnswer {
   inside: number;
   outside: number;
-  /** More than 1 if not all others were looked at. */
+  /** N if only one in N of the spans outside the selection was examined; 1 if all were. */
   outsideOneIn: number;
   values: { key: string; value: string; inside: number; outside: number }[];
 }
@@ -139,9 +140,9 @@ export interface CountersAnswer {
   collector: Record<string, Numbers>;
   store: Numbers;
   server: Numbers;
-  /** What was not taken, or is gone; times are of when the server was there. */
+  /** Records that were refused or lost. Times are of the server's current run. */
   drops?: { place: string; what: string; count: number; firstNs?: string; lastNs?: string }[];
-  /** Whether what is kept outlives the server. */
+  /** Whether stored spans survive a restart of the server. */
   isDurable?: boolean;
 }
 
@@ -152,7 +153,7 @@ export interface StatusAnswer {
 
 export type Params = Record<string, string | number | bigint | null | undefined>;
 
-/** The server did not do what it was asked. `words` are its own, as far as it had some. */
+/** The server refused a request or could not be reached. `words` is the server's message, if it sent one. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,
@@ -171,7 +172,7 @@ export function address(path: string, params: Params = {}): string {
   return `api/blkkin/v1/${path}${text === '' ? '' : `?${text}`}`;
 }
 
-/** Asks, and gives the answer as it comes over the wire. Relative addresses count from the page. */
+/** Sends a request and returns the body as bytes. Relative addresses are relative to the page. */
 export async function askBytes(url: string, token: string, signal?: AbortSignal): Promise<ArrayBuffer> {
   const headers: HeadersInit = token === '' ? {} : { authorization: `Bearer ${token}` };
   let answer: Response;
@@ -185,7 +186,7 @@ export async function askBytes(url: string, token: string, signal?: AbortSignal)
   return answer.arrayBuffer();
 }
 
-/** The same as text. */
+/** Sends a request and returns the body as text. */
 export async function askText(url: string, token: string, signal?: AbortSignal): Promise<string> {
   return new TextDecoder().decode(await askBytes(url, token, signal));
 }

@@ -1,4 +1,4 @@
-// How numbers and times are written.
+// Tests of formatting of numbers and times.
 
 import { describe, expect, it } from 'vitest';
 import { between, count, difference, duration, extent, literal, mark, moment, parseDuration, rate, readable, round, shortDay, share, useUtc, zone } from './format';

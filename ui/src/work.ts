@@ -1,5 +1,5 @@
-// What the worker does: reads a request or a file, and makes of it all that the pages draw. Kept apart from
-// worker.ts so that it also runs in the page itself, where a worker is refused. Start at answer().
+// The worker's tasks: parses a request or a file and computes everything that the pages draw. Separate from worker.ts,
+// so that it can run in the page where a worker is not permitted. Start at answer().
 
 import type { OutlineAnswer, Span } from './api';
 import { criticalPath, type Path } from './model/critical';
@@ -14,7 +14,7 @@ export interface Opened {
   tree: Tree;
   path: Path;
   layers: Layers;
-  /** Requests in a file that are not shown. */
+  /** Number of further requests in the file. */
   others: number;
 }
 
@@ -31,7 +31,7 @@ export type Done =
   | { what: 'found'; ids: string[] }
   | { what: 'failed'; status: number; words: string };
 
-/** Files stay open as long as there are not more than this. */
+/** Maximum number of open files. */
 const FILES_MAX = 4;
 const files = new Map<string, { traceId: string; spans: Span[]; others: number }>();
 
@@ -68,7 +68,7 @@ export function answer(task: Task): Done {
   }
 }
 
-/** The same with the clocks of its services corrected. */
+/** Returns the same request with corrected clocks. */
 export const withClocks = ({ tree, others }: Opened): Opened => build(arrange(corrected(tree)), others);
 
 function build(tree: Tree, others: number): Opened {

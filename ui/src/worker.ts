@@ -1,4 +1,4 @@
-// The thread in which requests are read and arranged, so that the page stays quick.
+// The worker thread that parses and arranges requests, so that the page stays responsive.
 
 import { answer, type Done, type Opened, type Task } from './work';
 
@@ -8,7 +8,7 @@ addEventListener('message', (event: MessageEvent<{ number: number; task: Task }>
   postMessage({ number, done }, { transfer: buffers(done) });
 });
 
-/** Columns go to the page without being copied. */
+/** Columns are transferred to the page without copying. */
 function buffers(done: Done): Transferable[] {
   if (done.what !== 'opened') return [];
   const { tree, path, layers }: Opened = done.opened;

@@ -134,11 +134,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     (bench.run)(options, &mut report)?;
     let ok = report.finish(bench.name);
-    // A goal that is not met is a result, not an error, except in CI, where nobody reads the table.
+    // A goal that is not met is a result, not an error. In CI it is an error, because the table is
+    // not read there.
     Ok(if ok || !is_ci() || options.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Collector of a bench's results, which prints them as they come.
+/// Collector of a bench's results, each of which is printed at once.
 struct Report {
     json: bool,
     rows: Vec<Value>,
@@ -155,12 +156,12 @@ impl Report {
         if self.json { eprintln!("{}", text.as_ref()) } else { println!("{}", text.as_ref()) }
     }
 
-    /// Adds a row for machines.
+    /// Adds a row to the JSON line.
     fn row(&mut self, row: Value) {
         self.rows.push(row);
     }
 
-    /// Prints measured commands, each of which processed `events` events.
+    /// Prints the results of measured commands, each of which processed `events` events.
     fn measured(&mut self, title: &str, measured: &[Measured], events: u64) {
         let mut table = Table::new(&[
             title, "median", "min", "p10", "p90", "ns/event", "CPU", "peak RSS", "speed", "than",
@@ -201,12 +202,12 @@ impl Report {
         self.say(table.render());
     }
 
-    /// Adds a goal.
+    /// Adds a goal to the results.
     fn goal(&mut self, goal: Goal) {
         self.goals.push(goal);
     }
 
-    /// Prints the goals, and the line for machines; true if every goal is met or within its limit.
+    /// Prints the goals, and the JSON line. Returns whether every goal is met or within its limit.
     fn finish(&self, name: &str) -> bool {
         if !self.goals.is_empty() {
             self.say(goal::render(&self.goals));
@@ -223,7 +224,7 @@ impl Report {
     }
 }
 
-/// Description of the machine, as figures depend on it.
+/// Returns a description of the machine, as figures depend on it.
 fn machine() -> Value {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -240,13 +241,13 @@ fn machine() -> Value {
     })
 }
 
-/// Load average of the last minute.
+/// Returns the load average of the last minute.
 fn load_average() -> f64 {
     let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Value of the first line `key : value`.
+/// Returns the value of the first line `key : value`.
 fn after_colon<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(key))?;
     line.split_once(':').map(|(_, value)| value.trim())

@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: libFuzzer on the stable toolchain, so that nobody needs a second compiler.
+//! `cargo xtask fuzz`: runs libFuzzer on the stable toolchain, so that no second compiler is
+//! needed.
 //!
-//! Targets are the files of `fuzz/fuzz_targets`. Committed seeds are in `fuzz/corpus/TARGET`; what
-//! the fuzzer finds goes to `target/fuzz/corpus/TARGET`, crashes to `target/fuzz/crashes/TARGET`.
+//! Targets are the files of `fuzz/fuzz_targets`. Committed seeds are in `fuzz/corpus/TARGET`. New
+//! inputs are stored in `target/fuzz/corpus/TARGET`, crashes in `target/fuzz/crashes/TARGET`.
 
 use crate::tools::{Outcome, at, cargo, target_dir, workspace_root};
 use std::fs::{self, File};
@@ -12,8 +13,8 @@ use std::thread;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Compiler flags that let libFuzzer see which code an input reaches. They are unstable, which
-/// `RUSTC_BOOTSTRAP` permits; no shipped program is built with them.
+/// Compiler flags that report covered code to libFuzzer. They are unstable, which `RUSTC_BOOTSTRAP`
+/// permits; no shipped program is built with them.
 const RUSTFLAGS: [&str; 8] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -25,16 +26,17 @@ const RUSTFLAGS: [&str; 8] = [
     "-Ccodegen-units=1",
 ];
 
-/// Detects out-of-bounds access in the unsafe code of dependencies.
+/// Compiler flag for the sanitizer that detects out-of-bounds access in the unsafe code of
+/// dependencies.
 const ADDRESS_SANITIZER: &str = "-Zsanitizer=address";
 
-/// Maximum size of an input. Our texts are small, and parser bugs show on small inputs.
+/// Maximum size of an input in bytes. Real texts are small, and parser bugs show on small inputs.
 const INPUT_SIZE_MAX: u32 = 8192;
 
-/// Memory limit in MiB; more for an input of that size is a bug.
+/// Memory limit in MiB. An input of the maximum size that needs more is a bug.
 const MEMORY_MIB_MAX: u32 = 256;
 
-/// Time limit in seconds; more for an input of that size is a bug.
+/// Time limit in seconds. An input of the maximum size that needs more is a bug.
 const INPUT_SECONDS_MAX: u32 = 10;
 
 #[derive(clap::Args)]
@@ -87,11 +89,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Fuzzes the targets in parallel, one for each CPU; true if nothing was found.
+/// Fuzzes the targets in parallel, one for each CPU. Returns true if no target failed.
 fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = match options.verbose {
-        // One at a time, so that their output does not mix.
+        // One target at a time, so that the outputs do not mix.
         true => 1,
         false => (processors / options.jobs.max(1) as usize).max(1),
     };
@@ -113,7 +115,7 @@ fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
     })
 }
 
-/// Names of the source files in `folder`.
+/// Returns the names of the source files in `folder`.
 fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(at(folder))?;
     let mut names: Vec<String> = entries
@@ -138,8 +140,8 @@ fn build(targets: &[&str]) -> Result<(), String> {
 }
 
 fn build_with(targets: &[&str], flags: &str) -> Result<bool, String> {
-    // No --locked: the lock file of fuzz/ also holds the dependencies of our own crates, and is
-    // not worth a failure whenever one of these changes.
+    // No --locked: the lock file of fuzz/ also has the dependencies of the workspace's crates, and
+    // is not worth a failure whenever one of these changes.
     let status = cargo()
         .args(["build", "--release", "--quiet", "--target", TRIPLE, "--manifest-path"])
         .arg(workspace_root().join("fuzz/Cargo.toml"))
@@ -153,7 +155,7 @@ fn build_with(targets: &[&str], flags: &str) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Fuzzes one target; true if nothing was found.
+/// Fuzzes one target. Returns true if it did not fail.
 fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     let found = target_dir().join("fuzz/corpus").join(target);
     let crashes = target_dir().join("fuzz/crashes").join(target);
@@ -180,7 +182,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
         command.arg(seeds);
     }
     if !options.verbose {
-        // libFuzzer's output is long, and matters only after a crash.
+        // libFuzzer's output is long, and only useful after a crash.
         let file = File::create(&log).map_err(at(&log))?;
         command.stderr(file);
     }
@@ -195,7 +197,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     let new: Vec<PathBuf> =
         list(&crashes).into_iter().filter(|file| !before.contains(file)).collect();
     if status.success() && new.is_empty() {
-        // One `println!`, as other threads print their results, too.
+        // A single `println!`, as other threads print their results, too.
         let stats = said.lines().filter_map(|line| line.strip_prefix("stat::"));
         let lines: String = stats.map(|line| format!("\n  {line}")).collect();
         println!("fuzz: {target} found nothing{lines}");
@@ -210,7 +212,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     Ok(false)
 }
 
-/// Runs one target on one file; true if it survives.
+/// Runs one target on one file. Returns true if the target survives.
 fn run_once(target: &str, input: &Path) -> Result<bool, String> {
     let status = command(target)
         .arg(input)
@@ -220,14 +222,15 @@ fn run_once(target: &str, input: &Path) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Command for a built target, with the limits for each input.
+/// Returns the command for a built target, with the limits for each input.
 fn command(target: &str) -> Command {
     let mut command =
         Command::new(target_dir().join("fuzz").join(TRIPLE).join("release").join(target));
     command
         .arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}"))
         .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
-        // The sanitizer keeps freed memory to find its later use; by default as much as our limit.
+        // The sanitizer keeps freed memory to detect later uses; the default amount equals the
+        // memory limit.
         .env("ASAN_OPTIONS", "quarantine_size_mb=16:detect_leaks=0");
     command
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files;
-//! [`manifest`] records what was installed, so that exactly that can be removed or replaced.
+//! [`manifest`] records the installed files, so that exactly these can be removed or replaced.
 
 mod hints;
 mod manifest;
@@ -36,9 +36,9 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Directory of the built files.
+    /// Returns the directory of the built files.
     fn built(&self) -> PathBuf {
-        // The profile `dev` is the only one with another directory name.
+        // Only the profile `dev` has a directory of another name.
         target_dir().join(if self.profile == "dev" { "debug" } else { &self.profile })
     }
 }
@@ -56,7 +56,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// Absolute prefix, as installed files refer to it.
+    /// Returns the absolute prefix, as installed files contain it.
     fn prefix(&self) -> Result<PathBuf, String> {
         let prefix = &self.prefix;
         if self.destdir.is_some() && !prefix.is_absolute() {
@@ -77,7 +77,7 @@ impl Location {
         Ok(prefix)
     }
 
-    /// Directory below which files are written.
+    /// Returns the directory below which files are written.
     fn root(&self) -> Result<PathBuf, String> {
         let prefix = self.prefix()?;
         let Some(destdir) = &self.destdir else { return Ok(prefix) };
@@ -86,7 +86,7 @@ impl Location {
     }
 }
 
-/// Whether a letter has no special meaning in any installed file.
+/// True if a letter has no special meaning in any installed file.
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "/._+-".contains(letter)
 }
@@ -144,8 +144,8 @@ fn build(options: &Options) -> Result<(), String> {
     strip(&options.built())
 }
 
-/// Writes copies without debug information (a third of the size) for [`plan::items`]. Without the
-/// program `strip`, files are installed unchanged.
+/// Writes copies without debug information (a third of the size) for [`plan::items`]. If the
+/// program `strip` is missing, files are installed unchanged.
 fn strip(built: &Path) -> Result<(), String> {
     if !crate::peers::in_path("strip") {
         return Ok(());
@@ -163,8 +163,8 @@ fn strip(built: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds to an error the command for root. Root may not have cargo in its path, and must not leave
-/// its own files in the target directory.
+/// Adds to an error the command to run as root. Root may lack cargo in its path, and must not write
+/// to the target directory.
 fn as_root(error: io::Error, options: &Options) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     if error.kind() != ErrorKind::PermissionDenied || nix::unistd::geteuid().is_root() {
@@ -183,13 +183,13 @@ fn as_root(error: io::Error, options: &Options) -> String {
     )
 }
 
-/// Adds the path to an error, and keeps its kind.
+/// Adds the path to an error without changing its kind.
 fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), crate::tools::at(path)(error))
 }
 
-/// Installs items below a directory; returns their number. Files that only the earlier release had
-/// are removed.
+/// Installs items below a directory and returns their number. Files that only the earlier release
+/// had are removed.
 fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     let old = Manifest::read(root)?.unwrap_or_default();
     for item in items {
@@ -219,7 +219,8 @@ fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     for folder in folders.into_iter().filter_map(Path::parent) {
         make_folder(root, folder, &mut new)?;
     }
-    // Written first, with the old entries, so that every installed file is recorded at any time.
+    // The manifest is written first, with the old entries, so that every installed file is recorded
+    // at any time.
     let mut both = new.clone();
     both.entries.extend(old.entries.iter().cloned());
     both.write(root)?;
@@ -232,7 +233,7 @@ fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     Ok(items.len())
 }
 
-/// Creates a directory and its parents, and records those that are new below the root.
+/// Creates a directory and its parents, and records the new directories below the root.
 fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> io::Result<()> {
     fs::create_dir_all(root).map_err(at(root))?;
     let mut path = PathBuf::new();
@@ -252,7 +253,7 @@ fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> io::Resul
     Ok(())
 }
 
-/// Writes a temporary file and renames it, as the old file may be running.
+/// Writes a temporary file and renames it, as the old file may be in execution.
 fn put(path: &Path, item: &Item) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

@@ -1,8 +1,10 @@
-//! `cargo xtask layers`: data flows one way through the stations, and dependencies with it.
+//! `cargo xtask layers`: checks that dependencies between crates follow the data, from the first
+//! station to the last.
 //!
-//! What is checked is in [`STATIONS`] and the constants below it; [`check_graph`] has the rules on
-//! dependencies between crates, [`check_modules`] the one on imports within a crate, [`check_unsafe`] the one on
-//! unsafe code. Each problem names the crate, the dependency, the rule, and what to do.
+//! [`STATIONS`] and the constants below it are the configuration. [`check_graph`] has the rules on
+//! dependencies between crates, [`check_modules`] the rule on imports within a crate,
+//! [`check_unsafe`] the rule on unsafe code. Each problem names the crate, the dependency, the
+//! rule, and the remedy.
 
 mod graph;
 mod licence;
@@ -18,11 +20,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The folders of `crates/`. Their alphabetical order is the way that data takes.
+/// The folders of `crates/`. Their alphabetical order is the direction of the data.
 const STATIONS: [&str; 9] =
     ["base", "capture", "carry", "decode", "distill", "export", "keep", "serve", "top"];
 
-/// `capture` lives in other people's processes: nothing there may start threads or parse JSON.
+/// Crates that `capture` may not depend on. It runs in other people's processes, so it must not
+/// start threads or parse JSON.
 const FORBIDDEN_IN_CAPTURE: [&str; 9] = [
     "async-executor",
     "async-global-executor",
@@ -35,7 +38,7 @@ const FORBIDDEN_IN_CAPTURE: [&str; 9] = [
     "tokio",
 ];
 
-/// Not to appear in `Cargo.lock`, and why.
+/// Packages that must not be in `Cargo.lock`, with the reason.
 const FORBIDDEN_ANYWHERE: [(&str, &str); 4] = [
     ("openssl-sys", "needs a C library on the user's machine; use rustls with ring"),
     ("native-tls", "needs a C library on the user's machine; use rustls with ring"),
@@ -46,7 +49,8 @@ const FORBIDDEN_ANYWHERE: [(&str, &str); 4] = [
 /// The only folders of `crates/` with unsafe code.
 const UNSAFE_ALLOWED: [&str; 3] = ["base/sys", "capture/ring", "capture/capi"];
 
-/// Files with unsafe code elsewhere: one has the C library call functions before `main`, the other one calls C.
+/// Files with unsafe code elsewhere: one registers functions that the C library calls before
+/// `main`, the other calls C.
 const UNSAFE_FILES: [&str; 2] =
     ["crates/capture/trace/src/start.rs", "examples/blockstack/src/mapper.rs"];
 
@@ -62,8 +66,8 @@ const UNSAFE_TEXT: [&str; 8] = [
     "#[unsafe(",
 ];
 
-/// Crates with import cycles among their modules, and the number of cycles. No other crate may have one, and no
-/// number may grow.
+/// Crates with import cycles among their modules, and the number of cycles. All other crates must
+/// have none, and no number may grow.
 const CYCLES_LEFT: &[(&str, usize)] = &[
     ("benches/wire", 1),
     ("crates/capture/tracing-layer", 1),
@@ -106,7 +110,7 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// The rules on places, dependencies and licences.
+/// Checks the rules on places, dependencies and licences.
 fn check_graph(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for (index, package) in graph.packages.iter().enumerate() {
@@ -149,17 +153,17 @@ fn check_graph(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Whether a crate at `from` may depend on one at `to`.
+/// True if a crate at `from` may depend on a crate at `to`.
 fn may_depend(from: &Place, to: &Place, kind: Kind) -> bool {
     match (from, to) {
-        // Only tests start every role, so only they may look at all stations.
+        // Only tests start every role, so only they may depend on all stations.
         (Place::Station("top") | Place::Leaf, Place::Station(_)) => true,
         (Place::Station(from), Place::Station(to)) => to <= from,
-        // `blkkin demo` shows an example.
+        // `blkkin demo` contains an example.
         (Place::Station("top"), Place::Leaf) => true,
-        // Test support crates beside the workspace's tests may be used by tests.
+        // Tests may use the crates that support tests.
         (_, Place::Leaf) => kind == Kind::Dev || matches!(from, Place::Leaf),
-        // Reported on its own.
+        // Misplaced crates are reported by another rule.
         (Place::Elsewhere(_), _) | (_, Place::Elsewhere(_)) => true,
     }
 }
@@ -186,7 +190,7 @@ fn check_licences(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// The rule on imports within a crate: none of them go round in a circle.
+/// Checks the rule on imports within a crate: they have no cycles.
 fn check_modules(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> {
     let mut crates: BTreeMap<String, Vec<Source>> = BTreeMap::new();
     for path in files {
@@ -220,7 +224,7 @@ fn check_modules(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> 
     Ok(problems)
 }
 
-/// The rule on what `Cargo.lock` may hold, for all platforms and features.
+/// Checks the rule on the packages in `Cargo.lock`, for all platforms and features.
 fn check_lock(lock: &str) -> Vec<String> {
     FORBIDDEN_ANYWHERE
         .iter()
@@ -234,7 +238,7 @@ fn check_lock(lock: &str) -> Vec<String> {
         .collect()
 }
 
-/// The rule on where unsafe code may be, on the text of one file.
+/// Checks the text of one file against the rule on places of unsafe code.
 fn check_unsafe(file: &str, text: &str) -> Vec<String> {
     let allowed =
         UNSAFE_ALLOWED.iter().any(|folder| file.starts_with(&format!("crates/{folder}/")));

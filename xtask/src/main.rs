@@ -1,6 +1,6 @@
 //! Chores of the project, as `cargo xtask NAME`. Each subcommand is a file.
 //!
-//! Chores run other programs and print their results, so printing is this crate's job.
+//! Chores run other programs and print their results, so this crate may print.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

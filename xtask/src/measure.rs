@@ -1,9 +1,9 @@
-//! Cost of commands: wall time, processor time and memory, over interleaved runs.
+//! Measures the cost of commands: wall time, processor time and memory, over interleaved runs.
 //!
-//! [`interleave`] runs A B C A B C, so that a machine that gets slower meanwhile is slower for all;
-//! [`Measured`] has the figures, [`Table`] shows them. Each run is started by a small helper
-//! process (`cargo xtask measure`, hidden): the kernel reports the maximum over a process's
-//! children, and this way there is only one child.
+//! [`interleave`] runs A B C A B C, so that a machine that becomes slower affects all commands
+//! alike. [`Measured`] has the figures, [`Table`] formats them. Each run is started by a small
+//! helper process (`cargo xtask measure`, hidden). The kernel reports the maximum over a process's
+//! children, and the helper has only one child.
 
 use crate::tools::Outcome;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -20,7 +20,7 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-/// Command to measure. Its output is discarded.
+/// A command to measure; its output is discarded.
 #[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) name: String,
@@ -35,7 +35,7 @@ pub(crate) struct Sample {
     pub(crate) wall: Duration,
     /// User and system time of all threads.
     pub(crate) cpu: Duration,
-    /// Maximum resident memory.
+    /// Maximum resident memory, in bytes.
     pub(crate) rss_bytes_max: u64,
 }
 
@@ -56,7 +56,7 @@ impl Candidate {
 }
 
 impl Measured {
-    /// Percentile of the wall time.
+    /// Returns a percentile of the wall time.
     pub(crate) fn wall(&self, percent: usize) -> Duration {
         let mut walls: Vec<Duration> = self.samples.iter().map(|sample| sample.wall).collect();
         walls.sort();
@@ -78,7 +78,7 @@ impl Measured {
     }
 }
 
-/// Nearest-rank percentile of a sorted list.
+/// Returns the nearest-rank percentile of a sorted list.
 pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
@@ -89,13 +89,13 @@ pub(crate) fn find<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measu
     measured.iter().find(|one| one.candidate.name == name)
 }
 
-/// Ratio of the median wall times of `baseline` and `name`.
+/// Returns the ratio of the median wall times of `baseline` and `name`.
 pub(crate) fn speed_up(measured: &[Measured], name: &str, baseline: &str) -> Option<f64> {
     let own = find(measured, name)?.wall_median().as_secs_f64();
     Some(find(measured, baseline)?.wall_median().as_secs_f64() / own)
 }
 
-/// Runs all candidates in turn: `warm_ups` rounds without measuring, then `runs` rounds.
+/// Runs all candidates in turn: `warm_ups` rounds without measurement, then `runs` measured rounds.
 pub(crate) fn interleave(
     candidates: &[Candidate],
     warm_ups: usize,
@@ -133,7 +133,7 @@ fn run_apart(candidate: &Candidate) -> Result<Sample, String> {
         .ok_or_else(|| format!("`{}` could not be measured", candidate.command.join(" ")))
 }
 
-/// Hidden subcommand: prints wall time (ns), processor time (ns) and memory (bytes).
+/// Runs the hidden subcommand, which prints wall time (ns), processor time (ns) and memory (bytes).
 pub(crate) fn run(options: &Options) -> Outcome {
     let (program, arguments) = options.command.split_first().ok_or("no command")?;
     let nowhere = File::create("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;
@@ -159,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 /// Reads a file, or the files in a folder, so that the run finds them in the page cache. A host may
-/// reclaim a guest's page cache between two runs, and then one of them would wait for the disk.
+/// reclaim a guest's page cache between two runs, and one run would then wait for the disk.
 fn cache(path: &Path) {
     if let Ok(entries) = fs::read_dir(path) {
         return entries.flatten().for_each(|entry| cache(&entry.path()));
@@ -172,9 +172,9 @@ fn cache(path: &Path) {
     }
 }
 
-/// Keeps all processors busy for a moment, as a processor that idled during the previous run is
-/// slow to wake up, most of all in a virtual machine: a run of 97 ms on two threads took 101 ms
-/// after two seconds on one thread, and 108 ms after two seconds of sleep.
+/// Keeps all processors busy for a moment. A processor that idled during the previous run is slow
+/// to wake up, most of all in a virtual machine: a run of 97 ms on two threads took 101 ms after
+/// two seconds on one thread, and 108 ms after two seconds of sleep.
 fn wake_processors() {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let until = Instant::now() + WAKE_TIME;
@@ -187,7 +187,7 @@ fn wake_processors() {
 
 const WAKE_TIME: Duration = Duration::from_millis(50);
 
-/// Maximum size of a file that is read into the page cache.
+/// Maximum size of a file that is read into the page cache, in bytes.
 const CACHED_SIZE_MAX: u64 = 4 << 30;
 
 fn read_sample(line: &str) -> Option<Sample> {
@@ -199,7 +199,7 @@ fn read_sample(line: &str) -> Option<Sample> {
     })
 }
 
-/// Speed of sequential reads from memory on one thread, in bytes per second.
+/// Measures the speed of sequential reads from memory on one thread, in bytes per second.
 pub(crate) fn memory_bytes_per_second() -> f64 {
     const SIZE: usize = 128 << 20;
     let (left, right) = (vec![1_u8; SIZE], vec![1_u8; SIZE]);
@@ -212,7 +212,7 @@ pub(crate) fn memory_bytes_per_second() -> f64 {
     (0..5).map(|_| read()).fold(0.0, f64::max)
 }
 
-/// Text table: first column left-aligned, others right-aligned.
+/// Text table with a left-aligned first column; other columns are right-aligned.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }

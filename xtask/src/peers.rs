@@ -1,5 +1,5 @@
 //! `cargo xtask peers`: the real programs that BlkKin is tested against. Start at [`PEERS`];
-//! [`install`] installs missing ones where it may.
+//! [`install`] installs missing peers if the process has the permission.
 //!
 //! A missing peer is reported with the tests that are skipped; with `CI=true` it is a failure.
 
@@ -9,19 +9,19 @@ use std::process::{Command, ExitCode, Stdio};
 
 use Environment::{Newest, Older};
 
-/// Program that tests and benches use if it is installed.
+/// A program that tests and benches use if it is installed.
 struct Peer {
     name: &'static str,
-    /// Packages of Debian and Ubuntu that contain the peer, or that fetching it requires.
+    /// Packages of Debian and Ubuntu that contain the peer, or that its download requires.
     packages: &'static [&'static str],
     /// Source of the peer, if not the packages themselves.
     fetch: Fetch,
     is_there: fn() -> bool,
-    /// Purpose: the tests that need it.
+    /// Description of the tests that need the peer.
     tests: &'static str,
 }
 
-/// Download of a peer, once its packages are installed.
+/// Download of a peer, after its packages are installed.
 #[derive(Clone, Copy)]
 enum Fetch {
     Nothing,
@@ -38,7 +38,7 @@ enum Fetch {
 pub(crate) enum Environment {
     /// Current versions.
     Newest,
-    /// Versions that conflict with current ones: protobuf 3, and a py_zipkin with thrift.
+    /// Versions that conflict with current versions: protobuf 3, and a py_zipkin with thrift.
     Older,
 }
 
@@ -211,7 +211,7 @@ const PEERS: [Peer; 18] = [
     },
 ];
 
-/// Python interpreter of an environment.
+/// Returns the Python interpreter of an environment.
 pub(crate) fn python(environment: Environment) -> PathBuf {
     python_folder(environment).join("bin/python")
 }
@@ -223,12 +223,12 @@ fn python_folder(environment: Environment) -> PathBuf {
     })
 }
 
-/// Whether an environment has these modules.
+/// True if an environment has these modules.
 fn has_modules(environment: Environment, modules: &str) -> bool {
     succeeds(&python(environment).to_string_lossy(), &["-c", &format!("import {modules}")])
 }
 
-/// Folder of the packages from npm.
+/// Returns the folder of the packages from npm.
 pub(crate) fn node_modules() -> PathBuf {
     node_folder().join("node_modules")
 }
@@ -240,7 +240,8 @@ fn node_folder() -> PathBuf {
 /// Lock file of the packages from npm.
 const NODE_LOCK: &str = "package-lock.json";
 
-/// Whether all packages of the lock file are installed. npm writes a list of its own at the end.
+/// True if all packages of the lock file are installed. npm writes its own list at the end of an
+/// installation.
 fn has_node_modules() -> bool {
     let lock = |folder: &Path| std::fs::read(folder.join(NODE_LOCK)).ok();
     let wanted = lock(&workspace_root().join(NODE_CLIENTS));
@@ -248,21 +249,21 @@ fn has_node_modules() -> bool {
         && node_modules().join(".package-lock.json").is_file()
 }
 
-/// Path of Zipkin's server in Maven's repository.
+/// Returns the path of Zipkin's server in Maven's repository.
 fn zipkin_jar() -> PathBuf {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
     let folder = home.join(".m2/repository/io/zipkin/zipkin-server/3.6.1");
     folder.join("zipkin-server-3.6.1-exec.jar")
 }
 
-/// Installed peers, and missing ones.
+/// Installed and missing peers.
 #[derive(Default)]
 pub(crate) struct Present {
-    /// Names for `BLKKIN_PEERS`.
+    /// Names of installed peers, for `BLKKIN_PEERS`.
     pub(crate) names: Vec<&'static str>,
     /// A line for each missing peer: reason, and skipped tests.
     pub(crate) skipped: Vec<String>,
-    /// Command that installs all missing peers, if this process may not.
+    /// Command that installs all missing peers, if this process lacks the permission.
     pub(crate) advice: Option<String>,
 }
 
@@ -281,10 +282,10 @@ pub(crate) fn run() -> Outcome {
     Ok(if present.skipped.is_empty() || !is_ci() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Installs missing peers where possible, and prints a line for each that is still missing.
+/// Installs missing peers where possible, and prints a line for each peer that is still missing.
 pub(crate) fn install() -> Present {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
-    // A peer that can be fetched already needs no packages, nor root.
+    // A peer that can be downloaded already needs neither packages nor root.
     let packages = packages_of(missing.iter().copied().filter(|peer| !peer.fetch.is_possible()));
     let installed = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
     let mut present = Present::default();
@@ -306,13 +307,13 @@ pub(crate) fn install() -> Present {
     present
 }
 
-/// Names of installed peers that any user finds by their path alone.
+/// Returns the names of installed peers that any user can start by their path alone.
 pub(crate) fn present_without_environments() -> Vec<&'static str> {
     let own = |peer: &&Peer| matches!(peer.fetch, Fetch::Nothing) && peer.name != "chromium";
     PEERS.iter().filter(own).filter(|peer| (peer.is_there)()).map(|peer| peer.name).collect()
 }
 
-/// Packages of several peers, without duplicates.
+/// Returns the packages of several peers, without duplicates.
 fn packages_of<'p>(peers: impl Iterator<Item = &'p Peer>) -> Vec<&'static str> {
     let mut packages: Vec<&str> = Vec::new();
     for package in peers.flat_map(|peer| peer.packages) {
@@ -323,7 +324,7 @@ fn packages_of<'p>(peers: impl Iterator<Item = &'p Peer>) -> Vec<&'static str> {
     packages
 }
 
-/// Line about a missing peer.
+/// Formats the line about a missing peer.
 fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
     let reason = match reason {
         Some(reason) => reason.to_owned(),
@@ -338,14 +339,14 @@ fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
 /// Reason why packages were not installed.
 #[derive(Debug)]
 struct Refusal {
-    /// Error of the attempt, if there was one.
+    /// Error of the attempt, if there was an attempt.
     failure: Option<String>,
-    /// Command for the user.
+    /// Command for the user to run.
     advice: String,
 }
 
 impl Fetch {
-    /// Whether the tools for fetching are installed.
+    /// True if the tools for the download are installed.
     fn is_possible(self) -> bool {
         match self {
             Fetch::Nothing => false,
@@ -355,7 +356,7 @@ impl Fetch {
         }
     }
 
-    /// Fetches the peer, if that is possible.
+    /// Downloads the peer, if that is possible.
     fn run(self) -> Result<(), String> {
         match self {
             _ if !self.is_possible() => Ok(()),
@@ -401,7 +402,7 @@ fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Installs Debian packages, if this process may.
+/// Installs Debian packages, if this process has the permission.
 fn apt_install(packages: &[&str]) -> Result<(), Refusal> {
     let list = packages.join(" ");
     if !in_path("apt-get") {
@@ -436,7 +437,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     Err(format!("apt-get {} failed: {last}", arguments[0]))
 }
 
-/// Whether a program is in the path.
+/// True if a program is in the path.
 pub(crate) fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file())
@@ -460,7 +461,7 @@ mod tests {
         PEERS.iter().find(|peer| peer.name == name).expect(name)
     }
 
-    /// A line names what its peer needs, and nothing of the others.
+    /// The line about a peer names exactly the packages that this peer needs.
     #[test]
     fn lines_name_their_own_packages() {
         let man = "skipped: man (needs man-db groff-base): the manual's pages";
@@ -471,7 +472,7 @@ mod tests {
         assert!(there.contains("though its packages are installed"), "{there}");
     }
 
-    /// Several peers need Python's environments.
+    /// Packages that several peers need are named once, such as those of Python's environments.
     #[test]
     fn packages_are_named_once() {
         let packages = packages_of(PEERS.iter());

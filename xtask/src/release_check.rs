@@ -1,4 +1,4 @@
-//! `cargo xtask release-check`: the trials that take too long for each change.
+//! `cargo xtask release-check`: the trials that last too long for each change.
 //!
 //! [`STEPS`] run one after the other; a table at the end shows the time and outcome of each.
 
@@ -19,7 +19,7 @@ pub(crate) struct Options {
 struct Step {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Minutes that it takes on two processors, builds included.
+    /// Duration on two processors in minutes, including builds.
     minutes: u32,
 }
 

@@ -1,13 +1,13 @@
 //! `cargo xtask test`: runs all tests, the concurrency models, and the web page in a browser, and
 //! prints a line that counts them.
 //!
-//! Environment variables tell tests what they may use. `BLKKIN_PEERS` lists the installed peers
-//! (see [`crate::peers`]), separated by commas; `BLKKIN_PYTHON` is the Python interpreter with the
-//! peers that are its modules, `BLKKIN_PYTHON_OLDER` one with versions that conflict with these,
-//! and `BLKKIN_NODE_MODULES` the folder of node's packages. A test that needs a missing peer
+//! Environment variables configure the tests. `BLKKIN_PEERS` lists the installed peers (see
+//! [`crate::peers`]), separated by commas. `BLKKIN_PYTHON` is the Python interpreter with the peers
+//! that are its modules, `BLKKIN_PYTHON_OLDER` an interpreter with versions that conflict with
+//! these, and `BLKKIN_NODE_MODULES` the folder of node's packages. A test that needs a missing peer
 //! appends a line `TEST: reason` to the file named by `BLKKIN_SKIPS`, and returns; with `CI=true`
-//! it fails instead. Such a test counts as skipped here, not as passed, though cargo cannot know
-//! that. A test that is marked as a program of other tests does not count as skipped, since those
+//! the test fails instead. Such a test counts as skipped here, although cargo reports it as passed.
+//! A test that is marked as a program of other tests does not count as skipped, since those tests
 //! start it.
 
 use crate::peers::Environment;
@@ -57,7 +57,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let mut commands = vec![tests];
     let mut without = Vec::new();
     if options.arguments.is_empty() {
-        // `cargo test` has built this program.
+        // `cargo test` has built the program.
         match ui::tests(&target_dir().join("debug/blkkin")) {
             Ok(pages) => commands.push(pages),
             Err(why) => without.push(format!("the pages with the server: {why}")),
@@ -95,8 +95,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tests of the models in the [`MODELLED`] crates. They need a build of their own, with loom's
-/// atomics and threads.
+/// Returns the command for the models in the [`MODELLED`] crates, which need a separate build, with
+/// loom's atomics and threads.
 fn models() -> Command {
     let mut command = cargo();
     command
@@ -111,7 +111,7 @@ fn models() -> Command {
 /// Crates with a module `models`.
 const MODELLED: [&str; 1] = ["blkkin-ring"];
 
-/// Runs tests; returns their numbers, and the exit status.
+/// Runs tests; returns their numbers and the exit status.
 fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     let mut child = command
         .current_dir(workspace_root())
@@ -125,13 +125,13 @@ fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     Ok((counts, status))
 }
 
-/// End of the line of an ignored test that other tests start. Cargo counts it as ignored.
+/// End of the line of an ignored test that other tests start. Cargo counts the test as ignored.
 const PROGRAM: &str = " ... ignored, a program of other tests";
 
 /// Copies the output of cargo or node line by line, and adds up its result lines.
 fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, String> {
     let mut counts = Counts::default();
-    // Number of such programs since the last result line.
+    // Number of programs of other tests since the last result line.
     let mut programs = 0;
     let mut line = Vec::new();
     loop {
@@ -153,7 +153,7 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
     }
 }
 
-/// Parses one of node's last lines, such as `ℹ pass 17`.
+/// Parses a line of node's summary, such as `ℹ pass 17`.
 fn node_line(line: &str) -> Counts {
     let mut counts = Counts::default();
     let rest = line.strip_prefix("ℹ ").and_then(|rest| rest.trim_end().split_once(' '));
@@ -226,7 +226,8 @@ mod tests {
         check("the test result: 9 passed\n", 0, 0, 0);
     }
 
-    /// What nobody runs is skipped; and of one file's programs, others know nothing.
+    /// An ignored test counts as skipped unless it is a program of other tests; each file's
+    /// programs are counted separately.
     #[test]
     fn programs_of_other_tests_are_not_skipped() {
         let line = "test counts ... ignored, a program of other tests\n";

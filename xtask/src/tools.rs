@@ -1,4 +1,4 @@
-//! Helpers of all chores: result type, folders of the workspace, start of cargo.
+//! Helpers of all chores: a result type, folders of the workspace, and commands for cargo.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,13 +8,13 @@ use std::process::{Command, ExitCode};
 /// Result of a chore: an exit code, or a message that reads well after "error: ".
 pub(crate) type Outcome = Result<ExitCode, String>;
 
-/// Directory of the workspace's `Cargo.toml`.
+/// Returns the directory of the workspace's `Cargo.toml`.
 pub(crate) fn workspace_root() -> PathBuf {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     own.parent().map_or_else(|| own.clone(), PathBuf::from)
 }
 
-/// Directory of build products.
+/// Returns the directory of build products.
 pub(crate) fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => std::path::absolute(&dir).unwrap_or_else(|_| PathBuf::from(&dir)),
@@ -22,10 +22,10 @@ pub(crate) fn target_dir() -> PathBuf {
     }
 }
 
-/// Command for the cargo that started this program, or for the one in the path. Every chore must
-/// start cargo this way: `cargo run` describes this package in environment variables, which build
-/// scripts watch; an inner cargo that sometimes inherits them recompiles every crate behind such a
-/// script.
+/// Returns the command for the cargo that started this program, or for the cargo in the path. Every
+/// chore must start cargo this way: `cargo run` describes this package in environment variables,
+/// which build scripts watch. An inner cargo that sometimes inherits them recompiles every crate
+/// that depends on such a script.
 pub(crate) fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     cargo_of(&program, std::env::vars_os().map(|(name, _)| name))
@@ -39,7 +39,7 @@ fn cargo_of(program: &OsStr, variables: impl Iterator<Item = OsString>) -> Comma
     command
 }
 
-/// Whether a variable is one by which `cargo run` describes the package.
+/// True for a variable with which `cargo run` describes the package.
 fn describes_a_package(variable: &OsStr) -> bool {
     let name = variable.to_string_lossy();
     name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_")
@@ -50,7 +50,7 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// Whether this is a CI build, in which nothing may be skipped silently.
+/// True in a CI build, in which no test may be skipped silently.
 pub(crate) fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
@@ -78,7 +78,8 @@ mod tests {
         assert_eq!(changed, removed.map(|name| (OsStr::new(name), None)));
     }
 
-    /// One other way to start cargo would compile everything behind ring's build script anew, in alternation.
+    /// All chores start cargo alike. A different command would recompile all dependents of ring's
+    /// build script, in alternation.
     #[test]
     fn no_chore_starts_cargo_in_another_way() {
         let mut found = Vec::new();
@@ -88,7 +89,8 @@ mod tests {
         assert!(found.is_empty(), "not by `tools::cargo()`: {found:?}");
     }
 
-    /// A cargo that is too old shows this line instead of what it does not know, such as the edition.
+    /// The first line of cargo's configuration names the required version. A cargo that is too old
+    /// prints this line instead of an error about an unknown edition.
     #[test]
     fn an_old_cargo_shows_which_one_is_needed() {
         let read = |path: &str| fs::read_to_string(workspace_root().join(path)).expect("a file");

@@ -1,6 +1,6 @@
-//! `cargo xtask torture`: tests the tracer's promises, as long as you like. The trials are tests
-//! with larger amounts than in everyday runs; start at [`trials::TRIALS`]. A promise holds if all
-//! of its trials succeed.
+//! `cargo xtask torture`: tests the tracer's promises for a given time. The trials are tests with
+//! larger amounts than in everyday runs; start at [`trials::TRIALS`]. A promise holds if all of its
+//! trials succeed.
 //!
 //! Tests report figures as lines `PROMISE<tab>FIGURE` in the file that `BLKKIN_FIGURES` names.
 
@@ -37,7 +37,7 @@ pub(crate) struct Options {
 /// Timeout of a trial.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
-/// Result of a trial: whether it ever failed, and the last round.
+/// Results of a trial over all rounds.
 #[derive(Default)]
 struct Tried {
     passed: u64,
@@ -124,7 +124,7 @@ fn attempt(
     let errors = output.try_clone().map_err(at(&log))?;
     let variables: Vec<(&str, u64)> =
         trial.amounts.iter().map(|one| one.in_time(minutes)).collect();
-    // `timeout` also ends processes that the test has started.
+    // `timeout` also ends the processes that the test has started.
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]);
     if trial.in_guest {
@@ -150,7 +150,7 @@ fn attempt(
     let text = String::from_utf8_lossy(&text);
     let mut counts = Counts::default();
     text.lines().filter_map(test::result_line).for_each(|line| counts.add(line));
-    // Success without any passed test proves nothing.
+    // Success requires at least one passed test.
     let holds = status.success() && counts.failed == 0 && counts.passed > 0;
     if !holds {
         let kept = folder.join(format!("{}-seed-{seed}.log", trial.promise));
@@ -170,7 +170,7 @@ fn attempt(
     };
     result.figures = lines(&figures);
     if trial.in_guest {
-        // The guest's files are gone, so figures come from its output.
+        // The guest's files no longer exist, so figures are parsed from its output.
         let said =
             text.lines().filter_map(|line| line.strip_prefix(trial.promise)?.strip_prefix(": "));
         result.figures = said.map(|line| line.trim().to_owned()).collect();
@@ -194,7 +194,7 @@ fn print_table(all: &[(&Trial, Tried)]) {
     println!();
 }
 
-/// Results as one JSON object.
+/// Formats the results as one JSON object.
 fn json(
     all: &[(&Trial, Tried)],
     options: &Options,

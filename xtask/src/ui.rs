@@ -1,7 +1,7 @@
-//! `cargo xtask ui`: builds the web page, and fails if it differs from the committed `ui/dist`, or
-//! if a test of the page fails in a real browser. Users need none of this, as cargo includes
-//! `ui/dist` as it is. Tests that need the real server belong to `cargo xtask test`, which has one:
-//! [`tests`].
+//! `cargo xtask ui`: builds the web page, and fails if the result differs from the committed
+//! `ui/dist`, or if a test of the page fails in a real browser. Users need none of this, as cargo
+//! includes the committed `ui/dist`. Tests that need a running server are part of `cargo xtask
+//! test`, which builds one: [`tests`].
 
 use crate::peers::in_path;
 use crate::tools::{Outcome, at, is_ci, workspace_root};
@@ -44,7 +44,7 @@ pub(crate) fn folder() -> PathBuf {
     workspace_root().join("ui")
 }
 
-/// Command for the tests of the page with the real `blkkin server`.
+/// Returns the command for the tests of the page with the real `blkkin server`.
 pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
     browser()?;
     let mut tests = Command::new("npm");
@@ -53,7 +53,7 @@ pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
     Ok(tests)
 }
 
-/// Checks that pages can be opened in a browser, after installing the packages that this needs.
+/// Checks that a browser can open pages, after installing the packages that this needs.
 pub(crate) fn browser() -> Result<(), String> {
     if let Some(program) = ["node", "npm", "chromium"].into_iter().find(|name| !in_path(name)) {
         return Err(format!("{program} is missing; `cargo xtask peers` brings it where it may"));
@@ -62,7 +62,7 @@ pub(crate) fn browser() -> Result<(), String> {
         let path = folder().join(name);
         fs::metadata(&path).and_then(|metadata| metadata.modified()).map_err(at(&path))
     };
-    // npm writes a list of its own at the end of an installation.
+    // npm writes its own list at the end of an installation.
     let installed = modified("node_modules/.package-lock.json");
     if installed.is_ok_and(|when| modified("package-lock.json").is_ok_and(|lock| lock <= when)) {
         return Ok(());
@@ -73,13 +73,13 @@ pub(crate) fn browser() -> Result<(), String> {
     }
 }
 
-/// Reports what is skipped; in CI that is a failure.
+/// Reports a missing program and the skipped step; in CI that is a failure.
 fn missing(program: &str, what: &str) -> Outcome {
     println!("ui: {program} is missing: {what}; `cargo xtask peers` brings it where it may");
     Ok(if is_ci() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Runs a command; returns whether it succeeded.
+/// Runs a command; returns true if it succeeded.
 fn step(folder: &Path, program: &str, arguments: &[&str]) -> Result<bool, String> {
     println!("ui: {program} {}", arguments.join(" "));
     let status = Command::new(program).args(arguments).current_dir(folder).status();

@@ -2,8 +2,8 @@
 //! same tests again as an unprivileged user, without programs that minimal systems lack. Root hides
 //! faults: it ignores the modes of files and sockets, may bind low ports, mount and change users.
 //!
-//! The programs are those that `cargo test` builds, so nothing is compiled twice. They run in a
-//! mount namespace in which the lacking programs cannot be started.
+//! `cargo test` has already built the programs, so they are not compiled again. They run in a mount
+//! namespace in which the lacking programs cannot be started.
 
 use crate::peers;
 use crate::test::{Counts, result_line};
@@ -25,8 +25,8 @@ const LACKING: [&str; 17] = [
     "sysctl", "tload", "top", "uptime", "vmstat", "watch",
 ];
 
-/// Packages that are left out: those whose tests only compute, so that the user does not matter,
-/// and this one, whose tests run cargo. All other packages are tested, including new ones.
+/// Packages that are not tested: packages whose tests only compute, so that the user does not
+/// matter, and this one, whose tests run cargo. All other packages are tested, including new ones.
 const LEFT_OUT: [&str; 10] = [
     "blkkin-model",
     "blkkin-filter",
@@ -40,7 +40,7 @@ const LEFT_OUT: [&str; 10] = [
     "xtask",
 ];
 
-/// Timeout of one test program, in seconds. A hanging test is a failure of its own kind.
+/// Timeout of one test program, in seconds. A hanging test counts as failed.
 const SECONDS_MAX: &str = "600";
 
 #[derive(clap::Args)]
@@ -54,11 +54,11 @@ pub(crate) struct Options {
     files: Vec<String>,
 }
 
-/// Test program that cargo has built.
+/// A test program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
 struct Program {
     package: String,
-    /// Folder of its package, in which it runs.
+    /// Folder of the program's package, which is the program's working directory.
     folder: PathBuf,
     name: String,
     path: PathBuf,
@@ -135,7 +135,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     })
 }
 
-/// Finds or creates the user.
+/// Finds or creates the user that runs the tests.
 fn user() -> Result<User, String> {
     let find = || User::from_name(USER).map_err(|error| format!("user {USER}: {error}"));
     if let Some(user) = find()? {
@@ -166,7 +166,7 @@ impl Place {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let files = std::env::split_paths(&path)
             .flat_map(|folder| LACKING.map(|name| (name, folder.join(name).canonicalize())))
-            // A multi-call binary is known by other names, and must stay.
+            // A multi-call binary also serves other names, so it must not be hidden.
             .filter_map(|(name, file)| file.ok().filter(|file| file.ends_with(name)));
         let hidden: BTreeSet<PathBuf> = files.collect();
         let needed = match target.starts_with(root) {
@@ -181,7 +181,7 @@ impl Place {
         Place { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
     }
 
-    /// Command that runs a program as the user, without root's environment.
+    /// Returns the command that runs a program as the user, without root's environment.
     fn command(&self, user: &User, program: &Path) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec", &self.script(), "sh"]);
@@ -195,7 +195,7 @@ impl Place {
         command
     }
 
-    /// Shell script that changes the mounts and then executes its arguments.
+    /// Returns the shell script that changes the mounts and then executes its arguments.
     fn script(&self) -> String {
         let word = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"));
         let mut lines: Vec<String> = self
@@ -226,7 +226,7 @@ impl Place {
     }
 }
 
-/// First directory on the way to a path that other users may not enter.
+/// Returns the first directory on the path that other users may not enter.
 fn closed_above(path: &Path) -> Option<PathBuf> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
@@ -258,7 +258,7 @@ fn programs(options: &Options) -> Result<Vec<Program>, String> {
     Ok(programs.filter(|program| !LEFT_OUT.contains(&program.package.as_str())).collect())
 }
 
-/// Parses a message of cargo about a test program.
+/// Parses cargo's message about a test program.
 fn program(line: &str) -> Option<Program> {
     let line: serde_json::Value = serde_json::from_str(line).ok()?;
     let is_test = line["profile"]["test"].as_bool()?;
@@ -289,7 +289,8 @@ mod tests {
         assert_eq!(place.closed, Some((closed, vec![inner, target])));
     }
 
-    /// Packages that were renamed or removed would be left out for nothing.
+    /// Every package in the list of exceptions exists; the entry of a renamed package would have no
+    /// effect.
     #[test]
     fn packages_that_are_left_out_are_there() {
         let lock = fs::read_to_string(workspace_root().join("Cargo.lock")).expect("a lock file");

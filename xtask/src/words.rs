@@ -1,7 +1,8 @@
-//! `cargo xtask words`: a ratchet for the rules on words and names that a program can count.
+//! `cargo xtask words`: a ratchet for the rules on words and names that a program can check.
 //!
-//! [`RULES`] lists them. `xtask/words.txt` has the counts of each crate, which may only go down.
-//! The rest of CONTRIBUTING.md's register needs readers; `--sample` draws doc comments for them.
+//! [`RULES`] lists the rules. `xtask/words.txt` has the counts of each crate, which may only
+//! decrease. The other rules of CONTRIBUTING.md's register need readers; `--sample` draws doc
+//! comments for them.
 
 use crate::tools::{Outcome, at, workspace_root};
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ const OPENERS: [&str; 14] = [
     "How", "As", "None",
 ];
 
-/// Phrases for zero, empty, absent or invalid; the comment should say which.
+/// Phrases for zero, empty, absent or invalid, of which a comment should name the right one.
 const NONE_TEXTS: [&str; 3] = ["is none", "are none", "be none"];
 
 /// Maximum width of a comment line in columns.
@@ -232,8 +233,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reports each count that differs from its limit: above it is a regression, below it the ratchet
-/// needs to be lowered.
+/// Reports each count that differs from its limit. A higher count is a regression; for a lower
+/// count, the ratchet needs to be lowered.
 fn compare(counts: &Counts, limits: &Counts) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, own) in counts {
@@ -254,8 +255,8 @@ fn compare(counts: &Counts, limits: &Counts) -> Vec<String> {
     problems
 }
 
-/// Returns the lower of count and limit for each rule. A crate without limits is new and starts with
-/// its counts.
+/// Returns the lower of count and limit for each rule. A crate without limits is new and keeps its
+/// counts.
 fn lower(counts: &Counts, limits: &Counts) -> Counts {
     let mut lowered = counts.clone();
     for (name, own) in &mut lowered {
@@ -319,7 +320,7 @@ fn findings(text: &str) -> Vec<Finding> {
             let doc = comment.strip_prefix(['/', '!']);
             let words = doc.unwrap_or(comment).trim();
             let first = words.split(|sign: char| !sign.is_alphanumeric()).next().unwrap_or("");
-            // Only the first line of a paragraph opens it.
+            // Only the first line of a paragraph can open it.
             if doc.is_some() && !is_in_doc && OPENERS.contains(&first) {
                 find("opener", words);
             }

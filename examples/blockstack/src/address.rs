@@ -8,12 +8,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The path of a Unix socket if it contains a slash, else `HOST:PORT`.
+/// An address: the path of a Unix socket if it contains a slash, else `HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Path of a Unix socket.
     Path(PathBuf),
-    /// Host and port for TCP. Port 0 selects a free one.
+    /// Host and port for TCP. Port 0 selects a free port.
     Net(String),
 }
 
@@ -50,11 +50,12 @@ pub(crate) enum Listener {
 }
 
 impl Address {
-    /// Starts listening. Also returns the actual address, in which a port of 0 is replaced.
+    /// Starts listening. Also returns the actual address, which has the selected port in place of
+    /// 0.
     pub(crate) fn listen(&self) -> io::Result<(Listener, Address)> {
         match self {
             Address::Path(path) => {
-                // Removes the socket of an earlier process, even if it is in use.
+                // Remove the socket of an earlier process, even if it is in use.
                 match std::fs::remove_file(path) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                     _ => {}
@@ -72,7 +73,7 @@ impl Address {
         }
     }
 
-    /// Connects and waits for the connection.
+    /// Connects, blocking until the connection is established.
     pub(crate) fn connect(&self) -> io::Result<Stream> {
         match self {
             Address::Path(path) => Ok(Stream::Path(UnixStream::connect(path)?)),

@@ -232,7 +232,7 @@ fn done(result: io::Result<()>) -> RoleResult {
 }
 
 impl Lifetime {
-    /// Ctrl-C is handled by the process that started all roles: it ends them.
+    /// Ignores Ctrl-C in a role with a parent: the process that started all roles ends them.
     fn ignore_interrupt(self) -> Lifetime {
         if self.until_eof {
             for signal in [SIGINT, SIGHUP] {

@@ -1,5 +1,5 @@
-//! The volume composer: maps volumes to objects. A request that crosses object boundaries is split
-//! into several calls and answered when all of them are.
+//! The volume composer, which maps volumes to objects. A request that crosses object boundaries is
+//! split into several calls and answered after all of their replies.
 
 use crate::address::Address;
 use crate::event_loop::{ClientId, EventLoop, Turn, Upstream, announce};
@@ -9,7 +9,7 @@ use crate::tracing::{COMPOSER, Span, arrived, object_call, volume_call};
 use crate::volume::{Piece, Volume, object_name, pieces};
 use std::io;
 
-/// Maximum number of calls in flight before requests are no longer read.
+/// Maximum number of calls in flight. Beyond it, the composer reads no more requests.
 const CALLS_MAX: usize = 4096;
 const CLIENTS_MAX: usize = 8;
 const EIO: u32 = 5;
@@ -36,7 +36,7 @@ struct Request {
     span: Span<'static>,
 }
 
-/// A call to the mapper, for one piece of a request.
+/// A call to the mapper, for the part of a request within one object.
 struct Call {
     request: u64,
     at: usize,
@@ -112,7 +112,7 @@ impl Composer {
                 return self.lose_mapper();
             };
             let header = message.header;
-            // The span of the call ends with the mapper's answer.
+            // Ends the span of the call, now that the mapper has answered.
             let Some(Call { request: id, at, length, span }) = self.calls.remove(header.id) else {
                 return self.lose_mapper();
             };
@@ -183,7 +183,7 @@ fn answer(kind: Kind, id: u64, length: u32, status: u32, payload: &[u8], output:
     }
 }
 
-/// Sends the calls for a request to the mapper. Requests without any are answered at once.
+/// Sends the calls for a request to the mapper. A request without calls is answered at once.
 fn begin(
     message: &Message<'_>,
     client: ClientId,

@@ -1,5 +1,5 @@
 //! Event loop of the roles in Rust: waits for input, accepts connections, and sends pending output.
-//! A single thread, which never blocks on one peer.
+//! It has a single thread, which never blocks on a peer.
 
 use crate::address::{Address, Listener};
 use crate::link::Link;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Interval between attempts to connect to a server.
 const RETRY: Duration = Duration::from_millis(200);
-/// Maximum unsent output of a peer before its input is no longer read.
+/// Maximum unsent output of a peer in bytes. Beyond it, the peer's input is not read.
 const BACKLOG_MAX: usize = 64 << 20;
 
 /// A listening socket and its clients, with the role's state for each.
@@ -38,7 +38,7 @@ pub(crate) struct ClientId {
     generation: u32,
 }
 
-/// Connection to the role's own server, the next role in the chain.
+/// Connection to the next role in the chain, the role's server.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     address: Address,
@@ -46,7 +46,7 @@ pub(crate) struct Upstream {
     next_try: Instant,
 }
 
-/// Result of a turn of the event loop, apart from received bytes.
+/// Result of a turn of the event loop, besides received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Continue,
@@ -77,7 +77,7 @@ impl<S> EventLoop<S> {
     }
 
     /// Waits for input and reads it, for at most `timeout`. `may_read` decides whether to read from
-    /// a client, and `state` creates the state of a new one.
+    /// a client, and `state` creates the state of a new client.
     pub(crate) fn turn(
         &mut self,
         mut upstream: Option<&mut Upstream>,
@@ -93,7 +93,7 @@ impl<S> EventLoop<S> {
         }
         let stdin = io::stdin();
         let mut polled = Vec::with_capacity(3 + self.clients.len());
-        // If standard input does not matter, a descriptor without any events takes its place.
+        // If standard input is not watched, a descriptor without any events replaces it.
         polled.push(match self.until_eof {
             true => PollFd::new(&stdin, PollFlags::IN),
             false => PollFd::new(&self.listener, PollFlags::empty()),
@@ -159,7 +159,7 @@ impl<S> EventLoop<S> {
         self.clients[slot] = Some(Client { link, state, generation });
     }
 
-    /// Ids of all connected clients.
+    /// Returns the ids of all connected clients.
     pub(crate) fn client_ids(&self) -> impl Iterator<Item = ClientId> + use<S> {
         let ids = self.clients.iter().enumerate().filter_map(|(slot, client)| {
             Some(ClientId { slot, generation: client.as_ref()?.generation })
@@ -167,7 +167,7 @@ impl<S> EventLoop<S> {
         ids.collect::<Vec<_>>().into_iter()
     }
 
-    /// The client with this id, if it is still connected.
+    /// Returns the client with this id, if it is still connected.
     pub(crate) fn client(&mut self, id: ClientId) -> Option<&mut Client<S>> {
         let client = self.clients.get_mut(id.slot)?.as_mut()?;
         (client.generation == id.generation).then_some(client)
@@ -195,7 +195,8 @@ impl Upstream {
         Upstream { address, link: None, next_try: Instant::now() }
     }
 
-    /// Connects if necessary, but not too often. Returns true if there is a connection.
+    /// Connects if there is no connection and the retry interval has passed. Returns true if there
+    /// is a connection.
     fn connect(&mut self) -> bool {
         if self.link.is_none() && Instant::now() >= self.next_try {
             self.next_try = Instant::now() + RETRY;
@@ -205,7 +206,7 @@ impl Upstream {
         self.link.is_some()
     }
 
-    /// The link to the server, if it is connected.
+    /// Returns the link to the server, if it is connected.
     pub(crate) fn link(&mut self) -> Option<&mut Link> {
         self.link.as_mut()
     }

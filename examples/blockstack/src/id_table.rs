@@ -1,6 +1,6 @@
 //! Table of pending requests, indexed by id.
 
-/// Values with ids. The id of a removed value is not reused soon.
+/// Values with ids. The id of a removed value is not reused soon, as each slot counts generations.
 #[derive(Debug)]
 pub(crate) struct IdTable<T> {
     slots: Vec<Slot<T>>,
@@ -9,7 +9,7 @@ pub(crate) struct IdTable<T> {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Generation of the slot, which distinguishes its current value from earlier ones.
+    /// Generation of the slot, which distinguishes its current value from earlier values.
     generation: u32,
     value: Option<T>,
 }
@@ -19,7 +19,7 @@ impl<T> IdTable<T> {
         IdTable { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// The id that the next inserted value will get.
+    /// Returns the id that the next inserted value will get.
     pub(crate) fn next_id(&self) -> u64 {
         match self.free.last() {
             Some(&slot) => id_of(slot, self.slots[slot as usize].generation),
@@ -53,14 +53,14 @@ impl<T> IdTable<T> {
         Some(value)
     }
 
-    /// Ids of all values.
+    /// Returns the ids of all values.
     pub(crate) fn ids(&self) -> Vec<u64> {
         let slots = self.slots.iter().enumerate();
         let used = slots.filter(|(_, slot)| slot.value.is_some());
         used.map(|(at, slot)| id_of(at as u32, slot.generation)).collect()
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

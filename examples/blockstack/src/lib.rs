@@ -2,9 +2,9 @@
 //! a volume composer, a mapper in C, and two object stores with journals. The `README.md` of this
 //! example has a drawing.
 //!
-//! [`run`] is the whole program, so any program that calls it can be started as one of the roles.
-//! [`Stack`] starts all roles. A role waits for messages in `event_loop`; `message` is their
-//! encoding, and `nbd`, `composer`, `mapper` and `store` handle them. `tracing` records spans.
+//! [`run`] is the whole program, so any program that calls it can be started as a role. [`Stack`]
+//! starts all roles. A role waits for messages in `event_loop`; `message` is their encoding, and
+//! `nbd`, `composer`, `mapper` and `store` handle them. `tracing` records spans.
 
 mod address;
 mod arguments;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Minimum buffer space for a read.
+/// Minimum free buffer space for a read, in bytes.
 const CHUNK: usize = 256 << 10;
 
 /// A socket with its buffers.
@@ -32,7 +32,8 @@ impl Link {
         Link { fd, input: Input::default(), output: Vec::new(), sent: 0 }
     }
 
-    /// Reads available bytes, up to a limit. The end of the stream is an error.
+    /// Reads the available bytes, at most as many as the buffer has room for. The end of the stream
+    /// is an error.
     pub(crate) fn receive(&mut self) -> io::Result<()> {
         let count = match rustix::io::read(&self.fd, self.input.free(CHUNK)) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -50,7 +51,8 @@ impl Link {
             match rustix::io::write(&self.fd, &self.output[self.sent..]) {
                 Ok(count) => self.sent += count,
                 Err(error) if is_nothing(error) => {
-                    // A peer that always leaves some output must not make the buffer grow for ever.
+                    // Without this, a peer that always leaves some output unread would make the
+                    // buffer grow for ever.
                     if self.sent > self.output.len() / 2 {
                         self.output.drain(..self.sent);
                         self.sent = 0;
@@ -65,17 +67,17 @@ impl Link {
         Ok(())
     }
 
-    /// Received bytes that have not been consumed.
+    /// Returns the received bytes that have not been consumed.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.input.room[self.input.start..self.input.end]
     }
 
-    /// Received bytes that have not been consumed, and the output buffer.
+    /// Returns the received bytes that have not been consumed, and the output buffer.
     pub(crate) fn unread_and_output(&mut self) -> (&[u8], &mut Vec<u8>) {
         (&self.input.room[self.input.start..self.input.end], &mut self.output)
     }
 
-    /// Consumes received bytes.
+    /// Consumes `count` received bytes.
     pub(crate) fn take(&mut self, count: usize) {
         self.input.take(count);
     }
@@ -86,7 +88,7 @@ impl Link {
         self.input.free(size.saturating_sub(has));
     }
 
-    /// Number of unsent bytes.
+    /// Returns the number of unsent bytes.
     pub(crate) fn backlog(&self) -> usize {
         self.output.len() - self.sent
     }
@@ -131,7 +133,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    /// Bytes arrive in order, however they are split, even through a socket that is sometimes full.
+    /// Bytes arrive in order, in parts of any size, even through a socket that is sometimes full.
     #[test]
     fn bytes_stay_in_order() {
         let (near, mut far) = UnixStream::pair().unwrap();

@@ -1,6 +1,6 @@
-//! The load: clients of an NBD server that read and write at random and verify what they read. Each
-//! client has its own connection and part of the volume. Each written block contains its number and
-//! version, so lost, torn and misplaced writes are detected.
+//! The load: clients of an NBD server that read and write at random and verify the data that they
+//! read. Each client has its own connection and part of the volume. Each written block contains its
+//! number and version, so lost, torn and misplaced writes are detected.
 
 mod client;
 mod pattern;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 pub use report::Report;
 
-/// Default size of the used part of a volume.
+/// Default size of the used part of a volume, in bytes.
 const REGION_DEFAULT: u64 = 256 << 20;
 
 /// Parameters of a load.
@@ -20,13 +20,13 @@ const REGION_DEFAULT: u64 = 256 << 20;
 pub struct Load {
     /// Address of the NBD server.
     pub to: Address,
-    /// Name of the volume; empty for the server's first.
+    /// Name of the volume; empty for the server's first volume.
     pub volume: String,
     /// Number of concurrent requests of each client.
     pub depth: usize,
     /// Number of clients.
     pub clients: usize,
-    /// Size of a request, a multiple of 512 bytes.
+    /// Size of a request in bytes, a multiple of 512.
     pub block: u64,
     /// Percentage of reads.
     pub mix: u32,
@@ -34,7 +34,7 @@ pub struct Load {
     pub duration: Duration,
     /// Requests per second of all clients together; `None` means as fast as possible.
     pub rate: Option<f64>,
-    /// Size of the used part of the volume.
+    /// Size of the used part of the volume, in bytes.
     pub region: Option<u64>,
     /// Number of a client's writes between flushes; 0 disables flushes.
     pub flush_every: u32,
@@ -45,7 +45,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// A load of two clients with 16 concurrent requests of 4 KiB each, 70 % of them reads.
+    /// Creates a load of two clients with 16 concurrent requests of 4 KiB each, 70 % of them reads.
     pub fn new(to: Address, duration: Duration) -> Load {
         Load {
             to,

@@ -1,5 +1,5 @@
-//! The mapper, which is written in C: see `mapper/mapper.c`. Also the only unsafe call of this
-//! example, and its code before `main`.
+//! The mapper, which is written in C: see `mapper/mapper.c`. The module contains the example's only
+//! unsafe call, and its code that runs before `main`.
 
 #![allow(unsafe_code)]
 
@@ -7,16 +7,17 @@ use std::ffi::{CString, OsString, c_char, c_int};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
-// Provides the C library that the mapper calls.
+// Links the C library that the mapper calls.
 use blkkin as _;
 
 unsafe extern "C" {
     fn blockstack_mapper(argc: c_int, argv: *mut *mut c_char) -> c_int;
 }
 
-/// Runs before `main` and before BlkKin's own initialization. A program that links this crate, such
-/// as `blkkin demo`, must not be traced under its own name before it is started as a role.
-// SAFETY: the section contains pointers to functions of this type. This one only sets a flag.
+/// Constructor that suspends tracing, before `main` and before BlkKin's own initialization. A
+/// program that links this crate, such as `blkkin demo`, must not be traced under its own name
+/// before it is started as a role.
+// SAFETY: the section contains pointers to functions of this type. The function only sets a flag.
 #[used]
 #[unsafe(link_section = ".init_array.00100")]
 static INITIALIZER: extern "C" fn() = hold_tracing;
@@ -25,7 +26,7 @@ extern "C" fn hold_tracing() {
     blkkin_trace::daemon::hold();
 }
 
-/// Starts tracing, now that the process is known to be a role.
+/// Starts tracing, once the process is known to be a role.
 pub(crate) fn start_tracing() {
     std::hint::black_box(&INITIALIZER);
     blkkin_trace::daemon::let_go();

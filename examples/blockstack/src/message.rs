@@ -1,6 +1,5 @@
-//! Messages between roles: a header of 64 bytes, a name and a payload. `mapper/link.h` is the same
-//! in C.
-//!
+//! Messages between roles: a header of 64 bytes, a name and a payload. `mapper/link.h` has the same
+//! encoding in C.
 //!
 //! | offset | field |
 //! | --- | --- |
@@ -14,14 +13,15 @@
 //! | 28 | status of a reply: 0, or an error number |
 //! | 32 | number of the object, if it is addressed by number |
 //! | 40 | blkin trace context of the caller's span, 24 bytes; 0 if the request is not sampled |
+//!
 //! Numbers are little-endian, except for the trace context. The payload is the data to be written,
 //! or the data that was read.
 
-/// Size of a header.
+/// Size of a header, in bytes.
 pub(crate) const HEADER_SIZE: usize = 64;
-/// Maximum length of a name.
+/// Maximum length of a name, in bytes.
 pub(crate) const NAME_MAX: usize = 56;
-/// Maximum size of a payload.
+/// Maximum size of a payload, in bytes.
 pub(crate) const PAYLOAD_MAX: u32 = 32 << 20;
 
 const MAGIC: u32 = 0x4b54_5342;
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Flush = 3,
     /// Makes a range read as zeros and frees its space.
     Zero = 4,
-    /// Lists the volumes; the reply has a line with name and size for each.
+    /// Lists the volumes; the reply has a line with name and size for each volume.
     List = 5,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Message<'a> {
     pub(crate) header: Header,
     pub(crate) name: &'a [u8],
     pub(crate) payload: &'a [u8],
-    /// Size of the whole message.
+    /// Size of the whole message, in bytes.
     pub(crate) size: usize,
 }
 
@@ -91,7 +91,7 @@ impl Header {
         }
     }
 
-    /// The reply to the request `id`.
+    /// Creates the header of the reply to the request `id`.
     pub(crate) fn reply(kind: Kind, id: u64, length: u32, status: u32) -> Header {
         Header { is_reply: true, status, ..Header::request(kind, id, 0, length) }
     }

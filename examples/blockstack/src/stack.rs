@@ -1,4 +1,4 @@
-//! Starts all roles as processes. Their standard input is a pipe from this process, and they end at
+//! Starts all roles as processes. Their standard input is a pipe from this process. Roles end at
 //! its end of file, so they never outlive this process, however it ends.
 
 use crate::address::Address;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Time limit for the start of a role: a store may have to replay a journal.
+/// Time limit for the start of a role, which may have to replay a journal.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the end of a role.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -31,19 +31,20 @@ pub struct Options {
     pub tcp: bool,
     /// Makes the stores sync their journals before they answer a write.
     pub sync: bool,
-    /// Size of a store's journal files.
+    /// Size of a store's journal files, in bytes.
     pub journal_size: u64,
     /// Sampling rules for requests, as in `BLKKIN_SAMPLE`.
     pub sample: Option<String>,
-    /// Command that is started for each role, with the role's arguments appended. It passes them to
-    /// [`run`](crate::run).
+    /// Command that is started for each role, with the role's arguments appended. The command
+    /// passes the arguments to [`run`](crate::run).
     pub program: Vec<OsString>,
     /// Additional environment variables of the roles, such as `BLKKIN_SOCKET`.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 impl Options {
-    /// A volume `disk` of 1 GiB, with all data in `directory`, and `program` for each role.
+    /// Creates options for a volume `disk` of 1 GiB, with all data in `directory`, and `program`
+    /// for each role.
     pub fn new(directory: &Path, program: Vec<OsString>) -> Options {
         Options {
             directory: directory.to_owned(),
@@ -78,17 +79,17 @@ pub struct Role {
 }
 
 impl Role {
-    /// Name of the role: `nbd`, `composer`, `mapper`, `store.1` or `store.2`.
+    /// Returns the name of the role: `nbd`, `composer`, `mapper`, `store.1` or `store.2`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Address at which the role listens.
+    /// Returns the address at which the role listens.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -130,7 +131,8 @@ impl Stack {
         Ok(stack)
     }
 
-    /// The option that names the role started last as the server of the next one.
+    /// Returns the option `name` with the address of the last started role, which serves the next
+    /// role.
     fn asks(&self, name: &str) -> Vec<OsString> {
         let last = self.roles.last().map(|role| option(name, role.address.to_string()));
         last.into_iter().flatten().collect()
@@ -155,12 +157,12 @@ impl Stack {
         Ok(())
     }
 
-    /// Address for NBD clients.
+    /// Returns the address for NBD clients.
     pub fn nbd(&self) -> Option<&Address> {
         self.roles.last().map(Role::address)
     }
 
-    /// Address for NBD clients, as a URI.
+    /// Returns the address for NBD clients, as a URI.
     pub fn nbd_uri(&self) -> String {
         let volume = self.options.volumes.first().map_or("", Volume::name);
         match self.nbd() {
@@ -172,12 +174,12 @@ impl Stack {
         }
     }
 
-    /// All processes.
+    /// Returns all processes.
     pub fn roles(&self) -> &[Role] {
         &self.roles
     }
 
-    /// Name of a role that has ended by itself; each is returned once.
+    /// Returns the name of a role that has ended by itself; each name is returned once.
     pub fn ended(&mut self) -> Option<&'static str> {
         let mut roles = self.roles.iter_mut().filter(|role| !role.has_ended);
         let ended = roles.find_map(|role| match role.child.try_wait() {
@@ -209,7 +211,7 @@ impl Stack {
             return Err(format!("{name} runs"));
         }
         let mut arguments = role.arguments.clone();
-        // Its address remains, even if the system has chosen it.
+        // Retain the address, even if the system has selected the port.
         if let Some(at) = arguments.iter().position(|argument| argument == "--listen") {
             arguments[at + 1] = role.address.to_string().into();
         }
@@ -275,7 +277,7 @@ fn start(options: &Options, name: &'static str, arguments: Vec<OsString>) -> Res
     let output = child.stdout.take().ok_or("no pipe")?;
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {
-        // The program that starts the role may print other lines before.
+        // The program that starts the role may print other lines first.
         let lines = BufReader::new(output).lines().map_while(Result::ok);
         let found = lines
             .filter_map(|line| Some(line.split_once(LISTENING_PREFIX)?.1.trim_end().to_owned()));

@@ -1,6 +1,6 @@
 //! An object store: objects in files, with a write-ahead journal. Changes are appended to the
-//! [`journal`] and then applied to the object's file; [`server`] does both for all requests that
-//! arrived together.
+//! [`journal`] and then applied to the object's file. [`server`] does both for a batch of requests
+//! that arrived together.
 
 mod checkpoint;
 mod journal;

@@ -18,12 +18,12 @@ pub(crate) use traced::{Span, arrived, root};
 #[cfg(feature = "untraced")]
 pub(crate) use untraced::{Span, arrived, root};
 
-/// Service names of the roles with a single process.
+/// Endpoints of the roles with a single process.
 #[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]
 pub(crate) static NBD: Endpoint<'static> = Endpoint::named("nbd");
 pub(crate) static COMPOSER: Endpoint<'static> = Endpoint::named("composer");
 
-/// Span name of an operation on a volume in memory.
+/// Returns the span name of an operation on a volume in memory.
 pub(crate) fn memory_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "memory read",
@@ -34,7 +34,7 @@ pub(crate) fn memory_call(kind: Kind) -> &'static str {
     }
 }
 
-/// Span name of the NBD server's call to the composer.
+/// Returns the span name of the NBD server's call to the composer.
 pub(crate) fn volume_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "volume read",
@@ -45,7 +45,7 @@ pub(crate) fn volume_call(kind: Kind) -> &'static str {
     }
 }
 
-/// Span name of the composer's call to the mapper.
+/// Returns the span name of the composer's call to the mapper.
 pub(crate) fn object_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "object read",
@@ -56,7 +56,7 @@ pub(crate) fn object_call(kind: Kind) -> &'static str {
     }
 }
 
-/// Span name of the mapper's call to a store.
+/// Returns the span name of the mapper's call to a store.
 pub(crate) fn copy_call(kind: Kind) -> &'static str {
     match kind {
         Kind::Read => "copy read",

@@ -4,14 +4,14 @@ use crate::message::NAME_MAX;
 use std::fmt;
 use std::str::FromStr;
 
-/// Size of an object. A volume is a sequence of objects.
+/// Size of an object in bytes. A volume is a sequence of objects.
 pub(crate) const OBJECT_SIZE: u64 = 4 << 20;
-/// Maximum length of a volume's name: an object's name adds a dot and eight digits.
+/// Maximum length of a volume's name in bytes: an object's name adds a dot and eight digits.
 const VOLUME_NAME_MAX: usize = NAME_MAX - 9;
-/// Maximum size of a volume: eight digits must number all objects.
+/// Maximum size of a volume in bytes: eight hexadecimal digits must number all objects.
 const SIZE_MAX: u64 = OBJECT_SIZE << 32;
 
-/// A volume: `NAME=SIZE`, with an optional suffix K, M, G or T.
+/// A volume, given as `NAME=SIZE` with an optional suffix K, M, G or T of the size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub(crate) name: String,
@@ -19,12 +19,12 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Name of the volume.
+    /// Returns the name of the volume.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Size in bytes.
+    /// Returns the size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -73,10 +73,10 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) object: u64,
-    /// Offset in the object.
+    /// Offset in the object, in bytes.
     pub(crate) offset: u64,
     pub(crate) length: u32,
-    /// Offset in the request.
+    /// Offset in the request, in bytes.
     pub(crate) at: u32,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn pieces(offset: u64, length: u32) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// Formats the name of an object: the volume's name, a dot, and eight digits.
+/// Formats the name of an object: the volume's name, a dot, and eight hexadecimal digits.
 pub(crate) fn object_name<'b>(volume: &str, object: u64, room: &'b mut [u8; NAME_MAX]) -> &'b [u8] {
     let size = volume.len().min(VOLUME_NAME_MAX);
     room[..size].copy_from_slice(&volume.as_bytes()[..size]);

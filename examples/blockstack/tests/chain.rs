@@ -1,5 +1,5 @@
-//! The chain as processes: it keeps its data, whichever process ends, and survives clients that
-//! violate the protocol.
+//! Tests the chain as processes: the chain keeps its data when any process ends, and survives
+//! clients that violate the protocol.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn many_requests_at_once() {
     chain.check_copies();
 }
 
-/// Over TCP, with syncing stores; and with a fixed rate, which is kept.
+/// A chain over TCP with syncing stores serves a load without errors, and a fixed rate is kept.
 #[test]
 fn over_tcp() {
     let mut chain = Chain::start("tcp", |options| {
@@ -41,7 +41,7 @@ fn over_tcp() {
 }
 
 /// A read of any range returns the last write, also across object boundaries, and after all roles
-/// were ended or killed.
+/// were stopped or killed.
 #[test]
 fn any_range() {
     // Small files, so that the journal starts new ones.
@@ -59,7 +59,7 @@ fn any_range() {
                 _ => random.below(5000),
             };
             let offset = match random.chance(30) {
-                // Near an object boundary.
+                // An offset near an object boundary.
                 true => (random.below(4usize) * (4 << 20)).saturating_sub(random.below(4096)),
                 false => random.below(size),
             };
@@ -85,7 +85,7 @@ fn any_range() {
         }
         client.flush();
         if round == 1 {
-            // All at once, as far as possible.
+            // Kill all roles at once, as far as possible.
             for name in ["store.1", "store.2", "mapper", "composer", "nbd"] {
                 chain.stack().kill(name).unwrap();
             }
@@ -99,7 +99,7 @@ fn any_range() {
     }
 }
 
-/// While one store is gone, reads succeed and writes fail. After its return, no acknowledged write
+/// While one store is down, reads succeed and writes fail. After its restart, no acknowledged write
 /// is lost and both copies are equal again.
 #[test]
 fn a_store_is_killed() {
@@ -130,13 +130,13 @@ fn a_store_is_killed() {
     chain.check_copies();
 }
 
-/// Total size of a directory's files.
+/// Returns the total size of a directory's files.
 fn size_of(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-/// With both stores gone, all requests fail, and none waits for ever.
+/// With both stores down, all requests fail, and none waits for ever.
 #[test]
 fn all_stores_are_gone() {
     let mut chain = Chain::start("gone", |_| {});
@@ -177,7 +177,7 @@ fn what_is_out_of_bounds() {
     assert_eq!(chain.client().read_at(end - 512, 512), [0; 512]);
 }
 
-/// Clients that violate the protocol are disconnected, without affecting others.
+/// A client that violates the protocol is disconnected, without affecting other clients.
 #[test]
 fn hostile_clients() {
     let mut chain = Chain::start("hostile", |_| {});
@@ -193,7 +193,7 @@ fn hostile_clients() {
     };
     let is_dropped = |bytes: &[u8]| {
         let mut rest = Vec::new();
-        // A reset is an acceptable end, too.
+        // The server may also reset the connection.
         let _ = greet(bytes).read_to_end(&mut rest);
     };
     let begun = b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\x04disk";
@@ -207,7 +207,7 @@ fn hostile_clients() {
     write.extend_from_slice(&[0; 16]);
     write.extend_from_slice(&[0xff; 4]);
     is_dropped(&with(&write));
-    // More connections than the server has slots; they are idle or send incomplete requests.
+    // More connections than the server has slots, idle or with incomplete requests.
     let idle: Vec<_> = (0..100)
         .map(|at| {
             let mut stream = connect(&address);

@@ -1,5 +1,5 @@
-//! The NBD server alone, with a volume in its memory: it keeps its data, and a client that does not
-//! read its replies does not make it grow.
+//! Tests the NBD server alone, with a volume in its memory: the server keeps its data, and its
+//! memory does not grow for a client that reads no replies.
 
 mod support;
 
@@ -33,7 +33,7 @@ impl Server {
         Server { child, address: Address::Path(path), _scratch: scratch }
     }
 
-    /// Peak memory usage of the server, in KiB.
+    /// Returns the peak memory usage of the server, in KiB.
     fn memory_max(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -71,7 +71,8 @@ fn it_keeps_what_it_was_given() {
     assert_eq!(client.ask(0, (16 << 20) - 1, 2, &[]), 22);
 }
 
-/// Ten thousand requests of 28 bytes at once, for 10 GB of replies.
+/// Ten thousand requests of 28 bytes at once, for 10 GB of replies, do not make the server's memory
+/// grow.
 #[test]
 fn answers_wait_for_who_reads_them() {
     const COUNT: u64 = 10_000;
@@ -89,7 +90,7 @@ fn answers_wait_for_who_reads_them() {
     }
     let mut writer = stream.try_clone().unwrap();
     let sender = std::thread::spawn(move || writer.write_all(&bytes).unwrap());
-    // Time for the server to answer as much as it will before any reply is read.
+    // Time for the server to answer as much as it can before any reply is read.
     std::thread::sleep(Duration::from_millis(300));
     stream.read_exact(&mut [0; 10]).unwrap();
     let mut answer = vec![0; 16 + (1 << 20)];

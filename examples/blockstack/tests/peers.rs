@@ -1,4 +1,4 @@
-//! Existing NBD clients: they read the data that they wrote.
+//! Existing NBD clients read the data that they wrote.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use support::{Chain, is_installed, skip};
 
-/// True if all these programs are installed; else the test is skipped.
+/// Returns true if all these programs are installed; else the test is skipped.
 fn have(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_installed(program));
     if let Some(missing) = missing {
@@ -15,7 +15,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Output of a command.
+/// Runs a command and returns its output.
 #[track_caller]
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -24,7 +24,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// An image of 64 MiB with some holes.
+/// Creates an image of 64 MiB with some holes.
 fn image(directory: &Path) -> String {
     let mut bytes = vec![0; 64 << 20];
     for (at, chunk) in bytes.chunks_mut(64 << 10).enumerate() {
@@ -71,7 +71,7 @@ fn qemu_img() {
         arguments.push(uri);
         let printed = run("qemu-io", &arguments);
         assert!(!printed.contains("failed"), "{printed}");
-        // The result of a write beyond the end.
+        // A write beyond the end fails.
         let wrong = Command::new("qemu-io").args(["-f", "raw", "-c", "write 64M 4k", uri]).output();
         assert!(!wrong.unwrap().status.success());
     });

@@ -1,9 +1,9 @@
-//! What holds of each decoder of spans, whatever it is given.
+//! Checks that apply to each decoder of spans, for any input.
 
 use blkkin_model::Span;
 use blkkin_wire::{Decoder, End, Format, Limits, Outcome, encode};
 
-/// Decodes hostile bytes, and all that came of them again from each format.
+/// Decodes hostile bytes, and encodes and decodes the resulting spans in each format.
 pub(crate) fn survive(format: Format, batch: &[u8]) {
     let (spans, outcome) = read(Limits::default(), format, batch);
     check(batch, &spans, &outcome);
@@ -36,7 +36,7 @@ fn check(batch: &[u8], spans: &[Span], outcome: &Outcome) {
     }
 }
 
-/// The strict decoder gives all or nothing.
+/// Checks that the strict decoder returns all spans or none.
 fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
     let mut kept = Vec::new();
     let strict = Decoder::default().strict(true).decode(format, batch, &mut kept);
@@ -45,7 +45,7 @@ fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
     assert_eq!(show(&kept), show(expected));
 }
 
-/// No limit is passed.
+/// Checks that no limit is exceeded.
 fn limited(format: Format, batch: &[u8]) {
     let limits = Limits {
         batch_bytes: 4096,
@@ -66,15 +66,15 @@ fn limited(format: Format, batch: &[u8]) {
     let expanded: usize = spans.iter().map(|span| span.hold().as_ref().text_bytes()).sum();
     assert!(expanded <= 100 + 8 * batch.len());
     for span in spans {
-        // What a sender has dropped and an error's text are said beside the tags it has.
+        // Numbers of dropped items and an error's message add tags to those of the sender.
         assert!(span.tags.len() <= 5 && span.annotations.len() <= 3);
-        // What is not UTF-8 becomes three times as long.
+        // A byte of invalid UTF-8 is replaced by three.
         assert!(span.name.len() <= 60);
         assert!(span.annotations.iter().all(|it| it.value.len() <= 60));
     }
 }
 
-/// What is written is good, and once it has been through the format it does not change any more.
+/// Checks that encoded spans are valid, and do not change in further encoding and decoding.
 fn again(format: Format, spans: &[Span]) {
     let first = through(format, spans);
     let is_first_format =
@@ -94,7 +94,7 @@ fn through(format: Format, spans: &[Span]) -> Vec<Span> {
     spans
 }
 
-/// Numbers that are none are not equal to themselves; as text they are.
+/// Formats spans for comparison: NaN differs from itself, but not as text.
 fn show(spans: &[Span]) -> String {
     format!("{spans:?}")
 }

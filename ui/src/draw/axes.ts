@@ -1,11 +1,11 @@
-// Axes of drawings: times since 1970 or since a request began, and durations by powers of ten.
+// Draws axes: times since 1970 or since the start of a request, and durations on a logarithmic scale.
 
 import { day, mark as words, round, tick, zoneMinutes } from '../format';
 import { logTicks, ticks } from '../model/scale';
 import { type Area, crisp, line } from './canvas';
 import type { Theme } from './theme';
 
-/** Marks of durations at the left of an area, with lines across it. */
+/** Draws the duration axis at the left of an area, with grid lines across the area. */
 export function durationAxis(
   context: CanvasRenderingContext2D,
   area: Area,
@@ -29,7 +29,7 @@ export function durationAxis(
   context.textAlign = 'left';
 }
 
-/** Marks of times below an area, which shows so many nanoseconds from `startNs` on. */
+/** Draws the time axis below an area that shows `lengthNs` nanoseconds from `startNs` on. */
 export function timeAxis(
   context: CanvasRenderingContext2D,
   area: Area,
@@ -37,7 +37,7 @@ export function timeAxis(
   lengthNs: number,
   theme: Theme,
 ): void {
-  // Steps count from midnight where the reader is, or from the whole second.
+  // Marks are aligned to midnight of the shown time zone, or to the whole second.
   const zone = BigInt(-zoneMinutes(Number(startNs / 1_000_000n))) * 60_000_000_000n;
   const base = startNs - ((startNs - zone) % 86_400_000_000_000n);
   const offset = Number(startNs - base);
@@ -60,7 +60,7 @@ export function timeAxis(
   context.textAlign = 'left';
 }
 
-/** Marks of a request's own time, on top, with lines down to the bottom of the area. */
+/** Draws the axis of a request's time above an area, with grid lines down to its bottom. */
 export function ruler(
   context: CanvasRenderingContext2D,
   area: Area,

@@ -1,4 +1,4 @@
-// What all drawings share: a canvas as sharp as the screen, text that fits, hatching, marks for errors.
+// Functions that all drawings share: canvases at the screen's resolution, clipped text, hatching, error marks.
 
 import type { Theme } from './theme';
 
@@ -11,7 +11,7 @@ export interface Area {
 
 export const FONT = '11px ui-sans-serif, system-ui, "Segoe UI", "Liberation Sans", Arial, sans-serif';
 
-/** Makes the canvas so large, in CSS pixels, and clears it; all drawing is in CSS pixels then. */
+/** Sizes the canvas in CSS pixels and clears it. All drawing then uses CSS pixels. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D | null {
   const ratio = globalThis.devicePixelRatio || 1;
   const [wide, high] = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
@@ -29,7 +29,7 @@ export function prepare(canvas: HTMLCanvasElement, width: number, height: number
   return context;
 }
 
-/** On whole pixels, so that thin lines are sharp. */
+/** Moves a coordinate to the middle of a pixel, so that thin lines are sharp. */
 export const crisp = (at: number): number => Math.round(at) + 0.5;
 
 export function line(context: CanvasRenderingContext2D, x1: number, y1: number, x2: number, y2: number): void {
@@ -39,7 +39,7 @@ export function line(context: CanvasRenderingContext2D, x1: number, y1: number, 
   context.stroke();
 }
 
-/** A triangle that stands on its side: what failed, also where colours cannot be told apart. */
+/** Draws the triangle that marks a failed span, so that failures do not depend on colour alone. */
 export function errorMark(context: CanvasRenderingContext2D, x: number, y: number, size: number): void {
   context.beginPath();
   context.moveTo(x, y - size);
@@ -49,7 +49,7 @@ export function errorMark(context: CanvasRenderingContext2D, x: number, y: numbe
   context.fill();
 }
 
-/** Slanted lines in an area. */
+/** Fills an area with slanted lines. */
 export function hatch(context: CanvasRenderingContext2D, area: Area, colour: string, gap = 5): void {
   if (area.width < 2) return;
   context.save();
@@ -68,14 +68,14 @@ export function hatch(context: CanvasRenderingContext2D, area: Area, colour: str
   context.restore();
 }
 
-/** A box that somebody selects with the mouse or keys. */
+/** Draws a box that is selected with the mouse or keys. */
 export function selection(context: CanvasRenderingContext2D, area: Area, theme: Theme): void {
   context.fillStyle = theme.selection;
   context.fillRect(area.x, area.y, area.width, area.height);
   outline(context, area, theme);
 }
 
-/** The rim of a selection alone: a tint would change colours that mean something. */
+/** Draws the border of a selection. A tint would change the colours of cells. */
 export function outline(context: CanvasRenderingContext2D, area: Area, theme: Theme): void {
   context.strokeStyle = theme.accent;
   context.lineWidth = 1.5;

@@ -1,4 +1,5 @@
-// Draws how many traces or spans began when, and how many of them failed, as bars. Free of the page.
+// Draws bars of how many traces or spans started in each interval, and how many of them failed. Independent of the DOM
+// around the canvas.
 
 import type { HeatmapAnswer } from '../api';
 import { count, nanoseconds } from '../format';
@@ -16,7 +17,7 @@ export interface Counts {
   failed: number;
 }
 
-/** Sums of each column of two heatmaps over the same time. */
+/** Adds up the cells of each column, for two heatmaps of the same time range. */
 export function countsOf(all: HeatmapAnswer, errors: HeatmapAnswer): Counts {
   const sums = (map: HeatmapAnswer) => {
     const columns = new Array<number>(all.columns).fill(0);
@@ -26,7 +27,7 @@ export function countsOf(all: HeatmapAnswer, errors: HeatmapAnswer): Counts {
   return { startNs: nanoseconds(all.startNs) ?? 0n, columnNs: all.columnNs, all: sums(all), errors: sums(errors), total: all.spans, failed: errors.spans };
 }
 
-/** The column at a point, or -1. */
+/** Returns the column at an x coordinate, or -1. */
 export function countAt(frame: Frame, counts: Counts, x: number): number {
   const ns = frame.startNs + BigInt(Math.round(((x - frame.area.x) / frame.area.width) * frame.lengthNs));
   const column = Math.floor(Number(ns - counts.startNs) / counts.columnNs);
@@ -46,7 +47,7 @@ export function drawCounts(canvas: HTMLCanvasElement, width: number, height: num
     const [x, end] = [Math.max(at(column), frame.area.x), Math.min(at(column + 1), right)];
     if (end <= x) continue;
     const wide = Math.max(1, end - x - (end - x > 4 ? 1 : 0));
-    // What is there at all has at least a pixel.
+    // A count above 0 gets a bar of at least 1.5 pixels.
     const [whole, bad] = [counts.all[column], counts.errors[column]].map((each) => (each === 0 ? 0 : Math.max(1.5, (each / most) * high)));
     context.globalAlpha = hovered >= 0 && hovered !== column ? 0.6 : 1;
     context.fillStyle = theme.colours[0];

@@ -1,4 +1,4 @@
-// Tests of the drawings: the critical path in layers, colours of services.
+// Tests of the drawings: the critical path across layers, colours of services.
 
 import { expect, it } from 'vitest';
 import type { Path } from '../model/critical';
@@ -14,7 +14,7 @@ it('thins a path of 100,000 pieces to a few steps for each pixel', () => {
   const steps = pathSteps(path, laneOf, 0, pieces, 1000);
   expect(steps.length).toBeLessThan(4 * 1000);
   expect(Math.max(...steps.map((step) => step.right))).toBeCloseTo(1000, 3);
-  // What is looked at closely is all there.
+  // A zoomed view keeps every step.
   expect(pathSteps(path, laneOf, 50, 60, 1000).filter((step) => step.left >= 0 && step.right <= 1000).length).toBe(10);
 });
 
@@ -44,9 +44,9 @@ it('has enough contrast on drawings, which no tool looks into', () => {
       expect(contrast(colour, theme.background), colour).toBeGreaterThan(3);
       expect(contrast(colour, inkOn(colour)), colour).toBeGreaterThan(4.5);
     }
-    // The path is drawn on a rim of the background.
+    // The path is drawn on a border of the background colour.
     expect(contrast(theme.path, theme.background)).toBeGreaterThan(7);
-    // A cell of one span is seen.
+    // A cell of one span is visible.
     expect(contrast(theme.ramp[0], theme.background), theme.ramp[0]).toBeGreaterThan(1.6);
   }
 });

@@ -1,4 +1,4 @@
-// Draws how long spans took over time as a map of cells, and how many took how long as bars. Free of the page.
+// Draws a heatmap of durations over time, and a histogram of durations. Independent of the DOM around the canvas.
 
 import type { Bar, HeatmapAnswer } from '../api';
 import { count, nanoseconds, round } from '../format';
@@ -7,7 +7,7 @@ import { durationAxis, timeAxis } from './axes';
 import { type Area, crisp, line, outline, prepare } from './canvas';
 import { rampColour, type Theme } from './theme';
 
-/** Cells from here to there, both included; rows count from the shortest duration. */
+/** A range of cells, both ends included. Row 0 is the shortest duration. */
 export interface CellBox {
   left: number;
   right: number;
@@ -42,7 +42,7 @@ export function drawHeatmap(canvas: HTMLCanvasElement, width: number, height: nu
   const area = heatArea(width, height);
   const rows = map.rows.length;
   if (rows === 0) return;
-  // Rows are as many times longer as the last, so places between are found by logarithms.
+  // Rows grow by a constant factor, so positions between them are interpolated on a logarithmic scale.
   const [least, greatest] = [Math.max(1, map.rows[0].leastNs), Math.max(2, map.rows[rows - 1].greatestNs + 1)];
   const yOf = (ns: number) => area.y + (1 - Math.log(ns / least) / Math.log(greatest / least)) * area.height;
   const startNs = nanoseconds(map.startNs) ?? 0n;
@@ -69,7 +69,7 @@ export function drawHeatmap(canvas: HTMLCanvasElement, width: number, height: nu
   }
 }
 
-/** Bars of a histogram put together, a few for each power of two. */
+/** Merges bars of a histogram until a few remain for each power of two. */
 export function coarser(bars: Bar[]): Bar[] {
   const merged = new Map<number, Bar>();
   for (const bar of bars) {
@@ -86,11 +86,11 @@ export interface Histogram {
   area: Area;
   least: number;
   greatest: number;
-  /** Spans in the highest bar. */
+  /** Spans in the tallest bar. */
   most: number;
 }
 
-/** Room for marks of counts at the left. */
+/** Width of the axis of counts, at the left. */
 const COUNTS_WIDTH = 46;
 
 export function histogramOf(all: Bar[], width: number, height: number): Histogram | null {
@@ -107,13 +107,13 @@ export function histogramOf(all: Bar[], width: number, height: number): Histogra
 
 const barX = ({ area, least, greatest }: Histogram, ns: number): number => area.x + (Math.log(Math.max(ns, least) / least) / Math.log(greatest / least)) * area.width;
 
-/** The duration at a place, within what is drawn. */
+/** Returns the duration at an x coordinate, limited to the drawn range. */
 export function durationAt({ area, least, greatest }: Histogram, x: number): number {
   const part = Math.min(1, Math.max(0, (x - area.x) / area.width));
   return least * (greatest / least) ** part;
 }
 
-/** The bar at a place; durations without spans have none. */
+/** Returns the bar at an x coordinate, or null where no span was counted. */
 export function barAt(histogram: Histogram, x: number): Bar | null {
   if (x < histogram.area.x || x > histogram.area.x + histogram.area.width) return null;
   const ns = durationAt(histogram, x);

@@ -1,5 +1,5 @@
-// Draws a request as it crosses layers: a lane for each service, own time as bars in it, calls as lines between them.
-// Free of the page.
+// Draws a request across layers: a lane for each service, self time as bars in the lane, and calls as lines between
+// lanes. Independent of the DOM around the canvas.
 
 import { duration, readable } from '../format';
 import type { Path } from '../model/critical';
@@ -12,7 +12,7 @@ import { type Colours, inkOn, type Theme } from './theme';
 export const HEAD = 26;
 const BAR = 15;
 const GAP = 13;
-/** More lines than this say nothing: the longest calls are kept. */
+/** Maximum number of drawn lines. Beyond it only the longest calls are drawn. */
 const LINES_MAX = 4000;
 
 export interface LanesView {
@@ -71,7 +71,7 @@ export function drawLanes(canvas: HTMLCanvasElement, width: number, height: numb
 function calls(context: CanvasRenderingContext2D, view: LanesView, places: LanePlace[], xOf: (ns: number) => number, theme: Theme): void {
   const { tree, layers, from, to } = view;
   const centre = (lane: number) => places[lane].y + GAP + BAR / 2;
-  // Lines of calls between the same lanes that fall on the same pixel are drawn once.
+  // Calls between the same two lanes that start at the same pixel are drawn once.
   const drawn = new Set<number>();
   const isSeen = (row: number) => tree.starts[row] <= to && tree.starts[row] + (tree.durations[row] || 0) >= from;
   const isMany = layers.calls.reduce((sum, row) => sum + (isSeen(row) ? 1 : 0), 0) > LINES_MAX;
@@ -94,7 +94,7 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
       }
     }
     context.strokeStyle = isError ? theme.error : theme.muted;
-    // Many lines must not hide what they lead to.
+    // Many lines are drawn fainter, so that they do not hide the bars.
     context.globalAlpha = isError ? 0.9 : shown - before > 150 ? 0.22 : 0.55;
     context.lineWidth = 1;
     context.setLineDash(isError ? [4, 2] : []);
@@ -107,10 +107,10 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
 function pieces(context: CanvasRenderingContext2D, view: LanesView, places: LanePlace[], xOf: (ns: number) => number, width: number, theme: Theme): void {
   const { tree, layers, from, to } = view;
   const { rows, lanes, depths, froms, tos, isWait } = layers.pieces;
-  // Where the last bar of each row of each lane ended, in pixels: what is finer is not drawn again.
+  // End of the last bar in each row of each lane, in pixels. Finer bars are skipped.
   const drawn = new Map<number, number>();
   const marks: [number, number][] = [];
-  // A span that waited now and then has several pieces, and failed once.
+  // A span that waited several times has several pieces, but only one failure mark.
   const marked = new Set<number>();
   for (let at = 0; at < rows.length; at += 1) {
     if (tos[at] < from) continue;
@@ -126,7 +126,7 @@ function pieces(context: CanvasRenderingContext2D, view: LanesView, places: Lane
     const service = layers.lanes[lane].service;
     context.fillStyle = view.colours.colour(service, theme);
     if (isWait[at]) {
-      // Nothing happens here but waiting for another: a thin bar.
+      // The span only waits for another service: a thin bar.
       context.globalAlpha = 0.55;
       context.fillRect(left, y + BAR / 2 - 1.5, right - left, 3);
       context.globalAlpha = 1;
@@ -161,17 +161,17 @@ function words(context: CanvasRenderingContext2D, tree: Tree, row: number, left:
   else if (context.measureText(text).width <= room) context.fillText(text, from, y + BAR / 2 + 0.5);
 }
 
-/** More steps than this are drawn without the lines that join them, which would cover all else. */
+/** With more steps than this the connecting lines are omitted, because they would cover the bars. */
 const STEPS_MAX = 400;
 
-/** A piece of the critical path as it is drawn: in a lane, from here to there in pixels. */
+/** A piece of the critical path as drawn: its lane and its horizontal extent in pixels. */
 export interface PathStep {
   lane: number;
   left: number;
   right: number;
 }
 
-/** The visible part of the path, thinned: pieces of a lane that touch or fall on the same pixel are one step. */
+/** Returns the visible part of the path. Pieces of a lane that touch or share a pixel are merged into one step. */
 export function pathSteps(path: Path, laneOf: Uint16Array, from: number, to: number, width: number): PathStep[] {
   const scale = width / (to - from);
   const xOf = (ns: number) => Math.min(width + 8, Math.max(-8, (ns - from) * scale));
@@ -208,7 +208,7 @@ function path(context: CanvasRenderingContext2D, view: LanesView, path: Path, pl
     context.stroke();
   };
   context.lineJoin = 'round';
-  // On a rim, so that the line stands out from bars of any colour.
+  // The line has a border, so that it stands out from bars of any colour.
   context.strokeStyle = theme.background;
   context.lineWidth = 4.5;
   trace();
@@ -218,7 +218,7 @@ function path(context: CanvasRenderingContext2D, view: LanesView, path: Path, pl
   context.lineWidth = 1;
 }
 
-/** The row of the tree whose piece is at this point, or -1. */
+/** Returns the row of the tree whose piece is at this point, or -1. */
 export function laneHit(view: LanesView, width: number, x: number, y: number): number {
   const { places } = lanePlaces(view.layers);
   const { rows, lanes, depths, froms, tos } = view.layers.pieces;

@@ -1,4 +1,4 @@
-// Draws requests as points: when they began, and how long they took. Free of the page.
+// Draws requests as points by start time and duration. Independent of the DOM around the canvas.
 
 import type { Summary } from '../api';
 import { durationAxis, timeAxis } from './axes';
@@ -12,7 +12,7 @@ export interface Box {
   greatestNs: number;
 }
 
-/** What of the world the drawing shows, and where. */
+/** The ranges of time and duration that the drawing shows, and its area. */
 export interface Frame {
   area: Area;
   startNs: bigint;
@@ -34,7 +34,7 @@ export function frameOf(requests: Summary[], width: number, height: number, star
   }
   const begin = first ?? 0n;
   const length = Math.max(Number((last ?? begin) - begin), 1e6);
-  // A little room on all sides.
+  // A margin on all sides.
   const side = startNs === null ? length * 0.02 : 0;
   if (!Number.isFinite(least)) [least, greatest] = [1e3, 1e9];
   return {
@@ -119,7 +119,7 @@ export function drawScatter(canvas: HTMLCanvasElement, width: number, height: nu
   if (box !== null) selection(context, areaOf(frame, box), theme);
 }
 
-/** The request nearest to a point, within a few pixels. */
+/** Returns the request nearest to a point, within a few pixels. */
 export function scatterHit(frame: Frame, requests: Summary[], x: number, y: number): Summary | null {
   let best: Summary | null = null;
   let distance = 10;

@@ -1,5 +1,5 @@
-// The colours of drawings, for light and dark. They are those of app.css where both have them. All can be told apart
-// by people who see few colours, and nothing is told by colour alone.
+// The colours of drawings, for light and dark. They equal those of app.css where both define them. All can be told
+// apart with colour-vision deficiency, and nothing is shown by colour alone.
 
 export interface Theme {
   isDark: boolean;
@@ -14,9 +14,9 @@ export interface Theme {
   path: string;
   selection: string;
   shade: string;
-  /** For services: in order, then the same hatched. */
+  /** Colours of services. Hatching doubles their number. */
   colours: string[];
-  /** From few to many. */
+  /** From the lowest count to the highest. */
   ramp: string[];
 }
 
@@ -56,11 +56,11 @@ const DARK: Theme = {
 
 export const themeOf = (isDark: boolean): Theme => (isDark ? DARK : LIGHT);
 
-/** Colours, and the same hatched. */
+/** Number of distinct appearances: 8 plain colours and the same 8 hatched. */
 const PLACES = 16;
 
-/** A colour for each name, and whether it is hatched, since there are more names than colours. A name has the same colour
- *  in all traces, unless another name of the trace has it. */
+/** Assigns each service name a colour, hatched for the second half of the names. A name has the same colour in all
+ * traces, unless a hash collision with another name of the trace moves it. */
 export class Colours {
   readonly #places = new Map<string, number>();
 
@@ -68,7 +68,7 @@ export class Colours {
     const taken = new Set<number>();
     for (const name of [...new Set(names)].sort()) {
       const own = hash(name) % PLACES;
-      // A plain colour before a hatched one, and none twice as long as there are others.
+      // Prefers plain colours to hatched ones, and reuses none while another is free.
       const order = Array.from({ length: PLACES }, (_, step) => (step < 8 ? (own + step) % 8 : 8 + ((own + step) % 8)));
       const place = order.find((each) => !taken.has(each)) ?? own;
       taken.add(place);
@@ -92,7 +92,7 @@ function hash(text: string): number {
   return value >>> 0;
 }
 
-/** The lightness of a colour such as `#0072b2`, from 0 to 1. */
+/** Returns the relative luminance of a colour such as `#0072b2`, from 0 to 1. */
 function lightOf(colour: string): number {
   const part = (at: number) => {
     const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
@@ -101,16 +101,16 @@ function lightOf(colour: string): number {
   return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
 }
 
-/** The contrast of two colours, from 1 to 21, as WCAG counts it. */
+/** Returns the contrast ratio of two colours as WCAG defines it, from 1 to 21. */
 export function contrast(one: string, other: string): number {
   const [a, b] = [lightOf(one), lightOf(other)];
   return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
 }
 
-/** Black or white, whichever is read better on a colour. */
+/** Returns black or white, whichever has the higher contrast to a colour. */
 export const inkOn = (colour: string): string => (contrast(colour, '#000000') > contrast(colour, '#ffffff') ? '#000000' : '#ffffff');
 
-/** The colour for so many, of at most so many: each step is as many times more as the last. */
+/** Returns the ramp colour of a count, on a logarithmic scale that ends at `most`. */
 export function rampColour(theme: Theme, count: number, most: number): string {
   const place = most <= 1 ? 1 : Math.log(count) / Math.log(most);
   const last = theme.ramp.length - 1;

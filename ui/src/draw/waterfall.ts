@@ -1,5 +1,5 @@
-// Draws the bars of a request's spans, those of the rows that are seen and no others, and the small picture of all of
-// them. Free of the page: it is given what to draw and where.
+// Draws the bars of a request's spans, only for the visible rows, and the overview of all rows. Independent of the DOM
+// around the canvas.
 
 import { duration } from '../format';
 import type { Path } from '../model/critical';
@@ -11,23 +11,23 @@ import type { Colours, Theme } from './theme';
 export const ROW = 22;
 export const HEAD = 26;
 
-/** Room behind the time that is shown, so that durations stand beside bars and cover neither their ends nor events. */
+/** Width to the right of the time range, so that labels of durations cover neither ends of bars nor events. */
 export const LABEL_ROOM = 58;
 
-/** Pixels of the time that is shown, in a drawing so wide. */
+/** Returns how many pixels of a drawing's width show the time range. */
 export const timeWidth = (width: number): number => Math.max(20, width - LABEL_ROOM);
 
-/** Rows with more below them than this are drawn without their own time, which would take too long to find. */
+/** Rows with more descendants than this are drawn without self time, which would take too long to compute. */
 const OWN_MAX = 3000;
 
 export interface View {
   tree: Tree;
-  /** Rows of the tree that are not folded away. */
+  /** Rows of the tree that are not collapsed. */
   seen: Uint32Array;
-  /** The first that is drawn, and how much of it is above the edge. */
+  /** The first drawn row, and how many pixels of it are above the edge. */
   first: number;
   offset: number;
-  /** The time that is shown, in nanoseconds since the start. */
+  /** The shown time range, in nanoseconds since the start of the request. */
   from: number;
   to: number;
   chosen: number;
@@ -90,7 +90,7 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
   const colour = view.colours.colour(service, theme);
   const until = from + width / scale;
   if (start > until || start + (took || 0) < from) {
-    // Out of sight: an arrow to where it is.
+    // The bar is outside of the shown time: an arrow points to it.
     const isLate = start > until;
     context.fillStyle = theme.muted;
     context.textAlign = isLate ? 'right' : 'left';
@@ -123,7 +123,7 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
     context.fillStyle = theme.error;
     if (left > 12) errorMark(context, left - 8, middle, 4.5);
     else {
-      // On a ground of its own, since the bar may be of any colour.
+      // On a background, because the bar may have any colour.
       context.fillStyle = theme.background;
       context.fillRect(Math.max(left, 0) + 1, top + 1, 14, high - 2);
       context.fillStyle = theme.error;
@@ -142,7 +142,7 @@ function label(context: CanvasRenderingContext2D, left: number, right: number, y
   if (right + 6 + size < width) context.fillText(text, Math.max(right, 0) + 6, y);
   else if (before > 2) context.fillText(text, Math.min(before, width - size - 6), y);
   else {
-    // Over the bar, on a ground of its own.
+    // Over the bar, on a background.
     context.fillStyle = theme.background;
     context.globalAlpha = 0.85;
     context.fillRect(width - size - 12, y - 7, size + 8, 14);
@@ -184,7 +184,8 @@ function notes(context: CanvasRenderingContext2D, view: View, row: number, middl
   }
 }
 
-/** A picture of all spans, each at its place among all rows. Takes as long for a million as for many. */
+/** Draws the overview: each span at its position among all rows. The cost grows linearly with the rows, a few operations
+ * per row. */
 export function drawAll(canvas: HTMLCanvasElement, width: number, height: number, tree: Tree, least: number, greatest: number, colours: Colours, theme: Theme): void {
   const context = prepare(canvas, width, height);
   if (context === null || width < 4) return;
@@ -202,7 +203,7 @@ export function drawAll(canvas: HTMLCanvasElement, width: number, height: number
     }
     return;
   }
-  // Where bars begin and end, summed up along each line of pixels.
+  // Difference arrays: +1 where a bar begins and -1 where it ends, then a running sum along each line of pixels.
   const [wide, high] = [canvas.width, canvas.height];
   const sums = new Int32Array((wide + 1) * high);
   const toX = wide / (greatest - least);
@@ -228,7 +229,7 @@ export function drawAll(canvas: HTMLCanvasElement, width: number, height: number
   context.putImageData(image, 0, 0);
 }
 
-/** The theme's steps as pixels, which are written backwards in memory. */
+/** Converts the theme's ramp to pixels, which are little-endian (ABGR) in memory. */
 function shadesOf(theme: Theme): Uint32Array {
   return Uint32Array.from(theme.ramp.slice(1), (colour) => {
     const value = Number.parseInt(colour.slice(1), 16);
@@ -236,7 +237,7 @@ function shadesOf(theme: Theme): Uint32Array {
   });
 }
 
-/** The part of the small picture that the large one shows. */
+/** Draws the frame in the overview around the shown range. */
 export function drawWindow(canvas: HTMLCanvasElement, width: number, height: number, left: number, right: number, theme: Theme): void {
   const context = prepare(canvas, width, height);
   if (context === null) return;

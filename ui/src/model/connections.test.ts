@@ -1,4 +1,4 @@
-// The part of a map that is drawn and listed.
+// Tests of the selection of connections that the map draws and lists.
 
 import { expect, it } from 'vitest';
 import type { Link } from '../api';

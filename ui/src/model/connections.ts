@@ -3,14 +3,14 @@
 
 import type { Link } from '../api';
 
-/** A map with more services than this is drawn in part unless all of it is asked for. */
+/** A map with more services than this is drawn in part unless the reader wants all of it. */
 export const WHOLE_MAX = 60;
-/** Services that are drawn of a large map at first. */
+/** Number of services that are drawn first of a large map. */
 export const BUSIEST = 24;
 
 export interface Wanted {
   service: string;
-  /** Part of a service's name. */
+  /** Text that the names of services contain. */
   find: string;
   isWhole: boolean;
 }
@@ -24,7 +24,8 @@ export const namesOf = (links: Link[]): string[] => [...new Set(links.flatMap((l
 
 export const isFound = (name: string, find: string): boolean => find !== '' && name.toLowerCase().includes(find.toLowerCase());
 
-/** Connections to draw: those of the chosen service or of services that match the search; without either, all. */
+/** Returns the connections to list: those of the chosen service or of services that match the search; without either,
+ * all. */
 export function listedOf(links: Link[], { service, find }: Omit<Wanted, 'isWhole'>): Link[] {
   const some =
     service !== '' ? links.filter((link) => link.parent === service || link.child === service) : links.filter((link) => isFound(link.parent, find) || isFound(link.child, find));
@@ -39,7 +40,7 @@ export function drawnOf(links: Link[], wanted: Wanted): Drawn {
   return { links: busiest(links), part: 'busiest' };
 }
 
-/** Connections among so many services, those with the most calls first. */
+/** Returns the connections among the busiest services, at most BUSIEST of them. */
 function busiest(links: Link[]): Link[] {
   const names = new Set<string>();
   const ordered = [...links].sort((a, b) => b.calls - a.calls || (a.parent < b.parent ? -1 : 1));
@@ -50,12 +51,13 @@ function busiest(links: Link[]): Link[] {
   return links.filter((link) => names.has(link.parent) && names.has(link.child));
 }
 
-/** The service with the most calls to and from it. */
+/** Returns the service with the most incoming and outgoing calls. */
 export function busiestService(links: Link[]): string {
   const calls = new Map<string, number>();
   for (const link of links) for (const name of [link.parent, link.child]) calls.set(name, (calls.get(name) ?? 0) + link.calls);
   return [...calls].reduce((best, each) => (each[1] > best[1] ? each : best), ['', 0] as [string, number])[0];
 }
 
-/** The percentage of the error colour in a line: it grows with the share that failed, and is seen for the least one. */
+/** Returns the percentage of the error colour in a line. It grows with the share of failed calls and is visible for one.
+ */
 export const errorTint = (errors: number, calls: number): number => (errors === 0 || calls === 0 ? 0 : Math.round(25 + 75 * Math.sqrt(Math.min(1, errors / calls))));

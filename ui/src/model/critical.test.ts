@@ -1,4 +1,4 @@
-// What everything waited for.
+// Tests of the critical path.
 
 import { describe, expect, it } from 'vitest';
 import { criticalPath, mainRoot } from './critical';

@@ -1,31 +1,31 @@
-// The critical path of a request: at each moment, the span that everything waited for. Shortening one that is on it
+// The critical path of a request: at each moment, the span for which the request waited. A shorter span on the path
 // shortens the request. Start at criticalPath().
 
 import type { Tree } from './tree';
 
-/** Pieces of time in order, each with the row that everything waited for. */
+/** Intervals in order, each with the row for which the request waited. */
 export interface Path {
   rows: Uint32Array;
   froms: Float64Array;
   tos: Float64Array;
-  /** Whether each row of the tree is on it. */
+  /** 1 for each row of the tree that is on the path. */
   isOn: Uint8Array;
-  /** The pieces by row, and where those of each row begin among them. */
+  /** Intervals ordered by row, and the index of each row's first interval among them. */
   byRow: Uint32Array;
   firsts: Uint32Array;
 }
 
 interface Step {
   row: number;
-  /** Children by their ends, the last one first. */
+  /** Children, ordered by end time, latest first. */
   children: number[];
   next: number;
   cursor: number;
-  /** Nothing before this is on the path: where it starts, or what it is below. */
+  /** Start of the row or of an ancestor, whichever is later: no interval of the path in this row begins before it. */
   floor: number;
 }
 
-/** The row whose path is shown: of those without a parent, the one that took longest. */
+/** Returns the root whose path is shown: the one with the longest duration. */
 export function mainRoot(tree: Tree): number {
   let root = -1;
   for (let row = 0; row < tree.ends.length; row = tree.ends[row]) {
@@ -48,7 +48,7 @@ export function criticalPath(tree: Tree): Path {
     stack.push({ row, children: byEnd(tree, row), next: 0, cursor: until, floor: from });
   };
   if (root >= 0) enter(root, endOf(tree, root), Number.NEGATIVE_INFINITY);
-  // Backwards: what ended last before the cursor is what was waited for.
+  // Walks backwards: the path continues in the child that ended last before the cursor.
   while (stack.length > 0) {
     const step = stack[stack.length - 1];
     const child = step.children[step.next];
@@ -60,7 +60,7 @@ export function criticalPath(tree: Tree): Path {
       continue;
     }
     step.next += 1;
-    // A child that outlives its parent was waited for until the parent's end, at most.
+    // A child that outlives its parent counts only until the parent's end.
     const end = Math.min(endOf(tree, child), endOf(tree, step.row));
     if (end > step.cursor || end <= Math.max(step.floor, tree.starts[child])) continue;
     if (step.cursor > end) pieces.push([step.row, end, step.cursor]);

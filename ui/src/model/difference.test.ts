@@ -1,4 +1,4 @@
-// What of a comparison is shown.
+// Tests of which differences a comparison shows.
 
 import { expect, it } from 'vitest';
 import { telling } from './difference';
@@ -14,6 +14,6 @@ it('shows what differs, and not what does by chance', () => {
 
 it('shows one of two values that exclude each other', () => {
   check([['flag', 'true', 190, 300], ['flag', 'false', 10, 1700]], ['flag=true']);
-  // Of three, each says something.
+  // With three values, each is listed.
   check([['zone', 'a', 150, 500], ['zone', 'b', 20, 800]], ['zone=a', 'zone=b']);
 });

@@ -1,4 +1,4 @@
-// What was dropped: sums over all ways, first and last times, words for them.
+// Tests of dropped records: sums over all causes, first and last times, texts.
 
 import { describe, expect, it } from 'vitest';
 import type { CountersAnswer } from '../api';

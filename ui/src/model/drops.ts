@@ -1,4 +1,5 @@
-// What went wrong with spans on their way into the store and in it: what is counted, what that means, and when it was.
+// Counts of spans that were refused or lost on their way into the store or inside it, with a text for each cause and
+// the times of the first and the last loss.
 
 import type { CountersAnswer } from '../api';
 import { clock, day, nanoseconds } from '../format';
@@ -6,9 +7,9 @@ import { clock, day, nanoseconds } from '../format';
 export interface Drops {
   words: string;
   count: number;
-  /** Not all is a fault: what is too old goes as it should. */
+  /** False for regular removals, such as spans that are older than the retention time. */
   isFault: boolean;
-  /** When it was first and last since the server started, if it was. */
+  /** Times of the first and the last loss since the server started; null if there was none. */
   first: bigint | null;
   last: bigint | null;
 }
@@ -40,7 +41,7 @@ export function drops(counters: CountersAnswer | null): Drops[] {
   });
 }
 
-/** `between 10:03:12 and 10:04:40`, with the day where that is not today. */
+/** Formats a time range as `between 10:03:12 and 10:04:40`, with the date where that is not today. */
 export function when({ first, last }: Pick<Drops, 'first' | 'last'>, now: bigint): string {
   if (first === null || last === null) return 'before the server started';
   const time = (ns: bigint): string => (day(ns) === day(now) ? clock(ns, 0) : `${day(ns)} ${clock(ns, 0)}`);

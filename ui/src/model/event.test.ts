@@ -1,4 +1,4 @@
-// Events and links as they are stored.
+// Tests of parsing stored events and links.
 
 import { expect, it } from 'vitest';
 import type { Span } from '../api';
@@ -44,6 +44,6 @@ it('counts one failure once, and tells where it began', () => {
   expect(failureIn([...chain, span('e', 'a', 'mail', 'true')])).toMatchObject({ service: 'card', began: 2, passedOn: 2 });
   expect(failureIn([span('d', undefined, 'log', '')])).toBe(null);
   expect(failureIn([span('e', undefined, 'mail', 'true')])).toMatchObject({ words: 'call mail' });
-  // The halves of a call that share an id.
+  // Both halves of a call share an id.
   expect(failureIn([span('a', undefined, 'web', 'true'), span('a', undefined, 'api', 'full')])).toEqual({ service: 'api', words: 'full', began: 1, passedOn: 0 });
 });

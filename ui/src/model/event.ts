@@ -1,5 +1,5 @@
-// Events and links as OpenTelemetry's senders mean them, which are stored as text: an event with attributes as
-// `"name": {json}`, a link as the tag `otlp.link.N` with its parts between bars.
+// Parses OpenTelemetry's events and links, which are stored as text: an event with attributes as `"name": {json}`, a
+// link as the tag `otlp.link.N` with fields separated by `|`.
 
 import type { Span, Tag } from '../api';
 
@@ -32,11 +32,11 @@ export const isLink = (tag: Tag): boolean => /^otlp\.link\.\d+$/.test(tag.key) &
 export function linkOf(value: string): Link | null {
   const [traceId, spanId, , ...rest] = value.split('|');
   if (!/^[0-9a-f]{32}$/i.test(traceId) || !/^[0-9a-f]{16}$/i.test(spanId ?? '')) return null;
-  // The count of dropped attributes stands last; attributes may have bars of their own.
+  // The last field is the count of dropped attributes; the attributes themselves may contain `|`.
   return { traceId: traceId.toLowerCase(), spanId: spanId.toLowerCase(), attributes: entries(rest.slice(0, -1).join('|')) ?? entries(rest.join('|')) ?? [] };
 }
 
-/** What a failed span says of its failure: the type and the message of its exception, else its tag `error`. */
+/** Returns the error message of a failed span: type and message of its exception, else its tag `error`. */
 export function errorOf(span: Span): string {
   const exception = span.annotations.map((note) => eventOf(note.value)).findLast((event) => event.name === 'exception');
   const of = (key: string) => exception?.attributes.find(([name]) => name === key)?.[1] ?? '';
@@ -47,21 +47,21 @@ export function errorOf(span: Span): string {
   return text === 'true' ? '' : text;
 }
 
-/** Why a trace failed: where failures began, and the spans that only passed them on. */
+/** Why a trace failed: the spans in which failures began, and the number of spans that passed a failure on. */
 export interface Failure {
   service: string;
   words: string;
-  /** Failures, each counted once. */
+  /** Number of failures, each counted once. */
   began: number;
-  /** Spans that failed since one below them did. */
+  /** Failed spans that have a failed child. */
   passedOn: number;
 }
 
-/** The failure that began first among the spans of a trace, or among those of them that failed. */
+/** Returns the first failure of a trace. `spans` may be all of its spans or the failed ones only. */
 export function failureIn(spans: Span[]): Failure | null {
   const failed = spans.filter((span) => span.isError);
   const passing = new Set(failed.map((span) => span.parentId));
-  // Both halves of a call have one id, and are one failure.
+  // Both halves of a call have one id and count as one failure.
   const origins = new Map<string, Span>();
   for (const span of failed) if (!passing.has(span.id) && (!origins.has(span.id) || errorOf(span) !== '')) origins.set(span.id, span);
   const first = [...origins.values()][0] ?? failed[0];
@@ -69,7 +69,7 @@ export function failureIn(spans: Span[]): Failure | null {
   return { service: first.local?.service ?? '', words: errorOf(first) || (first.name ?? ''), began: Math.max(1, origins.size), passedOn: new Set(failed.map((span) => span.id)).size - origins.size };
 }
 
-/** Attributes as text, those that are no text as JSON. */
+/** Parses a JSON object into pairs of text; values that are not strings stay JSON. */
 function entries(json: string): [string, string][] | null {
   try {
     const value: unknown = JSON.parse(json);
@@ -80,7 +80,7 @@ function entries(json: string): [string, string][] | null {
   }
 }
 
-/** JSON on lines of its own, if a text is JSON with parts. */
+/** Formats a JSON array or object on several lines; null for other text. */
 export function pretty(text: string): string | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
@@ -90,7 +90,7 @@ export function pretty(text: string): string | null {
   }
 }
 
-/** An address that a link may lead to. */
+/** Returns an http or https address that a link may point to; null for other text. */
 export function webAddress(text: string): string | null {
   if (!/^https?:\/\/[^\s]+$/i.test(text)) return null;
   try {

@@ -1,4 +1,4 @@
-// Requests in files: both forms, halves of calls, and what is no request.
+// Tests of reading requests from files: both formats, halves of calls, and invalid files.
 
 import { describe, expect, it } from 'vitest';
 import { readFile } from './files';
@@ -18,7 +18,7 @@ describe('readFile', () => {
     expect([file.traceId, file.spans.length, file.others]).toEqual(['000000000000000a', 3, 1]);
     expect(file.spans[1]).toMatchObject({ startNs: '1764000000000010000', durationNs: 80_000, isError: true, local: { service: 'back' } });
     const tree = arrange(fromSpans(file.traceId, file.spans));
-    // The client's half, the server's below it, and what the server did below that.
+    // The client's half, the server's half below it, and the server's child below that.
     expect([...tree.depths]).toEqual([0, 1, 2]);
     expect([...tree.kinds]).toEqual([1, 2, 0]);
     expect(idOf(tree, 2)).toBe('0000000000000002');

@@ -1,5 +1,5 @@
-// Traces in files: the JSON that this page writes, Zipkin's second format, OpenTelemetry's (OTLP) and Jaeger's. What is
-// read is hostile as any input: it is checked, and what is wrong is said in words. Start at readFile().
+// Reads traces from files: the JSON that this page writes, Zipkin v2, OpenTelemetry (OTLP) and Jaeger. A file is
+// untrusted input: it is validated, and errors are reported as text. Start at readFile().
 
 import type { Endpoint, Span, Tag } from '../api';
 import { readJaeger, readOtlp } from './foreign';
@@ -8,7 +8,7 @@ import { Malformed } from './outline';
 export interface FileTrace {
   traceId: string;
   spans: Span[];
-  /** Traces in the file that are not shown: the ones with fewer spans. */
+  /** Number of further traces in the file. The trace with the most spans is shown. */
   others: number;
 }
 
@@ -34,7 +34,7 @@ export function readFile(content: string): FileTrace {
   return { traceId, spans: most, others: requests.size - 1 };
 }
 
-/** JSON, or lines of it, as OpenTelemetry's collector writes files. */
+/** Parses JSON, or JSON lines as OpenTelemetry's collector writes files. */
 function parse(content: string): unknown {
   try {
     return JSON.parse(content);
@@ -43,7 +43,7 @@ function parse(content: string): unknown {
     try {
       if (lines.length > 1) return lines.map((line) => JSON.parse(line) as unknown);
     } catch {
-      // Then it is as wrong as it was.
+      // The lines are not JSON either: the first error is reported.
     }
     throw new Malformed(`this is not JSON: ${error instanceof Error ? error.message : ''}`);
   }
@@ -53,11 +53,11 @@ function spansOf(json: unknown): Span[] {
   const parts = (Array.isArray(json) ? json : [json]).filter(isObject);
   const otlp = parts.filter((part) => Array.isArray(part.resourceSpans) || Array.isArray(part.batches));
   if (otlp.length > 0) return readOtlp(otlp);
-  // Jaeger answers traces in `data`, and its files may hold one.
+  // Jaeger's API wraps traces in `data`; a file may hold such an answer or a single trace.
   const jaeger = parts.flatMap((part) => [part, ...list(part.data).filter(isObject)]).filter((part) => isObject(part.processes));
   if (jaeger.length > 0) return readJaeger(jaeger);
   const isOwn = isObject(json) && Array.isArray(json.spans);
-  // Zipkin answers a list of spans, or of lists of them.
+  // Zipkin's API returns a list of spans, or a list of such lists.
   const raw = isOwn ? list((json as Json).spans) : list(json).flat();
   const read = isOwn ? ownSpan : zipkinSpan;
   return raw.map((value, at) => {
@@ -82,7 +82,7 @@ export function traceId(value: unknown, at: number): string {
   return found.toLowerCase().padStart(found.length > 16 ? 32 : 16, '0');
 }
 
-/** Nanoseconds of text or a number that is whole. */
+/** Parses a time from digits or a number, and scales it to nanoseconds. */
 export function time(value: unknown, scale: bigint): string | undefined {
   if (typeof value === 'string' && /^\d{1,20}$/.test(value)) return (BigInt(value) * scale).toString();
   if (typeof value === 'number' && Number.isFinite(value) && value >= 0) {

@@ -1,4 +1,4 @@
-// Text in the filter language.
+// Tests of building filter texts.
 
 import { describe, expect, it } from 'vitest';
 import { all, condition, operators, quote, tagField, wanted } from './filter';
@@ -20,7 +20,7 @@ it('puts conditions together', () => {
   expect(all('a || b', 'c')).toBe('(a || b) && c');
   expect(all('(a || b)', 'c')).toBe('(a || b) && c');
   expect(all('x == "||"', 'c')).toBe('x == "||" && c');
-  // What is not closed must not reach what stands beside it.
+  // An unclosed bracket must not change the other conditions.
   expect(all('a) || (b', 'c')).toBe('(a) || (b) && c');
 });
 

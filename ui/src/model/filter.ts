@@ -1,5 +1,5 @@
-// Text in the filter language: conditions put together, words quoted, and what may come next while somebody types.
-// The language itself is the server's; nothing here decides what a filter means.
+// Builds text of the filter language: combines conditions, quotes values, and finds which completions fit at the
+// cursor. The server alone evaluates filters.
 
 export const FIELDS: { name: string; about: string; then: string }[] = [
   { name: 'service', about: 'service that recorded the span', then: ' == "' },
@@ -24,20 +24,20 @@ export const STATUSES = ['error', 'ok', 'unset'];
 const OPERATORS = ['==', '!=', '>', '>=', '<', '<='];
 const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'event', 'link', 'kind', 'any', 'status', 'trace_id'];
 
-/** Text as the language quotes it. A star is a star, and not anything. */
+/** Quotes text for the filter language. A star is escaped, so that it matches only a star. */
 export function quote(text: string): string {
-  // The language knows escapes for what cannot be written plainly.
+  // The language has escapes for these characters.
   const plain = text.replace(/[\\"*]/g, '\\$&').replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r');
   return `"${plain}"`;
 }
 
-/** All of these conditions. */
+/** Combines conditions with `&&`; empty ones are skipped. */
 export function all(...parts: (string | null | undefined)[]): string {
   const used = parts.map((part) => part?.trim() ?? '').filter((part) => part !== '');
   return used.length < 2 ? (used[0] ?? '') : used.map((part) => (hasOr(part) ? `(${part})` : part)).join(' && ');
 }
 
-/** Whether an `||` outside of quotes and brackets is in it, or quotes are open, so that brackets are needed. */
+/** Whether `||` occurs outside of quotes and brackets, or a quote is open, so that the text needs brackets. */
 function hasOr(text: string): boolean {
   let depth = 0;
   let isQuoted = false;
@@ -53,13 +53,14 @@ function hasOr(text: string): boolean {
   return isQuoted || depth !== 0;
 }
 
-/** A tag as the language names it: keys that are no names stand in quotes. */
+/** Returns a tag's name in the filter language. Keys that are not identifiers are quoted. */
 export function tagField(key: string): string {
   const isName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(key);
   return `tag.${isName ? key : quote(key)}`;
 }
 
-/** The condition that a word of a span is this, as the server tells words apart; nothing if there is none. */
+/** Returns the condition that a field or tag has this value, in the names of the server's comparison; null if the filter
+ * language has none. */
 export function condition(key: string, value: string): string | null {
   if (key === 'service' || key === 'name') return `${key} == ${quote(value)}`;
   if (key === 'kind') return KINDS.includes(value) ? `kind == ${value}` : null;
@@ -68,7 +69,7 @@ export function condition(key: string, value: string): string | null {
   return key === '' ? null : `${tagField(key)} == ${quote(value)}`;
 }
 
-/** What may be written at the cursor. */
+/** The kind of completion that fits at the cursor. */
 export type Wanted =
   | { what: 'field'; prefix: string; from: number }
   | { what: 'operator'; prefix: string; from: number }
@@ -77,10 +78,10 @@ export type Wanted =
   | { what: 'join'; prefix: string; from: number }
   | { what: 'nothing'; prefix: ''; from: number };
 
-/** What the text before the cursor asks for. */
+/** Finds which completion fits after the text before the cursor. */
 export function wanted(before: string): Wanted {
   const nothing: Wanted = { what: 'nothing', prefix: '', from: before.length };
-  // An open quote: a value of the field before it.
+  // An open quote: completes a value of the field before it.
   const quotes = openQuote(before);
   if (quotes >= 0) {
     const field = /([\w.$]+)\s*(?:==|!=)\s*$/.exec(before.slice(0, quotes));
@@ -100,7 +101,7 @@ export function wanted(before: string): Wanted {
     if (compared[1] === 'start' || compared[2] !== '') return nothing;
     return { what: 'value', field: compared[1], prefix: '', from, isQuoted: false };
   }
-  // What begins an expression: nothing, a bracket, an operator between conditions.
+  // An expression begins at the start, after a bracket, or after `&&` or `||`.
   const field = /(?:^|[(!]|&&|\|\|)\s*([\w.$]*)$/.exec(before);
   if (field) return { what: 'field', prefix: field[1], from: before.length - field[1].length };
   const after = /([\w.$]+)\s+([=!<>]*)$/.exec(before);
@@ -112,7 +113,7 @@ export function wanted(before: string): Wanted {
   return join ? { what: 'join', prefix: join[1], from: before.length - join[1].length } : nothing;
 }
 
-/** Operators that fit a field. */
+/** Returns the operators that a field supports. */
 export function operators(field: string): string[] {
   return TEXTS.includes(field) ? OPERATORS.slice(0, 2) : OPERATORS;
 }

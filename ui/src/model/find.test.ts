@@ -1,4 +1,4 @@
-// Finding rows by words.
+// Tests of finding rows by words.
 
 import { expect, it } from 'vitest';
 import { findRows, nextMatch } from './find';

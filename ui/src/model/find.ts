@@ -1,12 +1,12 @@
-// Finds rows of a trace by words: a service, a name, an id, a kind, an event. Tags are looked at where the spans are:
-// spansWith(). Start at findRows().
+// Finds rows of a trace by words: in service, name, id, kind and annotations. Tags are not in the columns; spansWith()
+// and the server search those. Start at findRows().
 
 import type { Span } from '../api';
 import { idOf, KINDS } from './outline';
 import { quote } from './filter';
 import type { Tree } from './tree';
 
-/** Which rows have all of these words, in any case. */
+/** Marks the rows that contain all of these words, ignoring case. */
 export function findRows(tree: Tree, text: string): { rows: Uint8Array; count: number } {
   const rows = new Uint8Array(tree.ends.length).fill(1);
   for (const word of wordsOf(text)) {
@@ -29,10 +29,10 @@ export function findRows(tree: Tree, text: string): { rows: Uint8Array; count: n
 
 const wordsOf = (text: string): string[] => text.toLowerCase().split(/\s+/).filter((each) => each !== '');
 
-/** The filter for spans that have all of these words somewhere. */
+/** Returns the filter for spans that contain all of these words. */
 export const filterFor = (text: string): string => wordsOf(text).map((word) => `any == "*${quote(word).slice(1, -1)}*"`).join(' && ');
 
-/** The same of spans in a file: their ids. */
+/** Returns the ids of a file's spans that contain all of these words, in tags too. */
 export function spansWith(spans: Span[], text: string): string[] {
   const words = wordsOf(text);
   const has = (span: Span): boolean => {
@@ -43,14 +43,14 @@ export function spansWith(spans: Span[], text: string): string[] {
   return spans.filter(has).map((span) => span.id.padStart(16, '0'));
 }
 
-/** Marks rows with these ids too, and says how many are marked then. */
+/** Marks the rows with these ids in addition, and counts the marked rows. */
 export function markIds(tree: Tree, rows: Uint8Array, ids: string[]): { rows: Uint8Array; count: number } {
   const wanted = new Set(ids);
   const marked = Uint8Array.from(rows, (each, row) => (each || wanted.has(idOf(tree, row)) ? 1 : 0));
   return { rows: marked, count: marked.reduce((sum, each) => sum + each, 0) };
 }
 
-/** The next row behind this one that is marked, or before it; around the end. -1 if none is. */
+/** Returns the next or the previous marked row and wraps around; -1 if no row is marked. */
 export function nextMatch(marked: Uint8Array, row: number, by: 1 | -1): number {
   const length = marked.length;
   for (let step = 1; step <= length; step += 1) {

@@ -1,11 +1,11 @@
-// Spans in the JSON of OpenTelemetry (OTLP) and of Jaeger, as spans of ours: attributes are tags, events and logs are
+// Converts spans from the JSON of OpenTelemetry (OTLP) and Jaeger: attributes become tags, events and logs become
 // annotations, those with attributes as `"name": {json}`. Start at readOtlp() and readJaeger().
 
 import type { Span, Tag } from '../api';
 import { id, isObject, type Json, length, list, plain, text, time, traceId } from './files';
 import { KINDS, Malformed } from './outline';
 
-/** By their numbers. */
+/** Indexed by the number in OTLP. */
 const OTLP_KINDS = ['internal', 'internal', 'server', 'client', 'producer', 'consumer'];
 
 type Value = string | number | boolean;
@@ -28,7 +28,7 @@ export function readOtlp(parts: Json[]): Span[] {
   return spans;
 }
 
-/** What an enumeration says as a number or by its name, such as 2 or `SPAN_KIND_SERVER`. */
+/** Returns the name of an enumeration's value that is given as a number or a name, such as 2 or `SPAN_KIND_SERVER`. */
 function word(value: unknown, prefix: string, words: string[]): string | undefined {
   if (typeof value === 'number') return words[value];
   const name = text(value)?.replace(prefix, '').toLowerCase();
@@ -127,7 +127,7 @@ function linkTag(number: number, trace: unknown, span: unknown, pairs: [string, 
 const described = (name: string, pairs: [string, Value][]): string =>
   pairs.length === 0 ? name : `${JSON.stringify(name)}: ${JSON.stringify(Object.fromEntries(pairs))}`;
 
-/** OpenTelemetry's attributes. Lists and maps in them are JSON. */
+/** Reads OpenTelemetry's attributes. Nested lists and maps become JSON. */
 function attributes(value: unknown): [string, Value][] {
   return list(value)
     .filter(isObject)
@@ -147,13 +147,13 @@ function anyValue(value: unknown): unknown {
   return text(value.bytesValue) ?? '';
 }
 
-/** Jaeger's tags and fields of logs. */
+/** Reads Jaeger's tags and log fields. */
 const fields = (value: unknown): [string, Value][] =>
   list(value)
     .filter(isObject)
     .map((field) => [text(field.key) ?? '', plain(field.value)]);
 
-/** Ids that protobuf's own JSON writes in base64, as hexadecimal digits; others as they are. */
+/** Converts ids in base64, as protobuf's JSON mapping writes them, to hexadecimal; returns other values unchanged. */
 function fromBase64(value: unknown, bytes: number): unknown {
   const given = text(value);
   if (given === undefined || given.length !== Math.ceil(bytes / 3) * 4 || !given.endsWith('=')) return value;

@@ -1,4 +1,4 @@
-// Where services stand on the map.
+// Tests of the layout of the map.
 
 import { expect, it } from 'vitest';
 import { LABEL, layout } from './graph';

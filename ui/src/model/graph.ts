@@ -1,5 +1,5 @@
-// Where services stand on the map: callers left of the ones they call, with few crossings. Circles are allowed: what
-// leads back is drawn as going back. Start at layout().
+// Computes the layout of the map: callers left of the services that they call, with few crossings. Cycles are allowed:
+// edges that close a cycle are drawn as back edges. Start at layout().
 
 export interface Edge {
   from: string;
@@ -17,10 +17,10 @@ export interface Box {
 
 export interface Placed<E extends Edge> {
   edge: E;
-  /** Points of the curve: begin, two that bend it, end. */
+  /** Points of a cubic Bézier curve: start, two control points, end. */
   curve: [number, number][];
   isBack: boolean;
-  /** Where words about it stand. */
+  /** Position of the edge's label. */
   labelX: number;
   labelY: number;
 }
@@ -69,7 +69,7 @@ export function layout<E extends Edge>(edges: E[]): Layout<E> {
   };
 }
 
-/** Edges without which there are no circles. */
+/** Returns edges whose removal makes the graph acyclic. */
 function backEdges<E extends Edge>(names: string[], edges: E[]): Set<E> {
   const out = new Map<string, E[]>();
   const called = new Map<string, number>();
@@ -81,7 +81,7 @@ function backEdges<E extends Edge>(names: string[], edges: E[]): Set<E> {
     called.set(edge.to, (called.get(edge.to) ?? 0) + 1);
   }
   const back = new Set<E>();
-  // 1: on the path from where the walk began, 2: done.
+  // 1: on the current path of the depth-first search, 2: done.
   const state = new Map<string, number>();
   const first = [...names].sort((a, b) => (called.get(a) ?? 0) - (called.get(b) ?? 0));
   for (const start of first) {
@@ -106,7 +106,7 @@ function backEdges<E extends Edge>(names: string[], edges: E[]): Set<E> {
   return back;
 }
 
-/** Each service one column right of the last of its callers. */
+/** Places each service one column right of its rightmost caller. */
 function columnsOf(names: string[], edges: Edge[]): Map<string, number> {
   const columns = new Map<string, number>(names.map((name) => [name, 0]));
   const waits = new Map<string, number>();
@@ -124,7 +124,7 @@ function columnsOf(names: string[], edges: Edge[]): Map<string, number> {
   return columns;
 }
 
-/** Puts each near the middle of its neighbours, to and fro, a few times. */
+/** Reduces crossings: moves each service near the mean position of its neighbours, in six alternating passes. */
 function untangle(grid: string[][], edges: Edge[]): void {
   const near = new Map<string, string[]>();
   for (const edge of edges) {
@@ -151,11 +151,11 @@ function untangle(grid: string[][], edges: Edge[]): void {
   }
 }
 
-/** The room that words about an edge take, up from their place. */
+/** Size of an edge's label; the label extends upwards from its position. */
 export const LABEL = { width: 92, height: 30 };
-/** Words are not moved apart where there are more edges than this. */
+/** With more edges than this, labels are not moved apart. */
 const SPREAD_MAX = 300;
-/** Where words may stand along a curve. The first is near the called one, where fewer curves lie upon one another. */
+/** Candidate positions of a label along its curve. The first is near the called service, where fewer curves overlap. */
 const ALONG = [0.62, 0.5, 0.74, 0.4, 0.84, 0.3, 0.2];
 
 type Room = Pick<Box, 'x' | 'y' | 'width' | 'height'>;
@@ -168,7 +168,7 @@ function overlap(a: Room, b: Room): number {
   return wide > 0 && high > 0 ? wide * high : 0;
 }
 
-/** Moves words along their curves to where they cover neither other words nor boxes. */
+/** Moves labels along their curves to where they overlap labels and boxes least. */
 function spread<E extends Edge>(placed: Placed<E>[], boxes: Box[]): void {
   if (placed.length > SPREAD_MAX) return;
   const taken: Room[] = [...boxes];
@@ -181,7 +181,7 @@ function spread<E extends Edge>(placed: Placed<E>[], boxes: Box[]): void {
   }
 }
 
-/** A point of a Bézier curve. */
+/** Returns a point of a Bézier curve. */
 function along(curve: [number, number][], at: number): [number, number] {
   const rest = 1 - at;
   const axis = (which: 0 | 1) => {

@@ -1,4 +1,4 @@
-// Lanes in order, time inside and between.
+// Tests of lanes: their order, time inside and between services.
 
 import { describe, expect, it } from 'vitest';
 import { beside, layersOf } from './layers';
@@ -21,7 +21,7 @@ describe('layersOf', () => {
   });
 
   it('counts inside what is no waiting for others', () => {
-    // The guest: 0 to 10 and 90 to 100; its call of 80 is waiting. The nbd server: 50 less 30 to 60.
+    // guest: 0 to 10 and 90 to 100; the 80 between are its wait for the call. nbd: 50 minus 30 to 60.
     expect(layers.lanes.map((lane) => lane.insideNs)).toEqual([20, 20, 40]);
     expect(layers.lanes.map((lane) => lane.busyNs)).toEqual([100, 50, 30]);
   });

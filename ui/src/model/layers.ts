@@ -1,21 +1,21 @@
-// A request as it crosses layers and nodes: a lane for each service in the order it is reached, the calls between
-// them, and how much time was spent inside each and between each two. Start at layersOf().
+// A request across layers and nodes: a lane for each service in the order of first use, the calls between lanes, and
+// the time spent inside each service and between each two. Start at layersOf().
 
 import { CLIENT, CONSUMER, SERVER } from './outline';
 import { eachOwn, type Tree } from './tree';
 
-/** Pieces of one lane that overlap are drawn in so many rows, at most. */
+/** Maximum number of rows in a lane for pieces that overlap. */
 export const DEPTH_MAX = 6;
 
 export interface Lane {
   service: string;
   spans: number;
   errors: number;
-  /** The sum of the spans' own times, without what is spent waiting for other services. */
+  /** Sum of the spans' self times without the waits for other services. */
   insideNs: number;
-  /** For how long at least one span was in it. */
+  /** Time during which at least one span of the lane was active. */
   busyNs: number;
-  /** Rows in which its pieces are drawn. */
+  /** Rows of the lane that its pieces need. */
   depth: number;
 }
 
@@ -24,37 +24,37 @@ export interface Pair {
   to: string;
   calls: number;
   errors: number;
-  /** Of how many both sides were recorded, so that the time between is known. */
+  /** Number of calls with both sides recorded, so that the time between them is known. */
   known: number;
-  /** The callers' time less the called ones', summed up. Below 0 where the called outlived their callers. */
+  /** Sum of the callers' durations minus the callees' durations. Negative where callees outlived their callers. */
   betweenNs: number;
   greatestNs: number;
 }
 
-/** Own time, a row of the tree each, in order of start. */
+/** Intervals of self time, each with its row of the tree, ordered by start. */
 export interface Pieces {
   rows: Uint32Array;
   lanes: Uint16Array;
   depths: Uint8Array;
   froms: Float64Array;
   tos: Float64Array;
-  /** Whether it waits for another service. */
+  /** 1 if the interval is a wait for another service. */
   isWait: Uint8Array;
 }
 
 export interface Layers {
-  /** Services in all, of which the last may share a lane. */
+  /** Number of services. Those beyond LANES_MAX share the last lane. */
   services: number;
   lanes: Lane[];
   pairs: Pair[];
   pieces: Pieces;
-  /** Rows of the tree that another service's span called, in order of start. */
+  /** Rows of the tree whose parent belongs to another service, ordered by start. */
   calls: Uint32Array;
-  /** The lane of each row. */
+  /** The lane of each row of the tree. */
   laneOf: Uint16Array;
 }
 
-/** Services beyond this share the last lane. */
+/** Maximum number of lanes with a service of their own; all others share one more lane. */
 const LANES_MAX = 200;
 export const OTHERS = '(other services)';
 
@@ -71,7 +71,7 @@ export function layersOf(tree: Tree): Layers {
   }));
   const pairs = new Map<number, Pair>();
   const calls: number[] = [];
-  // The longest call to another lane that a row made.
+  // Duration of each row's longest call to another lane.
   const called = new Float64Array(rows).fill(Number.NaN);
   for (let row = 0; row < rows; row += 1) {
     const lane = lanes[laneOf[row]];
@@ -88,7 +88,7 @@ export function layersOf(tree: Tree): Layers {
   }
   for (const row of calls) {
     const parent = tree.parents[row];
-    // Who made several calls at once waited for the longest; its time counts for that alone.
+    // A caller of several parallel calls waits for the longest one; its time counts for that one alone.
     if (!isCaller(tree, parent, row) || tree.durations[row] !== called[parent]) continue;
     const between = tree.durations[parent] - tree.durations[row];
     if (Number.isNaN(between)) continue;
@@ -109,7 +109,7 @@ export function layersOf(tree: Tree): Layers {
   return { services: count, lanes, pairs: [...pairs.values()], pieces, calls: Uint32Array.from(calls), laneOf };
 }
 
-/** Whether a row does nothing but wait for a row below it. Who sends a message does not wait for its consumer. */
+/** Whether a row only waits for its child. The sender of a message does not wait for its consumer. */
 function isCaller(tree: Tree, parent: number, row: number): boolean {
   const [above, below] = [tree.kinds[parent], tree.kinds[row]];
   return (above === CLIENT && below !== CONSUMER) || (below === SERVER && above === 0 && isOnly(tree, parent));
@@ -125,7 +125,7 @@ function lanesOf(tree: Tree): { laneOf: Uint16Array; services: string[]; count: 
     const known = first.get(service);
     if (known === undefined || start < known) first.set(service, start);
   }
-  // Maps keep their order, which is that of the walk, for those that start at the same time.
+  // Sorting is stable: services that start at the same time keep the order of the walk.
   const order = [...first].sort((a, b) => (a[1] === b[1] ? 0 : a[1] < b[1] ? -1 : 1)).map(([service]) => service);
   const places = new Map(order.map((service, place) => [service, Math.min(place, LANES_MAX)]));
   const services = order.slice(0, LANES_MAX).map((service) => (service < 0 ? '' : tree.strings[service]));
@@ -171,7 +171,7 @@ function piecesOf(tree: Tree, laneOf: Uint16Array, called: Float64Array): Pieces
     tos: Float64Array.from(order, (at) => tos[at]),
     isWait: Uint8Array.from(order, (at) => (called[rows[at]] === Number.POSITIVE_INFINITY ? 1 : 0)),
   };
-  // The first row of its lane that is free.
+  // Each piece gets the first free row of its lane.
   const free: Float64Array[] = [];
   for (let at = 0; at < order.length; at += 1) {
     const lane = pieces.lanes[at];
@@ -197,7 +197,7 @@ function busy(tree: Tree, laneOf: Uint16Array, lanes: Lane[]): void {
   }
 }
 
-/** Two requests' lanes beside each other, those of the first in their order, then what only the second has. */
+/** Joins two requests' lists by name, in the order of the first list, then the items that only the second list has. */
 export function beside<T>(a: T[], b: T[], name: (item: T) => string): { name: string; a?: T; b?: T }[] {
   const both = new Map<string, { name: string; a?: T; b?: T }>();
   for (const item of a) both.set(name(item), { name: name(item), a: item });

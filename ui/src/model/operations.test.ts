@@ -1,4 +1,4 @@
-// Spans by operation.
+// Tests of grouping spans by operation.
 
 import { expect, it } from 'vitest';
 import { operationsOf } from './operations';

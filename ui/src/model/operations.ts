@@ -1,5 +1,4 @@
-// The spans of a trace by operation: how many there are of each, and how much self time they have. Start at
-// operationsOf().
+// Groups the spans of a trace by operation, with their count and self time. Start at operationsOf().
 
 import type { Tree } from './tree';
 

@@ -1,14 +1,14 @@
-// A request's spans as columns: what the pages draw from. Made from the server's outline, or from spans in a file,
-// and checked, as both come from outside. Start at fromAnswer() and fromSpans().
+// A request's spans as columns, the input of all drawings. Built from the server's outline or from spans in a file, and
+// validated, since both are untrusted. Start at fromAnswer() and fromSpans().
 
 import type { OutlineAnswer, Span } from '../api';
 import { nanoseconds } from '../format';
 
-/** A parent is a row, or one of these. */
+/** Values of `parents` that are not rows. */
 export const NO_PARENT = -1;
 export const LOST_PARENT = -2;
 
-/** More rows than this are not opened from a file. */
+/** Maximum number of rows that are opened from a file. */
 export const ROWS_MAX = 250_000;
 
 export const KINDS = ['internal', 'client', 'server', 'producer', 'consumer'];
@@ -21,27 +21,27 @@ export interface Notes {
   rows: Uint32Array;
   /** Nanoseconds since the request began. */
   times: Float64Array;
-  /** Which of the strings. */
+  /** Index into `strings`. */
   values: Int32Array;
-  /** How many were left out. */
+  /** Number of annotations that the server left out. */
   more: number;
 }
 
-/** One entry a row in each; rows are in any order. */
+/** Arrays with one element per row, in any order of rows. */
 export interface Columns {
   traceId: string;
   startNs: bigint;
   durationNs: number;
   spans: number;
   strings: string[];
-  /** Both halves of each id. */
+  /** Upper and lower 32 bits of each span id. */
   idsHigh: Uint32Array;
   idsLow: Uint32Array;
   parents: Int32Array;
-  /** Nanoseconds since the request began; NaN if not known. */
+  /** Nanoseconds since the request began; NaN if unknown. */
   starts: Float64Array;
   durations: Float64Array;
-  /** Which of the strings, or -1. */
+  /** Index into `strings`, or -1. */
   services: Int32Array;
   names: Int32Array;
   kinds: Uint8Array;
@@ -49,7 +49,7 @@ export interface Columns {
   notes: Notes;
 }
 
-/** What was given is not what it should be. */
+/** The input does not have the expected form. */
 export class Malformed extends Error {}
 
 export function idOf(columns: Pick<Columns, 'idsHigh' | 'idsLow'>, row: number): string {
@@ -60,7 +60,7 @@ export function idOf(columns: Pick<Columns, 'idsHigh' | 'idsLow'>, row: number):
 const number = (value: unknown): number =>
   typeof value === 'number' && Number.isFinite(value) ? value : Number.NaN;
 
-/** An index below `length`, else -1. */
+/** Returns an index below `length`, or -1 for any other value. */
 const index = (value: unknown, length: number): number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < length ? (value as number) : -1;
 
@@ -98,7 +98,7 @@ function empty(rows: number, notes: number): Columns {
   };
 }
 
-/** Columns of the server's answer. */
+/** Converts the server's answer to columns. */
 export function fromAnswer(answer: OutlineAnswer): Columns {
   if (typeof answer !== 'object' || answer === null || !Array.isArray(answer.ids)) {
     throw new Malformed('this is not an outline of a request');
@@ -136,7 +136,7 @@ export function fromAnswer(answer: OutlineAnswer): Columns {
   return columns;
 }
 
-/** Columns of spans in a file. */
+/** Converts spans of a file to columns. */
 export function fromSpans(traceId: string, all: Span[]): Columns {
   const spans = all.length > ROWS_MAX ? topmost(all, ROWS_MAX) : all;
   const noteCount = spans.reduce((sum, span) => sum + span.annotations.length, 0);
@@ -184,10 +184,10 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
 
 const key = (id: string): string => id.toLowerCase().padStart(16, '0');
 
-/** Whether a span is the half of a call that the server tells, under the id of the client's. */
+/** Whether a span is the server's half of a call; it has the id of the client's half. */
 const isServers = (span: Span): boolean => span.kind === 'server' || span.shared === true;
 
-/** The row of each span's parent. */
+/** Returns the row of each span's parent. */
 function parentsOf(spans: Span[]): Int32Array {
   const clients = new Map<string, number>();
   const servers = new Map<string, number>();
@@ -201,7 +201,7 @@ function parentsOf(spans: Span[]): Int32Array {
     if (span.parentId === undefined || span.parentId === '') return NO_PARENT;
     const parent = key(span.parentId);
     const [server, client] = [servers.get(parent), clients.get(parent)];
-    // Below the half that ran where this span did, else below the server's, which is the inner one.
+    // The parent is the half that belongs to the child's service; else the server's half, which is the inner one.
     const isClients = client !== undefined && spans[client].local?.service === span.local?.service;
     const isAlsoServers = server !== undefined && spans[server].local?.service === span.local?.service;
     const found = isClients && !isAlsoServers ? client : (server ?? client);
@@ -209,7 +209,7 @@ function parentsOf(spans: Span[]): Int32Array {
   });
 }
 
-/** So many spans of which each has its parent, as far as there is one: the ones nearest to the roots. */
+/** Returns up to `limit` spans, nearest to the roots first, so that each span's parent is kept too. */
 function topmost(spans: Span[], limit: number): Span[] {
   const parents = parentsOf(spans);
   const depths = new Int32Array(spans.length).fill(-1);

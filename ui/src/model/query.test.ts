@@ -1,4 +1,4 @@
-// What is meant by what stands in the search box.
+// Tests of interpreting the search box.
 
 import { expect, it } from 'vitest';
 import { meaningOf, nearest, tagsIn, traceIn } from './query';

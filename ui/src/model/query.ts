@@ -1,16 +1,15 @@
-// What somebody means by what stands in the search box: the id of a trace, words that a span has, or a filter. Start at
-// meaningOf().
+// Interprets the text of the search box: a trace id, words to search for, or a filter. Start at meaningOf().
 
 import { FIELDS, KINDS, STATUSES, quote } from './filter';
 
 export type Meaning =
   | { what: 'nothing' }
-  /** `isSure` unless it may as well be a word. */
+  /** `isSure` is false if the id may also be a word. */
   | { what: 'trace'; id: string; isSure: boolean }
   | { what: 'words'; words: string[]; filter: string }
   | { what: 'filter'; filter: string };
 
-/** Words that are filters by themselves. */
+/** Fields that are not searched for as words. */
 const ALONE = ['error', 'root', 'duration', 'start', 'time'];
 
 export function meaningOf(text: string): Meaning {
@@ -23,7 +22,7 @@ export function meaningOf(text: string): Meaning {
   return { what: 'words', words, filter: words.map((word) => `any == ${pattern(word)}`).join(' && ') };
 }
 
-/** The id of a trace: alone, in an address of a page, in a `traceparent`, or compared with a field of that name. */
+/** Finds a trace id in the text: alone, in an address of a page, in a `traceparent`, or compared with an id field. */
 export function traceIn(text: string): { id: string; isSure: boolean } | null {
   const found =
     /\btraces?\/([0-9a-f]{1,32})(?=$|[?/#&])/i.exec(text) ??
@@ -35,7 +34,7 @@ export function traceIn(text: string): { id: string; isSure: boolean } | null {
   return { id: alone.toLowerCase(), isSure: alone.length === 32 || alone.length === 16 };
 }
 
-/** Words and phrases in quotes, if there is nothing else. */
+/** Splits text into words and quoted phrases; null if it contains anything else. */
 function wordsIn(text: string): string[] | null {
   const words: string[] = [];
   let rest = text;
@@ -50,20 +49,20 @@ function wordsIn(text: string): string[] | null {
 
 const pattern = (word: string): string => `"*${quote(word).slice(1, -1)}*"`;
 
-/** Strings, numbers with their units, names with their parts, and single signs. */
+/** Strings, numbers with units, names with their parts, and single characters. */
 const TOKEN = /"(?:[^"\\]|\\.)*"|\d[\w.]*|\$?[\p{L}_](?:[\p{L}\p{N}_:]|\.(?=[\p{L}_])|\."(?:[^"\\]|\\.)*"|\["(?:[^"\\]|\\.)*"\])*|./gsu;
 
-/** Names in a filter that are no fields of spans, and thus those of tags. */
+/** Returns the names in a filter that are no built-in fields and therefore keys of tags. */
 export function tagsIn(filter: string): string[] {
   const known = [...FIELDS.map((field) => field.name), ...KINDS, ...STATUSES, 'has', 'time', 'remote_service', 'tag'];
   const names = (filter.match(TOKEN) ?? []).filter((token) => /^[\p{L}_]/u.test(token) && !known.includes(token));
-  // `a["b"]` is another way to write `a."b"`.
+  // `a["b"]` is equivalent to `a."b"`.
   const bare = (name: string) => name.replace(/\[("(?:[^"\\]|\\.)*")\]/g, '.$1');
   const unquoted = (name: string) => name.replace(/"((?:[^"\\]|\\.)*)"/g, (_, key: string) => key.replace(/\\(.)/g, '$1'));
   return [...new Set(names.map((name) => unquoted(bare(name)).replace(/^tag\./, '')))];
 }
 
-/** The word that is nearest to one that does not exist; none if all are far. */
+/** Returns the known word with the smallest edit distance, or null if none is near. */
 export function nearest(word: string, known: Iterable<string>): string | null {
   let [best, least]: [string | null, number] = [null, Math.max(1, Math.floor(word.length / 3)) + 1];
   for (const each of known) {
@@ -73,7 +72,7 @@ export function nearest(word: string, known: Iterable<string>): string | null {
   return best;
 }
 
-/** How many letters must be changed, left out, added, or exchanged with their neighbours. */
+/** Edit distance: letters changed, removed, added, or exchanged with their neighbours. */
 function distance(a: string, b: string): number {
   let [before, last] = [[] as number[], Array.from({ length: b.length + 1 }, (_, at) => at)];
   for (let i = 1; i <= a.length; i += 1) {

@@ -1,4 +1,4 @@
-// Ranges of time, and how much of them data is in.
+// Tests of time ranges and of the part of a range that has data.
 
 import { expect, it } from 'vitest';
 import { overlapNs, rangeOf } from './range';
@@ -14,7 +14,7 @@ it('ends ranges that end now a minute later, and no later', () => {
 it('divides rates by the overlap of range and data', () => {
   const hour = rangeOf('1h', null, null, NOW);
   const all = rangeOf('all', null, null, NOW);
-  // Four minutes of data are four minutes, whatever is asked for, also where a clock is two hours ahead.
+  // Four minutes of data count as four minutes for any range, even with a clock two hours ahead.
   for (const range of [hour, all]) {
     expect(overlapNs(range, ns(-240_000), ns(-1000), NOW)).toBe(240e9);
     expect(overlapNs(range, ns(-240_000), ns(7_200_000), NOW)).toBe(240e9);

@@ -1,4 +1,4 @@
-// Which time the pages look at: the last so many minutes, all, or from then to then.
+// The time range of the pages: a last interval, all times, or an interval with fixed ends.
 
 import { nanoseconds, zoneMinutes } from '../format';
 
@@ -14,17 +14,17 @@ export const SPANS: { name: string; words: string; short: string; ns: bigint | n
 
 export const USUAL = '1h';
 
-/** How far clocks may be ahead. What starts later than this is not of a range that ends now. */
+/** Tolerated advance of clocks. Spans that start later are outside of a range that ends now. */
 const AHEAD_NS = 60_000_000_000n;
 
 export interface Range {
-  /** One of the names, or `''` if the times are given. */
+  /** Name of a predefined range, or `''` if the times are given. */
   name: string;
   startNs: bigint | null;
   endNs: bigint | null;
 }
 
-/** The range that an address gives, seen from now. */
+/** Returns the range that an address specifies, relative to the current time. */
 export function rangeOf(name: string | null, start: string | null, end: string | null, nowMs: number): Range {
   const [startNs, endNs] = [nanoseconds(start), nanoseconds(end)];
   if (startNs !== null || endNs !== null) return { name: '', startNs, endNs };
@@ -33,11 +33,11 @@ export function rangeOf(name: string | null, start: string | null, end: string |
   return { name: span.name, startNs: span.ns === null ? null : now - span.ns, endNs: now + AHEAD_NS };
 }
 
-/** How much of a range data can be in: from the first of all spans until now. */
+/** Returns how much of a range can have data: from the start of the first span until now. */
 export function overlapNs(range: Pick<Range, 'startNs' | 'endNs'>, firstNs: bigint | null, lastNs: bigint | null, nowMs: number): number {
   const now = BigInt(Math.round(nowMs)) * 1_000_000n;
   const start = [range.startNs, firstNs].reduce((late, ns) => (late === null || (ns !== null && ns > late) ? ns : late));
-  // Data that ends with the present goes on until now.
+  // If the last span is recent, data is assumed to continue until now.
   const last = lastNs !== null && lastNs < now - AHEAD_NS ? lastNs : now;
   const end = [range.endNs ?? now, last].reduce((early, ns) => (ns < early ? ns : early), now);
   return start === null ? Number.NaN : Number(end - start);
@@ -47,7 +47,7 @@ export function wordsOf(range: Range): string {
   return SPANS.find((each) => each.name === range.name)?.words ?? 'this time';
 }
 
-/** What a `datetime-local` field holds, in the zone that times are written in. */
+/** Formats the value of a `datetime-local` field in the shown time zone. */
 export function toField(ns: bigint | null): string {
   if (ns === null) return '';
   const ms = Number(ns / 1_000_000n);
@@ -57,7 +57,7 @@ export function toField(ns: bigint | null): string {
 export function fromField(text: string): bigint | null {
   const ms = new Date(`${text}Z`).getTime();
   if (Number.isNaN(ms)) return null;
-  // The offset is that of the time itself, but for the hour in which clocks change.
+  // Takes the zone's offset at that time; wrong only within the hour of a clock change.
   const offset = zoneMinutes(ms - zoneMinutes(ms) * 60_000);
   return BigInt(ms - offset * 60_000) * 1_000_000n;
 }

@@ -1,9 +1,9 @@
-// Where marks go on axes: times in steps that people read easily, durations by powers of ten.
+// Positions of marks on axes: times in round steps, durations on a logarithmic scale.
 
 const STEPS = [1, 2, 5];
 const MINUTES = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
 
-/** The least step that is easily read and at least so long, in nanoseconds. */
+/** Returns the smallest round step of at least this many nanoseconds. */
 export function step(atLeastNs: number): number {
   if (atLeastNs > 30e9) {
     const found = MINUTES.find((seconds) => seconds * 1e9 >= atLeastNs);
@@ -14,7 +14,7 @@ export function step(atLeastNs: number): number {
   return (found ?? 10) * power;
 }
 
-/** Marks from `least` to `greatest`, about so many. */
+/** Returns about `about` marks from `least` to `greatest`. */
 export function ticks(least: number, greatest: number, about: number): { step: number; at: number[] } {
   const size = step((greatest - least) / Math.max(1, about));
   const at: number[] = [];
@@ -22,10 +22,10 @@ export function ticks(least: number, greatest: number, about: number): { step: n
   return { step: size, at };
 }
 
-/** Marks of minutes, hours and days, which take the place of powers of ten from 100 s on. */
+/** Minutes, hours and days, which replace powers of ten above 100 s. */
 const LONG = [60e9, 600e9, 3600e9, 36_000e9, 86_400e9, 864_000e9, 8_640_000e9];
 
-/** Powers of ten from `least` to `greatest`, with 2 and 5 between if there are few. */
+/** Returns powers of ten from `least` to `greatest`, with 2 and 5 between them if there are few. */
 export function logTicks(least: number, greatest: number): number[] {
   const [low, high] = [Math.log10(Math.max(least, 1)), Math.log10(Math.max(greatest, 1))];
   const between = high - low > 2.5 ? [1] : STEPS;

@@ -1,4 +1,4 @@
-// Clocks that differ are noticed and corrected, and what is asynchronous is not taken for them.
+// Tests of clock skew: it is detected and corrected, and asynchronous work is not mistaken for it.
 
 import { expect, it } from 'vitest';
 import { corrected } from './skew';
@@ -39,7 +39,7 @@ it('puts the called one into the middle of its caller, with all that is below it
   const start = (name: string) => mended.starts[named(mended, name)];
   expect(start('b') - start('a')).toBe(10);
   expect(start('c') - start('b')).toBe(10);
-  // Its clock was right all the time.
+  // This service's clock was right.
   expect(start('d') - start('a')).toBe(22);
   expect([mended.skewed, mended.rootNs, mended.durationNs, Number(mended.startNs - tree.startNs)]).toEqual([0, 100, 100, 3000]);
   expect(mended.selfs[named(mended, 'a')]).toBe(20);

@@ -1,6 +1,5 @@
-// Clocks of services that differ: which spans show it, and times as they would be if the clocks agreed. A span of another
-// service cannot start before its caller, and a call cannot end after the caller has its answer. Start at skewOf() and
-// corrected().
+// Detects and corrects clock skew between services. A span of another service cannot start before its caller, and a
+// synchronous call cannot end after its caller has the answer. Start at skewOf() and corrected().
 
 import { CLIENT, CONSUMER, PRODUCER, SERVER } from './outline';
 import type { Columns } from './outline';
@@ -10,26 +9,26 @@ import type { Tree } from './tree';
 const TOLERANCE_NS = 1000;
 
 export interface Skew {
-  /** Rows that show it. */
+  /** 1 for each row that violates these rules. */
   marks: Uint8Array;
   skewed: number;
-  /** The largest of the smallest corrections that the rows need. */
+  /** The largest of the minimal corrections of all rows. */
   skewNs: number;
 }
 
-/** By how much a row must move to fit into its parent in another service; 0 if it fits. */
+/** Returns by how many nanoseconds a row must move to fit into its parent of another service; 0 if it fits. */
 function offBy({ parents, starts, durations, services, kinds }: Columns, row: number, parentMoves: number, moves: number): number {
   const parent = parents[row];
   if (parent < 0 || services[row] === services[parent]) return 0;
   const [from, begin] = [starts[parent] + parentMoves, starts[row] + moves];
   if (Number.isNaN(from - begin)) return 0;
   const rest = durations[parent] - durations[row];
-  // Messages are consumed at any time later; other spans may go on behind their caller unless it waits for them.
+  // Messages are consumed at any later time, and other spans may outlive their caller unless it waits for them.
   const isCall = (kinds[parent] === CLIENT || kinds[row] === SERVER) && kinds[row] !== CONSUMER && kinds[parent] !== PRODUCER;
   const isEarly = begin < from - TOLERANCE_NS;
   const isLate = kinds[parent] === CLIENT && isCall && rest >= 0 && begin - from > rest + TOLERANCE_NS;
   if (!isEarly && !isLate) return 0;
-  // In the middle of its caller, as if the ways there and back took as long.
+  // Moves the span to the middle of its caller: equal delays in both directions are assumed.
   return isCall && rest >= 0 ? from + rest / 2 - begin : from - begin;
 }
 
@@ -48,11 +47,11 @@ export function skewOf(columns: Columns): Skew {
   return { marks, skewed, skewNs };
 }
 
-/** The same spans with the clocks of services moved so that calls lie within their callers. Parents come before children. */
+/** Shifts the clocks of services so that calls lie within their callers. Parents must come before children. */
 export function corrected(tree: Tree): Columns {
   const rows = tree.parents.length;
   const moves = new Float64Array(rows);
-  // A service has one clock; only where that does not fit it has another.
+  // Each service has one offset; a row that this offset does not fit gets its own.
   const clocks = new Map<number, number>();
   for (let row = 0; row < rows; row += 1) {
     const parent = tree.parents[row];
@@ -68,7 +67,7 @@ export function corrected(tree: Tree): Columns {
   const times = tree.notes.times.map((time, note) => time + moves[tree.notes.rows[note]]);
   let end = 0;
   for (let row = 0; row < rows; row += 1) end = Math.max(end, starts[row] + (tree.durations[row] || 0) || 0);
-  // Times count from the first span that is left in its place or moved.
+  // Times are relative to the earliest start after correction.
   const least = starts.reduce((first, start) => (start < first ? start : first), Number.POSITIVE_INFINITY);
   const shift = Number.isFinite(least) ? least : 0;
   return {

@@ -1,10 +1,10 @@
-// Requests for tests, written in few words.
+// Builds requests for tests.
 
 import type { OutlineAnswer, Span } from '../api';
 import { fromSpans } from './outline';
 import { arrange, type Tree } from './tree';
 
-/** Times count from 1000 ns since 1970. */
+/** Times are relative to 1000 ns since 1970. */
 export function spanOf(id: string, parent: string, start: number | null, duration: number | null, service = 's', kind = 'internal'): Span {
   return {
     traceId: '1',

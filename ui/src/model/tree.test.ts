@@ -1,4 +1,4 @@
-// Rows in order, own time, folding, and what is odd: circles, lost parents, times that are not known.
+// Tests of the tree: row order, self time, collapsing, cycles, lost parents and unknown times.
 
 import { describe, expect, it } from 'vitest';
 import { fromAnswer, fromSpans, idOf, LOST_PARENT } from './outline';
@@ -26,7 +26,7 @@ describe('arrange', () => {
       ['c', 'a', 20, 30],
       ['d', 'a', 90, 50],
     ]);
-    // 0 to 10, and 50 to 90.
+    // Self time is 0 to 10 and 50 to 90.
     expect(tree.selfs[0]).toBe(50);
     const pieces: number[][] = [];
     eachOwn(tree, 0, (from, to) => pieces.push([from, to]));
@@ -138,6 +138,6 @@ it('takes the duration of the earliest root, and says where failures began and h
   expect([...failed.errors]).toEqual([1, 1, 1]);
   expect([...failed.origins]).toEqual([0, 0, 1]);
   expect([failed.skewed, failed.skewNs]).toEqual([1, 3000]);
-  // Without a duration of the root, all of it counts.
+  // If the root has no duration, the extent of all spans is used.
   expect(treeOf([['a', '', 0, null], ['b', 'a', 10, 40]]).rootNs).toBe(50);
 });

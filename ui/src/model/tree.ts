@@ -1,28 +1,28 @@
-// A request's spans as a tree: rows in the order of a depth-first walk, with what follows from it, such as how deep
-// each is and how much of its time is its own. Start at arrange().
+// Arranges a request's spans as a tree: rows in depth-first order, with depths, self times, roots and origins of
+// failures. Start at arrange().
 
 import { type Columns, LOST_PARENT, NO_PARENT } from './outline';
 import { skewOf } from './skew';
 
-/** Columns whose rows are in depth-first order, so that what is below a row is the rows behind it. */
+/** Columns in depth-first order: the descendants of a row directly follow it. */
 export interface Tree extends Columns {
   depths: Uint32Array;
-  /** Behind the last row below each. */
+  /** Index after the last descendant of each row. */
   ends: Uint32Array;
-  /** How much of a row's duration no row below it covers; NaN if not known. */
+  /** Part of a row's duration that no child covers; NaN if unknown. */
   selfs: Float64Array;
-  /** The first annotation of each row, and behind the last. */
+  /** Index of each row's first annotation; one more element ends the last row. */
   firstNotes: Uint32Array;
-  /** The time in which all of it is, in nanoseconds since the start. May begin before 0. */
+  /** Extent of all spans, in nanoseconds since the start. `least` may be negative. */
   least: number;
   greatest: number;
-  /** The row that says what the trace is: the earliest without a parent, else the earliest; -1 if there are no rows. */
+  /** The earliest row without a parent, else the earliest row; -1 if there are no rows. */
   root: number;
-  /** The trace's duration: its root's, or its extent where that is not known. */
+  /** Duration of the root, or the extent if that is unknown. */
   rootNs: number;
-  /** Failed rows none of whose children failed: where failures began. */
+  /** 1 for each failed row without failed children: the failure began there. */
   origins: Uint8Array;
-  /** Rows that show that clocks differ, how many they are, and by how much at most. */
+  /** Rows that show clock skew, their count, and the largest skew. */
   skewMarks: Uint8Array;
   skewed: number;
   skewNs: number;
@@ -98,7 +98,7 @@ function originsOf({ parents, errors }: Columns): Uint8Array {
   return origins;
 }
 
-/** The pieces of a row's time that no child covers, in order. */
+/** Calls `take` for each interval of a row that no child covers, in order. */
 export function eachOwn(tree: Tree, row: number, take: (from: number, to: number) => void): void {
   const start = tree.starts[row];
   const end = start + tree.durations[row];
@@ -116,7 +116,7 @@ export function eachOwn(tree: Tree, row: number, take: (from: number, to: number
   if (cursor < end) take(cursor, end);
 }
 
-/** The rows that are seen if what is below some of them is folded away. */
+/** Returns the visible rows, without the descendants of collapsed rows. */
 export function unfolded(tree: Pick<Tree, 'ends'>, folded: Uint8Array): Uint32Array {
   const rows = tree.ends.length;
   const seen = new Uint32Array(rows);
@@ -128,12 +128,12 @@ export function unfolded(tree: Pick<Tree, 'ends'>, folded: Uint8Array): Uint32Ar
   return seen.slice(0, count);
 }
 
-/** Folds all rows that are so deep and have children, and no others. */
+/** Collapses exactly the rows that have children and are at this depth or deeper. */
 export function foldBelow(tree: Tree, depth: number): Uint8Array {
   return Uint8Array.from(tree.depths, (own, row) => (own >= depth && tree.ends[row] > row + 1 ? 1 : 0));
 }
 
-/** Unfolds all that a row is below. */
+/** Expands all ancestors of a row. */
 export function reveal(tree: Tree, folded: Uint8Array, row: number): boolean {
   let changed = false;
   for (let at = tree.parents[row]; at >= 0; at = tree.parents[at]) {
@@ -143,7 +143,7 @@ export function reveal(tree: Tree, folded: Uint8Array, row: number): boolean {
   return changed;
 }
 
-/** Where a row is among those that are seen, or -1. */
+/** Returns the position of a row among the visible rows, or -1. */
 export function placeOf(seen: Uint32Array, row: number): number {
   let [low, high] = [0, seen.length];
   while (low < high) {
@@ -154,10 +154,10 @@ export function placeOf(seen: Uint32Array, row: number): number {
   return seen[low] === row ? low : -1;
 }
 
-/** Rows whose parents lead in a circle have none. */
+/** Breaks cycles: the row that closes one loses its parent. */
 function withoutCircles(columns: Columns): Columns {
   const { parents } = columns;
-  // 0: not looked at, 1: on the way up from here, 2: leads to a root.
+  // 0: not visited, 1: on the current path to the root, 2: reaches a root.
   const state = new Uint8Array(parents.length);
   let mended: Int32Array | null = null;
   for (let row = 0; row < parents.length; row += 1) {
@@ -176,7 +176,7 @@ function withoutCircles(columns: Columns): Columns {
   return mended === null ? columns : { ...columns, parents: mended };
 }
 
-/** The order of a walk, children by their start; null if the rows are in it already. */
+/** Returns the depth-first order with children by start, or null if the rows have that order already. */
 function walk(columns: Columns): Uint32Array | null {
   const { parents, starts } = columns;
   const rows = parents.length;
@@ -186,7 +186,7 @@ function walk(columns: Columns): Uint32Array | null {
     const [one, other] = [when(a), when(b)];
     return one < other ? -1 : one > other ? 1 : a - b;
   });
-  // Children in lists, each list in the order of starts.
+  // Linked lists of children, each ordered by start.
   const first = new Int32Array(rows).fill(-1);
   const next = new Int32Array(rows).fill(-1);
   let roots = -1;
@@ -221,7 +221,7 @@ function isWalk({ parents, starts }: Columns): boolean {
     while (path.length > 0 && path[path.length - 1] !== parent) path.pop();
     if (parent >= 0 && path.length === 0) return false;
     const depth = path.length;
-    // Siblings by start, since own times are counted that way.
+    // Siblings must be ordered by start, because self times depend on it.
     last.length = Math.min(last.length, depth + 1);
     if (starts[row] < (last[depth] ?? Number.NEGATIVE_INFINITY)) return false;
     if (!Number.isNaN(starts[row])) last[depth] = starts[row];

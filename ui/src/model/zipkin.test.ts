@@ -1,4 +1,4 @@
-// Addresses of Zipkin's pages.
+// Tests of translating addresses of Zipkin's pages.
 
 import { expect, it } from 'vitest';
 import { fromZipkin } from './zipkin';

@@ -1,8 +1,8 @@
-// Addresses of Zipkin's pages, which people have in tickets, as addresses of these pages.
+// Translates addresses of Zipkin's pages, as found in old tickets, to addresses of these pages.
 
 import { all, quote, tagField } from './filter';
 
-/** The address for `#/zipkin/…`, which is where the server sends addresses of Zipkin's pages to. */
+/** Translates an address `#/zipkin/…`, to which the server redirects addresses of Zipkin's pages. */
 export function fromZipkin(path: string, query: URLSearchParams): string {
   const trace = /^traces\/([0-9a-fA-F]{1,32})$/.exec(path);
   if (trace !== null) return `#/trace/${trace[1].toLowerCase()}`;
@@ -37,7 +37,7 @@ function address(page: string, values: URLSearchParams): string {
   return text === '' ? `#/${page}` : `#/${page}?${text}`;
 }
 
-/** A term of an annotation query: `key=value`, or the key of a tag or an annotation. */
+/** Translates a term of an annotation query: `key=value`, or the key of a tag or an annotation. */
 function term(text: string): string {
   const [key, value] = text.trim().split(/=(.*)/s);
   if (key === '') return '';
@@ -51,7 +51,7 @@ const micros = (text: string | null): number | null => {
   return found === null ? null : Number(found[1]) * ({ us: 1, ms: 1e3, s: 1e6 }[found[2] ?? 'us'] ?? 1);
 };
 
-/** `15m`, `2h`, `7d`, as Zipkin's pages write how far to look back. */
+/** Parses `15m`, `2h` or `7d`, Zipkin's format of the lookback. */
 function length(text: string | null): number | null {
   const found = /^(\d+)(m|h|d)$/.exec(text ?? '');
   return found === null ? null : Number(found[1]) * ({ m: 6e4, h: 3.6e6, d: 8.64e7 }[found[2]] ?? 1);

@@ -1,5 +1,5 @@
-// A question to the server and its outcome: nothing yet, an answer, or a refusal. The last answer stays while the next is
-// waited for, and while the server cannot be reached; a refusal takes its place.
+// The state of a request to the server: none, an answer, or a refusal. The last answer stays while the next one loads
+// and while the server is unreachable; a refusal replaces it.
 
 import { Refusal } from '../api';
 import { noteRefusal } from './settings.svelte';
@@ -10,10 +10,10 @@ export class Asked<T> {
   isBusy = $state(false);
   #controller: AbortController | null = null;
 
-  /** `keeps`: whether the answer stays beside a refusal, as where only the age of an answer can be wrong. */
+  /** `keeps`: whether the answer stays beside a refusal, for answers that can only be out of date. */
   constructor(readonly keeps = false) {}
 
-  /** Asks, in place of what was asked before. */
+  /** Sends a request and cancels the previous one. */
   async ask(question: (signal: AbortSignal) => Promise<T>): Promise<T | null> {
     this.#controller?.abort();
     const controller = new AbortController();
@@ -29,7 +29,7 @@ export class Asked<T> {
       if (controller.signal.aborted) return null;
       const refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
       noteRefusal(refusal);
-      // The header says that the server cannot be reached.
+      // The header shows that the server is unreachable.
       if (refusal.status === 0 && this.answer !== null) return null;
       if (!this.keeps) this.answer = null;
       this.refusal = refusal;
@@ -39,7 +39,7 @@ export class Asked<T> {
     }
   }
 
-  /** Forgets the answer, and does not wait for another. */
+  /** Removes the answer and cancels the pending request. */
   clear(): void {
     this.#controller?.abort();
     this.answer = null;

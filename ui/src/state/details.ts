@@ -1,5 +1,5 @@
-// Facts that lists show beyond the server's answer: why a trace failed, and which operation an example is of. They are asked
-// for when a row is in sight, a few at a time, and kept.
+// Details that lists show beyond the search results: why a trace failed, and the operation of an example. They are
+// loaded when a row becomes visible, a few at a time, and cached.
 
 import type { FoundAnswer, OutlineAnswer, Span, Summary, TraceAnswer } from '../api';
 import { type Failure, failureIn } from '../model/event';
@@ -7,10 +7,11 @@ import { fromAnswer, idOf } from '../model/outline';
 import { arrange } from '../model/tree';
 import { call } from './settings.svelte';
 
-/** Questions at the same time, so that pages and other people are not kept waiting. */
+/** Maximum number of concurrent requests, so that other requests to the server are not delayed. */
 const AT_ONCE = 2;
 const KEPT_MAX = 2000;
-/** Traces of so many spans are asked for whole, of so many in columns; of larger ones a few spans that failed. */
+/** Up to WHOLE_MAX spans, a trace is loaded completely; up to OUTLINE_MAX, as columns. Of larger traces, only some
+ * failed spans are loaded. */
 const WHOLE_MAX = 100;
 const OUTLINE_MAX = 5000;
 const SOME = 6;
@@ -26,7 +27,7 @@ function next(): void {
   }
 }
 
-/** Asks once for each key. What was asked for last is in sight, and comes first. */
+/** Loads each key once. The latest request is served first, since its row is visible. */
 function once<T>(key: string, question: () => Promise<T>): Promise<T> {
   const known = kept.get(key);
   if (known !== undefined) return known as Promise<T>;
@@ -49,7 +50,7 @@ export function failureOf({ traceId, spans, errors }: Summary): Promise<Failure 
     if (spans <= OUTLINE_MAX) return failureInLarge(traceId);
     const { ids } = await call<FoundAnswer>(`find/${traceId}`, { filter: 'error' });
     const some = (await Promise.all(ids.slice(0, SOME).map((id) => spansOf(traceId, id)))).flat();
-    // Nothing can be counted, as these are some of all that failed.
+    // Only some of the failed spans were loaded, so failures cannot be counted.
     const failure = failureIn(some);
     return failure === null ? null : { ...failure, began: 1, passedOn: 0 };
   });
@@ -64,10 +65,10 @@ async function failureInLarge(traceId: string): Promise<Failure | null> {
   return failure === null ? null : { ...failure, began, passedOn: failed - began };
 }
 
-/** One of the spans with this id. */
+/** Returns one of the spans with this id. */
 export const exampleOf = (traceId: string, id: string): Promise<Span | undefined> => once(`span ${traceId} ${id}`, async () => (await spansOf(traceId, id))[0]);
 
-/** Calls back once a node comes into sight. */
+/** Calls back once a node becomes visible. */
 export function whenSeen(node: HTMLElement, seen: () => void): { destroy: () => void } {
   const observer = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;

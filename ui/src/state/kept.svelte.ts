@@ -1,4 +1,4 @@
-// What outlives a page: traces marked for a comparison, and lists as they were left, for Back.
+// State that outlives a page: traces selected for a comparison, and lists that Back restores.
 
 import type { SearchAnswer, Summary } from '../api';
 import type { Counts } from '../draw/counts';
@@ -20,7 +20,7 @@ interface List {
 const LISTS_MAX = 20;
 
 class Kept {
-  /** Ids of at most two traces. */
+  /** Ids of up to two traces. */
   marked = $state.raw<string[]>([]);
   #lists = new Map<string, List>();
 

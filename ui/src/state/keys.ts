@@ -1,4 +1,4 @@
-// Keys: what they do is said in one place, and no page takes those that somebody types into a field.
+// Keyboard shortcuts: their descriptions, and the rule that keys typed into a field are no shortcuts.
 
 export interface KeyWords {
   keys: string[];
@@ -68,7 +68,7 @@ export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
   compare: { title: 'Compare', keys: [{ keys: ['c'], words: 'show the critical paths' }] },
 };
 
-/** Whether somebody types, or a key is for the browser. */
+/** Whether a key is typed into a field or belongs to the browser. */
 export function isTyping(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return true;
   const target = event.target as HTMLElement | null;
@@ -76,7 +76,7 @@ export function isTyping(event: KeyboardEvent): boolean {
   return target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) || target.closest('dialog[open]') !== null;
 }
 
-/** Whether a key would press a button or follow a link that has the focus. */
+/** Whether a key would activate the focused button or link. */
 export function isOnControl(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
   return target instanceof HTMLElement && target.closest('a, button, summary, [role="option"]') !== null;

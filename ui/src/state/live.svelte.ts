@@ -1,5 +1,5 @@
-// Requests as they come: asked for again each second. Counts what came too fast to be shown, and what the server
-// refused or lost meanwhile.
+// Follows new requests: polls the search every second. Counts requests that arrived too fast to be shown, and spans
+// that the server refused or lost meanwhile.
 
 import { type CountersAnswer, Refusal, type SearchAnswer, type Summary } from '../api';
 import { drops } from '../model/drops';
@@ -8,7 +8,7 @@ import { call, noteRefusal, settings } from './settings.svelte';
 const LIMIT = 200;
 const SHOWN_MAX = 600;
 const EVERY_MS = 1000;
-/** Pages that are looked through to count what is not shown. */
+/** Maximum number of pages that are read to count requests that are not shown. */
 const PAGES_MAX = 5;
 const PAGE = 1000;
 
@@ -17,12 +17,12 @@ export class Live {
   isPaused = $state(false);
   isHeld = $state(false);
   isAsked = $state(false);
-  /** Requests that came while this was paused. */
+  /** Requests that arrived while the list was paused. */
   waiting = $state(0);
-  /** Requests that came too fast to be shown, and whether there are more of them than were counted. */
+  /** Requests that arrived too fast to be shown, and whether their count is incomplete. */
   missed = $state(0);
   isMissedMore = $state(false);
-  /** Spans and messages that the server refused or lost since the beginning. */
+  /** Spans and messages that the server refused or lost since following began. */
   dropped = $state.raw<{ words: string; count: number; last: bigint | null }[]>([]);
   spans = $state(0);
   refusal = $state.raw<Refusal | null>(null);
@@ -33,7 +33,7 @@ export class Live {
     this.#show();
   }
 
-  /** Keeps the rows where they are as long as somebody points at them. */
+  /** Keeps the rows in place while the pointer or the focus is on them. */
   hold(isHeld: boolean): void {
     this.isHeld = isHeld;
     this.#show();
@@ -45,7 +45,7 @@ export class Live {
     this.waiting = 0;
   }
 
-  /** Follows until what is given back is called. */
+  /** Starts following; the returned function stops it. */
   follow(filter: string): () => void {
     const controller = new AbortController();
     this.shown = [];
@@ -101,7 +101,7 @@ export class Live {
   async #take(page: SearchAnswer, filter: string, signal: AbortSignal): Promise<void> {
     const known = new Set(this.#latest.map((request) => request.traceId));
     const fresh = page.requests.filter((request) => !known.has(request.traceId));
-    // If none of the page was known, others came between it and what was shown before.
+    // If the whole page is new, more requests arrived between it and the previous page.
     if (this.isAsked && known.size > 0 && fresh.length === page.requests.length && page.next !== undefined) {
       await this.#countMissed(page.next, this.#latest[0].startNs, filter, signal);
     }
@@ -125,7 +125,7 @@ export class Live {
   }
 }
 
-/** Newest first. Times as text have so many digits that they compare as numbers if they are equally long. */
+/** Orders newest first. Times are digits, so texts of the same length compare like numbers. */
 function later(a: Summary, b: Summary): number {
   if (a.startNs.length !== b.startNs.length) return b.startNs.length - a.startNs.length;
   return a.startNs < b.startNs ? 1 : a.startNs > b.startNs ? -1 : 0;

@@ -1,4 +1,4 @@
-// Which page is shown, and what of it: all of that is in the address behind `#`, so that it can be kept and sent.
+// The current page and its state. All of it is in the address after `#`, so that it can be bookmarked and shared.
 
 import { type Range, rangeOf } from '../model/range';
 import { fromZipkin } from '../model/zipkin';
@@ -10,7 +10,7 @@ export type Values = Record<string, string | number | bigint | null | undefined>
 
 interface Place {
   page: Page;
-  /** The name in the address of a page that does not exist, or nothing. */
+  /** The unknown page name in the address, or `''`. */
   unknown: string;
   id: string;
   params: URLSearchParams;
@@ -24,12 +24,12 @@ function parse(hash: string): Place {
   try {
     id = decodeURIComponent(id);
   } catch {
-    // It is shown as it is, and not found.
+    // An invalid encoding stays as it is, and no trace has such an id.
   }
   return { page, unknown: name === page ? '' : name, id, params: new URLSearchParams(query ?? '') };
 }
 
-/** Where an address of Zipkin's pages leads to. */
+/** Translates an address of Zipkin's pages. */
 function zipkin(hash: string): string | null {
   const found = /^#\/zipkin\/([^?]*)(?:\?(.*))?$/s.exec(hash);
   return found === null ? null : fromZipkin(found[1], new URLSearchParams(found[2] ?? ''));
@@ -38,16 +38,16 @@ function zipkin(hash: string): string | null {
 class Route {
   #place = $state.raw<Place>(parse(location.hash));
 
-  /** The step in the browser's history, the same again after Back. */
+  /** Id of the entry in the browser's history; Back restores it. */
   #entry = $state('');
-  /** The address that was read last. */
+  /** The address that was parsed last. */
   #read: string | null = null;
 
   constructor() {
     const read = () => {
       const translated = zipkin(location.hash);
       if (translated !== null) history.replaceState(history.state, '', translated);
-      // Back raises both events, and is one step.
+      // Back fires both events; the second one is ignored.
       if (location.hash === this.#read) return;
       this.#read = location.hash;
       this.#place = parse(location.hash);
@@ -91,7 +91,7 @@ class Route {
     rangeOf(this.#place.params.get('range'), this.#place.params.get('start'), this.#place.params.get('end'), settings.nowMs),
   );
 
-  /** The address of a page. The time that is looked at goes along. */
+  /** Returns the address of a page, with the current time range. */
   to(page: Page, values: Values = {}, id = ''): string {
     const params = new URLSearchParams();
     for (const name of ['range', 'start', 'end']) {
@@ -101,7 +101,7 @@ class Route {
     return `#/${page}${id === '' ? '' : `/${encodeURIComponent(id)}`}${query(params, values)}`;
   }
 
-  /** The address of this page with some things changed. */
+  /** Returns the address of this page with changed parameters. */
   with(values: Values): string {
     const { page, id, params } = this.#place;
     const path = id === '' ? page : `${page}/${encodeURIComponent(id)}`;
@@ -113,14 +113,14 @@ class Route {
     else location.hash = address;
   }
 
-  /** The same in place of this page, so that Back does not lead here again. */
+  /** Replaces the current page, so that Back does not return to it. */
   goInstead(address: string): void {
     history.replaceState(history.state, '', address);
     this.#read = location.hash;
     this.#place = parse(address);
   }
 
-  /** Changes what the address says without a step that the browser goes back over. */
+  /** Changes parameters of the address without a new entry in the history. */
   replace(values: Values): void {
     const address = this.with(values);
     if (address === location.hash) return;

@@ -1,4 +1,4 @@
-// What holds for all pages: the token, light or dark, when it was last asked, what the server says of itself.
+// Settings and state of all pages: token, theme, time zone, time of the last refresh, and the server's counters.
 
 import { ask, type CountersAnswer, type Params, Refusal } from '../api';
 import { type Theme, themeOf } from '../draw/theme';
@@ -10,10 +10,10 @@ const TOKEN = 'blkkin-token';
 const LOOK = 'blkkin-look';
 const ZONE = 'blkkin-zone';
 const NAME_WIDTH = 'blkkin-name-width';
-/** Percent of a waterfall that names take if nobody chose. */
+/** Default width of the names in a waterfall, in percent. */
 const NAME_WIDTH_FIRST = 44;
 
-/** Storage may be refused; then things are known until the page is left. */
+/** The browser may deny access to storage; then settings last until the page is left. */
 function read(storage: 'sessionStorage' | 'localStorage', key: string): string {
   try {
     return globalThis[storage].getItem(key) ?? '';
@@ -27,7 +27,7 @@ function write(storage: 'sessionStorage' | 'localStorage', key: string, value: s
     if (value === '') globalThis[storage].removeItem(key);
     else globalThis[storage].setItem(key, value);
   } catch {
-    // Then it is known until the page is left.
+    // Without storage the setting lasts until the page is left.
   }
 }
 
@@ -35,12 +35,12 @@ const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 
 class Settings {
   token = $state(read('sessionStorage', TOKEN));
-  /** The server has refused what was asked without a token, or with this one. */
+  /** The server refused a request without a token or with the current one. */
   needsToken = $state(false);
   isUtc = $state(read('localStorage', ZONE) === 'utc');
   look = $state<Look>((read('localStorage', LOOK) || 'system') as Look);
   #systemIsDark = $state(prefersDark.matches);
-  /** When the pages were last asked to look again; ranges that end now end then. */
+  /** Time of the last refresh; the end of ranges that end now. */
   nowMs = $state(Date.now());
   counters = $state.raw<CountersAnswer | null>(null);
   isReached = $state(true);
@@ -62,14 +62,14 @@ class Settings {
     this.again();
   }
 
-  /** The other one; as the system where that is the same. */
+  /** Switches between light and dark; stores `system` if that gives the same theme. */
   turn(): void {
     const wanted = this.isDark ? 'light' : 'dark';
     this.look = (wanted === 'dark') === this.#systemIsDark ? 'system' : wanted;
     write('localStorage', LOOK, this.look === 'system' ? '' : this.look);
   }
 
-  /** Percent of a waterfall that names take. */
+  /** Width of the names in a waterfall, in percent. */
   get nameWidth(): number {
     const kept = Number(read('localStorage', NAME_WIDTH));
     return kept >= 15 && kept <= 75 ? kept : NAME_WIDTH_FIRST;
@@ -79,7 +79,7 @@ class Settings {
     if (percent !== this.nameWidth) write('localStorage', NAME_WIDTH, percent === NAME_WIDTH_FIRST ? '' : percent.toFixed(1));
   }
 
-  /** Times in UTC, or where the reader is. */
+  /** Switches between UTC and the browser's time zone. */
   turnZone(): void {
     this.isUtc = !this.isUtc;
     useUtc(this.isUtc);
@@ -93,7 +93,7 @@ class Settings {
 
 export const settings = new Settings();
 
-/** Asks the server, with the token. */
+/** Sends a request with the token. */
 export async function call<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
   try {
     const answer = await ask<T>(path, params, settings.token, signal);

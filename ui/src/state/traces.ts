@@ -1,4 +1,4 @@
-// Where opened requests come from: the server or a file, by way of the worker. Start at openTrace().
+// Opens requests from the server or a file, by way of the worker. Start at openTrace().
 
 import { address, askBytes, type FoundAnswer, Refusal, type Span, type TraceAnswer } from '../api';
 import { filterFor } from '../model/find';
@@ -6,7 +6,7 @@ import { answer, type Done, type Opened, type Task } from '../work';
 import workerUrl from '../worker?worker&url';
 import { call, settings } from './settings.svelte';
 
-/** Rows that are asked for at first, and at most. */
+/** Number of rows that are loaded first, and the maximum. */
 export const ROWS = 100_000;
 export const ROWS_MAX = 250_000;
 
@@ -21,7 +21,7 @@ const waiting = new Map<number, (done: Done) => void>();
 function start(): Worker | null {
   try {
     const types = (globalThis as { trustedTypes?: { createPolicy(name: string, rules: object): Policy } }).trustedTypes;
-    // The one address that a script is ever loaded from by name.
+    // The only address that scripts are loaded from by name.
     const policy = types?.createPolicy('blkkin-worker', { createScriptURL: () => workerUrl });
     const started = new Worker((policy?.createScriptURL('') ?? workerUrl) as string, { type: 'module' });
     started.onmessage = (event: MessageEvent<{ number: number; done: Done }>) => {
@@ -61,14 +61,14 @@ function opened(done: Done): Opened {
 export async function openTrace(id: string, rows = ROWS, signal?: AbortSignal): Promise<Opened> {
   if (isFile(id)) return opened(await run({ what: 'again', key: id }));
   const asked = askBytes(address(`outline/${encodeURIComponent(id)}`, { limit: rows }), settings.token, signal);
-  // It starts while the server is at work.
+  // The worker starts while the server computes the answer.
   worker ??= start();
   return opened(await run({ what: 'open', bytes: await asked }));
 }
 
 let files = 0;
 
-/** Reads a file, and gives the name under which it is open. */
+/** Reads a file, and returns the key of its request. */
 export async function openFile(file: File): Promise<string> {
   if (file.size > 500_000_000) throw new Refusal(413, 'The file is larger than 500 MB.');
   files += 1;
@@ -77,7 +77,7 @@ export async function openFile(file: File): Promise<string> {
   return key;
 }
 
-/** Ids of the spans that have all of these words, in their tags too. */
+/** Returns the ids of the spans that contain all of these words, in tags too. */
 export async function findSpans(id: string, text: string, signal: AbortSignal): Promise<string[]> {
   if (isFile(id)) {
     const done = await run({ what: 'find', key: id, text });

@@ -1,11 +1,11 @@
-// Words that the server knows, to choose from while a filter is written. What was asked lately is kept.
+// Completions for filters, with names and values from the server. Recent answers are cached.
 
 import { FIELDS, operators, tagField, wanted } from '../model/filter';
 import { quote } from '../model/filter';
 import { call } from './settings.svelte';
 
 export interface Choice {
-  /** What is shown, and what goes into the text. */
+  /** The shown text. */
   words: string;
   about: string;
   text: string;
@@ -14,7 +14,7 @@ export interface Choice {
 export interface Choices {
   from: number;
   choices: Choice[];
-  /** The same with what only the server knows. */
+  /** The completed list, with choices from the server. */
   rest?: Promise<Choices>;
 }
 
@@ -37,7 +37,7 @@ export async function services(prefix = '', limit = 200): Promise<string[]> {
   return (await fields({ of: 'services', prefix, limit })) as string[];
 }
 
-/** All keys of tags, but for those that are very many. */
+/** Returns the keys of tags, up to `limit`. */
 export async function keys(prefix = '', limit = 1000): Promise<string[]> {
   return ((await fields({ of: 'keys', prefix, limit })) as { key: string }[]).map(({ key }) => key);
 }
@@ -50,14 +50,14 @@ export async function names(service: string, prefix = ''): Promise<string[]> {
   return ofServices('names', service, prefix);
 }
 
-/** Of a service, or of the first few if none is said. */
+/** Returns the values of a service, or of the first eight services if none is given. */
 async function ofServices(of: string, service: string, prefix: string): Promise<string[]> {
   const from = service === '' ? (await services()).slice(0, 8) : [service];
   const found = await Promise.all(from.map((each) => fields({ of, service: each, prefix, limit: 50 })));
   return [...new Set(found.flat() as string[])].sort();
 }
 
-/** What may come next at the end of this text. */
+/** Returns the completions at the end of this text. */
 export async function choicesFor(before: string): Promise<Choices> {
   const want = wanted(before);
   const plain = (words: string[], after: string): Choice[] =>

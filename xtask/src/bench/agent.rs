@@ -1,4 +1,4 @@
-//! The real agent, with a socket of its own, controlled by the same commands as users have. Start
+//! A running agent with a socket of its own, controlled by the same commands as users have. Start
 //! at [`Agent::session`].
 
 use super::process::end;
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum time until the agent listens.
+/// Time limit until the agent listens.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// Maximum time that a program waits for the agent before its `main`, in milliseconds.
+/// Time limit for a program's wait for the agent before its `main`, in milliseconds.
 const WAIT_MS: &str = "2000";
 
 /// Running agent, ended on drop.
@@ -50,24 +50,25 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Process id.
+    /// Returns the agent's process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Messages of the agent.
+    /// Returns the agent's log.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default().trim().to_owned()
     }
 
-    /// Command for a program that is traced by this agent, and waits for it before `main`.
+    /// Returns a command for a program that is traced by this agent, and waits for it before
+    /// `main`.
     pub(super) fn traced(&self, program: &Path) -> Command {
         let mut command = self.known_to(program);
         command.env("BLKKIN_WAIT", WAIT_MS);
         command
     }
 
-    /// Command that talks to this agent only.
+    /// Returns a command for a program that connects to this agent only.
     fn known_to(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         // Cargo's library path finds the library of the last `cargo build` first.
@@ -95,7 +96,7 @@ impl Agent {
         Err(format!("blkkin {}: {stderr}; the agent says: {log}", arguments.join(" ")))
     }
 
-    /// Starts a session that records.
+    /// Starts a recording session.
     pub(super) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let output = recipe.output.to_string_lossy();
         let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
@@ -118,12 +119,12 @@ impl Control for Agent {
 
 /// Exit status of `blkkin` after success with lost events.
 const EVENTS_LOST: i32 = 3;
-/// Name of the session; the agent has no other.
+/// Name of the session; the agent has no other session.
 const NAME: &str = "bench";
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // A regular end removes the socket.
+        // Unlike a kill, this lets the agent remove its socket.
         end(&mut self.child);
     }
 }

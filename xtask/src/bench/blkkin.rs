@@ -5,7 +5,7 @@ use std::env::var_os;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Environment variable with a folder of built programs to measure as they are.
+/// Environment variable with a folder of programs that are measured instead of newly built ones.
 const BUILT: &str = "BLKKIN_BENCH_BUILT";
 
 /// Builds `blkkin`, and returns its path.
@@ -13,7 +13,7 @@ pub(super) fn build() -> Result<String, String> {
     build_with(&[])
 }
 
-/// Builds `blkkin` and other packages of this workspace.
+/// Builds `blkkin` and other packages of this workspace; returns the path of `blkkin`.
 pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
     if var_os(BUILT).is_none() {
         build_packages(&[&["blkkin"], packages].concat(), &[])?;
@@ -38,12 +38,12 @@ pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), 
     }
 }
 
-/// Folder of the built programs.
+/// Returns the folder of the built programs.
 pub(super) fn folder() -> PathBuf {
     var_os(BUILT).map_or_else(|| target_dir().join("release"), PathBuf::from)
 }
 
-/// Number of events by `blkkin view --count`, optionally with a filter.
+/// Returns the number of events by `blkkin view --count`, optionally with a filter.
 pub(super) fn count(blkkin: &str, trace: &Path, filter: Option<&str>) -> Result<u64, String> {
     let mut command = Command::new(blkkin);
     command.args(["view", "--count"]);

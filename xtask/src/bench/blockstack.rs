@@ -3,7 +3,8 @@
 //! `docs/evaluation.md` and its pictures.
 //!
 //! [`switching`] compares modes of tracing within one process, [`beside`] compares servers, and
-//! [`bytes`] measures files. [`document`] puts the results into words, [`plot`] draws them.
+//! [`bytes`] measures files. [`document`] writes the text of the results, and [`plot`] draws the
+//! pictures.
 
 mod beside;
 mod bytes;
@@ -33,16 +34,16 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use switching::{Cell, Measured, Mode, Recorded, TARGETS, Target};
 
-/// Bytes of a request.
+/// Size of a request in bytes.
 const BLOCK: u64 = 4096;
 
-/// Bytes of a volume, all of which are written before the measurement.
+/// Size of a volume in bytes. All of them are written before the measurement.
 const VOLUME_BYTES: u64 = 256 << 20;
 
 const ROUNDS: usize = 11;
 const ROUNDS_QUICK: usize = 3;
 
-/// Seconds of a slice, during which the mode does not change.
+/// Duration of a slice in seconds. The mode does not change during a slice.
 const SECONDS: f64 = 0.5;
 
 /// Slowdown in per cent: the goals and the limit.
@@ -50,7 +51,7 @@ const FULL_WANTED: f64 = 1.0;
 const FULL_MAX: f64 = 3.0;
 const SAMPLED_MAX: f64 = 0.5;
 
-/// Bytes of a span in real traces, with its index: the goal and the limit.
+/// Size of a span in real traces with its index, in bytes: the goal and the limit.
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
@@ -78,7 +79,7 @@ impl Stage {
         Ok(Stage { blkkin, blockstack, agent, memory, disk })
     }
 
-    /// Reports the agent's warnings.
+    /// Prints the agent's log, without the line that it listens.
     fn tell_complaints(&self, report: &Report) {
         let said = self.agent.log();
         for complaint in said.lines().filter(|line| !line.contains("listening on")) {
@@ -93,11 +94,11 @@ struct Setup {
     /// The example, compiled without instrumentation.
     untraced: PathBuf,
     rounds: usize,
-    /// Duration of a slice, during which the mode does not change.
+    /// Duration of a slice. The mode does not change during a slice.
     slice: Duration,
 }
 
-/// All results.
+/// Results of all phases.
 struct Found {
     cells: Vec<Cell>,
     beside: Vec<Beside>,
@@ -204,8 +205,8 @@ fn build_untraced(disk: &Path) -> Result<PathBuf, String> {
     Ok(apart.join("release").join(EXAMPLE_PROGRAM))
 }
 
-/// Bytes of a span from real traces, which are the only traces here that are not synthetic; `bench
-/// server` uses it, too.
+/// Measures the size of a span from real traces, which are the only traces here that are not
+/// synthetic. `bench server` uses it, too.
 pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Result<(), String> {
     if let Err(why) = fio::version() {
         report.say(format!("skipped: {why}"));
@@ -220,7 +221,7 @@ pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Re
 }
 
 fn measure_bytes(stage: &Stage, options: &Options, report: &mut Report) -> Result<Bytes, String> {
-    // This program reads the numbers of spans in a store's files.
+    // The program of `benches/server` reads the numbers of spans in a store's files.
     let bytes = bytes::measure(stage, &Program::built(), options.quick)?;
     report.row(bytes.json());
     tell_bytes(report, &bytes);
@@ -233,7 +234,7 @@ fn nbdkit_version() -> Option<String> {
     Some(text)
 }
 
-/// Counts of a trace: events, requests at the NBD server, and losses.
+/// Returns counts of a trace: events, requests at the NBD server, and losses.
 fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
     let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();
     let output = output.map_err(|error| format!("cannot start {blkkin}: {error}"))?;
@@ -328,14 +329,14 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
     report.say(table.render());
 }
 
-/// Whether the measurement is good enough for a statement: the noise between equal modes must be
-/// known to within [`FULL_MAX`], and its confidence interval must contain 0.
+/// Returns whether the measurement is good enough for a statement: the noise between equal modes
+/// must be known to within [`FULL_MAX`], and its confidence interval must contain 0.
 fn is_small(chance: &Quartiles) -> bool {
     let is_none = chance.sure.is_some_and(|(from, to)| (from..=to).contains(&0.0));
     is_none && chance.doubt() <= FULL_MAX
 }
 
-/// Goal for a slowdown in per cent; without a figure if the noise is too large.
+/// Returns the goal for a slowdown in per cent, without a figure if the noise is too large.
 fn goal_of_cost(
     (wanted, limit): (f64, Option<f64>),
     what: &str,
@@ -350,7 +351,7 @@ fn goal_of_cost(
     goal.measured(cost.map(|cost| cost.median))
 }
 
-/// Goals for all results.
+/// Returns the goals of all results.
 fn goals(found: &Found) -> Vec<Goal> {
     let mut goals = Vec::new();
     let of_all = |target: Target, mode: Mode| {
@@ -382,7 +383,7 @@ fn goals(found: &Found) -> Vec<Goal> {
         goals.push(Goal::at_most(0.0, "", "events lost").measured(Some(lost as f64)));
     }
     for beside in &found.beside {
-        // Unmeasurable means: within the noise between two runs of the same program.
+        // Unmeasurable means within the noise between two runs of the same program.
         let chance = beside.cost(Who::OffAgain).as_deref().and_then(Quartiles::of);
         let cost = beside.cost(Who::Off).as_deref().and_then(Quartiles::of);
         let Some(chance) = chance else { continue };

@@ -4,7 +4,7 @@ use crate::tools::workspace_root;
 use std::path::Path;
 use std::process::Command;
 
-/// C program to compile.
+/// A C program to compile.
 pub(super) struct Source<'a> {
     /// Include folders, relative to `benches` or absolute.
     pub(super) folders: &'a [&'a Path],
@@ -14,7 +14,7 @@ pub(super) struct Source<'a> {
     pub(super) libraries: &'a [&'a str],
 }
 
-/// Compiles a program.
+/// Compiles `source` to `program`.
 pub(super) fn compile(program: &Path, source: &Source<'_>) -> Result<(), String> {
     let benches = workspace_root().join("benches");
     let mut gcc = Command::new("gcc");

@@ -1,8 +1,9 @@
 //! `cargo xtask bench ctf`: `blkkin view` compared with `babeltrace2`, on a trace of LTTng-UST.
 //!
-//! First the outputs of both must be equal, byte for byte. Then it measures speed (whole machine
-//! and one CPU), start-up time, text of a trace with large packets, and time and memory by the size
-//! of the trace. Traces are kept below `target/bench`; remove that folder to record them again.
+//! First the outputs of both must be equal, byte for byte. Then the bench measures speed (whole
+//! machine and one CPU), start-up time, text of a trace with large packets, and time and memory by
+//! the size of the trace. Traces are kept below `target/bench`; remove that folder to record them
+//! again.
 
 use super::goal::Goal;
 use super::recording::Recording;
@@ -34,7 +35,7 @@ const LARGE_PACKETS_QUICK: u64 = 2;
 
 const MB: u64 = 1_000_000;
 
-/// Maximum size of a trace that babeltrace2 reads, too; larger ones would take minutes.
+/// Size in bytes of the largest trace that babeltrace2 reads, too; larger ones would take minutes.
 const BABELTRACE_SIZE_MAX: u64 = 100 * MB;
 
 // Names of the candidates.
@@ -119,7 +120,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Trace of an earlier run, or a new one.
+/// Returns the trace of an earlier run, or records a new one.
 fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf, String> {
     let trace = folder.join("recorded");
     if !trace.join("metadata").is_file() {
@@ -136,7 +137,7 @@ fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf
     Ok(trace)
 }
 
-/// Checks that the recording is complete.
+/// Checks that the recording has all events.
 fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
     if recording.discarded() > 0 {
         return Err(format!("LTTng dropped {} events", recording.discarded()));
@@ -145,7 +146,7 @@ fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
     if found == events { Ok(()) } else { Err(format!("{found} of {events} events are recorded")) }
 }
 
-/// Checks the number of events that blkkin counts.
+/// Checks that `blkkin view --count` counts `events`.
 fn check_count(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     match blkkin::count(blkkin, trace, None)? {
         counted if counted == events => Ok(()),
@@ -231,7 +232,7 @@ fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// Candidates that print text.
+/// Returns the candidates that print text.
 fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     let trace = &*trace.to_string_lossy();
     vec![
@@ -241,7 +242,7 @@ fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// Size of the largest trace, and memory for it.
+/// Size of the largest trace, and peak memory for it.
 struct Largest {
     bytes: u64,
     rss_bytes_max: u64,
@@ -292,7 +293,7 @@ fn show_size(bytes: u64) -> String {
     }
 }
 
-/// Compares the speed of counting with that of reading memory.
+/// Reports the bandwidth of counting, beside that of reading memory.
 fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory: f64) {
     let Some(count) = find(speed, COUNT) else { return };
     let own = bytes as f64 / count.wall_median().as_secs_f64();
@@ -307,8 +308,8 @@ fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory:
     report.say(table.render());
 }
 
-/// Compares the speed-up by two threads with that by two processes, which is the limit of the
-/// machine: virtual CPUs may share a physical core.
+/// Reports the speed-up by two threads, beside that by two processes. The latter is the limit of
+/// the machine, because virtual CPUs may share a physical core.
 fn report_two_cores(report: &mut Report, speed: &[Measured]) {
     let Some(twice) = speed_up(speed, TEXT_TWICE, TEXT_ONE_CORE).map(|times| 2.0 * times) else {
         return;

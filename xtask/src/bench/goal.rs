@@ -3,22 +3,22 @@
 use crate::measure::Table;
 use serde_json::{Value, json};
 
-/// Figure to reach.
+/// A figure to reach.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub(super) what: String,
     pub(super) unit: &'static str,
-    /// Whether more is better.
+    /// Set if a larger figure is better.
     pub(super) is_more_better: bool,
     pub(super) wanted: f64,
     /// Limit beyond which the goal is not met; `wanted` if there is none.
     pub(super) limit: Option<f64>,
-    /// `None` if it could not be measured.
+    /// The measured figure; `None` if it could not be measured.
     pub(super) measured: Option<f64>,
     pub(super) rival: Option<Rival>,
 }
 
-/// Other program with the same task.
+/// Another program for the same task.
 #[derive(Clone, Debug)]
 pub(super) struct Rival {
     pub(super) name: &'static str,
@@ -49,19 +49,19 @@ impl Verdict {
 }
 
 impl Goal {
-    /// Goal of at most `wanted`.
+    /// Returns a goal of at most `wanted`.
     pub(super) fn at_most(wanted: f64, unit: &'static str, what: impl Into<String>) -> Goal {
         let what = what.into();
         let (limit, measured, rival) = (None, None, None);
         Goal { what, unit, is_more_better: false, wanted, limit, measured, rival }
     }
 
-    /// Goal of at least `wanted`.
+    /// Returns a goal of at least `wanted`.
     pub(super) fn at_least(wanted: f64, unit: &'static str, what: impl Into<String>) -> Goal {
         Goal { is_more_better: true, ..Goal::at_most(wanted, unit, what) }
     }
 
-    /// Goal of being at least `wanted` times as cheap as a rival.
+    /// Returns a goal of being at least `wanted` times as cheap as a rival.
     pub(super) fn times(wanted: f64, what: impl Into<String>, rival: Rival) -> Goal {
         let rival = Some(Rival { times_min: Some(wanted), ..rival });
         Goal { rival, ..Goal::at_most(f64::INFINITY, " ns", what) }
@@ -80,7 +80,7 @@ impl Goal {
         Goal { rival: Some(rival), ..self }
     }
 
-    /// Whether the goal is met, or within its limit.
+    /// Returns whether the goal is met, or within its limit.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.verdict(), Verdict::Met | Verdict::Close)
     }
@@ -101,7 +101,8 @@ impl Goal {
         }
     }
 
-    /// Ratio of the rival's figure to ours, or of ours to the rival's if more is better.
+    /// Returns the ratio of the rival's figure to ours, or of ours to the rival's if a larger
+    /// figure is better.
     fn times_of_rival(&self) -> Option<f64> {
         let (own, other) = (self.measured?, self.rival.as_ref()?.measured?);
         let (more, less) = if self.is_more_better { (own, other) } else { (other, own) };
@@ -155,7 +156,7 @@ fn cells(goal: &Goal) -> [String; 8] {
     ]
 }
 
-/// JSON of a goal.
+/// Returns a goal as JSON.
 pub(super) fn to_json(goal: &Goal) -> Value {
     let rival = goal.rival.as_ref();
     json!({

@@ -1,6 +1,6 @@
-//! `cargo xtask bench journal`: rate of durable records, and latency until a record is durable;
-//! compared with writing the same bytes by hand, group by group: appended to a file, and over
-//! existing bytes of a file, which is the least work for a disk. The program for all three is
+//! `cargo xtask bench journal`: rate of durable records, and latency until a record is durable.
+//! Baselines write the same bytes by hand, group by group: one appends to a file, the other
+//! overwrites existing bytes, which is the least work for a disk. The program for all three is
 //! `benches/journal`.
 
 use super::{Options, Report};
@@ -132,7 +132,7 @@ fn read(text: &str) -> Option<Run> {
 }
 
 impl Run {
-    /// Total time of a group.
+    /// Returns the mean time of a group in nanoseconds.
     fn group_ns(&self) -> f64 {
         self.seconds * 1e9 / self.groups.max(1.0)
     }

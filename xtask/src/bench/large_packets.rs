@@ -63,7 +63,7 @@ event { name = "bench:several"; id = 1; stream_id = 0; loglevel = 13;
 };
 "#;
 
-/// Synthetic trace.
+/// Number of events in a synthetic trace.
 pub(super) struct Made {
     pub(super) events: u64,
 }
@@ -88,7 +88,7 @@ pub(super) fn write(packets: u64, folder: &Path) -> Result<Made, String> {
     Ok(made)
 }
 
-/// Packets of a stream, and the number of their events.
+/// Returns the packets of a stream, and the number of their events.
 fn stream(cpu: u32, packets: u64) -> (Vec<u8>, u64) {
     let mut bytes = Vec::with_capacity(packets as usize * PACKET_SIZE);
     let mut number = 0;

@@ -1,5 +1,5 @@
-//! The real LTTng-UST: its daemon, its sessions, and programs that it traces. Start at
-//! [`Daemon::session`]; [`record`] records the trace that readers are measured with.
+//! A running LTTng-UST: its daemon, its sessions, and programs that it traces. Start at
+//! [`Daemon::session`]; [`record`] records the trace with which readers are measured.
 
 use super::c;
 use super::process::end;
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One thread for each of two CPUs, so that both streams have events.
+/// Number of threads: one for each of two CPUs, so that both streams have events.
 const THREADS: u64 = 2;
 
-/// Maximum time until the session daemon answers.
+/// Time limit until the session daemon answers.
 const DAEMON_START_MAX: Duration = Duration::from_secs(20);
 
-/// Libraries of traced programs.
+/// Linker options for libraries of traced programs.
 pub(crate) const LIBRARIES: [&str; 3] = ["-llttng-ust", "-ldl", "-lpthread"];
 
 /// Name of the event for an annotation.
@@ -53,14 +53,15 @@ pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     find_metadata(&output)
 }
 
-/// Command that waits before `main` until the daemon has sent its configuration.
+/// Returns a command for a program that waits before `main` until the daemon has sent its
+/// configuration.
 pub(crate) fn traced(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     command
 }
 
-/// Runs the `lttng` command, without letting it start a daemon.
+/// Runs the `lttng` command, without permission to start a daemon.
 fn lttng(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("lttng")
         .arg("--no-sessiond")
@@ -109,7 +110,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Starts a session that records.
+    /// Starts a recording session.
     pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let name = name();
         let output = recipe.output.to_string_lossy();
@@ -127,7 +128,7 @@ impl Daemon {
     }
 }
 
-/// Name of the session. The daemon may have sessions of others.
+/// Returns the name of the session, which is unique because the daemon may have other sessions.
 fn name() -> String {
     format!("blkkin-bench-{}", std::process::id())
 }

@@ -1,4 +1,4 @@
-//! Figures of a process from `/proc`, and its regular end. Start at [`Process`].
+//! Figures of a process from `/proc`, and the regular end of a child. Start at [`Process`].
 
 use crate::tools::at;
 use nix::sys::signal::{Signal, kill};
@@ -7,11 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
-/// Process, by its id.
+/// A process, by its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process(pub(super) u32);
 
-/// Asks a child to end by SIGTERM, and waits for it. Unlike `Child::kill`, this lets it clean up.
+/// Ends a child by SIGTERM, and waits for its end. Unlike `Child::kill`, this lets the child clean
+/// up.
 pub(super) fn end(child: &mut Child) {
     let is_told =
         i32::try_from(child.id()).is_ok_and(|id| kill(Pid::from_raw(id), Signal::SIGTERM).is_ok());
@@ -20,15 +21,15 @@ pub(super) fn end(child: &mut Child) {
     }
 }
 
-/// Ticks a second in `/proc/PID/stat` (USER_HZ), which is 100 on Linux.
+/// Ticks per second in `/proc/PID/stat` (USER_HZ), always 100 on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Memory {
-    /// Proportional set size: shared pages count in part.
+    /// Proportional set size: shared pages are divided among their processes.
     pub(super) proportional: u64,
-    /// Pages that no other process has.
+    /// Size of pages that no other process has mapped.
     pub(super) private: u64,
 }
 
@@ -43,13 +44,13 @@ impl Process {
         Ok((path, text))
     }
 
-    /// Processor time in user and in kernel mode.
+    /// Returns the processor time in user and in kernel mode.
     pub(super) fn cpu_seconds(self) -> Result<(f64, f64), String> {
         let (path, text) = self.read("stat")?;
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// Processor time of the current threads, with a resolution of nanoseconds.
+    /// Returns the processor time of the current threads, with a resolution of nanoseconds.
     pub(super) fn run_seconds(self) -> Result<f64, String> {
         let tasks = self.file("task");
         let mut sum = 0.0;
@@ -63,13 +64,14 @@ impl Process {
         Ok(sum)
     }
 
-    /// Time in which the first thread was runnable but had no processor.
+    /// Returns the time during which the first thread was runnable but had no processor.
     pub(super) fn wait_seconds(self) -> Result<f64, String> {
         let (path, text) = self.read("schedstat")?;
         seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// Number of times that threads went to sleep, and so of wake-ups.
+    /// Returns the number of times that threads went to sleep, which is also the number of
+    /// wake-ups.
     pub(super) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
         let mut sum = 0;
@@ -82,7 +84,7 @@ impl Process {
         Ok(sum)
     }
 
-    /// Maximum resident set size.
+    /// Returns the maximum resident set size.
     pub(super) fn rss_bytes_max(self) -> Result<u64, String> {
         let (path, text) = self.read("status")?;
         let kib = number_of(&text, "VmHWM:");
@@ -95,7 +97,8 @@ impl Process {
     }
 }
 
-/// Fields 14 and 15; field 2 is a name in parentheses that may contain anything.
+/// Parses fields 14 and 15 of `/proc/PID/stat`; field 2 is a name in parentheses that may contain
+/// anything.
 fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
@@ -103,7 +106,7 @@ fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// Number at an index, converted from nanoseconds.
+/// Returns the number at an index, converted from nanoseconds to seconds.
 fn seconds_at(schedstat: &str, place: usize) -> Option<f64> {
     Some(schedstat.split_whitespace().nth(place)?.parse::<u64>().ok()? as f64 / 1e9)
 }
@@ -116,7 +119,7 @@ fn memory(rollup: &str) -> Option<Memory> {
     })
 }
 
-/// Number after a word at the start of a line.
+/// Returns the number after a word at the start of a line.
 fn number_of(text: &str, word: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
     rest.split_whitespace().next()?.parse().ok()
@@ -154,8 +157,8 @@ mod tests {
         assert!(own.run_seconds().expect("a time") >= 0.0);
     }
 
-    /// Of a process whose threads are its own: those of other tests end here at any time, and
-    /// take their sleeps with them.
+    /// Sleeps of a process are counted. The test uses a child process: threads of other tests end
+    /// in this process at any time, and their sleeps disappear with them.
     #[test]
     fn sleeps_are_counted() {
         let mut echo = Command::new("cat")

@@ -1,4 +1,4 @@
-//! Tracing sessions of any tracer: what they record, where their files go, and how they end.
+//! Tracing sessions of any tracer: their parameters, the folders of their output, and their end.
 
 use crate::tools::at;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Parameters of a session with one channel.
 pub(crate) struct Recipe<'a> {
     pub(crate) output: &'a Path,
-    /// Whether the newest events stay in memory until a snapshot.
+    /// Set if the newest events stay in memory until a snapshot.
     pub(crate) is_snapshot: bool,
     /// Options of the channel.
     pub(crate) channel: &'a [&'a str],
@@ -16,7 +16,7 @@ pub(crate) struct Recipe<'a> {
     pub(crate) contexts: &'a [&'a str],
 }
 
-/// Controller of a session.
+/// Controller of a tracer's session.
 pub(crate) trait Control {
     /// Executes a command on the session: `stop`, `snapshot` or `destroy`.
     fn tell(&self, what: &str) -> Result<(), String>;
@@ -26,7 +26,7 @@ pub(crate) trait Control {
 pub(crate) struct Session<'a>(pub(super) &'a dyn Control);
 
 impl Session<'_> {
-    /// Stops recording; returns once everything recorded has been written.
+    /// Stops recording; returns once all recorded events have been written.
     pub(crate) fn stop(&self) -> Result<(), String> {
         self.0.tell("stop")
     }
@@ -43,7 +43,7 @@ impl Session<'_> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // An earlier error has led here, and is reported instead.
+        // A session is dropped after an earlier error, which is reported instead.
         let _ = self.0.tell("destroy");
     }
 }
@@ -52,12 +52,12 @@ impl Drop for Session<'_> {
 pub(crate) struct Output(pub(crate) PathBuf);
 
 impl Output {
-    /// Folder in memory.
+    /// Makes a folder in memory.
     pub(crate) fn in_memory(name: &str) -> Result<Output, String> {
         Output::below(Path::new("/dev/shm"), name)
     }
 
-    /// Folder below `folder`, on the same file system.
+    /// Makes a folder below `folder`, on the same file system.
     pub(crate) fn below(folder: &Path, name: &str) -> Result<Output, String> {
         let folder = folder.join(format!("blkkin-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -72,7 +72,7 @@ impl Drop for Output {
     }
 }
 
-/// Folder at or below `folder` that contains a file `metadata`.
+/// Returns the folder at or below `folder` that contains a file `metadata`.
 pub(crate) fn find_metadata(folder: &Path) -> Result<PathBuf, String> {
     find_folder(folder).ok_or_else(|| format!("there is no trace below {}", folder.display()))
 }

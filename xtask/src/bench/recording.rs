@@ -10,7 +10,7 @@
 //!          0xffff 2 | id 4 | time 8 | payload 65          after a pause
 //! ```
 //!
-//! `benches/annotations.h` makes every payload 65 bytes long; any other layout is an error here, so
+//! `benches/annotations.h` makes every payload 65 bytes long. Any other layout is an error here, so
 //! that a bench never measures unexpected data.
 
 use crate::tools::at;
@@ -33,22 +33,22 @@ const EXTENDED_SIZE: usize = 14;
 const EXTENDED_TIMESTAMP: usize = 6;
 const PAYLOAD_SIZE: usize = 65;
 
-/// Trace in memory.
+/// A trace in memory.
 pub(super) struct Recording {
     pub(super) metadata: Vec<u8>,
     pub(super) streams: Vec<Stream>,
 }
 
-/// Stream file.
+/// Content of a stream file.
 pub(super) struct Stream {
     pub(super) file_name: String,
     pub(super) bytes: Vec<u8>,
     pub(super) packets: Vec<Packet>,
 }
 
-/// Packet of a stream.
+/// A packet of a stream.
 pub(super) struct Packet {
-    /// Range in the stream's bytes.
+    /// Range of the packet in the stream's bytes.
     pub(super) range: Range<usize>,
     pub(super) begin: u64,
     pub(super) end: u64,
@@ -84,15 +84,15 @@ impl Recording {
         self.packets().map(|packet| packet.events).sum()
     }
 
-    /// Number of events that LTTng dropped.
+    /// Returns the number of events that LTTng dropped.
     pub(super) fn discarded(&self) -> u64 {
         let last = |stream: &Stream| stream.packets.last().map_or(0, |packet| packet.discarded);
         self.streams.iter().map(last).sum()
     }
 }
 
-/// Number of dropped events in a trace of LTTng or BlkKin with any events; the packets of both are
-/// alike. Each packet has the count of its CPU since the start of the recording.
+/// Returns the number of dropped events in a trace of LTTng or BlkKin with any events, as both have
+/// the same packets. Each packet has the count of its CPU since the start of the recording.
 pub(super) fn discarded(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for path in stream_files(folder)? {
@@ -113,7 +113,7 @@ fn discarded_in_stream(mut bytes: &[u8]) -> Option<u64> {
     Some(discarded)
 }
 
-/// Stream files of the trace whose `metadata` file is in `folder`, sorted by name.
+/// Returns the stream files of the trace whose `metadata` file is in `folder`, sorted by name.
 fn stream_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(at(folder))? {
@@ -138,8 +138,8 @@ fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     Ok(packets)
 }
 
-/// Sizes in bytes of a packet's content and of the whole packet; `None` if its header is
-/// unexpected.
+/// Returns the sizes in bytes of a packet's content and of the whole packet; `None` if its header
+/// is unexpected.
 pub(super) fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     let content_size = usize::try_from(number(bytes, CONTENT_BITS, 8)? / 8).ok()?;
     let packet_size = usize::try_from(number(bytes, PACKET_BITS, 8)? / 8).ok()?;
@@ -191,7 +191,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 pub(super) mod tests {
     use super::*;
 
-    /// Packet with one event for each time; times from 2^32 on get the extended header.
+    /// Returns a packet with one event for each time; times from 2^32 on get the extended header.
     pub(crate) fn packet(begin: u64, end: u64, sequence_number: u64, times: &[u64]) -> Vec<u8> {
         let mut events = Vec::new();
         for &time in times {
@@ -212,7 +212,7 @@ pub(super) mod tests {
         packet_with([begin, end, sequence_number], &events)
     }
 
-    /// Packet with these bytes as events.
+    /// Returns a packet with these bytes as events.
     pub(crate) fn packet_of(events: &[u8]) -> Vec<u8> {
         packet_with([1, 2, 3], events)
     }

@@ -33,7 +33,7 @@ const RSS_MIB_MAX: f64 = 512.0;
 struct Phase {
     name: &'static str,
     run: fn(&mut Bench<'_>) -> Result<(), String>,
-    /// Whether the phase only runs if it is named.
+    /// Set if the phase only runs when it is named.
     is_extra: bool,
 }
 
@@ -55,14 +55,14 @@ struct Bench<'r> {
     server: PathBuf,
     program: Program,
     peers: Peers,
-    /// Folder for all files.
+    /// Folder for all files of the bench.
     folder: PathBuf,
-    /// Maximum memory of durable servers, with the work they did.
+    /// Peak memory of each durable server, with a description of its work.
     memory: Vec<(u64, String)>,
 }
 
 impl Bench<'_> {
-    /// Records the maximum memory of a durable server during some work.
+    /// Records the peak memory of a durable server during some work.
     fn note_memory(&mut self, what: impl Into<String>, rss_bytes_max: u64) {
         self.memory.push((rss_bytes_max, what.into()));
     }
@@ -87,12 +87,12 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Bytes of a span in real traces. All other phases use synthetic ones.
+/// Measures the size of a span in real traces. All other phases use synthetic ones.
 fn bytes(bench: &mut Bench<'_>) -> Result<(), String> {
     blockstack::bytes_of_real_traces(bench.options, bench.report)
 }
 
-/// Phases with these names, or all but the extra ones.
+/// Returns the phases with these names, or all but the extra ones if there are no names.
 fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
     let known = || PHASES.iter().map(|phase| phase.name).collect::<Vec<_>>().join(", ");
     if let Some(name) = names.iter().find(|name| PHASES.iter().all(|phase| phase.name != **name)) {
@@ -138,7 +138,7 @@ impl<'r> Bench<'r> {
         self.report.say(format!("skipped: {why}"));
     }
 
-    /// Empties or creates a folder.
+    /// Makes an empty folder, in place of an earlier one with this name.
     fn room(&self, name: &str) -> Result<PathBuf, String> {
         let room = self.folder.join(name);
         clear(&room)?;
@@ -155,7 +155,7 @@ fn clear(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Median of figures.
+/// Returns the median of figures.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     crate::measure::percentile(&figures, 50)

@@ -9,15 +9,15 @@ use running::Running;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time without a change after which files count as being at rest.
+/// Time without a change after which files are at rest.
 const REST: Duration = Duration::from_secs(8);
 const REST_QUICK: Duration = Duration::from_secs(4);
-/// Maximum processor time of a server that is not merging, as a share of one CPU.
+/// Maximum processor time of a server that does not merge files, as a share of one CPU.
 const IDLE_SHARE: f64 = 0.05;
 const REST_AFTER_MAX: Duration = Duration::from_secs(240);
 
-/// Waits until the files of a server have come to rest; returns their sizes, and whether they came
-/// to rest in time.
+/// Waits until the files of a server are at rest. Returns their sizes, and whether they were at
+/// rest before the time limit.
 pub(super) fn wait_for_rest(
     program: &Program,
     server: &Running,

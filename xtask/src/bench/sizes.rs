@@ -1,5 +1,5 @@
 //! Traces of any size from one recording, by repeating its packets with later times; and the
-//! smallest trace, of one event. Start at [`repeat`].
+//! smallest trace, with one event. Start at [`repeat`].
 //!
 //! Each repetition is shifted by a multiple of 2^32 clock cycles: a short event time is the low 32
 //! bits of the clock, so it stays valid. Packet headers and 64-bit event times are patched, and
@@ -13,10 +13,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Unit of shifts, and the shortest one.
+/// Unit of shifts and shortest shift, in clock cycles.
 const SHIFT_UNIT: u64 = 1 << 32;
 
-/// Written trace.
+/// Size of a written trace.
 pub(super) struct Made {
     pub(super) events: u64,
     pub(super) bytes: u64,
@@ -72,17 +72,17 @@ pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), Stri
 
 /// Packets of a recording in the order of their begins, repeated endlessly.
 struct Plan<'a> {
-    /// Indexes of the stream, and of the packet in it.
+    /// Index of the stream, and index of the packet in the stream, of each packet.
     order: Vec<(usize, usize)>,
     recording: &'a Recording,
     shift: u64,
 }
 
-/// Packet to write.
+/// A packet to write.
 struct Step<'a> {
     stream: usize,
     packet: &'a Packet,
-    /// Shift to add to all times.
+    /// Shift to add to all times, in clock cycles.
     shift: u64,
     sequence_number: u64,
 }
@@ -135,7 +135,7 @@ fn write_steps(recording: &Recording, steps: &[Step<'_>], folder: &Path) -> io::
     files.iter_mut().try_for_each(Write::flush)
 }
 
-/// Bytes of a packet, with its times shifted.
+/// Returns the bytes of a packet with shifted times.
 fn shifted(bytes: &[u8], step: &Step<'_>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let times = [TIMESTAMP_BEGIN, TIMESTAMP_END];
@@ -160,7 +160,8 @@ mod tests {
     use super::super::recording::tests::packet;
     use super::*;
 
-    /// Two streams of two packets, from 100 to 2^32 + 150: a repetition is 2 * 2^32 later.
+    /// Makes a recording of two streams of two packets, from 100 to 2^32 + 150. A repetition is 2 *
+    /// 2^32 later.
     fn recording(folder: &Path) -> Recording {
         let long = SHIFT_UNIT + 20;
         let first =
@@ -202,7 +203,7 @@ mod tests {
         let extended = get(&stream.bytes, last.range.start + last.extended[0]);
         assert_eq!(extended, shift + SHIFT_UNIT + 20);
 
-        // Cut where the size is reached, in the order of time.
+        // Packets are written in the order of their times, until the size is reached.
         let made = repeat(&recording, 1, &folder.join("smallest")).expect("written");
         assert_eq!(made.events, 2);
 

@@ -1,9 +1,9 @@
 //! `cargo xtask bench tracer`: cost of recording for the traced program. Each tracer ([`Tracer`])
 //! has a program that performs the same operations in a loop (`benches/tracer`); [`cases`] lists
-//! the operations and modes. All candidates run in turn, and recorded events are counted, as a
+//! the operations and modes. All candidates run in turn. Recorded events are counted, because a
 //! cheap event that is dropped does not count.
 //!
-//! A further tracer needs a program that prints the same as `benches/tracer/harness.c` (in C: that
+//! A further tracer needs a program with the same output as `benches/tracer/harness.c` (in C: that
 //! file and a table of kinds), and a [`Tracer`] in the list in [`run`].
 //!
 //! Measurements that need no such loop are in separate modules: [`sustained`], [`latency`],
@@ -32,17 +32,17 @@ use program::Cost;
 use serde_json::json;
 use std::fs;
 
-/// Events of a run: enough that the first of 64 threads is still running when the last one starts,
-/// and that large buffers are nearly full of annotations.
+/// Number of events of a run: enough that the first of 64 threads is still running when the last
+/// one starts, and that large buffers are nearly full of annotations.
 const EVENTS: u64 = 64 * 14_000;
 const EVENTS_QUICK: u64 = EVENTS / 8;
 
-/// Factor for operations that are not recorded, since they are so cheap.
+/// Factor for the number of operations that are not recorded, since these are so cheap.
 const OFF_TIMES: u64 = 16;
 
 const THREADS: [u64; 3] = [1, 2, 64];
 
-/// Kind of operation in a loop.
+/// A kind of operation in a loop.
 #[derive(Debug, PartialEq)]
 struct Kind {
     /// Name in the programs.
@@ -57,11 +57,11 @@ struct Kind {
 /// Role of a kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
-    /// No event, but a lower bound for the cost of any.
+    /// An operation without an event, as a lower bound for the cost of any event.
     Floor,
-    /// Event, recorded in all modes.
+    /// An event that is recorded in all modes.
     Event,
-    /// Additional kind, recorded only by one thread that overwrites; or, without events, a cheap
+    /// An additional kind, recorded only by one thread that overwrites; or, without events, a cheap
     /// operation.
     Aside,
 }
@@ -91,14 +91,15 @@ const KINDS: [Kind; 10] = [
     aside("tracing-span", "span of the tracing crate, three fields", 1),
 ];
 
-/// Mode of recording.
+/// A mode of recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
-    /// Not recorded, as no session wants the events.
+    /// Events are not recorded, because no session enables them.
     Off,
     /// New events overwrite the oldest in default buffers; nothing is written.
     Overwrite,
-    /// Default buffers, written to files in memory; events are dropped when the buffers are full.
+    /// Default buffers are written to files in memory; events are dropped when the buffers are
+    /// full.
     Discard,
     /// Like [`Mode::Discard`], with buffers for all events of a run.
     Large,
@@ -115,7 +116,7 @@ impl Mode {
     }
 }
 
-/// Combination of kind, mode and number of threads.
+/// A combination of kind, mode and number of threads.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
     kind: &'static Kind,
@@ -124,12 +125,12 @@ struct Case {
     operations: u64,
 }
 
-/// Tracer with its program.
+/// A tracer with its program.
 trait Tracer {
     fn name(&self) -> &'static str;
 
-    /// Whether the program knows this kind. Floors are independent of tracers; one tracer runs
-    /// them.
+    /// Returns whether the program has this kind. Floors are independent of tracers; one tracer
+    /// runs them.
     fn records(&self, kind: &Kind) -> bool;
 
     /// Runs the program once.
@@ -143,16 +144,16 @@ struct Run {
     delivery: Delivery,
 }
 
-/// Numbers of events by their fate.
+/// Numbers of events by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Delivery {
-    /// All events, with those of the warm-up.
+    /// All events, including those of the warm-up.
     tried: u64,
     /// Events in the trace, including those written at the end.
     recorded: u64,
     /// Events that newer ones have overwritten.
     overwritten: u64,
-    /// Events that found no room.
+    /// Events for which the buffers had no room.
     lost: u64,
 }
 
@@ -207,7 +208,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     sustained::measure(report, &place, options.quick)
 }
 
-/// All cases, in the order of the tables.
+/// Returns all cases, in the order of the tables.
 fn cases(events: u64) -> Vec<Case> {
     let are = |what: What| KINDS.iter().filter(move |kind| kind.what == what);
     let mut cases = Vec::new();
@@ -228,7 +229,7 @@ fn cases(events: u64) -> Vec<Case> {
     cases
 }
 
-/// Case of a tracer, with its runs.
+/// A case of a tracer, with its runs.
 struct Candidate<'a> {
     tracer: &'a dyn Tracer,
     case: Case,
@@ -236,19 +237,19 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Title of the candidate's table.
+    /// Returns the title of the candidate's table.
     fn table(&self) -> &'static str {
         if self.case.kind.what == What::Floor { "floors" } else { self.case.mode.title() }
     }
 
-    /// Percentile of a figure over all runs.
+    /// Returns a percentile of a figure over all runs.
     fn percentile(&self, percent: usize, figure: impl Fn(&Cost) -> f64) -> f64 {
         let mut figures: Vec<f64> = self.runs.iter().map(|run| figure(&run.cost)).collect();
         figures.sort_by(f64::total_cmp);
         percentile(&figures, percent)
     }
 
-    /// Sum over all runs.
+    /// Returns the sum of the deliveries of all runs.
     fn delivery(&self) -> Delivery {
         self.runs.iter().fold(Delivery::default(), |sum, Run { delivery, .. }| Delivery {
             tried: sum.tried + delivery.tried,
@@ -331,7 +332,7 @@ fn show_ns(ns: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Threads get equal parts, and no case is measured twice.
+    /// Threads have equal numbers of operations, and no case is measured twice.
     #[test]
     fn cases_are_divisible() {
         for events in [EVENTS, EVENTS_QUICK] {
@@ -343,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Figures are medians, and events are summed up.
+    /// Figures are medians, and numbers of events are sums.
     #[test]
     fn runs_are_summed_up() {
         struct Nobody;

@@ -1,5 +1,5 @@
 //! `cargo xtask bench wire`: cost of decoding and encoding a span in each format, compared with
-//! other libraries. The program is `benches/wire`; it runs all candidates in turn, and measures its
+//! other libraries. The program is `benches/wire`. It runs all candidates in turn, and measures its
 //! processor time, so that other processes hardly affect the ratios.
 
 use super::goal::{Goal, Rival};
@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Number of runs of each candidate, and of batches of a thousand spans in each: short runs, so
-/// that other processes disturb all candidates alike.
+/// Number of runs of each candidate, and number of batches of a thousand spans in each run. Runs
+/// are short, so that other processes disturb all candidates alike.
 const ROUNDS: [&str; 2] = ["100", "10"];
 const ROUNDS_QUICK: [&str; 2] = ["15", "3"];
 
@@ -99,7 +99,7 @@ impl Cost {
         self.by == "blkkin"
     }
 
-    /// Other library for the same task.
+    /// Returns the cost of another library for the same task.
     fn rival<'a>(&self, all: &'a [Cost]) -> Option<&'a Cost> {
         all.iter().find(|other| {
             !other.is_ours() && (&other.format, &other.what) == (&self.format, &self.what)
@@ -107,8 +107,8 @@ impl Cost {
     }
 }
 
-/// Goal for decoding a span: a maximum cost, and a minimum speed-up over other libraries, since a
-/// decoder of our own must be worth it.
+/// Returns the goal for decoding a span: a maximum cost, and a minimum speed-up over other
+/// libraries, since a decoder of our own must be worth it.
 fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     if !cost.is_ours() || cost.what != "decode" {
         return None;
@@ -121,7 +121,7 @@ fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     let what = format!("decoding a span of {}", cost.format);
     let goal = Goal::at_most(NS_MAX, " ns", what).measured(Some(cost.ns));
     let goal = match cost.format.as_str() {
-        // Each host is repeated: as many bytes as three spans.
+        // Each host is repeated: a span has as many bytes as three others.
         "zipkin-v1-json" => goal.limit(3.0 * NS_MAX),
         // Twice as many bytes as Zipkin's JSON, most of them type names.
         "otlp-json" => goal.limit(2.0 * NS_MAX),

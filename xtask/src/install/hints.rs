@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 /// Environment of the installing user.
 pub(super) struct User<'u> {
     pub(super) is_root: bool,
-    /// Whether the machine runs systemd.
+    /// True if the machine runs systemd.
     pub(super) has_systemd: bool,
-    /// Value of an environment variable, or an empty string.
+    /// Function that returns an environment variable, or an empty string.
     pub(super) variable: &'u dyn Fn(&str) -> String,
 }
 
 /// Prefixes that systems search by default.
 const SYSTEM: [&str; 2] = ["/usr", "/usr/local"];
 
-/// Steps after which shells, compilers and the loader find the files below a prefix, and the agent
-/// starts.
+/// Returns the steps after which shells, compilers and the loader find the files below a prefix,
+/// and the agent starts.
 pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     let is_system = SYSTEM.iter().any(|system| prefix == Path::new(system));
     let sudo = if user.is_root { "" } else { "sudo " };
@@ -31,7 +31,8 @@ pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     if is_system {
         let _ = writeln!(hints, "so that programs find the library:\n  {sudo}ldconfig");
     }
-    // Units elsewhere are named by their path; a user's own installation is not part of the system.
+    // Units outside of the default prefixes are named by their path. An unprivileged user's own
+    // installation is not part of the system.
     if user.has_systemd && (is_system || user.is_root) {
         let unit = match is_system {
             true => "blkkin-agent".to_owned(),
@@ -48,7 +49,7 @@ pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     hints
 }
 
-/// Environment variables that lack a folder of the prefix.
+/// Returns commands that add the prefix's folders to environment variables which lack them.
 fn exports(prefix: &Path, is_system: bool, user: &User<'_>) -> Vec<String> {
     let has = |name: &str, folder: &Path| {
         std::env::split_paths(&(user.variable)(name)).any(|path| path == *folder)
@@ -119,7 +120,7 @@ mod tests {
         check("/usr/local", (true, false), "/usr/local/bin:/bin", &container);
     }
 
-    /// Where systemd does not look for units.
+    /// The hints for a prefix outside of systemd's search path name the unit by its path.
     #[test]
     fn elsewhere() {
         let variable = |_: &str| "/opt/b/bin:/opt/b/lib:/opt/b/lib/pkgconfig".to_owned();

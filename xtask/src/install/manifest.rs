@@ -1,5 +1,5 @@
-//! Manifest of an installation: a line for each installed file, link and folder, in a file below
-//! the prefix. Files that were changed since are not removed.
+//! Manifest of an installation: a file below the prefix with a line for each installed file, link
+//! and folder. Files that were changed since the installation are not removed.
 
 use super::at;
 use std::fs;
@@ -21,11 +21,11 @@ enum Kind {
 const KINDS: [(Kind, &str); 3] =
     [(Kind::File, "file"), (Kind::Link, "link"), (Kind::Folder, "folder")];
 
-/// Installed file, link or folder.
+/// An installed file, link or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     kind: Kind,
-    /// Digest of the contents, against mistakes, not attacks.
+    /// Digest of the contents, which detects mistakes, not attacks.
     digest: u64,
     pub(super) path: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Entry {
         self.kind == Kind::Folder
     }
 
-    /// Whether the entry is as it was installed.
+    /// True if the entry is unchanged since the installation.
     fn is_unchanged(&self, root: &Path) -> io::Result<bool> {
         let path = root.join(&self.path);
         let kind = fs::symlink_metadata(&path)?.file_type();
@@ -66,7 +66,7 @@ impl Entry {
         let kind = KINDS.iter().find(|(_, name)| *name == word)?.0;
         let digest = u64::from_str_radix(words.next()?, 16).ok()?;
         let path = PathBuf::from(words.next()?);
-        // An uninstallation must not remove anything outside of the prefix.
+        // An uninstallation must not remove any file outside of the prefix.
         let is_within = path.components().all(|part| matches!(part, Component::Normal(_)));
         (is_within && path != Path::new("")).then_some(Entry { kind, digest, path })
     }
@@ -74,7 +74,7 @@ impl Entry {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// A path may have several entries, if an installation was interrupted.
+    /// Entries, several for one path if an installation was interrupted.
     pub(super) entries: Vec<Entry>,
 }
 
@@ -116,28 +116,29 @@ impl Manifest {
         fs::rename(&beside, &path).map_err(at(&path))
     }
 
-    /// Whether the manifest has an entry for this path.
+    /// True if the manifest has an entry for this path.
     pub(super) fn has(&self, path: &Path) -> bool {
         self.entries.iter().any(|entry| entry.path == path)
     }
 
-    /// Removes all entries and the manifest. Returns the paths of entries that stay, as they were
-    /// changed.
+    /// Removes all entries and the manifest. Returns the paths of changed entries, which are not
+    /// removed.
     pub(super) fn remove(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let (folders, others): (Vec<_>, Vec<_>) =
             self.entries.iter().cloned().partition(Entry::is_folder);
         let kept = Manifest { entries: others }.remove_entries(root)?;
-        // The manifest goes last, so that an interrupted removal can be repeated.
+        // The manifest is removed last, so that an interrupted removal can be repeated.
         let path = root.join(PATH);
         fs::remove_file(&path).map_err(at(&path))?;
         Manifest { entries: folders }.remove_entries(root)?;
         Ok(kept)
     }
 
-    /// Removes unchanged entries, and folders that are empty then. Returns the others.
+    /// Removes unchanged entries, and folders that become empty. Returns the paths of the remaining
+    /// entries.
     pub(super) fn remove_entries(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
-        // Contents of folders come before the folders.
+        // Contents of folders precede the folders.
         entries.sort_by(|one, other| other.path.cmp(&one.path));
         let mut kept: Vec<PathBuf> = Vec::new();
         for entry in entries {
@@ -163,7 +164,7 @@ impl Manifest {
     }
 }
 
-/// 64-bit FNV-1a.
+/// Returns the 64-bit FNV-1a hash.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

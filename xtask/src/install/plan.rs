@@ -1,12 +1,12 @@
 //! Contents of an installation: files and links with their paths below the prefix. Templates are in
-//! `files`; words between `@` in them are replaced.
+//! `files`; their words between `@` are replaced.
 
 use crate::tools::{at, workspace_root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// File or link to install.
+/// A file or link to install.
 pub(super) struct Item {
     /// Path below the prefix.
     pub(super) path: PathBuf,
@@ -58,7 +58,7 @@ pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
 /// Subfolder of the build folder with copies without debug information.
 pub(super) const STRIPPED: &str = "stripped";
 
-/// Stripped copy of a file, unless the file was rebuilt since.
+/// Returns the stripped copy of a file, unless the file was rebuilt since.
 fn smallest(built: &Path, name: &str) -> PathBuf {
     let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
@@ -68,13 +68,15 @@ fn smallest(built: &Path, name: &str) -> PathBuf {
     }
 }
 
-/// Names of this release's library.
+/// Names of this release's shared library.
 pub(super) struct Names {
     /// File name.
     pub(super) file: String,
-    /// Name that the loader looks for (soname); the same as in libblkkin's build script.
+    /// Name by which the loader finds the library (soname); the same as in libblkkin's build
+    /// script.
     pub(super) loaded: String,
-    /// Release numbers that are compatible with programs built for this release.
+    /// Leading version numbers of all releases that are compatible with programs built for this
+    /// release.
     compatible: String,
 }
 
@@ -90,7 +92,7 @@ pub(super) fn names() -> Names {
     }
 }
 
-/// All items, for build products in the folder `built`.
+/// Returns all items, for build products in the folder `built`.
 pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));

@@ -1,4 +1,4 @@
-//! Tests of an installation with made-up files; [`strangers`] use a real one.
+//! Tests an installation with made-up files; [`strangers`] tests a real installation.
 
 mod blkin;
 mod strangers;
@@ -29,7 +29,7 @@ fn some() -> Vec<Item> {
     ]
 }
 
-/// All files and links below a folder, and empty folders.
+/// Returns all files and links below a folder, and empty folders.
 fn found(root: &Path) -> Vec<String> {
     fn add(root: &Path, folder: &Path, all: &mut Vec<String>) {
         let before = all.len();
@@ -65,7 +65,7 @@ fn what_was_installed_goes_and_nothing_else() {
     let root = scratch.0.join("prefix");
     let installed =
         ["bin/p", "lib/libp.so", "lib/libp.so.1", "share/blkkin/manifest", "share/doc/p/README"];
-    // In an empty folder: the created folders go, too.
+    // In an empty folder: the created folders are removed, too.
     install(&root, &some()).unwrap();
     assert_eq!(found(&root), installed);
     assert_eq!(fs::read_to_string(root.join("lib/libp.so")).unwrap(), "library");
@@ -74,7 +74,7 @@ fn what_was_installed_goes_and_nothing_else() {
     uninstall(&location(&root)).unwrap();
     assert_eq!(found(&root), Vec::<String>::new());
 
-    // With foreign files: they stay, with their folders, even those added later.
+    // With foreign files: these remain with their folders, including files added later.
     for (folder, file) in [("bin", "q"), ("share/blkkin", "notes"), ("empty", "")] {
         fs::create_dir_all(root.join(folder)).unwrap();
         if !file.is_empty() {
@@ -119,12 +119,12 @@ fn a_new_release_takes_the_place_of_the_old() {
     let installed = ["bin/p", "lib/libp.so", "lib/libp.so.2", "share/blkkin/manifest"];
     assert_eq!(&found(root)[..4], installed);
     assert_eq!(fs::read_to_string(root.join("lib/libp.so")).unwrap(), "new library");
-    // The same release again.
+    // A repeated installation of the same release.
     install(root, &new()).unwrap();
     uninstall(&location(root)).unwrap();
     assert_eq!(found(root), Vec::<String>::new());
 
-    // After an interrupted installation, with files of both releases: all of them go.
+    // After an interrupted installation, the files of both releases are removed.
     install(root, &some()).unwrap();
     let mut both = Manifest::read(root).unwrap().unwrap();
     let old = both.clone();
@@ -161,7 +161,7 @@ fn others_files_are_not_overwritten() {
     assert!(error.starts_with("nothing was installed below "), "{error}");
 }
 
-/// The error kind of a failed installation decides whether root is suggested.
+/// Errors name the path and keep their kind, as the kind decides whether root is suggested.
 #[test]
 fn errors_say_where_and_keep_their_kind() {
     let scratch = Scratch::new("install-kinds");

@@ -1,5 +1,5 @@
-//! Who depends on whom, as `cargo metadata` tells it. Start at [`Graph`]; [`load`] asks cargo,
-//! [`parse`] reads its answer.
+//! Dependency graph of the packages, from `cargo metadata`. Start at [`Graph`]; [`load`] runs
+//! cargo, [`parse`] reads its output.
 
 use super::STATIONS;
 use serde_json::Value;
@@ -7,15 +7,15 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::Path;
 
-/// All packages that are built for Linux, ours and others'.
+/// All packages that are built for Linux, from the workspace and from registries.
 pub(super) struct Graph {
     pub(super) packages: Vec<Package>,
 }
 
-/// One package and what it depends on.
+/// A package with its dependencies.
 pub(super) struct Package {
     pub(super) name: String,
-    /// `None` for other people's.
+    /// Place in the workspace; `None` for packages from registries.
     pub(super) place: Option<Place>,
     pub(super) licence: Option<String>,
     pub(super) is_proc_macro: bool,
@@ -29,7 +29,7 @@ pub(super) struct Dependency {
     pub(super) kind: Kind,
 }
 
-/// What a dependency is needed for.
+/// Purpose of a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Normal,
@@ -37,15 +37,15 @@ pub(super) enum Kind {
     Dev,
 }
 
-/// Where a crate of ours lives.
+/// Place of a crate in the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// `crates/STATION/NAME`
     Station(&'static str),
-    /// `xtask`, or a folder of `tests`, `examples`, `benches`: nothing shipped depends on it, but for
-    /// `blkkin demo`, which shows an example.
+    /// `xtask`, or a folder of `tests`, `examples`, `benches`. No shipped crate depends on it,
+    /// except for `blkkin demo`, which contains an example.
     Leaf,
-    /// Where no crate belongs.
+    /// Any other folder, where no crate belongs.
     Elsewhere(String),
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Kind {
 }
 
 impl Place {
-    /// The place of a crate by its folder, relative to the workspace.
+    /// Returns the place of a crate by its folder, relative to the workspace.
     pub(super) fn of_folder(folder: &str) -> Place {
         let parts: Vec<&str> = folder.split('/').collect();
         let place = match parts[..] {
@@ -85,8 +85,8 @@ impl Place {
 }
 
 impl Graph {
-    /// The shortest way over normal dependencies from a package to one called `name`, without
-    /// its start.
+    /// Returns the shortest path over normal dependencies from a package to the package `name`,
+    /// without the start.
     pub(super) fn path_to(&self, start: usize, name: &str) -> Option<Vec<&str>> {
         let mut came_from = HashMap::from([(start, start)]);
         let mut queue = VecDeque::from([start]);
@@ -111,8 +111,8 @@ impl Graph {
         None
     }
 
-    /// For each package, whether it becomes part of what we ship: reached from a station over
-    /// normal dependencies. The others only help to build and test.
+    /// Returns for each package whether it is shipped: reachable from a station over normal
+    /// dependencies. All other packages only help to build and test.
     pub(super) fn linked(&self) -> Vec<bool> {
         let mut linked = vec![false; self.packages.len()];
         let mut queue: Vec<usize> = (0..self.packages.len())
@@ -126,7 +126,8 @@ impl Graph {
         linked
     }
 
-    /// Normal dependencies; a procedural macro runs in the compiler and is linked by nobody.
+    /// Iterates over normal dependencies, except procedural macros, which run in the compiler and
+    /// are not linked.
     fn linked_dependencies(&self, package: usize) -> impl Iterator<Item = usize> {
         self.packages[package]
             .dependencies
@@ -137,7 +138,7 @@ impl Graph {
     }
 }
 
-/// Asks cargo for the graph of the workspace at `root`.
+/// Runs cargo and returns the graph of the workspace at `root`.
 pub(super) fn load(root: &Path) -> Result<Graph, String> {
     let output = crate::tools::cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
@@ -151,7 +152,7 @@ pub(super) fn load(root: &Path) -> Result<Graph, String> {
     parse(&output.stdout)
 }
 
-/// Reads what `cargo metadata --format-version 1` prints.
+/// Parses the output of `cargo metadata --format-version 1`.
 pub(super) fn parse(json: &[u8]) -> Result<Graph, String> {
     let metadata: Value =
         serde_json::from_slice(json).map_err(|error| format!("cargo metadata: {error}"))?;

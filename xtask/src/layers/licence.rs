@@ -1,6 +1,6 @@
-//! Whether a package's licence expression (SPDX) can be satisfied with licences that we accept.
+//! Checks whether accepted licences satisfy a package's licence expression (SPDX).
 
-/// Fine anywhere.
+/// Licences that are accepted for any package.
 const ACCEPTED: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
@@ -17,15 +17,17 @@ const ACCEPTED: [&str; 13] = [
     "Zlib",
 ];
 
-/// Fine for what only helps to build and test, and never becomes part of what we ship.
+/// Licences that are also accepted for packages that only help to build and test, and are never
+/// shipped.
 const ACCEPTED_UNLINKED: [&str; 1] = ["MPL-2.0"];
 
-/// Deepest nesting of parentheses.
+/// Maximum nesting depth of parentheses.
 const DEPTH_MAX: usize = 16;
 
-/// Checks the licence expression of a package that is, or is not, linked into what we ship.
+/// Checks the licence expression of a package; `linked` if the package is linked into shipped
+/// programs.
 pub(super) fn check(expression: &str, linked: bool) -> Result<(), String> {
-    // Before SPDX expressions, cargo's way to write OR was a slash.
+    // Before SPDX expressions, cargo separated alternatives by a slash.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut parser = Parser { words: spaced.split_whitespace().collect(), at: 0, linked };
     let satisfied = parser.any(0)?;
@@ -43,7 +45,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// `all OR all ...`
+    /// Parses `all OR all ...`.
     fn any(&mut self, depth: usize) -> Result<bool, String> {
         let mut satisfied = self.all(depth)?;
         while self.take("OR") {
@@ -52,7 +54,7 @@ impl Parser<'_> {
         Ok(satisfied)
     }
 
-    /// `one AND one ...`
+    /// Parses `one AND one ...`.
     fn all(&mut self, depth: usize) -> Result<bool, String> {
         let mut satisfied = self.one(depth)?;
         while self.take("AND") {
@@ -61,7 +63,7 @@ impl Parser<'_> {
         Ok(satisfied)
     }
 
-    /// A licence, with an exception or without, or an expression in parentheses.
+    /// Parses a licence, with or without an exception, or an expression in parentheses.
     fn one(&mut self, depth: usize) -> Result<bool, String> {
         if depth > DEPTH_MAX {
             return Err("licence expression is nested too deeply".to_owned());

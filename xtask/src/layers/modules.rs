@@ -1,9 +1,9 @@
-//! The modules of one crate, and the import cycles among them.
+//! Finds import cycles among the modules of one crate.
 //!
 //! Each file is a module. It depends on every module that it names in a path, in a `use` or in
 //! code; such a path begins with `crate`, `super`, `self` or the name of a child module. `pub use`
-//! is a facade and no dependency; a path to a re-exported item leads to the module that defines
-//! it. Test code does not count.
+//! is a facade and no dependency; a path to a re-exported item leads to the module that defines the
+//! item. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(super) fn cycles(sources: &[Source]) -> Vec<Vec<String>> {
     groups.map(|group| group.iter().map(file).collect()).collect()
 }
 
-/// Returns whether a file holds only test code, judged by its name.
+/// Returns true if a file has only test code, judged by its name.
 fn is_for_tests(file: &str) -> bool {
     file.split('/').any(|part| matches!(part, "tests.rs" | "tests" | "testing.rs" | "testing"))
 }
@@ -76,7 +76,7 @@ impl Module {
                 }
                 "pub" => {
                     is_public = true;
-                    // `pub(crate) use` is a re-export within the crate.
+                    // `pub(crate) use` is a re-export within the crate, too.
                     at = match tokens.get(at + 1).map(String::as_str) {
                         Some("(") => skip_group(&tokens, at + 1),
                         _ => at + 1,
@@ -156,7 +156,7 @@ fn resolve(
             rest = &rest[1..];
             continue;
         }
-        // The part names an item, which may be a re-export.
+        // The path's next name is an item, which may be a re-export.
         let export = modules.get(&module).and_then(|module| module.exports.get(part));
         match export {
             Some(behind) if depth < DEPTH_MAX => {
@@ -263,7 +263,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Splits Rust source into names, `::` and single characters. Comments and literals are left out.
+/// Splits Rust source into names, `::` and single characters. Comments and literals are omitted.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;

@@ -1,10 +1,10 @@
-//! Made-up graphs, each of which breaks one rule.
+//! Tests the rules on made-up graphs, each of which violates one rule.
 
 use super::graph::{Dependency, Graph, Kind, Package, Place};
 use super::{check_graph, check_lock, check_unsafe, graph, licence};
 
-/// Builds a graph out of lines such as `crates/base/ctf ctf: serde (dev)filter`. A name without
-/// a folder is somebody else's crate, under MIT.
+/// Builds a graph from lines such as `crates/base/ctf ctf: serde (dev)filter`. A name without a
+/// folder is a package from a registry, under MIT.
 fn graph(lines: &str) -> Graph {
     let rows: Vec<(&str, &str, &str)> = lines
         .lines()
@@ -40,7 +40,7 @@ fn graph(lines: &str) -> Graph {
     Graph { packages }
 }
 
-/// Checks that the graph's problems start with `expected`, a line each.
+/// Checks the start of each problem of a graph against the same line of `expected`.
 fn check(lines: &str, expected: &[&str]) {
     let problems = check_graph(&graph(lines));
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
@@ -104,7 +104,7 @@ fn capture_links_no_json_and_no_runtime() {
          tokio:",
         &["ring (capture): links serde_json through ctf > serde_json;"],
     );
-    // A build script or a procedural macro may use what it likes.
+    // Build scripts and procedural macros have no restrictions.
     check(
         "crates/capture/trace trace: (build)tokio (dev)serde_json nice-derive
          nice-derive: serde_json

@@ -1,5 +1,5 @@
 //! Builds of tests: ordinary, with a sanitizer, or as models. Each kind has a separate target
-//! folder, so that they do not rebuild each other.
+//! folder, so that one kind does not cause a rebuild of another.
 
 use super::trials::{Build, TRIALS, Trial};
 use crate::tools::{cargo, target_dir, workspace_root};
@@ -11,16 +11,16 @@ use std::process::{Command, Stdio};
 /// Result of a build.
 pub(super) enum Built {
     Programs(Vec<Program>),
-    /// Requirement that is missing.
+    /// The named requirement is missing.
     Missing(String),
 }
 
-/// Test program.
+/// A test program.
 pub(super) struct Program {
-    /// Folder of its package; its name may differ from the package's.
+    /// Folder of the program's package; its name may differ from the package's.
     pub(super) folder: PathBuf,
     package: String,
-    /// File of tests; empty for unit tests.
+    /// Name of the file of tests; empty for unit tests.
     name: String,
     pub(super) path: PathBuf,
 }
@@ -49,7 +49,7 @@ impl Build {
     fn command(self) -> Command {
         let mut command = cargo();
         command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-        // Always the same packages, as the selection decides about the features of shared
+        // The selection of packages is constant, as it decides about the features of shared
         // dependencies.
         let own = TRIALS.iter().filter(|trial| trial.build == self);
         let packages: BTreeSet<&str> = own.map(|trial| trial.package).collect();
@@ -77,7 +77,7 @@ impl Build {
     fn flags(self) -> String {
         let flag = format!("-Zsanitizer={}", self.sanitizer());
         match self {
-            // The standard library is not built with the sanitizer.
+            // The standard library is built without the sanitizer.
             Build::Threads => {
                 format!("{flag} -Cunsafe-allow-abi-mismatch=sanitizer --cfg thread_sanitizer")
             }
@@ -85,7 +85,7 @@ impl Build {
         }
     }
 
-    /// Requirement that is missing, if any.
+    /// Returns the missing requirement, if any.
     fn missing(self) -> Option<String> {
         let runtime = match self {
             Build::Ordinary | Build::Models => return None,
@@ -101,7 +101,7 @@ impl Build {
         (!is_there).then(|| format!("this toolchain has no {sanitizer} sanitizer for {TRIPLE}"))
     }
 
-    /// Environment variable for programs of this build.
+    /// Returns the environment variable for programs of this build.
     pub(super) fn surroundings(self) -> Option<(&'static str, String)> {
         match self {
             Build::Ordinary | Build::Models => None,
@@ -109,8 +109,8 @@ impl Build {
                 let known = workspace_root().join("xtask/thread-sanitizer.supp");
                 Some(("TSAN_OPTIONS", format!("suppressions={}", known.display())))
             }
-            // Memory that lives until the end is no leak; and locks compare addresses on the stack
-            // to detect that their function has returned, so variables must stay on the real stack.
+            // Memory that lives until the end is no leak. Locks compare addresses on the stack to
+            // detect that their function has returned, so variables must stay on the real stack.
             Build::Addresses => {
                 let options = "detect_leaks=0:detect_stack_use_after_return=0";
                 Some(("ASAN_OPTIONS", options.to_owned()))
@@ -119,7 +119,7 @@ impl Build {
     }
 }
 
-/// Folder of the toolchain's libraries.
+/// Returns the folder of the toolchain's libraries.
 fn libraries() -> Option<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
@@ -127,7 +127,7 @@ fn libraries() -> Option<PathBuf> {
     Some(Path::new(root.trim()).join("lib/rustlib").join(TRIPLE).join("lib"))
 }
 
-/// Parses a message of cargo about a test program.
+/// Parses cargo's message about a test program.
 fn program(line: &[u8]) -> Option<Program> {
     let line: serde_json::Value = serde_json::from_slice(line).ok()?;
     let is_test = line["profile"]["test"].as_bool()?;
@@ -141,7 +141,7 @@ fn program(line: &[u8]) -> Option<Program> {
     Some(Program { package: package_of(&folder)?, folder, name, path })
 }
 
-/// Name of the package in a folder.
+/// Returns the name of the package in a folder.
 pub(crate) fn package_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let name = text.lines().find_map(|line| line.strip_prefix("name = \""))?;

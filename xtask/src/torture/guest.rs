@@ -1,6 +1,6 @@
-//! Virtual machine for tests that would disturb other users of the machine, such as turning
-//! processors off. QEMU runs it in software, with a kernel of this machine; its only files are the
-//! test and the programs that the test starts.
+//! Virtual machine for tests that would disturb other users of the machine, for instance by turning
+//! processors off. QEMU emulates it in software, with a kernel of this machine; its only files are
+//! the test and the programs that the test starts.
 
 use super::build::Program;
 use super::trials::Trial;
@@ -10,11 +10,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// More than the host may have, so that the guest's processors do not run in step.
+/// Number of the guest's processors. It may exceed the host's, so that they do not run in step.
 const PROCESSORS: &str = "4";
 const MEMORY: &str = "3G";
 
-/// Script of the guest's first process; the kernel passes it the variables on its command line.
+/// Script of the guest's first process. The kernel passes its command line to the script as
+/// environment variables.
 const INIT: &str = "#!/bin/sh
 export PATH=/bin:/usr/bin HOME=/tmp TEST_LOUD=1
 mkdir -p /proc /sys /tmp /dev
@@ -27,7 +28,7 @@ cat
 /// Programs of this machine that [`INIT`] and the tests use.
 const TOOLS: [&str; 4] = ["sh", "mount", "mkdir", "cat"];
 
-/// Requirement that is missing, if any.
+/// Returns the missing requirement, if any.
 pub(super) fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         return Some("guests are for x86-64 only".to_owned());
@@ -39,7 +40,8 @@ pub(super) fn missing() -> Option<String> {
     kernel().is_none().then(|| format!("there is no kernel for a guest in /boot; {where_from}"))
 }
 
-/// Command that runs a trial's program in a guest. Its output contains that of the program.
+/// Returns the command that runs a trial's program in a guest. Its output includes the program's
+/// output.
 pub(super) fn command(
     trial: &Trial,
     program: &Program,
@@ -64,7 +66,7 @@ fn found(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Kernel named by `BLKKIN_GUEST_KERNEL`, or the newest readable one of the machine.
+/// Returns the kernel named by `BLKKIN_GUEST_KERNEL`, or the newest readable kernel of the machine.
 fn kernel() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("BLKKIN_GUEST_KERNEL") {
         return Some(path.into());
@@ -77,9 +79,9 @@ fn kernel() -> Option<PathBuf> {
     files.filter(is_kernel).max()
 }
 
-/// Initial file system of the guest, in the format that kernels read.
+/// Returns the initial file system of the guest, in the kernel's format.
 fn image_of(program: &Program) -> Result<Vec<u8>, String> {
-    // The command is at the path that was compiled into the tests.
+    // The blkkin command is at the path that was compiled into the tests.
     let blkkin = program.path.ancestors().nth(2).ok_or("tests have a folder")?.join("blkkin");
     let mut files = BTreeMap::new();
     files.insert(PathBuf::from("/init"), INIT.as_bytes().to_vec());
@@ -120,7 +122,7 @@ fn add(files: &mut BTreeMap<PathBuf, Vec<u8>>, from: &Path, to: &Path) -> Result
     Ok(())
 }
 
-/// Cpio archive in the format `newc`.
+/// A cpio archive in the format `newc`.
 #[derive(Default)]
 struct Archive {
     bytes: Vec<u8>,
@@ -160,7 +162,7 @@ mod tests {
         let head = format!(
             "07070100000001000081ED{zeros}{zeros}00000001{zeros}00000005{zeros}{zeros}{zeros}{zeros}00000004{zeros}"
         );
-        // All parts end at multiples of four bytes.
+        // All parts are padded to multiples of four bytes.
         assert_eq!(
             String::from_utf8(archive.bytes).unwrap(),
             format!("{head}a/b\0\0\0hello\0\0\0")

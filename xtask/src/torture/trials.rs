@@ -1,17 +1,17 @@
-//! Trials: tests of a file, how they are built, and with which amounts.
+//! The trials: tests of a file, their kind of build, and their amounts of work.
 
 /// Tests of a promise.
 pub(super) struct Trial {
     pub(super) promise: &'static str,
     pub(super) what: &'static str,
     pub(super) package: &'static str,
-    /// File of tests; empty for unit tests.
+    /// Name of the file of tests; empty for unit tests.
     pub(super) file: &'static str,
-    /// Names of the tests, or parts of them.
+    /// Names of the tests, or parts of the names.
     pub(super) tests: &'static [&'static str],
     pub(super) amounts: &'static [Amount],
     pub(super) build: Build,
-    /// Whether the trial runs in a guest.
+    /// True if the trial runs in a guest.
     pub(super) in_guest: bool,
 }
 
@@ -19,13 +19,13 @@ pub(super) struct Trial {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Build {
     Ordinary,
-    /// With loom's atomics and threads.
+    /// Build with loom's atomics and threads.
     Models,
-    /// With ThreadSanitizer, which reports data races. It does not see assembly, so that rings are
-    /// written with locks, nor memory accesses inside the standard library.
+    /// Build with ThreadSanitizer, which reports data races. ThreadSanitizer cannot observe
+    /// assembly, so rings are written with locks, nor memory accesses inside the standard library.
     Threads,
-    /// With AddressSanitizer, which reports accesses to memory outside of an allocation, or after
-    /// its release.
+    /// Build with AddressSanitizer, which reports accesses to memory outside of an allocation, or
+    /// after its release.
     Addresses,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Amount {
 }
 
 impl Amount {
-    /// Variable and value for a run of `minutes`.
+    /// Returns the variable and its value for a run of `minutes`.
     pub(super) fn in_time(&self, minutes: u64) -> (&'static str, u64) {
         (self.variable, self.most.min(self.a_minute.saturating_mul(minutes.max(1))))
     }
@@ -47,7 +47,7 @@ const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
     Amount { variable, a_minute, most }
 }
 
-/// Amount that does not depend on the duration.
+/// Creates an amount that does not depend on the duration.
 const fn fixed(variable: &'static str, most: u64) -> Amount {
     Amount { variable, a_minute: most, most }
 }
@@ -61,7 +61,7 @@ const fn end_to_end(
     part(promise, what, "blkkin", "promises", tests, amounts)
 }
 
-/// Test of the server's stored spans.
+/// Creates a trial of the server's stored spans.
 const fn stored(
     promise: &'static str,
     what: &'static str,
@@ -82,7 +82,7 @@ const fn part(
     Trial { promise, what, package, file, tests, amounts, build: Build::Ordinary, in_guest: false }
 }
 
-/// Trial of the tests of a file, in another kind of build.
+/// Creates a trial of the tests of a file, in another kind of build.
 const fn built(
     build: Build,
     what: &'static str,
@@ -93,7 +93,7 @@ const fn built(
     Trial { build, ..part("L8", what, package, file, tests, &[]) }
 }
 
-/// Seconds for each of several tests, which together must end within the timeout.
+/// Seconds for each of several tests, whose sum must be below the timeout.
 const HOSTILE: Amount = amount("TEST_HOSTILE_SECONDS", 2, 200);
 
 pub(super) const TRIALS: &[Trial] = &[
@@ -388,7 +388,7 @@ mod tests {
         entries.filter(|path| path.is_dir()).collect()
     }
 
-    /// A name that fits no test would try nothing.
+    /// Every trial names an existing file of tests; a trial of a missing file would test nothing.
     #[test]
     fn trials_have_files() {
         let stations = folders(&workspace_root().join("crates"));

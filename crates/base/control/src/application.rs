@@ -19,7 +19,7 @@ messages! {
         /// one descriptor. Sent once, before the first `Pong`.
         0x1101 Catalog,
         /// Offers the rings of a channel that an earlier agent made, as one descriptor of their
-        /// memory. Older rings come first, and all of them before `Catalog`.
+        /// memory. Older rings are offered first, and all of them before `Catalog`.
         0x1105 Orphan(orphan: Orphan = RecordForm),
         /// The program ends. The agent may read the program's rings once more and then free them.
         0x0102 Goodbye,

@@ -1,6 +1,6 @@
 //! The bell of a traced program: a page of shared memory by which an agent that starts later makes
 //! the program connect. The program keeps the page's file open under a high descriptor number,
-//! where the agent finds it in `/proc/PID/fd`. The program checks the page's ring request at an
+//! where the agent finds it in `/proc/PID/fd`. The program checks the page's call at an
 //! event whose type no agent has enabled or disabled yet.
 
 use std::ops::Range;
@@ -13,8 +13,7 @@ pub const NAME: &std::ffi::CStr = c"blkkin-bell";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
 /// Byte offset of the magic number.
 pub const KIND: u64 = 0;
-/// Byte offset of the ring request: the number of the agent that requests a connection, 0 for
-/// none.
+/// Byte offset of the call: the number of the agent that requests a connection, 0 for none.
 pub const RING: u64 = 8;
 /// Byte offset of the number of seccomp filters that the program had when it made the page;
 /// [`UNKNOWN`] if the program could not count them.

@@ -48,7 +48,7 @@ choice! {
     pub enum Role {
         /// Program to be traced.
         0 "application" Application {
-            /// Process id in the program's own PID namespace, where it differs from the agent's
+            /// Process id in the program's own PID namespace, which may differ from the agent's
             /// view.
             pid: u32 = Number,
             /// Time source of the program's events.

@@ -71,7 +71,7 @@ pub enum SamplingReason {
     NoSlash,
     /// A fraction does not start with 1.
     NotOne,
-    /// A number has other characters than digits, or a rate ends in something other than `s`.
+    /// A number has characters other than digits, or a rate does not end in `s`.
     NotANumber,
     /// The fraction is `1/0`.
     OneOfNone,

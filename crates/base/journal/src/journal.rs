@@ -134,8 +134,7 @@ impl Journal {
         self.shared.table().file_bytes()
     }
 
-    /// Writes all pending records and an end mark, which shows that the journal was closed in
-    /// order.
+    /// Writes all pending records and an end mark, which shows that the journal was closed cleanly.
     pub fn close(mut self) -> Result<(), Error> {
         self.finish()
     }

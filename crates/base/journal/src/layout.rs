@@ -27,9 +27,9 @@
 //! ```text
 //! 0    8 bytes  "BlkKinJ\n"
 //! 8    u32      version: 1
-//! 12   u32      compat bits: a release ignores those that it does not know
-//! 16   u32      incompat bits: a release that does not know one of them touches nothing
-//! 20   u32      read-only compat bits: a release that does not know one of them only reads
+//! 12   u32      compat bits: a release ignores unknown ones
+//! 16   u32      incompat bits: a release that lacks one of them neither reads nor writes
+//! 20   u32      read-only compat bits: a release that lacks one of them only reads
 //! 24   u64      identity of the journal, random; its lower half, the marker, is not 0
 //! 32   u64      number of the segment
 //! 40   u64      sequence number of the first record
@@ -56,7 +56,7 @@
 //! 16   u32      place: number of records before it that may not have been durable yet when it
 //!               was written
 //! 20   u8       kind, the caller's
-//! 21   u8       flags; bit 0: not a record, but the end of a journal that was closed in order
+//! 21   u8       flags; bit 0: not a record, but the end of a journal that was closed cleanly
 //! 22   u16      zero
 //! 24   u32      CRC of the payload and its padding
 //! 28   u32      CRC of bytes 0 to 28
@@ -75,12 +75,12 @@
 //! # Damage
 //!
 //! A wrong payload CRC costs one record: its header gives the offset of the next one. After a wrong
-//! header CRC, the scan looks for a record at each multiple of 8. The bytes between are counted,
+//! header CRC, the scan searches for a record at each multiple of 8. The bytes between are counted,
 //! reported and copied to quarantine, and so is a damaged copy of a segment's header. If no copy is
-//! readable, the identity comes from another segment, and sequence numbers give the rest. Trailing
-//! bytes of the last segment that form no record were being written when power failed. Records of
-//! one write may reach the disk in any order, so a gap among them may have the same cause; `place`
-//! tells such a gap from damage.
+//! readable, the identity is read from another segment, and the rest follows from sequence numbers.
+//! Trailing bytes of the last segment that form no record were being written when power failed.
+//! Records of one write may reach the disk in any order, so a gap among them may have the same
+//! cause; `place` distinguishes such a gap from damage.
 
 use std::ops::Range;
 

@@ -80,7 +80,7 @@ struct ActiveSegment {
 pub struct Recovery {
     /// Sequence number of the next record.
     pub next_sequence: u64,
-    /// Whether the journal is new, or was closed in order. If not, it may contain records that were
+    /// Whether the journal is new, or was closed cleanly. If not, it may contain records that were
     /// never acknowledged.
     pub was_closed: bool,
     /// Number of bytes after the last record that belong to an unfinished write. They are in

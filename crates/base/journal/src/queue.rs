@@ -39,7 +39,7 @@ struct QueueState {
 /// Work for the writer.
 pub(crate) enum Work {
     Write(PendingBatch),
-    /// Check whether writing is possible again.
+    /// A check whether writing is possible again.
     Probe,
     Close,
 }

@@ -27,7 +27,7 @@ pub enum Status {
     /// No status was recorded.
     #[default]
     Unset,
-    /// Success, whatever the tags say.
+    /// Success, regardless of the tags.
     Ok,
     /// Failure; the tag `error` describes it.
     Error,

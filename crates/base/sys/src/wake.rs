@@ -85,7 +85,7 @@ impl Waker {
 }
 
 fn file_of(fd: i32) -> Option<(u64, u64)> {
-    // SAFETY: all fields may be zero; the kernel writes the structure that it is given.
+    // SAFETY: all fields may be zero; the kernel writes only to the structure passed to it.
     #[expect(unsafe_code)]
     errno::preserve(|| unsafe {
         let mut status: libc::stat = std::mem::zeroed();
@@ -126,8 +126,8 @@ mod tests {
         assert!(waker.wake());
     }
 
-    /// A host that closes all descriptors, as daemons do, and opens other files keeps them
-    /// unchanged.
+    /// If the host program closes all descriptors, as daemons do, and opens other files under their
+    /// numbers, the waker does not write to those files.
     #[test]
     fn a_descriptor_that_became_another_files_is_left_alone() {
         let eventfd = eventfd();

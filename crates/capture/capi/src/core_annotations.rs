@@ -19,7 +19,7 @@ impl CoreAnnotation {
 macro_rules! core_annotations {
     ($($name:ident = $literal:literal;)*) => {
         $(
-            /// See `blkkin.h`.
+            /// Core annotation of Zipkin; see `blkkin.h`.
             // SAFETY: the name is blkin's, and no other library defines it.
             #[unsafe(no_mangle)]
             pub static $name: CoreAnnotation = CoreAnnotation::new($literal);

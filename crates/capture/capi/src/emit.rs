@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 // SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
 pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(NO_AGENT);
-/// Undecided: no level is recorded as long as [`CALL`] is 0.
+/// Undecided value of [`ENABLED_LEVELS`]: no level is recorded as long as [`CALL`] is 0.
 const NO_AGENT: i32 = i32::MIN | 0x7fff;
-/// Undecided: each annotation has to call [`is_enabled_by_now`].
+/// Undecided value of [`ENABLED_LEVELS`]: each annotation has to call [`is_enabled_by_now`].
 const ASK: i32 = -1;
 
 /// Address of the word that an agent sets to make the program connect; 0 until then.

@@ -16,7 +16,7 @@ use std::{ptr, slice};
 macro_rules! exported {
     ($(fn $name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
         $(
-            /// See `blkkin.h`.
+            /// Function of the C API, documented in `blkkin.h`.
             ///
             /// # Safety
             ///

@@ -25,7 +25,7 @@ fn endpoint() -> Endpoint {
 
 const INFO: TraceInfo = TraceInfo { trace_id: -1, span_id: 2, parent_span_id: 3 };
 
-/// Tests run one at a time, because the tracer's state belongs to the process.
+/// Lock by which tests run one at a time, because the tracer's state belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A channel of the tracer that a test records into.

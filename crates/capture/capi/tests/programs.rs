@@ -1,6 +1,6 @@
 //! Programs in C and C++ that use the library as its users do. Each must compile without a warning,
-//! with every installed compiler and in all standards that it is written for, link, run, and print
-//! the contents of the file next to it. `docs/blkin.md` has the facts behind these files.
+//! with every installed compiler and in all of its language standards, link, run, and print the
+//! contents of the file next to it. `docs/blkin.md` has the facts behind these files.
 
 #[path = "programs/life.rs"]
 mod life;
@@ -33,19 +33,19 @@ fn compilers(test: &str, language: Language) -> Vec<&'static str> {
     found
 }
 
-/// This crate's directory.
+/// Returns this crate's directory.
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Directory of the library, which cargo builds before this test.
+/// Returns the directory of the library, which cargo builds before this test.
 fn library_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a path");
     test.parent().expect("a folder").to_owned()
 }
 
-/// Linker option with which a program finds the library at run time. Cargo does not know the
-/// soname, so there is a symbolic link.
+/// Returns the linker option by which a program finds the library at run time. The option names a
+/// directory with a symbolic link, because cargo does not name the library by its soname.
 fn run_path(scratch: &Scratch) -> String {
     let link = scratch.0.join(env!("BLKKIN_SONAME"));
     let library = library_folder().join("libblkkin.so");
@@ -81,7 +81,7 @@ impl Build<'_> {
         command
     }
 
-    /// Builds the program, runs it, and compares its output.
+    /// Builds the program, runs it, and compares its output with the expected one.
     #[track_caller]
     fn check(&self, scratch: &Scratch, source: &str, libraries: &[&OsStr]) {
         let programs = here().join("tests/programs");
@@ -94,7 +94,7 @@ impl Build<'_> {
         command.arg(programs.join(source)).args(["-x", "none"]);
         command.args(libraries).arg("-o").arg(&program);
         run(&mut command);
-        // Cargo's path would lead to the library of the last `cargo build`.
+        // Cargo's variable would lead to the library of the last `cargo build`.
         let got = run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
         let expected = std::fs::read_to_string(programs.join(format!("{name}.expected")));
         let (got, expected) = (String::from_utf8_lossy(&got.stdout), expected.expect("a file"));
@@ -102,12 +102,12 @@ impl Build<'_> {
     }
 }
 
-/// Name of a source without its suffix, which is also the test's name.
+/// Returns the name of a source file without its suffix, which is also the test's name.
 fn stem(source: &str) -> &str {
     source.split_once('.').expect("a source file").0
 }
 
-/// Builds a program with all combinations of options.
+/// Builds and checks a program with all installed compilers and all given standards.
 #[track_caller]
 fn check(source: &str, language: Language, standards: &[&str], options: &[&str]) {
     let name = source.replace('.', "-");
@@ -136,7 +136,7 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     }
 }
 
-/// Returns true if `listener.c` records the program's annotations.
+/// Returns true if the program's annotations are recorded by `listener.c`.
 fn uses_listener(source: &str) -> bool {
     let source = std::fs::read_to_string(here().join("tests/programs").join(source));
     source.expect("a file").contains("#include \"listener.h\"")
@@ -152,7 +152,7 @@ fn thesis() {
 fn returns() {
     check("returns.c", Language::C, &C, &["-O2"]);
     check("returns.c", Language::Cxx, &CXX, &["-O0"]);
-    // The program then has copies of the library's data.
+    // Without position-independent code the program has copies of the library's data.
     check("returns.c", Language::C, &["c99"], &["-O2", "-no-pie", "-fno-pie"]);
 }
 
@@ -165,7 +165,7 @@ fn macros() {
 
 #[test]
 fn front() {
-    // Its users name the fields that they set.
+    // The header's users name the fields that they set, which C89 does not allow.
     check("front.c", Language::C, &["c99", "c11", "gnu17"], &["-O2"]);
 }
 
@@ -193,7 +193,8 @@ fn raii() {
     check("raii.cc", Language::Cxx, &["c++17", "c++20"], &["-O2"]);
 }
 
-/// Users may have stricter compilers than our programs, and see warnings in headers as their own.
+/// Headers compile without warnings under stricter options than ours, because users see warnings in
+/// headers as their own.
 #[test]
 fn headers_alone() {
     let scratch = Scratch::new("capi-headers");
@@ -204,7 +205,7 @@ fn headers_alone() {
             Language::Cxx => ("c++", &["-Wnon-virtual-dtor", "-Woverloaded-virtual"]),
         };
         let source = scratch.0.join("includes");
-        // Twice, and after headers that a program may have included.
+        // Included twice, and after another header, as in a program.
         let text = format!("#include <blkkin.h>\n#include <{header}>\n#include <{header}>\n");
         std::fs::write(&source, text).expect("to write");
         for compiler in compilers("headers_alone", language) {
@@ -254,7 +255,7 @@ fn examples() {
     check("blkkin.hpp", Language::Cxx, "c++17", "//     ", "void send(const char *);");
 }
 
-/// The static library is complete, too.
+/// Programs can be linked with the static library.
 #[test]
 fn statically_linked() {
     let scratch = Scratch::new("capi-static");
@@ -268,7 +269,7 @@ fn statically_linked() {
     }
 }
 
-/// The library exports the functions of the header, and nothing else.
+/// The library exports exactly the functions and data of the header.
 #[test]
 fn exported_symbols() {
     if !is_installed("nm") {

@@ -71,7 +71,7 @@ impl Default for BriefRoom {
 pub struct Brief<'r> {
     /// Start of [`SIZE`] bytes; the first `size` are written.
     start: *mut u8,
-    /// Bytes written, at most [`SIZE`].
+    /// Number of bytes written, at most [`SIZE`].
     size: usize,
     room: PhantomData<&'r mut BriefRoom>,
 }

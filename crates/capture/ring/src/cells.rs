@@ -27,9 +27,9 @@ pub(crate) enum Word {
     /// between the instruction that publishes an event and the one that counts it. For display
     /// only.
     Recorded = 56,
-    /// Events before this position may be overwritten.
+    /// Position before which events may be overwritten.
     Read = 128,
-    /// Events before this position have been, or are being, written to a file.
+    /// Position before which events have been, or are being, written to a file.
     Next = 136,
     /// The file's size before that write.
     SizeBefore = 144,
@@ -238,8 +238,8 @@ mod real {
     }
 }
 
-/// Maximum number of rings for a core dump with a part of each; with more rings it has none of
-/// their data.
+/// Maximum number of rings of which core dumps include a part; with more rings, dumps exclude all
+/// data.
 #[cfg(not(loom))]
 const RINGS_DUMPED_MAX: usize = 257;
 

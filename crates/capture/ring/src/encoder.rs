@@ -58,7 +58,8 @@ impl<const SIZE: usize> Room<SIZE> {
 pub struct Encoder<'r> {
     /// Start of `end + GRAIN` bytes; the first `size` are written.
     start: *mut u8,
-    /// Bytes written; [`TOO_LARGE`] once a field did not fit, so that the event is unreadable.
+    /// Number of bytes written; [`TOO_LARGE`] once a field did not fit, so that the event is
+    /// unreadable.
     size: usize,
     /// Maximum size of the event; a multiple of [`COPIED`].
     end: usize,

@@ -11,7 +11,8 @@
 //!
 //! ```text
 //! 0        set header: a page; see `shape`. Written once, by the agent, but for two words:
-//!            SLEEPING   set by the agent before it sleeps; the writer that clears it wakes the agent
+//!            SLEEPING   set by the agent before it sleeps; the writer that clears it wakes the
+//!                       agent
 //!            DOZING     set while the agent polls at a long interval; cleared, with a wake-up, by
 //!                       a writer whose ring fills up
 //! 4096     control of ring 0, 256 bytes:

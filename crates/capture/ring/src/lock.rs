@@ -36,7 +36,7 @@ pub(crate) struct RingLock<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
-    /// Value of `OWNER` until the ring is taken over.
+    /// Value of `OWNER` until the lock is taken over.
     owner: u64,
     /// Index of this lock's record among those of the thread.
     record: usize,
@@ -153,8 +153,8 @@ fn take_over<'c>(
     None
 }
 
-/// Maximum number of holders per event whose existence the kernel is asked for. Each event starts
-/// at another ring.
+/// Maximum number of holders per event whose liveness is checked by a system call. Each event
+/// starts at another ring.
 const LIVENESS_CHECKS_MAX: usize = 4;
 
 impl RingLock<'_> {

@@ -38,7 +38,7 @@ pub struct Header {
     pub first_time: u64,
     /// Time of the last event, or a later time.
     pub last_time: u64,
-    /// Bytes in use, including this header.
+    /// Size of the content in bytes, including this header.
     pub content_size: u64,
     /// Size of the packet, in bytes.
     pub packet_size: u64,

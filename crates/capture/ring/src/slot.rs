@@ -215,7 +215,7 @@ impl Drop for ChangeGuard<'_> {
     }
 }
 
-/// Error: a thread still uses the writer, or another change is in progress.
+/// Error of a change: a thread still uses the writer, or another change is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillUsed;
 

@@ -122,7 +122,7 @@ struct NextSubbuffer {
 
 /// Result of an attempt to record with the lock of a ring.
 struct LockedAttempt {
-    /// `None` if the lock was taken over.
+    /// Outcome for the event; `None` if the lock was taken over.
     outcome: Option<Outcome>,
     /// Whether the ring is filling up.
     is_filling_up: bool,

@@ -1,5 +1,5 @@
-//! Packets of rings, read by babeltrace2: all events are there, with the numbers of discarded
-//! events and of packets that were overwritten.
+//! Packets of rings, read by babeltrace2: all events are found, with the numbers of discarded
+//! events and of overwritten packets.
 
 mod support;
 
@@ -32,7 +32,7 @@ stream {
 event { id = 7; name = "numbered"; stream_id = 3; fields := struct { uint64_t number; }; };
 "#;
 
-/// Bytes of an event; a sub-buffer holds a whole number of them.
+/// Size of an event in bytes. A sub-buffer has room for a whole number of them.
 const EVENT_SIZE: usize = HEADER_SIZE + 8;
 
 fn record(writer: &Writer, number: u64) -> Outcome {
@@ -41,7 +41,7 @@ fn record(writer: &Writer, number: u64) -> Outcome {
     writer.record(&mut blkkin_ring::Event::new(&mut bytes, EVENT_SIZE, 7).unwrap())
 }
 
-/// A set of rings, one of which is used, and its packets.
+/// A set of rings, of which one is used, and its packets.
 struct Stream {
     set: Set,
     writer: Writer,
@@ -58,12 +58,12 @@ impl Stream {
         Stream { set, writer, reader, packets: Vec::new() }
     }
 
-    /// Recorder these events; returns how many were recorded.
+    /// Records events with these numbers. Returns how many were recorded.
     fn record(&self, numbers: std::ops::Range<u64>) -> usize {
         numbers.filter(|number| record(&self.writer, *number) == Outcome::Recorded).count()
     }
 
-    /// Takes all packets; returns the number of overwritten sub-buffers.
+    /// Takes all packets. Returns the number of overwritten sub-buffers.
     fn take(&mut self) -> u64 {
         let mut overwritten = 0;
         loop {
@@ -92,7 +92,7 @@ impl Stream {
     }
 }
 
-/// Without babeltrace2 the test is skipped.
+/// Returns true if babeltrace2 is installed; otherwise the test is skipped with a message.
 fn has_babeltrace(test: &str) -> bool {
     let is_there = is_installed("babeltrace2");
     if !is_there {

@@ -1,4 +1,4 @@
-//! A traced program that writes anything anywhere in the memory, while a reader reads. The reader
+//! A hostile program writes random data anywhere in the memory, while a reader reads. The reader
 //! returns plausible packets, or reports invalid data; its memory is bounded, and an undamaged ring
 //! is read as usual.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::{Harvest, Set, record, shape};
 
-/// Stops the scribbler, also when a check fails.
+/// Guard that stops the scribbler, even when a check fails.
 struct StopGuard<'e>(&'e AtomicBool);
 
 impl Drop for StopGuard<'_> {
@@ -21,11 +21,12 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// Takes until there is nothing, or invalid data; checks what can be checked of such packets.
+/// Takes packets until the ring has no event or has invalid data, and checks each. Returns their
+/// number.
 fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     let mut packets = 0;
     let mut last_time = 0;
-    // A scribbler that is as fast as the reader could continue for ever.
+    // Bounded, because a scribbler that is as fast as the reader could continue for ever.
     for _ in 0..1000 {
         let mut bytes = Vec::new();
         match reader.take(&set.cells, &set.shape, true, &mut bytes) {
@@ -50,7 +51,7 @@ fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     packets
 }
 
-/// Returns values close to the expected ones, more often than random numbers would be.
+/// Returns a random word, close to a valid value more often than chance would have it.
 fn word(random: &mut Random, set: &Set) -> u64 {
     let sizes = [set.shape.subbuffer_size as u64, set.shape.ring_size() as u64, 84, 84 * 8, 0];
     let size = sizes[random.below(sizes.len() as u64) as usize];
@@ -78,7 +79,8 @@ fn a_scribbler_gains_nothing() {
                 let mut random = Random::new(seed);
                 while !is_over.load(Relaxed) {
                     let value = word(&mut random, &set);
-                    // Often control words, else the start of a sub-buffer, else any place.
+                    // Half of the writes hit control words, a quarter the start of a sub-buffer,
+                    // the rest any word.
                     let at = match random.below(4) {
                         0 | 1 => controls.start as u64 + random.below(3 * 256),
                         2 => {
@@ -119,7 +121,7 @@ fn nonsense_in_one_ring_leaves_the_others_alone() {
     while record(&writer, 1, numbers) == Outcome::Recorded {
         numbers += 1;
     }
-    // WRITE of ring 2, which nobody uses while others are free: far beyond what it can hold.
+    // Sets WRITE of ring 2, which is unused while other rings are free, far beyond the ring's size.
     memory.word(4096 + 2 * 256).store(u64::MAX / 2, Relaxed);
     let mut buffer = Vec::new();
     let mut damaged = Reader::new(&set.shape, 2, Clock::Monotonic);

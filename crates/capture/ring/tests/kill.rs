@@ -1,5 +1,5 @@
-//! Writers that are killed at random moments. All events that they recorded are there and whole, and
-//! others can use the ring, also if the dead writer held its lock.
+//! Writers that are killed at random moments. All events that they recorded are found whole, and
+//! other writers can use the ring, even if the dead writer held its lock.
 
 mod support;
 
@@ -15,10 +15,11 @@ use std::time::Duration;
 use support::{Harvest, Set, record, shape};
 
 const THREADS: u64 = 4;
-/// Variable with the memory for the program that is killed, which is this same program.
+/// Variable with the path of the memory, for the program to be killed, which is this same
+/// executable.
 const MEMORY: &str = "BLKKIN_TEST_RING";
 
-/// The killed program: records until it is killed. Does nothing when run as an ordinary test.
+/// Program for the tests: records until it is killed. Does nothing as an ordinary test.
 #[test]
 fn victim() {
     let Ok(variable) = std::env::var(MEMORY) else { return };
@@ -81,7 +82,7 @@ fn check(with_sequences: bool, round: u64) {
         *count += 1;
         *highest = (*highest).max(*number);
     }
-    // Events missing below the last one that is there were counted as lost.
+    // Events missing before the last one found were counted as lost.
     let missing: u64 = counts.values().map(|(count, highest)| highest + 1 - count).sum();
     assert!(missing <= set.lost(), "{what}: {missing} missing, {} lost", set.lost());
 
@@ -108,15 +109,14 @@ fn a_killed_writer_leaves_what_it_had_recorded() {
     }
 }
 
-/// Offsets of OWNER of two rings, as in the crate's documentation, and its value when a thread
-/// holds the lock.
+/// Offsets of `OWNER` of two rings, as in the crate's documentation.
 const OWNERS: [usize; 2] = [4096 + 24, 4096 + 256 + 24];
 
 fn owner(process: u32, thread: u32) -> u64 {
     u64::from(process) << 22 | u64::from(thread)
 }
 
-/// Stores the owners of both rings, and returns true if another thread of this process gets one.
+/// Stores the owner in both rings. Returns true if another thread of this process can lock a ring.
 fn is_free(owner: u64) -> bool {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
@@ -129,7 +129,7 @@ fn is_free(owner: u64) -> bool {
     outcome == Outcome::Recorded
 }
 
-/// A writer that died while it held the lock, which random kills seldom hit.
+/// The lock of a writer that died with it is taken over. Random kills seldom hit that case.
 #[test]
 fn a_dead_holders_lock_is_taken_over() {
     let process = std::process::id();
@@ -138,7 +138,7 @@ fn a_dead_holders_lock_is_taken_over() {
         std::thread::yield_now();
     }
     assert!(is_free(owner(process, dead)));
-    // A living thread keeps its lock, even one that is not recorded as a holder.
+    // The lock of a live thread is not taken over, even if the thread has no record of it.
     assert!(!is_free(owner(process, blkkin_sys::thread_id())));
     let (tell, told) = std::sync::mpsc::channel();
     let (end, ended) = std::sync::mpsc::channel::<()>();
@@ -151,7 +151,8 @@ fn a_dead_holders_lock_is_taken_over() {
     assert!(living.join().unwrap().is_err());
 }
 
-/// Children write to the rings of the process that made them.
+/// The lock of another process's thread, such as a child's, is taken over only after that process
+/// has ended.
 #[test]
 fn a_holder_of_another_process_keeps_its_lock_until_it_ends() {
     let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
@@ -161,6 +162,7 @@ fn a_holder_of_another_process_keeps_its_lock_until_it_ends() {
     child.wait().unwrap();
     assert!(!is_free_while_it_lives);
     assert!(is_free(owner(id, id)));
-    // A thread of that id in this process is another one.
+    // A holder is identified by both ids: this thread's id does not keep the lock of a dead
+    // process.
     assert!(is_free(owner(id, blkkin_sys::thread_id())));
 }

@@ -1,5 +1,5 @@
 //! L11: memory follows use. Pages of a ring are allocated when they are written, and a writer whose
-//! reader keeps up reuses the same few.
+//! reader keeps up reuses a few pages.
 
 mod support;
 
@@ -11,12 +11,12 @@ const CLOCK: Clock = Clock::Monotonic;
 const SUBBUFFER: usize = 64 << 10;
 const COUNT: usize = 64;
 
-/// Allocated bytes of a set.
+/// Returns the allocated bytes of a set.
 fn touched(set: &Set) -> u64 {
     set.file.metadata().unwrap().blocks() * 512
 }
 
-/// With sequences and without.
+/// Runs `test` with and without restartable sequences, from position 0 and shortly before the wrap.
 fn check(test: impl Fn(&dyn Fn(u64) -> Outcome, &Set, &mut Vec<Reader>)) {
     move_to(0);
     for with_sequences in [true, false] {
@@ -44,8 +44,8 @@ fn l11_one_event_takes_a_few_pages() {
     });
 }
 
-/// A hundred times the size of the ring, read in small parts, which rarely end at the end of a
-/// sub-buffer.
+/// A hundred times the ring's size is recorded, and read in small parts, which rarely end at the
+/// end of a sub-buffer; only two sub-buffers are allocated.
 #[test]
 fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     check(|record, set, readers| {
@@ -63,8 +63,8 @@ fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     });
 }
 
-/// Wherever the reader stops, a ring holds the events that fit into all sub-buffers but one, and
-/// they are read in order.
+/// At any position of the reader, a ring has room for events in all sub-buffers but one, and they
+/// are read in order.
 #[test]
 fn l11_a_ring_that_was_reused_holds_a_burst() {
     check(|record, set, readers| {
@@ -93,7 +93,7 @@ fn l11_a_ring_that_was_reused_holds_a_burst() {
     });
 }
 
-/// The rest of a burst is read before the ring restarts.
+/// After a burst the ring restarts, once the unread events of the burst are read.
 #[test]
 fn l11_a_ring_calms_down_behind_a_burst() {
     move_to(0);

@@ -19,7 +19,7 @@ fn who_only_looks_frees_nothing() {
         let writer = set.writer(CLOCK);
         (0..60).for_each(|number| assert!(is_recorded(&writer, 1, number)));
         let memory = SharedMemory::map(set.file.as_fd()).unwrap();
-        // READ of ring 0, as in the crate's documentation.
+        // `READ` of ring 0, as in the crate's documentation.
         let read = || memory.word(4096 + 128).load(Relaxed);
         let mut harvest = Harvest::default();
         let looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
@@ -41,8 +41,8 @@ fn who_only_looks_frees_nothing() {
     }
 }
 
-/// A reader with a limit returns the events of that moment, wherever in a sub-buffer the moment
-/// lies and however many events follow.
+/// A reader with a cut-off returns the events of that moment, at any offset in a sub-buffer and for
+/// any number of later events.
 #[test]
 fn a_reader_with_an_end_stops_at_its_moment() {
     move_to(0);
@@ -76,8 +76,8 @@ fn what_is_taken_in_its_place_is_the_same() {
     let writer = set.writer(CLOCK);
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
     let mut number = 0;
-    // Copies the same amounts, so that both parts and whole sub-buffers occur, and again after they
-    // are freed.
+    // Copies the same events, so that both parts and whole sub-buffers occur, also after they are
+    // freed.
     let mut copies = Reader::new(&set.shape, 0, CLOCK).when_told();
     let mut stays = copies.clone();
     assert!(stays.takes_in_place(&set.shape) && !set.readers(CLOCK)[0].takes_in_place(&set.shape));
@@ -106,11 +106,11 @@ fn what_is_taken_in_its_place_is_the_same() {
         assert!(packets > 0);
         stays.free(&set.cells, &set.shape);
     }
-    // The ring was full, too.
+    // The ring was full at times.
     assert!((300..824).contains(&number), "{number}");
 }
 
-/// Stops the writer, also when a check fails.
+/// Guard that stops the writer, even when a check fails.
 struct StopGuard<'e>(&'e AtomicBool);
 
 impl Drop for StopGuard<'_> {
@@ -119,8 +119,7 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// The events that a snapshot reads are freed and overwritten meanwhile; it gets whole events or
-/// none.
+/// A snapshot's reader gets whole events or none while its events are freed and overwritten.
 #[test]
 fn who_only_looks_gets_whole_events() {
     for mode in [Mode::Discard, Mode::Overwrite] {
@@ -145,13 +144,12 @@ fn who_only_looks_gets_whole_events() {
             let _ending = StopGuard(is_over);
             let end = Instant::now() + Duration::from_secs(1);
             while Instant::now() < end {
-                // A whole pass, with the other reader between its packets.
+                // A whole pass, with the other reader between packets.
                 let mut found = Harvest::default();
                 for ring in 0..=processors {
                     let mut looker = Reader::from_oldest(&set.cells, &set.shape, ring, CLOCK);
                     for _ in 0..4 {
-                        // More than one packet, as the other reader frees everything in discard
-                        // mode.
+                        // More than one packet, because the other reader frees all in discard mode.
                         for _ in 0..3 {
                             set.take_one(&mut looker, true, &mut found);
                         }

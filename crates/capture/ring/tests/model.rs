@@ -1,6 +1,6 @@
-//! A ring and a naive model of it, driven by the same random actions, must give the same events and
-//! the same losses: with and without restartable sequences, in both modes, with positions that
-//! start at 0 and shortly before they wrap.
+//! A ring and a naive model of it, driven by the same random actions, give the same events and the
+//! same losses: with and without restartable sequences, in both modes, with positions that start at
+//! 0 and shortly before they wrap.
 
 mod support;
 
@@ -12,27 +12,27 @@ use support::{Harvest, Set, move_to, record, shape, size_of};
 const HEADER: usize = blkkin_ring::packet::SIZE;
 const GRAIN: usize = 32;
 
-/// Expected state of a ring.
+/// Model of a ring: its expected state.
 struct Model {
     shape: Shape,
-    /// Sub-buffers that have been begun, oldest first.
+    /// Sub-buffers with unread events and the current one, oldest first.
     subbuffers: VecDeque<Subbuffer>,
     /// The last restart while a sub-buffer was unread: its position, and that sub-buffer's index.
     restart: Option<(u64, u64)>,
     /// Number of events taken from the oldest sub-buffer.
     taken: usize,
     lost: u64,
-    /// Value of `lost` in the last packet.
+    /// Number of lost events in the last packet.
     told: u64,
 }
 
 /// Expected contents of a sub-buffer.
 struct Subbuffer {
-    /// Number of sub-buffers and gaps before it.
+    /// Position in units of sub-buffers, including skipped ones.
     position: u64,
     used: usize,
     events: Vec<u64>,
-    /// Lost events when it was left.
+    /// Number of lost events when the sub-buffer was left.
     lost: u64,
 }
 
@@ -90,7 +90,7 @@ impl Model {
     fn take_all(&mut self, part: bool) -> Vec<u64> {
         let mut events = Vec::new();
         if self.shape.mode == Mode::Overwrite {
-            // The sub-buffer after the one being written may be being begun.
+            // A writer may be beginning the sub-buffer after the current one.
             while self.subbuffers.len() > self.shape.subbuffer_count - 1 {
                 self.subbuffers.pop_front();
                 self.taken = 0;

@@ -1,6 +1,6 @@
-//! A slot whose writer comes and goes while threads record. The memory is unmapped as soon as the
-//! writer is removed, so a thread that still used it would crash. No event is lost or recorded into
-//! another writer's memory.
+//! A slot whose writer is inserted and removed while threads record. The memory is unmapped as soon
+//! as the writer is removed, so a thread that still used it would crash. No event is lost or
+//! recorded into another writer's memory.
 
 mod support;
 
@@ -127,7 +127,7 @@ fn an_empty_slot_has_no_users() {
     });
 }
 
-/// Several threads may insert and remove at once.
+/// Several threads may insert and remove writers at once.
 #[test]
 fn changes_do_not_meet() {
     let slot = Slot::new();
@@ -147,7 +147,7 @@ fn changes_do_not_meet() {
                 scope.spawn(move || {
                     for _ in 0..300 {
                         let _ = slot.put(Box::new(set.writer(Clock::Tsc)));
-                        // An error if another thread's change is under way.
+                        // Fails if another thread's change is in progress.
                         let _ = slot.take(Duration::from_secs(10));
                     }
                 })
@@ -160,8 +160,8 @@ fn changes_do_not_meet() {
     assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
 }
 
-/// Each event goes to the old rings or to the new ones: all events that were tried are in one of
-/// the sets, or counted there as discarded.
+/// Each event is recorded into the old rings or the new ones: every attempt is found in a set, or
+/// counted there as discarded.
 #[test]
 fn rings_are_replaced_without_a_gap() {
     let clocks = [Clock::Tsc, Clock::Monotonic];

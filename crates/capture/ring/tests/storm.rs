@@ -1,7 +1,7 @@
-//! Far more threads than processors, which migrate all the time and are interrupted by signals tens
-//! of thousands of times a second, whose handler records too, while a reader takes all packets.
-//! Every event is whole, each thread's events are in order, and recorded and lost events add up to
-//! all that were tried.
+//! Far more threads than processors record at once. They migrate all the time, and signals whose
+//! handler records too interrupt them tens of thousands of times a second. Meanwhile a reader takes
+//! all packets. Every event is whole, each thread's events are in order, and recorded and lost
+//! events add up to all attempts.
 
 mod support;
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use support::{Harvest, Set, move_to, record, shape};
 
 const THREADS: u64 = 24;
-/// Identity of the signal handler, which is another writer for each thread.
+/// Identity of the signal handler, which counts as a writer of its own.
 const HANDLER: u64 = 1000;
 
 /// Slot of the signal handler.
@@ -22,7 +22,7 @@ static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 static FROM_HANDLER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static HANDLER_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Tests run one at a time, because the signal belongs to the process.
+/// Lock by which tests run one at a time, because the signal belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_signal(_: libc::c_int) {
@@ -62,7 +62,7 @@ impl Interruptions {
 
 impl Drop for Interruptions {
     fn drop(&mut self) {
-        // SAFETY: made above, and deleted once.
+        // SAFETY: created above, and deleted once.
         #[expect(unsafe_code)]
         unsafe {
             libc::timer_delete(self.0);
@@ -149,12 +149,12 @@ fn storm(with_sequences: bool, mode: Mode) {
         assert!(harvest.events.len() as u64 <= recorded, "{what}");
         assert!(harvest.overwritten > 0 || harvest.events.len() as u64 == recorded, "{what}");
     }
-    // A thread's events are in order in each ring, and none is there twice.
+    // A thread's events are in order in each ring, and no event is duplicated.
     let mut last: HashMap<(usize, u64), u64> = HashMap::new();
     let mut seen = std::collections::HashSet::new();
     for (ring, who, number, _) in &harvest.events {
         assert!(seen.insert((*who, *number)), "{what}: event {number} of {who} twice");
-        // Handlers of several threads number their events together.
+        // The handlers of all threads share one sequence of numbers.
         if *who != HANDLER
             && let Some(before) = last.insert((*ring, *who), *number)
         {

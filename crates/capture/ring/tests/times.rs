@@ -1,4 +1,4 @@
-//! Times of a ring never go back, and times of a packet enclose those of its events: after an
+//! Times of a ring never decrease, and times of a packet enclose those of its events: after an
 //! interrupted writer, and with a hostile one.
 
 mod support;
@@ -9,16 +9,17 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 use support::{Harvest, Set, is_recorded, move_to, shape};
 
-/// Offset of LAST_TIME of ring 0, as in the crate's documentation.
+/// Offset of `LAST_TIME` of ring 0, as in the crate's documentation.
 const LAST_TIME: usize = 4096 + 8;
 
-/// A writer stored its time and was then aborted or killed. The reader used that time as the end of
-/// a packet; the next writer had read its own time before.
+/// Events after an aborted or killed writer are not earlier than the time that it stored. The
+/// reader may have used that time as the end of a packet, and the next writer may have read the
+/// clock before.
 #[test]
 fn a_time_that_was_left_behind_is_not_passed() {
     move_to(0);
     for with_sequences in [true, false] {
-        // One more event; and so many that the first one's sub-buffer is left.
+        // One more event, and so many that the first event's sub-buffer is left.
         for count in [1, 40] {
             let set = Set::new(shape(2, 4096, 4, Mode::Discard));
             let writer = |time| {
@@ -43,7 +44,8 @@ fn a_time_that_was_left_behind_is_not_passed() {
 #[test]
 fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     move_to(0);
-    // As LAST_TIME; as the time of the first event; as the last time of a sub-buffer that is left.
+    // The time is stored as `LAST_TIME`, as the time of the first event, and as the last time of a
+    // left sub-buffer.
     let events = shape(2, 4096, 4, Mode::Discard).data_of(0).start + packet::SIZE;
     for (at, count) in [(LAST_TIME, 1), (events + 2, 1), (events - packet::SIZE + 40, 40)] {
         let set = Set::new(shape(2, 4096, 4, Mode::Discard));
@@ -65,8 +67,8 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     }
 }
 
-/// A writer in a time namespace whose clock is years ahead of the reader's: its packets have its
-/// times.
+/// Packets of a writer in a time namespace, whose clock is years ahead of the reader's, have the
+/// writer's times.
 #[test]
 fn clocks_of_other_namespaces_are_those_of_their_packets() {
     const YEAR_NS: i64 = 365 * 86400 * 1_000_000_000;

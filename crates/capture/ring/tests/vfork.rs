@@ -1,6 +1,6 @@
-//! Children that share memory and thread pointer with the thread that made them, like those of
-//! `vfork`. The processor number in the parent's area is not theirs, and their sequences are not
-//! restarted. So they must not write to the ring of the processor that their parent left.
+//! Children that share memory and thread pointer with the thread that created them, like those of
+//! `vfork`. The processor number in the shared area is the parent's, and the children's sequences
+//! are not restarted. So they must not write to the ring of the parent's processor.
 
 mod support;
 
@@ -15,11 +15,12 @@ const PARENT: u64 = 1;
 const CHILD: u64 = 2;
 const OTHER: u64 = 3;
 
-/// Tests run one at a time: threads are pinned, so that two tests would share two processors.
+/// Lock by which tests run one at a time: threads are pinned, so two tests would share two
+/// processors.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Clocks that distinguish a child's events from its parent's. Without `rdpid` the fast path does
-/// not ask the processor.
+/// Returns the clocks that are tested. Without `rdpid` the fast path, which only the TSC has, does
+/// not check the processor's number.
 fn clocks() -> Vec<Clock> {
     #[cfg(target_arch = "x86_64")]
     let has_rdpid = std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0;
@@ -66,7 +67,8 @@ fn a_child_does_not_write_where_its_parent_was() {
     clocks().into_iter().for_each(check);
 }
 
-/// Another thread records meanwhile on the processor that the parent left.
+/// A child's events and those of a thread on the parent's processor are all recorded or counted as
+/// lost.
 #[test]
 fn children_and_threads_do_not_meet() {
     let _guard = ONE_AT_A_TIME.lock().unwrap();

@@ -16,7 +16,7 @@ fn set(wait_us: u32) -> Set {
     Set::new(shape)
 }
 
-/// Many times the size of the ring, with a slow reader.
+/// A burst of many times the ring's size loses no event, even with a slow reader.
 #[test]
 fn a_burst_into_a_tiny_ring_loses_nothing() {
     for with_sequences in [true, false] {
@@ -45,8 +45,8 @@ fn a_burst_into_a_tiny_ring_loses_nothing() {
     }
 }
 
-/// Without a reader, one event waits until its time is over. Later events do not wait before
-/// something is read, and all of them are counted.
+/// Without a reader, one event waits until its time limit. Later events do not wait before the
+/// reader reads again, and all of them are counted.
 #[test]
 fn waiting_has_an_end() {
     move_to(0);
@@ -63,7 +63,7 @@ fn waiting_has_an_end() {
         assert_eq!(set.lost(), 1000 * round - 999);
         let start = Instant::now();
         (1..1000).for_each(|_| assert_eq!(record(&writer, 1, number), Outcome::Full));
-        // Each of them would have waited for 50 ms.
+        // Each of these events would have waited for 50 ms.
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
         assert_eq!(set.lost(), 1000 * round);
         set.take_all(&mut readers, true, &mut Harvest::default());

@@ -1,6 +1,6 @@
-//! A sleeping reader is woken by the next event, whoever records it and however. It never happens
-//! that an event is recorded, the reader sleeps, and nobody is about to wake it: across two
-//! processes that race a hundred thousand times a second.
+//! A sleeping reader is woken by the next event of any writer, on any path. No event is recorded
+//! while the reader sleeps without a wake-up being due: two processes race a hundred thousand times
+//! a second.
 
 mod support;
 
@@ -16,27 +16,27 @@ use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 use support::{Harvest, Recorder, Set, is_recorded, record, shape, size_of};
 
-/// Eventfd that wakes a reader; optionally inherited by children.
+/// Eventfd that wakes a reader; children may inherit it.
 struct Bell(File);
 
 impl Bell {
     fn new(flags: i32) -> Bell {
-        // SAFETY: the descriptor is new, and nobody else has it.
+        // SAFETY: the descriptor is new, and not used elsewhere.
         #[expect(unsafe_code)]
         let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | flags)) };
         Bell(File::from(fd))
     }
 
-    /// Number of wake-ups since the last call.
+    /// Returns the number of wake-ups since the last call.
     fn count(&self) -> u64 {
         let mut bytes = [0; 8];
         (&self.0).read_exact(&mut bytes).map_or(0, |()| u64::from_le_bytes(bytes))
     }
 
-    /// Returns true if there is a wake-up in the next tenth of a second.
+    /// Waits for a wake-up for a tenth of a second. Returns true if there was one.
     fn sleep(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: passes the one structure that it says.
+        // SAFETY: passes one structure, as the count states.
         #[expect(unsafe_code)]
         let found = unsafe { libc::poll(&raw mut poll, 1, 100) };
         found == 1
@@ -56,7 +56,7 @@ fn check(writer: &impl Recorder, set: &Set, bell: &Bell, what: &str) {
         assert_eq!(bell.count(), 1, "{what}: once in round {round}");
         assert!(!set.cells.wake(), "{what}");
     }
-    // The reader continued without a wake-up.
+    // The reader continues without a wake-up.
     set.cells.fall_asleep();
     assert!(set.cells.wake());
     assert!(is_recorded(writer, 3, 0));
@@ -81,7 +81,7 @@ fn who_records_wakes_the_reader() {
             let slot = Slot::new();
             slot.put(Box::new(writer())).unwrap();
             check(&slot, &set, &bell, "a slot");
-            // A full ring, and a writer without a bell.
+            // A full ring, and a writer without an eventfd.
             while record(&slot, 4, 0) == Outcome::Recorded {}
             set.cells.fall_asleep();
             assert_eq!(record(&set.writer(clock), 5, 0), Outcome::Full);
@@ -90,7 +90,7 @@ fn who_records_wakes_the_reader() {
     }
 }
 
-/// A writer whose ring fills up wakes a dozing reader, once; a reader that does not doze is not
+/// A writer whose ring fills up wakes a dozing reader, once. A reader that does not doze is not
 /// woken.
 #[test]
 fn who_fills_a_ring_wakes_a_reader_that_dozes() {
@@ -123,7 +123,7 @@ fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     }
 }
 
-/// Whatever the program itself has stored in the flag, each event is recorded once.
+/// Each event is recorded once, even if the program has stored other values in the flag.
 #[test]
 fn other_words_than_the_readers_mean_no_second_event() {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
@@ -146,11 +146,11 @@ fn other_words_than_the_readers_mean_no_second_event() {
 /// Offset of the reader's flag `SLEEPING` in the memory.
 const SLEEPING_AT: u64 = 128;
 
-/// Variable with the memory for the other process, which runs this same program.
+/// Variable with the path of the memory, for the other process, which runs this same executable.
 const MEMORY: &str = "BLKKIN_TEST_SLEEPER";
 
-/// The other process: records whenever all events are read, a little later each time, until it is
-/// killed. Does nothing when run as an ordinary test.
+/// Program for the tests: records whenever all events are read, a little later each time, until it
+/// is killed. Does nothing as an ordinary test.
 #[test]
 fn other_process() {
     let Ok(variable) = std::env::var(MEMORY) else { return };
@@ -175,12 +175,12 @@ fn other_process() {
     }
 }
 
-/// Returns true if the reader has read all events, by WRITE and READ as in the crate's
+/// Returns true if the reader has read all events, by `WRITE` and `READ` as in the crate's
 /// documentation.
 fn is_read(memory: &SharedMemory, rings: usize) -> bool {
     (0..rings).all(|ring| {
         let [write, read] = [0, 128].map(|at| memory.word(4096 + 256 * ring + at).load(Acquire));
-        // A sub-buffer that was only begun has nothing to read.
+        // A sub-buffer that was only begun has no event.
         write.wrapping_sub(read) <= packet::SIZE as u64
     })
 }
@@ -195,8 +195,8 @@ fn start_other_process(set: &Set, bell: &Bell) -> Child {
         .unwrap()
 }
 
-/// Sleeps and wakes for a while. Returns how often the reader was woken, how often it found events
-/// instead of falling asleep, and how often it slept while there were events.
+/// Puts the reader to sleep and wakes it for a while. Returns three counts: wake-ups, attempts to
+/// sleep that found events instead, and sleeps while there were events.
 fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
     let set = Set::new(shape(rings, 64 << 10, 4, Mode::Discard));
@@ -222,7 +222,7 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
         } else if bell.sleep() {
             woken += 1;
         } else if !is_read(&memory, rings) && !bell.sleep() {
-            // The other process was not about to wake the reader, either.
+            // No wake-up was due: the other process had recorded without waking the reader.
             missed += 1;
         }
         bell.count();
@@ -232,8 +232,8 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     [woken, found, missed]
 }
 
-/// With `BLKKIN_TEST_WITHOUT_BARRIER` set, this shows the need for the barrier: it then fails, in
-/// one run with 37 misses in a million races.
+/// No reader sleeps while there are events. With `BLKKIN_TEST_WITHOUT_BARRIER` set, the test shows
+/// the need for the barrier: it then fails, in one run with 37 misses in a million races.
 #[test]
 fn nobody_sleeps_while_there_are_events() {
     assert!(blkkin_sys::heed_barriers(), "a kernel with barriers for all");

@@ -31,7 +31,7 @@ pub enum Decision {
     Debug,
 }
 
-/// Identifies a span and its request.
+/// Ids of a span and its request, and the decision whether the request is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanContext {
     /// The request's id.

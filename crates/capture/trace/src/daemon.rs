@@ -193,7 +193,7 @@ fn start_first_thread(limits: WaitLimits) -> Option<()> {
 #[derive(Debug, Default)]
 struct StartProgress {
     is_running: AtomicBool,
-    /// The agent has sent its rules, or a time limit has passed.
+    /// Set once the agent has sent its rules, or a time limit has passed.
     has_rules: AtomicBool,
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn cpu() -> u32 {
 /// because reading it is a system call; a later change does not show, as with LTTng.
 pub(crate) fn procname() -> [u8; 16] {
     thread_local! {
-        /// No destructor, so that the variable can be used until the thread ends.
+        /// The cached name. Has no destructor, so that it can be used until the thread ends.
         static KNOWN: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
     }
     if let Some(name) = KNOWN.get() {

@@ -35,7 +35,7 @@ pub use blkkin_filter::Severity as Level;
 /// Error for a text that names no level.
 pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
-/// Encoder that fields are appended to.
+/// Encoder of an event's fields.
 pub use blkkin_ring::Encoder;
 
 pub use app_context::set_context;

@@ -58,8 +58,8 @@ use blkkin_ring::Pen;
 use blkkin_sys::monotonic_ns;
 use std::ops::Deref;
 
-/// Identifies a span: its name, its endpoint and its context. Names and endpoints are borrowed;
-/// with static ones a `Trace` has no lifetime limit.
+/// Handle of a span: its name, its endpoint and its context. Names and endpoints are borrowed; with
+/// static ones a `Trace` has no lifetime limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
     name: &'a str,
@@ -319,9 +319,9 @@ pub enum SpanKind {
 
 /// Bits of the field `flags` of [`family::SPAN`].
 pub mod flags {
-    /// The request is followed whatever other samplers decide.
+    /// Flag: the request is followed whatever other samplers decide.
     pub const DEBUG: u8 = 1;
-    /// The trace id is known to be random.
+    /// Flag: the trace id is known to be random.
     pub const RANDOM_TRACE_ID: u8 = 2;
 }
 

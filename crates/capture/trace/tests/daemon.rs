@@ -1,9 +1,9 @@
-//! The connection between programs and an agent, seen from the agent: programs are found, describe
-//! their types before their events, follow the rules, and survive forks, sandboxes and closed
-//! descriptors.
+//! Tests of the connection between programs and an agent, on the agent's side. Programs are found,
+//! describe their types before their events, follow the rules, and survive forks, sandboxes and
+//! closed descriptors.
 //!
-//! Programs are ignored tests of this file, run as processes of their own; they do one step for
-//! each line of input.
+//! Programs are ignored tests of this file, run as separate processes; they make one step for each
+//! line of input.
 
 #[path = "support/daemon.rs"]
 mod support;
@@ -55,7 +55,7 @@ impl Running {
         Running { child, input, output: BufReader::new(output) }
     }
 
-    /// Makes the program do a step, and waits for its answer.
+    /// Makes the program do a step, and returns its next line.
     #[track_caller]
     fn step(&mut self) -> String {
         self.input.as_mut().unwrap().write_all(b"\n").unwrap();
@@ -74,7 +74,7 @@ impl Running {
         }
     }
 
-    /// Ends the program.
+    /// Closes the program's input, which ends it; the program must succeed.
     #[track_caller]
     fn end(mut self) {
         self.input = None;
@@ -92,20 +92,20 @@ impl Drop for Running {
     }
 }
 
-/// In a program: prints a line.
+/// Prints a line for the test. Called in a program.
 fn say(what: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{MARK}{what}").unwrap();
     output.flush().unwrap();
 }
 
-/// In a program: waits for the next step. Returns false if there is none.
+/// Waits for the next step. Returns false at the end of the input. Called in a program.
 fn next() -> bool {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap() > 0
 }
 
-/// Records an event for each step. The first field differs, and each step's type is its own.
+/// Program: records an event for each step, with the step's number.
 #[test]
 #[ignore = "a program of other tests"]
 fn counts() {
@@ -137,7 +137,7 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
     program.add(3, &[]);
     program.enable(3, &[rule("count:*")]);
     program.ping();
-    // The first event of the type counts.
+    // The first event of the type is recorded.
     running.step();
     let [event] = &program.wait_for(3, 1)[..] else { panic!("one event") };
     assert_eq!(event.name, "count:step");
@@ -146,7 +146,7 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
     assert_eq!(types.len(), 1);
     assert!(types[&0].file.ends_with("daemon.rs") && types[&0].line > 0);
     assert_eq!(types[&0].fields[1].kind, control::FieldKind::String);
-    // After the answer, disabled events are no longer recorded.
+    // After the answer to the ping, disabled events are no longer recorded.
     program.enable(3, &[]);
     program.ping();
     running.step();
@@ -190,7 +190,7 @@ fn who_records_wakes_the_daemon() {
     running.end();
 }
 
-/// Records at once, without waiting for anything.
+/// Program: records at once, before any step.
 #[test]
 #[ignore = "a program of other tests"]
 fn hurries() {
@@ -213,7 +213,7 @@ fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
     running.end();
 }
 
-/// With the default waiting time.
+/// With the default waiting time, a short program's first event is recorded.
 #[test]
 fn l10_a_short_program_records_its_first_event() {
     let daemon = Daemon::new("short");
@@ -244,7 +244,7 @@ fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
     assert!(waited < LONG && at_once < LONG, "{at_once:?} {waited:?}");
 }
 
-/// Prints the number of its threads, and looks for an agent.
+/// Program: starts the search for an agent in each step, and prints whether it has the thread.
 #[test]
 #[ignore = "a program of other tests"]
 fn looks() {
@@ -269,7 +269,7 @@ fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
     assert_eq!(running.step(), "none");
     daemon.listen();
     std::thread::sleep(Duration::from_millis(1100));
-    // The thread sets its own name.
+    // Repeated, because the thread sets its own name after its start.
     let start = Instant::now();
     while running.step() != "thread" {
         assert!(start.elapsed() < LONG);
@@ -281,7 +281,7 @@ fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
     running.end();
 }
 
-/// Calls a program, like an agent that starts later.
+/// Rings a program's bell, like an agent that starts later.
 fn ring(pid: u32, number: u64) {
     let start = Instant::now();
     while !try_ring(pid, number) {
@@ -290,7 +290,7 @@ fn ring(pid: u32, number: u64) {
     }
 }
 
-/// Returns false until the program is ready to be called.
+/// Rings a program's bell. Returns false until the program has published its page.
 fn try_ring(pid: u32, number: u64) -> bool {
     use std::os::unix::fs::FileExt;
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
@@ -313,8 +313,8 @@ fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
-/// A program without an agent is called, and connects at its next event; there was no thread
-/// before.
+/// A program without an agent has no thread; after its bell was rung, it connects at its next
+/// event.
 #[test]
 fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     let mut daemon = Daemon::new("older");
@@ -323,7 +323,7 @@ fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     running.step();
     let pid = running.child.id();
     let before = threads(pid);
-    // Called in vain, as by an agent that the program cannot reach.
+    // The bell is rung although no agent listens, as by an agent that the program cannot reach.
     ring(pid, 1);
     running.step();
     let start = Instant::now();
@@ -344,14 +344,14 @@ fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     program.ping();
     running.step();
     assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
-    // The program has no page any more through which it could be called.
+    // The program has withdrawn the page with its bell.
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = links.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap_or_default());
     assert!(!links.into_iter().any(|link| link.to_string_lossy().contains("blkkin-bell")));
     running.end();
 }
 
-/// Records in signal handlers alone, until it is told to record outside of them too.
+/// Program: records in signal handlers alone, and in a later step outside of them too.
 #[test]
 #[ignore = "a program of other tests"]
 fn only_handles() {
@@ -382,7 +382,7 @@ fn l10_signal_handlers_leave_it_to_others_to_attach() {
     let mut daemon = Daemon::new("handles");
     daemon.close();
     let mut running = Running::start("only_handles", &daemon);
-    // The program has looked for an agent and found none.
+    // The program has already tried to connect, and found no agent.
     assert_eq!(running.step(), "ready");
     daemon.listen();
     ring(running.child.id(), 1);
@@ -429,7 +429,7 @@ fn a_program_is_called_as_is_said() {
     running.end();
 }
 
-/// Records events of many kinds, with all types of fields.
+/// Program: records events with fields of all types.
 #[test]
 #[ignore = "a program of other tests"]
 fn filters() {
@@ -487,7 +487,7 @@ fn filters_decide_for_each_event() {
     check("!(missing == 1) && signed == 2", &[2]);
     check(&format!("{}signed == 1{}", "(".repeat(60), ")".repeat(60)), &[1]);
     check(&format!("{}(signed == 1)", "!".repeat(60)), &[1]);
-    // A filter that this program cannot parse is never true.
+    // A filter that the program cannot parse is never true.
     check("signed <", &[]);
 }
 
@@ -510,7 +510,7 @@ fn one_of_several_rules_is_enough() {
     assert_eq!(program.names(1), [a, b]);
 }
 
-/// Sets contexts, and has threads with names.
+/// Program: sets application contexts, and records on a named thread.
 #[test]
 #[ignore = "a program of other tests"]
 fn contexts() {
@@ -576,7 +576,8 @@ fn contexts_stand_before_the_fields() {
             assert_eq!(*bytes, expected, "{context:?}");
         }
     }
-    // Channels that come and go, with and without contexts, do not reuse each other's numbers.
+    // Channels that are added and removed, with and without contexts, do not reuse each other's
+    // numbers.
     for turn in 0..40u32 {
         program.remove(2);
         let contexts = [Context::Pid, Context::Tid];
@@ -599,7 +600,7 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         program.add(0, &[]);
         program.enable(0, &[rule("*")]);
         program.ping();
-        // Rings that nobody has replaced are released.
+        // Orphaned rings that the agent has not replaced are released.
         assert_eq!(program.orphans, if turn == 0 { vec![] } else { vec![0] });
         let rings = blkkin_sys::testing::mapped_files(running.child.id(), "memfd:rings");
         assert_eq!(rings.unwrap(), 1);
@@ -615,7 +616,7 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
     running.end();
 }
 
-/// A lost connection costs no rings, and no events.
+/// A lost connection loses neither rings nor events.
 #[test]
 fn a_daemon_that_is_found_again_keeps_the_rings() {
     let daemon = Daemon::new("keeps");
@@ -635,7 +636,7 @@ fn a_daemon_that_is_found_again_keeps_the_rings() {
     drop(before);
     let mut program = daemon.program();
     assert_eq!(program.orphans, [0]);
-    // The agent uses another number for the channel now.
+    // The agent now uses another number for the channel.
     let keep = KeepChannel { channel: 8, orphan: 0 };
     program.say(&ToApplication::KeepChannel(keep), &[]);
     program.channels.insert(8, channel);
@@ -689,10 +690,10 @@ fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
         say(&mut program);
         assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
     }
-    // The pauses grow to a second each.
+    // The pauses between connections grow to a second each.
     let took = start.elapsed();
     assert!(took > Duration::from_secs(2) && took < Duration::from_secs(15), "{took:?}");
-    // Unusable memory costs the agent only that channel.
+    // Invalid memory disables only its channel.
     let mut program = daemon.program();
     let (reads, writes) = std::io::pipe().unwrap();
     program.say(&add(1, &[]), &[reads.as_fd(), writes.as_fd()]);
@@ -718,13 +719,13 @@ fn who_is_refused_for_good_is_silent() {
     refuse(true);
     refuse(false);
     assert!(daemon.connected(Duration::from_millis(1500)).is_none());
-    // Also if the program looks for an agent by itself.
+    // The same if the program starts the search itself.
     assert_eq!(running.step(), "none");
     assert!(daemon.connected(Duration::from_millis(100)).is_none());
     running.end();
 }
 
-/// Prints the rules of the process's sampler.
+/// Program: prints the rules of the process's sampler.
 #[test]
 #[ignore = "a program of other tests"]
 fn samples() {
@@ -754,7 +755,7 @@ fn a_daemon_overrules_sampling() {
     running.end();
 }
 
-/// Registers types on several threads as fast as it can, until it is told to stop.
+/// Program: registers types on several threads as fast as possible, in one step.
 #[test]
 #[ignore = "a program of other tests"]
 fn races() {
@@ -780,9 +781,8 @@ fn races() {
     next();
 }
 
-/// While types are being registered, an agent comes, goes, and comes again, and another one joins.
-/// No agent misses a type, and all recorded events can be decoded, because their types were
-/// described before.
+/// Types are registered while an agent connects and disconnects repeatedly. No agent misses a type,
+/// and all recorded events can be decoded, because their types were described before.
 #[test]
 fn no_type_is_missed_while_daemons_come_and_go() {
     let mut daemon = Daemon::new("race");
@@ -817,7 +817,7 @@ fn no_type_is_missed_while_daemons_come_and_go() {
     running.end();
 }
 
-/// Types that cannot be described.
+/// Program: records events of three types that cannot be described, and of a valid one.
 #[test]
 #[ignore = "a program of other tests"]
 fn oversized() {
@@ -852,7 +852,7 @@ fn types_that_cannot_be_told_are_refused() {
     running.end();
 }
 
-/// The thread sleeps as long as no agent sends anything.
+/// The thread sleeps as long as no agent sends a message.
 #[test]
 fn an_idle_thread_does_not_wake() {
     let daemon = Daemon::new("idle");
@@ -861,7 +861,7 @@ fn an_idle_thread_does_not_wake() {
     program.add(0, &[]);
     program.enable(0, &[rule("*")]);
     program.ping();
-    // In the first seconds it checks whether its connection was closed.
+    // In the first seconds the thread checks whether its connection was closed.
     std::thread::sleep(Duration::from_millis(5500));
     let switches = || {
         let tasks = format!("/proc/{}/task", running.child.id());
@@ -886,7 +886,8 @@ fn an_idle_thread_does_not_wake() {
     running.end();
 }
 
-/// Forks for each step, and waits for the child, which does the next steps until there is a "done".
+/// Program: forks in each step, and waits for the child, which makes the next steps until its
+/// "end".
 #[test]
 #[ignore = "a program of other tests"]
 fn forks() {
@@ -897,7 +898,7 @@ fn forks() {
     while next() {
         event!(Level::Info, "fork:parent");
         let ended = in_child(fork, |_: &[AtomicU64; 1]| {
-            // A type that the parent has registered, and one that it has not.
+            // A type that the parent has registered, and a type that the parent has not.
             event!(Level::Info, "fork:parent");
             event!(Level::Info, "fork:child", step = 0);
             say("forked");
@@ -950,8 +951,8 @@ fn a_forked_child_is_a_process_of_its_own() {
     assert_eq!(events[1].name, "fork:child");
     assert_eq!(events[1].fields, [[1, 0, 0, 0]]);
     assert_eq!(events[1].contexts, [pid.to_le_bytes(), pid.to_le_bytes()]);
-    // The child's first events came before it was attached, and none of them reached its parent's
-    // rings.
+    // The child's first events were recorded before the child was attached, and none reached the
+    // parent's rings.
     assert_eq!(parent.names(0), ["fork:parent"]);
     let named = |program: &Program, name| {
         program.types().values().filter(|event| event.name == name).count()
@@ -965,7 +966,7 @@ fn a_forked_child_is_a_process_of_its_own() {
     let _second = daemon.program();
     assert_eq!(parent.names(0), ["fork:parent"]);
     parent.ping();
-    // A child keeps no connection of its parent open.
+    // A child does not keep a connection of its parent open.
     running.child.kill().unwrap();
     assert_eq!(parent.next_message(LONG).0, ProgramMessage::End);
 }
@@ -975,7 +976,7 @@ fn a_child_that_waits_records_from_its_first_line_on() {
     check_child(&[("BLKKIN_WAIT", "20000")]);
 }
 
-/// Also with the default waiting time.
+/// With the default waiting time, a child's first event is recorded.
 #[test]
 fn l10_a_child_records_from_its_first_line_on() {
     check_child(&[]);
@@ -1028,7 +1029,8 @@ fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     running.end();
 }
 
-/// Forks for each step; the child first installs a seccomp filter, if the line says so.
+/// Program: forks in each step. For the line "child" the child first installs a seccomp filter; for
+/// "both" the parent does.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_into_sandboxes() {
@@ -1047,8 +1049,8 @@ fn forks_into_sandboxes() {
     }
 }
 
-/// A filter may kill a thread for the system calls of attaching. A filter that was there at the
-/// fork does no harm.
+/// A child that has installed a seccomp filter is not attached, because the filter may kill a
+/// thread for the system calls of attaching. A filter from before the fork does not prevent that.
 #[test]
 fn children_that_sandbox_themselves_are_left_alone() {
     let daemon = Daemon::new("sandboxes");
@@ -1071,7 +1073,7 @@ fn children_that_sandbox_themselves_are_left_alone() {
     running.end();
 }
 
-/// Forks again and again, while the thread follows an agent's messages.
+/// Program: forks 200 times, while the thread executes an agent's messages.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_often() {
@@ -1081,7 +1083,7 @@ fn forks_often() {
             event!(Level::Info, "often:child", number = number);
             set_context("often:context", "child");
             blkkin_trace::start();
-            // Some live long enough to be found.
+            // Some children live long enough to connect.
             if number % 10 == 0 {
                 std::thread::sleep(Duration::from_millis(20));
                 event!(Level::Info, "often:child", number = number);
@@ -1095,12 +1097,12 @@ fn forks_often() {
     next();
 }
 
-/// Whatever lock the parent's thread holds at that moment, children do not wait for it: they end in
-/// time, and so does their parent.
+/// Children do not wait for a lock that the parent's thread held at the fork: they end in time, and
+/// so does their parent.
 #[test]
 fn forks_while_rules_change() {
     let daemon = Daemon::new("often");
-    // Nobody answers the children, so that they would wait.
+    // The agent does not answer the children, so a longer wait would delay them.
     let mut running = Running::with("forks_often", &daemon, &[("BLKKIN_WAIT", "0")]);
     let mut parent = daemon.program();
     parent.add(0, &[Context::Supplied { name: "often:context".to_owned() }]);
@@ -1126,7 +1128,7 @@ fn forks_while_rules_change() {
                 parent.remove(1);
             }
         });
-        // Also if the test fails.
+        // Stops the other threads even if the test fails.
         struct StopGuard<'d>(&'d AtomicBool);
         impl Drop for StopGuard<'_> {
             fn drop(&mut self) {
@@ -1141,7 +1143,7 @@ fn forks_while_rules_change() {
     running.end();
 }
 
-/// Records in handlers of frequent signals.
+/// Program: records in handlers of frequent signals.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_interrupted() {
@@ -1209,7 +1211,7 @@ enum State {
 }
 event_enum!(State as i16 { Idle, Busy, Broken });
 
-/// Records arrays, sequences and enumerations.
+/// Program: records arrays, sequences and enumerations.
 #[test]
 #[ignore = "a program of other tests"]
 fn has_many_values() {
@@ -1270,8 +1272,8 @@ fn arrays_sequences_and_enumerations_are_recorded() {
     running.end();
 }
 
-/// Records all kinds of events in a signal handler on a small stack, the first ones of their types
-/// among them.
+/// Program: records events of all kinds in a signal handler on a small stack, including the first
+/// events of their types.
 #[test]
 #[ignore = "a program of other tests"]
 fn has_little_stack() {
@@ -1336,13 +1338,14 @@ fn has_little_stack() {
     }
 }
 
-/// Bytes of an alternate signal stack in old programs; newer kernels use more than half of that.
+/// Size in bytes of an alternate signal stack in old programs; newer kernels use more than half of
+/// it.
 const LITTLE_STACK: usize = 8192;
-/// Promise L9.
+/// Maximum stack use of recording, in bytes: promise L9.
 const STACK_USED_MAX: usize = 4096;
 
-/// L9: recording needs at most 4 KiB of stack, whatever is recorded, with contexts and filters,
-/// however deep these are nested.
+/// L9: recording needs at most 4 KiB of stack for any event, with contexts, and with filters of the
+/// deepest nesting.
 #[test]
 fn l9_recording_needs_little_stack() {
     let daemon = Daemon::new("stack");
@@ -1393,7 +1396,7 @@ fn l9_recording_needs_little_stack() {
     running.end();
 }
 
-/// Gives up the right to all system calls but a few on one thread, which continues to record.
+/// Program: forbids one thread all system calls but a few; the thread continues to record.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_confined() {
@@ -1442,13 +1445,13 @@ fn a_confined_thread_makes_no_system_call() {
     assert_eq!(program.names(0), ["confined:first"]);
     assert_eq!(program.names(1), ["confined:first"]);
     assert_eq!(running.step(), "4");
-    // More than there is room for, so sub-buffers were left and events lost, too.
+    // More events than there is room for, so sub-buffers were left and events were lost.
     assert!(program.names(0).len() > 1000);
     assert_eq!(program.names(1), ["confined:last"]);
     running.end();
 }
 
-/// Threads that start, record and end.
+/// Program: starts threads that record and end.
 #[test]
 #[ignore = "a program of other tests"]
 fn has_threads() {
@@ -1479,14 +1482,14 @@ fn threads_come_and_go() {
     running.end();
 }
 
-/// A program has a maximum number of channels; those with contexts do not reuse the numbers of
-/// others.
+/// A program has a maximum number of channels. Channels with contexts do not reuse the numbers of
+/// channels without.
 #[test]
 fn channels_beyond_the_most_are_left_out() {
     let daemon = Daemon::new("two");
     let mut running = Running::start("counts", &daemon);
     let mut program = daemon.program();
-    // As many channels as there can be, and more.
+    // More channels than a program can have.
     for number in 0..40 {
         program.add(number, &[]);
         program.enable(number, &[rule("count:*")]);

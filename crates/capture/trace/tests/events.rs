@@ -1,5 +1,5 @@
-//! Events from the macro to the ring: which are recorded, in which channels, and that unwanted
-//! events are not even evaluated.
+//! Tests of events from the macro to the ring: which events are recorded, in which channels, and
+//! that unwanted events are not evaluated.
 
 mod support;
 
@@ -57,7 +57,7 @@ fn the_first_event_of_a_type_counts() {
     let _alone = alone();
     let mut channel = Channel::new(0);
     registry::set_rules(0, &[all("first:*")]);
-    // The first event at this place.
+    // The first event of this type.
     event!(Level::Info, "first:time");
     assert_eq!(channel.names(), ["first:time"]);
 }
@@ -123,7 +123,7 @@ fn types_that_come_while_rules_change_are_decided() {
                 registry::set_rules(0, &[all("race:*")]);
             }
         });
-        // Leaked memory, so that each has a type of its own.
+        // In leaked memory, so that each event has a separate type.
         for _ in 0..200 {
             let place = (file!(), line!());
             let event = Box::leak(Box::new(EventType::new("race:event", Level::Info, &[], place)));
@@ -141,7 +141,7 @@ fn types_that_come_while_rules_change_are_decided() {
     assert_eq!(channel.names().len(), 200);
 }
 
-/// When several threads reach a new type at the same time, each one's event is recorded.
+/// When several threads reach a new type at the same time, the events of all are recorded.
 #[test]
 fn the_first_events_of_several_threads_count() {
     const THREADS: usize = 4;

@@ -1,4 +1,5 @@
-//! Spans and annotations from their calls to the ring, and out of it through the decoder.
+//! Tests of spans and annotations, from their calls to the ring, and from the ring through the
+//! decoder.
 
 mod support;
 
@@ -20,7 +21,7 @@ static ALL: Sampler = Sampler::new();
 static OSD: Endpoint<'static> = Endpoint::new("osd.3", "10.0.0.7", 50_000);
 static STORE: Endpoint<'static> = Endpoint::named("store");
 
-/// Types that are `Send` and `Sync`; none is bound to a thread.
+/// `Trace`, `Span` and `Endpoint` are `Send` and `Sync`: none is bound to a thread.
 const _: () = {
     const fn goes_anywhere<T: Send + Sync + 'static>() {}
     goes_anywhere::<Trace<'static>>();
@@ -102,7 +103,7 @@ fn spans_are_one_event_at_their_end() {
         assert_eq!((found.name, found.level), ("blkkin:span", level));
         check_place(found, trace);
         let kind = (kind as u8).to_string();
-        // The id of a root is random.
+        // The trace id of a root is random, which is flag 2.
         let expected = [trace.name(), &kind, "2", "0"];
         assert_eq!(found.fields(["span_name", "kind", "flags", "trace_id_high"]), expected);
         let (start, duration) = (found.number("start"), found.number("duration"));
@@ -139,7 +140,8 @@ fn spans_are_recorded_from_start_to_end() {
     assert_eq!(names, ["within"]);
 }
 
-/// If the clock changes before the end, the span's duration is unknown.
+/// A span is not recorded if the clock changes before its end, because its duration is then
+/// unknown.
 #[test]
 fn spans_do_not_mix_clocks() {
     let _alone = alone();
@@ -192,7 +194,7 @@ fn levels_and_names_choose() {
     check("zipkin:timestamp", 0, [""; 4]);
 }
 
-/// A request that is not followed records nothing, nor do its children, here or in other processes.
+/// A request that is not followed records nothing, nor do its children, in this process or others.
 #[test]
 fn what_is_not_followed_is_silent() {
     let _alone = alone();
@@ -227,7 +229,7 @@ fn what_is_not_followed_is_silent() {
     let denied = Incoming::Decision(Decision::No);
     check(Trace::receive("request", &OSD, Some(&denied), &ALL), [zeros, "0", "-02"]);
     check(Trace::receive_packed("request", &OSD, &[0; 24], &ALL), [zeros, "0", "-02"]);
-    // The ids that it arrived with are passed on.
+    // The received ids are passed on.
     let id = "00f067aa0ba902b7";
     let header = format!("00-{}-{id}-00", id.repeat(2));
     let request = Trace::receive_traceparent("request", &OSD, header.as_bytes(), &ALL);
@@ -237,7 +239,7 @@ fn what_is_not_followed_is_silent() {
     check(request, [zeros, &format!("{id}-{id}-0"), &format!("-{id}-00")]);
 }
 
-/// Each format of a context leads to a child of the span that it came from.
+/// A context received in any format gives a child of the sender's span.
 #[test]
 fn children_of_what_was_received() {
     let _alone = alone();
@@ -255,7 +257,7 @@ fn children_of_what_was_received() {
         child.event("here");
         let found = channel.decoded();
         check_place(found.last().unwrap(), &child);
-        // The upper half of the trace id is recorded as an event of its own.
+        // The upper half of the trace id is recorded as a separate event.
         let beside: Vec<_> = found[..found.len() - 1]
             .iter()
             .map(|found| (found.name, found.field("trace_id_high").to_owned()))
@@ -277,7 +279,7 @@ fn children_of_what_was_received() {
     check(Trace::receive_b3("child", &STORE, b3.as_bytes(), &none), &wide, true);
     check(cause.child("child"), &cause, false);
     check(cause.child_at("child", &STORE), &cause, false);
-    // An invalid context begins a new request, if the sampler chooses it.
+    // After an invalid context a new request begins, if the sampler chooses it.
     for broken in [&b""[..], b"00-", &[b'0'; 55]] {
         let [traceparent, b3, bytes] =
             [Trace::receive_traceparent, Trace::receive_b3, Trace::receive_packed]
@@ -288,7 +290,7 @@ fn children_of_what_was_received() {
     let debug = Trace::receive_b3("root", &OSD, b"d", &none);
     assert_eq!(debug.context().unwrap().decision, Decision::Debug);
     debug.span().end();
-    // With debugging, and a random trace id.
+    // The flags for debugging and for a random trace id.
     assert_eq!(channel.decoded()[0].field("flags"), "3");
     assert_eq!(
         packed::read(&cause.packed()).unwrap().unwrap().span_id,
@@ -296,7 +298,7 @@ fn children_of_what_was_received() {
     );
 }
 
-/// The upper half is in each span, and next to the annotations.
+/// The upper half of a trace id is recorded in each span, and in a separate event for annotations.
 #[test]
 fn wide_trace_ids_are_recorded_whole() {
     let _alone = alone();
@@ -317,15 +319,15 @@ fn wide_trace_ids_are_recorded_whole() {
     assert_eq!(channel.decoded(), []);
 }
 
-/// Wherever a trace is copied and a span is moved, its annotations belong to the same request, and
-/// each child's parent is the span that caused it.
+/// Traces are copied and spans moved across threads: all annotations belong to the same request,
+/// and each child's parent is the span that caused it.
 #[test]
 fn requests_hold_together_across_threads() {
     let _alone = alone();
     const THREADS: usize = 8;
     const DEPTH: usize = 10;
     let mut channel = Channel::wanting("*");
-    // Registers the type before the threads start.
+    // Registers the types before the threads start.
     go_down(Trace::root("first", &OSD, &ALL).span(), 1);
     channel.decoded();
     let roots: Vec<Trace<'_>> = (0..4).map(|_| Trace::root_wide("root", &OSD, &ALL)).collect();
@@ -348,7 +350,7 @@ fn requests_hold_together_across_threads() {
             Some(cause) => {
                 assert_eq!([cause.field("trace_id"), cause.field("trace_id_high")], trace);
                 let (start, end) = (span.number("start"), span.time);
-                // Time stamp counters of two processors may differ a little.
+                // Time-stamp counters of two processors may differ a little.
                 assert!(cause.number("start") <= start + 10_000 && end <= cause.time + 10_000);
             }
             None => {
@@ -370,7 +372,7 @@ fn requests_hold_together_across_threads() {
     }
 }
 
-/// Each step is a child on a thread of its own, which ends the span that it was given.
+/// Ends a span after `depth` nested children, each on a separate thread.
 fn go_down(span: Span<'static>, depth: usize) {
     span.keyval("depth", depth);
     if depth > 1 {
@@ -423,7 +425,7 @@ impl Future for Yield {
     }
 }
 
-/// Names of any length and content harm neither later fields nor other events.
+/// Names of any length and content damage neither later fields nor other events.
 #[test]
 fn strings_of_any_kind() {
     let _alone = alone();
@@ -468,7 +470,7 @@ fn check_place_ids(found: &DecodedEvent, trace: &Trace<'_>) {
     );
 }
 
-/// Without a channel nothing happens, however often.
+/// Without a channel nothing is recorded, however often spans are created.
 #[test]
 fn without_channels() {
     let _alone = alone();

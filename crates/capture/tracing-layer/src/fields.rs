@@ -15,7 +15,7 @@ const SIZE: usize = 512;
 const NUMBER_SIZE: usize = 8;
 /// Size of a string's length, in bytes.
 const LENGTH_SIZE: usize = 2;
-/// Bytes reserved for a field without a value, so that numbers always fit.
+/// Size of the room reserved for a field without a value, in bytes, so that numbers always fit.
 const RESERVE: usize = NUMBER_SIZE;
 const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 

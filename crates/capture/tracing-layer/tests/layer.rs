@@ -1,4 +1,4 @@
-//! Events from the macros of `tracing` to the ring, and out of it through the decoder.
+//! Tests of events from the macros of `tracing` to the ring, and from the ring through the decoder.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;
@@ -19,7 +19,7 @@ fn with_layer(work: impl FnOnce()) {
     dispatcher::with_default(&Dispatch::new(subscriber), work);
 }
 
-/// The program's own fields.
+/// Returns the program's fields of an event, without those of the layer.
 fn own(found: &DecodedEvent) -> Vec<(&str, &str)> {
     let ours = ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
     let own = found.fields.iter().map(|(name, value)| (&**name, &**value));
@@ -96,14 +96,14 @@ fn a_layer_of_a_service_says_it() {
     let [paid, order, plain_paid, plain_order] = &found[..] else { panic!("{found:?}") };
     let said = [("service_name", "checkout"), ("port_no", "8080"), ("ip", "10.0.0.3")];
     assert_eq!(own(paid), [&said[..], &[("sum", "7")]].concat());
-    // The program's own field of that name gets another name.
+    // The program's field of the same name gets another name.
     assert_eq!(own(order)[..3], said);
     assert_eq!((own(order).len(), own(order)[3].1), (4, "own"));
     assert_eq!(own(plain_paid), [("sum", "7")]);
     assert_eq!(own(plain_order), [("port_no", "own")]);
 }
 
-/// The rules are changed by another thread than the program's, which may have no subscriber.
+/// Rules may be changed by a thread without a subscriber, unlike the program's.
 #[test]
 fn rules_change_on_any_thread() {
     let _alone = alone();
@@ -118,8 +118,8 @@ fn rules_change_on_any_thread() {
     });
 }
 
-/// Unwanted events are neither recorded nor evaluated, from the moment that they become unwanted;
-/// other layers still get them.
+/// From the moment that events become unwanted, they are neither recorded nor evaluated; other
+/// layers still get them.
 #[test]
 fn interest_follows_the_rules() {
     let _alone = alone();
@@ -149,7 +149,7 @@ fn interest_follows_the_rules() {
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (2, 0));
     registry::set_rules(0, &[rule("*", &[], Levels::Exactly { level: Level::Info })]);
     pass(&alone_here);
-    // The event is in no span that is recorded.
+    // The event is outside of all recorded spans.
     let found = channel.decoded();
     assert_eq!((found.len(), evaluated.load(Relaxed)), (2, 1));
     assert!(found.iter().all(|event| event.field("span_id") == "0"), "{found:?}");
@@ -157,13 +157,13 @@ fn interest_follows_the_rules() {
     let both = tracing_subscriber::registry().with(blkkin_tracing::layer()).with(counts.clone());
     pass(&Dispatch::new(both));
     assert_eq!((channel.names().len(), counts.0.load(Relaxed)), (0, 2));
-    // Only now does `tracing` notice that the other subscriber is gone.
+    // `tracing` notices only now that the other subscriber is gone.
     registry::set_rules(0, &[]);
     pass(&alone_here);
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 2));
 }
 
-/// Fields that get a value late, or never, or with another type each time.
+/// Fields may be set late, or never, or have another type each time.
 #[test]
 fn fields_of_any_form() {
     let _alone = alone();
@@ -182,7 +182,7 @@ fn fields_of_any_form() {
         span(&|span| _ = span.record("third", "3").record("third", "a longer string"));
         span(&|span| _ = span.record("second", 1.5));
         span(&|span| _ = span.record("second", -2));
-        // More combinations of kinds than a callsite may have: all fields become strings.
+        // More combinations of kinds than a callsite has variants: all fields become strings.
         span(&|span| _ = span.record("third", -2).record("second", 1));
         span(&|span| _ = span.record("third", 0.25).record("first", false));
     });
@@ -211,7 +211,7 @@ fn long_strings_are_cut() {
     struct Endless;
     impl std::fmt::Debug for Endless {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            // Code that relies on successful writes must not be harmed.
+            // Code may rely on successful writes, so these must not fail.
             (0..100_000).for_each(|_| write!(f, "é").unwrap());
             Ok(())
         }
@@ -274,7 +274,8 @@ fn sampled_requests() {
     }
 }
 
-/// Spans that are entered on many threads, and closed on another one than they were created on.
+/// Spans may be entered on many threads, and closed on another thread than the one that created
+/// them.
 #[test]
 fn spans_across_threads() {
     let _alone = alone();
@@ -309,7 +310,7 @@ fn spans_across_threads() {
     assert_eq!(blkkin_tracing::callsites_refused(), 0);
 }
 
-/// Messages of the `log` crate arrive through `tracing-log`.
+/// Messages of the `log` crate are recorded through `tracing-log`.
 #[test]
 fn log_records() {
     let _alone = alone();
@@ -329,12 +330,12 @@ fn log_records() {
     });
 }
 
-/// An event of another thread, while the first thread at a callsite is still registering it with
+/// An event of another thread is recorded while the first thread still registers the callsite with
 /// `tracing`.
 #[test]
 fn events_while_their_place_is_made_known() {
     static DISPATCH: OnceLock<WeakDispatch> = OnceLock::new();
-    /// A layer that makes another thread reach the first callsite that it is told of.
+    /// A layer that makes another thread reach the first callsite that is registered with it.
     struct ConcurrentEvent(AtomicUsize);
     impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for ConcurrentEvent {
         fn register_callsite(&self, metadata: &'static tracing::Metadata<'static>) -> Interest {
@@ -380,17 +381,17 @@ fn requests_cross_processes() {
         span.in_scope(|| {
             sent.push(text().expect("a header"));
             tracing::info_span!("within").in_scope(|| sent.push(text().expect("a header")));
-            // The recorded span around an unwanted one counts.
+            // In an unwanted span, the header identifies the recorded span around it.
             tracing::info_span!("unwanted").in_scope(|| sent.push(text().expect("a header")));
         });
-        // Only spans that are created within are children.
+        // Only spans created within `with_parent` are children.
         tracing::info_span!("own").in_scope(|| sent.push(text().expect("a header")));
 
         let parent = blkkin_tracing::parse_traceparent(refused);
         let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("refused"));
         span.in_scope(|| {
             tracing::info_span!("refused too").in_scope(|| {});
-            // The trace id is random, and the request is not followed.
+            // The flags say: the trace id is random, and the request is not followed.
             assert!(text().expect("a header").ends_with("-02"));
         });
 

@@ -1,5 +1,5 @@
 //! Absence of a program: the time from the end of its connection until the program reconnects or
-//! the daemon stops waiting for it.
+//! the agent stops waiting for it.
 
 use crate::process::may_run;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub(crate) struct Absence {
 }
 
 /// Longest absence of a program whose rings can all be read. The traces stay open that long,
-/// because the confined daemon could not open them again: see `confine`.
+/// because the confined agent could not open them again: see `confine`.
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
 /// Longest absence of a program with unsealed rings. A program that has not reconnected by then has
 /// unmapped its rings.
@@ -39,7 +39,7 @@ impl Absence {
         self.check.min(self.until)
     }
 
-    /// Returns whether the daemon stops waiting: the deadline has passed, or process `pid` has
+    /// Returns whether the agent stops waiting: the deadline has passed, or process `pid` has
     /// ended.
     pub(crate) fn is_over(&mut self, pid: u32, now: Instant) -> bool {
         if self.until <= now || (self.check <= now && !may_run(pid)) {

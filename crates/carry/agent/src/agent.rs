@@ -56,7 +56,7 @@ pub struct Options {
     pub manager: Option<OsString>,
     /// Limits of one user.
     pub limits: Limits,
-    /// Writes a line to the log.
+    /// Function that writes a line to the log.
     pub log: fn(&str),
 }
 
@@ -211,7 +211,7 @@ impl Agent {
                 }
             }
             // Connections that are not served in this turn stay ready, so the kernel reports them
-            // again. The last turn of the loop serves all.
+            // again. The last turn is longer, so that all are served.
             let turn = if is_stopped { LAST_TURN } else { TURN };
             let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
             let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
@@ -495,8 +495,7 @@ impl Agent {
                 let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
                 self.node.poller.add(&wake, Source::WakeUp(id), EACH_WRITE)?;
                 let process = self.node.inspector.inspect(pid, uid)?;
-                // If the process still runs after the inspection, its number was not reused before
-                // it.
+                // If the process still runs after the inspection, its number was not reused before.
                 let is_left = peer.connection.is_left();
                 let process = if is_left { process.ended() } else { process };
                 let (name, release) = (hello.program, hello.release);

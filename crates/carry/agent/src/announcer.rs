@@ -1,7 +1,7 @@
 //! Announces the agent to programs that were started earlier and have no connection. Each program
-//! has a page of shared memory by which the agent makes it connect, its bell: see
-//! [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages, and
-//! repeats the scan a few times for programs that could not be rung before. Then the thread ends.
+//! has a bell: a page of shared memory by which the agent makes the program connect, see
+//! [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages. It
+//! repeats the scan a few times, for programs that could not be rung before, and ends.
 
 use blkkin_control::bell;
 use blkkin_sys::process::seccomp_filters_in;
@@ -61,8 +61,9 @@ struct Page {
 
 impl Announcer {
     /// Starts to ring programs that look for agents on this socket: programs of user `uid`, or of
-    /// all users. The agent must already listen, so that they can connect. The process must not be
-    /// confined yet: of root's capabilities, the thread keeps the one to inspect other processes.
+    /// all users. The agent must already listen, so that rung programs can connect. The process
+    /// must not be confined yet: of root's capabilities, the thread keeps the one to inspect other
+    /// processes.
     pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
@@ -131,9 +132,8 @@ impl Announcement {
         }
     }
 
-    /// Writes the number to the page in a file. Clears the number instead if a process that has
-    /// mapped the page is sandboxed. Any process can choose the file's name, so the file is checked
-    /// first.
+    /// Writes the number to the page in a file, or clears it if a process that has mapped the page
+    /// is sandboxed. Any process can choose the file's name, so the file is checked first.
     fn ring(
         &self,
         process: &Path,

@@ -1,5 +1,5 @@
 //! Attachment: the rings that a program has for one channel of a session, the rings of earlier
-//! daemons that they replaced, and the rules in force.
+//! agents that they replaced, and the rules in force.
 
 use crate::catalog::Catalog;
 use crate::losses::{Amount, Evictions, Losses};
@@ -43,7 +43,7 @@ pub(crate) struct Attachment {
     pub(crate) history: RuleHistory,
     /// Set if rules were sent over the program's present connection.
     pub(crate) has_sent_rules: bool,
-    /// Rings of earlier daemons, the oldest first. Their packets precede those of `rings`.
+    /// Rings of earlier agents, the oldest first. Their packets precede those of `rings`.
     pub(crate) adopted: Vec<AdoptedRings>,
     /// Time of the next attempt to write, after a failed write.
     pub(crate) retry: Option<Instant>,
@@ -182,8 +182,8 @@ impl Attachment {
         self.has_sent_rules = true;
     }
 
-    /// Adopts rings of earlier daemons: continues their streams where the last daemon stopped. Returns
-    /// the sets that are drained already.
+    /// Adopts rings of earlier agents: continues their streams where the last agent stopped.
+    /// Returns the sets that are already drained.
     pub(crate) fn adopt(
         &mut self,
         sets: Vec<AdoptedRings>,
@@ -346,8 +346,8 @@ impl Attachment {
         self.removal.map(|removal| removal.until)
     }
 
-    /// Returns whether a pending removal is over: the program's last `Pong`, number `ponged`,
-    /// confirms it, or its deadline has passed.
+    /// Returns whether a pending removal is over: the last `Pong`, number `ponged`, confirms it, or
+    /// its deadline has passed.
     pub(crate) fn is_removal_over(&self, ponged: u64, now: Instant) -> bool {
         self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
     }
@@ -379,7 +379,7 @@ impl Attachment {
         totals.rings += self.rings.count() as u64;
     }
 
-    /// Adds the event types of which the rings may hold events to the trace.
+    /// Adds to the trace all event types whose events may be in the rings.
     pub(crate) fn describe(
         &mut self,
         catalog: Option<&Catalog>,

@@ -1,7 +1,7 @@
 //! Rates of the clocks that programs read, and their relation to the time of day.
 //!
 //! The processor's counter has no frequency that can be queried, so it is measured between the
-//! daemon's start and the first trace of each session: the longer, the more precise. Both ends are
+//! agent's start and the first trace of each session: the longer, the more precise. Both ends are
 //! read as close together as the machine allows, some ten nanoseconds. If the counter was reset or
 //! jumped, because the machine was suspended or migrated, the measurement starts anew.
 //!
@@ -73,8 +73,8 @@ struct Moment {
     since_1970_ns: u128,
 }
 
-/// Largest deviation from the last frequency, as a divisor. A larger one means that a counter has
-/// jumped: the kernel's clock discipline changes the clocks' speed by a twelfth at most.
+/// Largest deviation from the last frequency, as a divisor. A larger deviation means that a counter
+/// has jumped: the kernel's clock discipline changes the clocks' speed by a twelfth at most.
 const DIFFERENT_PART: u64 = 8;
 
 /// Tolerance of the suspended time, which is the difference of two clocks that are read one after

@@ -23,7 +23,7 @@ const POWERS: CapabilitySet =
 /// Capability to inspect processes of other users.
 const POWER_TO_LOOK: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
-/// Files that the daemon reads: processes, processors, users, and the time zone.
+/// Files that the agent reads: processes, processors, users, and the time zone.
 const READ: [&str; 8] = [
     "/proc",
     "/sys/devices/system/cpu",
@@ -195,7 +195,7 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
 
 fn restrict_calls() -> Result<(), String> {
     let mut rules: BTreeMap<i64, _> = refused().map(|call| (call, Vec::new())).collect();
-    // The old calls that only start processes.
+    // The old calls `fork` and `vfork` start processes in any case.
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
     // Threads can be started, processes cannot. Sockets are needed for the service manager only.
@@ -370,7 +370,7 @@ mod tests {
                 assert!(std::fs::read("/etc/shadow").is_err());
                 assert!(std::fs::read("/bin/true").is_err());
             }
-            // System calls that the daemon needs.
+            // System calls that the agent needs.
             assert!(std::fs::read_to_string("/etc/passwd").is_ok());
             let looked = inspector.inspect(other, 0).unwrap();
             assert!(looked.executable.ends_with("sleep"), "{looked:?}");

@@ -1,4 +1,4 @@
-//! The daemon's log. Lines that programs and commands cause are rate-limited for each user, so that
+//! The agent's log. Lines that programs and commands cause are rate-limited for each user, so that
 //! no user can fill a journal or have it drop lines of others.
 
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ impl Log {
         Log { write, users: RefCell::default() }
     }
 
-    /// Writes a line about the daemon itself.
+    /// Writes a line about the agent itself.
     pub(crate) fn line(&self, line: &str) {
         (self.write)(line);
     }

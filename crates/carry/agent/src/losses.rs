@@ -8,7 +8,7 @@ use std::io;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Losses(BTreeMap<Cause, Amount>);
 
-/// Size of a loss.
+/// Size of a loss in events, packets and uncounted sources.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Amount {
     pub(crate) events: u64,

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The daemon's state.
+/// State of the agent: the connections, programs and sessions, and the jobs in progress.
 #[derive(Debug)]
 pub(crate) struct Node {
     /// Default directory of the sessions' outputs; with `None`, it is below each user's home

@@ -92,8 +92,8 @@ impl Pace {
     }
 }
 
-/// Rate limit for wake-ups. A well-behaved program wakes the daemon once per drain. A program that
-/// wakes it more often is muted until the next drain, so that it cannot keep the daemon busy.
+/// Rate limit for wake-ups. A well-behaved program wakes the agent once per drain. A program that
+/// wakes the agent more often is muted until the next drain, so that it cannot keep the agent busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeUpLimiter {
     last: Option<Instant>,
@@ -135,7 +135,7 @@ mod tests {
         let start = Instant::now();
         let at = |microseconds| start + Duration::from_micros(microseconds);
         for begin in [0, 1000] {
-            // The first wake-up counts at once.
+            // The first wake-up has the rings drained at once.
             assert_eq!((hearing.wake_up(at(begin)), hearing.is_muted()), (at(begin), false));
             assert!(!hearing.drain());
             let next = at(begin + 10) + SHORTEST;

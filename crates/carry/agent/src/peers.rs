@@ -96,7 +96,7 @@ impl PeerConnection {
         matches!(&self.state, PeerState::Command(command) if command.is_busy)
     }
 
-    /// Returns the deadline for the `Hello` of a connection that has not sent it.
+    /// Returns the deadline by which the connection must send `Hello`; `None` after that message.
     fn opening_deadline(&self) -> Option<Instant> {
         let is_opening = matches!(self.state, PeerState::Opening(_) | PeerState::Refused(..));
         is_opening.then(|| self.opened + OPENING_TIME)

@@ -18,8 +18,8 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) executable: PathBuf,
-    /// Nanoseconds by which its monotonic clock is ahead of the daemon's: time namespaces have
-    /// their own.
+    /// Nanoseconds by which the process's monotonic clock is ahead of the agent's: each time
+    /// namespace has its own clock.
     pub(crate) monotonic_ahead_ns: i64,
     /// Ancestors that still run, the nearest first, with their executables.
     ancestors: Vec<(u32, PathBuf)>,
@@ -129,7 +129,7 @@ impl Executable {
 /// is unknown.
 fn monotonic_ahead_ns(pid: u32) -> i64 {
     let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
-    // The kernel reports the offsets of future children, which may be in another namespace.
+    // `timens_offsets` has the offsets of future children, which may be in another namespace.
     if namespace("time") != namespace("time_for_children") {
         return 0;
     }

@@ -1,5 +1,5 @@
-//! A traced program: what it has told the daemon, its attachments, and the traces that they are
-//! written to.
+//! A traced program: its process, its event types, its attachments, and the traces to which they
+//! are written.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
@@ -39,27 +39,29 @@ pub(crate) struct Program {
     pub(crate) attachments: Vec<Attachment>,
     /// Open traces, by session.
     pub(crate) traces: BTreeMap<SessionId, Trace>,
-    /// UUIDs of its traces, by session.
+    /// UUIDs of the program's traces, by session.
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
-    /// Rings of connections before this one.
+    /// Rings of the program's earlier connections.
     pub(crate) recovery: Recovery,
     /// Set if the program has sent `Goodbye`.
     pub(crate) is_ending: bool,
     /// Deadlines of a program that has disconnected and may reconnect.
     pub(crate) absence: Option<Absence>,
-    /// Eventfd by which the program wakes the daemon.
+    /// Eventfd by which the program wakes the agent.
     pub(crate) wake: Arc<OwnedFd>,
     /// Number of the next channel in messages to the program.
     next_number: u32,
-    /// Next drain of the rings; `None` if the program wakes the daemon.
+    /// Time of the next drain of the rings; `None` while the agent waits for a wake-up by the
+    /// program.
     pub(crate) next_drain: Option<Instant>,
     pub(crate) pace: Pace,
     pub(crate) wake_ups: WakeUpLimiter,
-    /// Set if the program has been asked to wake the daemon, and no event was found since.
+    /// Set if the agent has requested a wake-up, and has found no event since.
     pub(crate) is_asleep: bool,
-    /// Set if a failed write was logged that still fails.
+    /// Set after a failed write was logged, until a write succeeds.
     pub(crate) is_in_trouble: bool,
-    /// Numbers of the last `Ping` that was sent and of the last `Pong` that was received.
+    /// Number of the last `Ping` that was sent; `ponged` is the number of the last `Pong` that was
+    /// received.
     pub(crate) pinged: u64,
     pub(crate) ponged: u64,
 }
@@ -79,21 +81,21 @@ pub(crate) struct Introduction {
 
 /// Descriptors of a program without its connection: the eventfd and the catalog.
 pub(crate) const OWN_DESCRIPTORS: u64 = 2;
-/// Event types of one program.
+/// Limits on the event types of one program.
 pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
 
-/// Rings are drained so often that at most about a quarter of this size is unread, even if a ring
-/// is larger: unread events stay in the processor's cache.
+/// Largest ring size in bytes to which fill levels refer. Larger rings are drained so often that at
+/// most about a quarter of this size is unread: unread events stay in the processor's cache.
 const READ_IN_TIME: u64 = 2 << 20;
 
-/// Drains after which a full ring is empty. One drain takes as many bytes of packets as fit into a
-/// ring; a full ring may hold a little more, because packet headers are made anew, and one drain
-/// may have gone to adopted rings.
+/// Number of drains that empty a full ring. One drain reads as many bytes of packets as fit into a
+/// ring. A full ring may hold a little more, because packet headers are made anew, and one drain
+/// may have been spent on adopted rings.
 const DRAINS_OF_FULL_RINGS: u32 = 3;
 
 /// Pause before postponed metadata is written.
 const METADATA_PAUSE: Duration = Duration::from_millis(20);
-/// Pause after a failed write.
+/// Pause between a failed write and the next attempt.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Result of draining the rings of a program.
@@ -101,7 +103,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Drain {
     /// Fill level of the fullest ring, in parts of 256.
     pub(crate) fullest: u64,
-    /// Set if there were packets.
+    /// Set if the rings had packets.
     pub(crate) found: bool,
     /// Error of a failed write. The packets stay in the rings; when these are full, the program
     /// discards and counts events.
@@ -155,8 +157,8 @@ impl Program {
         number
     }
 
-    /// Counts one more `Ping`, and returns the number to send in it. The program has done what it
-    /// was told before when it answers with that number.
+    /// Counts a `Ping`, and returns its number. The `Pong` with this number confirms that the
+    /// program has handled all earlier messages.
     pub(crate) fn ping(&mut self) -> u64 {
         self.pinged += 1;
         self.pinged
@@ -169,7 +171,8 @@ impl Program {
         self.seal_mapped()
     }
 
-    /// Returns whether the program may reconnect, as far as is known.
+    /// Returns whether the program may reconnect: it has not sent `Goodbye`, and its process may
+    /// still run.
     pub(crate) fn may_come(&self) -> bool {
         !self.is_ending && may_run(self.process.pid)
     }
@@ -179,7 +182,7 @@ impl Program {
         self.attachments.iter().any(|attachment| attachment.session == session)
     }
 
-    /// Returns event types of which nothing is recorded, as losses.
+    /// Returns the event types that are not recorded, as losses.
     pub(crate) fn types_lost(&self) -> Losses {
         let mut losses = Losses::default();
         let refused = self.catalog.as_ref().map_or(0, |catalog| catalog.refused());
@@ -187,7 +190,8 @@ impl Program {
         losses
     }
 
-    /// Returns all losses of a session so far that its attachments count.
+    /// Returns the losses of a session in this program so far: those of its attachments, and its
+    /// refused event types.
     pub(crate) fn losses_of(&self, session: SessionId) -> Losses {
         let mut losses = Losses::default();
         let mut own = self.attachments.iter().filter(|one| one.session == session);
@@ -213,8 +217,8 @@ impl Program {
         sealed
     }
 
-    /// Has the program's next event wake the daemon. The rings are to be drained once more after
-    /// this.
+    /// Requests a wake-up by the program's next event. The caller must drain the rings once more
+    /// after this.
     pub(crate) fn fall_asleep(&mut self) {
         self.is_asleep = true;
         let written = self.attachments.iter().filter(|attachment| attachment.is_written);
@@ -222,34 +226,34 @@ impl Program {
         blkkin_sys::barrier_for_all();
     }
 
-    /// Sets whether threads that find a ring filling up wake the daemon, because the next drain is
-    /// far away.
+    /// Sets whether the next drain is far away, so that threads wake the agent when a ring fills
+    /// up.
     pub(crate) fn doze(&self, is_dozing: bool) {
         for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
             if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
         }
     }
 
-    /// Ends the sleep: the daemon drains the rings without being woken.
+    /// Withdraws the request for a wake-up: the agent polls the rings.
     pub(crate) fn wake_up(&mut self) {
         if std::mem::take(&mut self.is_asleep) {
             self.attachments.iter().for_each(|attachment| attachment.rings.wake_up());
         }
     }
 
-    /// Returns whether the daemon has mapped rings for the program, now or before.
+    /// Returns whether the agent has, or has had, these rings for the program.
     pub(crate) fn has_had(&self, identity: Identity) -> bool {
         self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
             || self.recovery.is_buried(identity)
     }
 
-    /// Returns whether there are rings that the program may not have mapped yet, and that cannot be
-    /// read before.
+    /// Returns whether there are unsealed rings: the program may not have mapped them yet, and they
+    /// cannot be read before.
     pub(crate) fn has_unsealed(&self) -> bool {
         self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
     }
 
-    /// Returns when the next write is attempted after a failed one.
+    /// Returns the time of the next attempt to write, after failed writes.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         self.attachments.iter().filter_map(|attachment| attachment.retry).min()
     }
@@ -261,8 +265,8 @@ impl Program {
     }
 
     /// Drains the rings of one session, or of all: writes their packets to the traces. With `now`,
-    /// attachments whose last write failed are left out until their retry is due, and large
-    /// metadata may be postponed.
+    /// attachments whose last write failed are skipped until their retry is due, and large metadata
+    /// may be postponed.
     pub(crate) fn drain(&mut self, session: Option<SessionId>, now: Option<Instant>) -> Drain {
         let mut drain = Drain::default();
         let mut packets = Packets::default();
@@ -319,12 +323,13 @@ impl Program {
                 }
                 drain.found = true;
                 has_taken = true;
-                // Large rings are for bursts; a steady flow is drain in time for the cache.
+                // Large rings are for bursts. A steady flow of events is drained while they are in
+                // the cache.
                 let ring_size = (attachment.rings.shape().ring_size() as u64).min(READ_IN_TIME);
                 let fullness = packets.size() * 256 / ring_size;
                 drain.fullest = drain.fullest.max(fullness);
-                // A type is in the catalog before its first event is in a ring, so this finds the
-                // types of all events that were just taken.
+                // A type is in the catalog before its first event is in a ring, so this refresh
+                // finds the types of all events in the packets.
                 let refreshed = refresh(&mut self.catalog);
                 let described = refreshed
                     .and_then(|_| attachment.describe(self.catalog.as_ref(), trace, &self.account));
@@ -342,8 +347,8 @@ impl Program {
             if has_taken {
                 attachment.charge_rings();
             }
-            // Events that were discarded before this write succeeded have the cause of the failed
-            // one.
+            // Events that were discarded before this write succeeded have the cause of the earlier,
+            // failed write.
             attachment.trouble = before;
             attachment.attribute();
             attachment.trouble = trouble;
@@ -359,8 +364,7 @@ impl Program {
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
     }
 
-    /// Notes that the program was told to unmap an attachment's rings, and answers with that number
-    /// then.
+    /// Begins the removal of an attachment's rings, which `Pong(pong)` will confirm.
     pub(crate) fn begin_removal(&mut self, at: usize, pong: u64, now: Instant) {
         if let Some(attachment) = self.attachments.get_mut(at) {
             attachment.begin_removal(pong, now);
@@ -368,7 +372,7 @@ impl Program {
         }
     }
 
-    /// Takes the attachments whose removal is over, after writing all their packets.
+    /// Removes and returns the attachments whose removal is over, after writing all their packets.
     pub(crate) fn take_removed(&mut self, now: Instant) -> Vec<Attachment> {
         let ponged = self.ponged;
         let is_over = |one: &Attachment| one.is_removal_over(ponged, now);
@@ -385,7 +389,7 @@ impl Program {
     }
 
     /// Writes all packets that are in the rings now, of one session or of all. The number of drains
-    /// is limited, as a program may record faster than they are written.
+    /// is limited, as a program may record faster than packets are written.
     pub(crate) fn drain_all(&mut self, session: Option<SessionId>) -> Drain {
         let mut last = self.drain(session, None);
         for _ in 1..DRAINS_OF_FULL_RINGS {
@@ -475,7 +479,7 @@ impl Program {
             cursor.ring += 1;
             packets.clear();
             for set in attachment.kept_sets(ring) {
-                // Rings that could not be read at that moment have no end: all their packets are
+                // Rings that were unsealed at that moment have no end: all their packets are
                 // copied.
                 let end = ends.get(&(set.identity(), ring)).copied();
                 set.snapshot(ring, end, &mut packets);
@@ -515,7 +519,7 @@ impl Program {
         self.recovery.finish(done);
     }
 
-    /// Returns whether the program has done what it was told before that `Ping`.
+    /// Returns whether the program has handled all messages that preceded `Ping(ping)`.
     pub(crate) fn is_settled(&self, ping: u64) -> bool {
         self.ponged >= ping
     }
@@ -526,7 +530,7 @@ impl Program {
 pub(crate) struct SnapshotCursor {
     channel: usize,
     ring: usize,
-    /// Types of the catalog that were matched against the channel's rules.
+    /// Number of types of the catalog that were matched against the channel's rules.
     types: usize,
 }
 
@@ -537,8 +541,8 @@ impl SnapshotCursor {
 }
 
 impl Program {
-    /// Continues the state of the connection `before`, but for rings that the program has unmapped.
-    /// Returns the messages that say so to the program.
+    /// Continues the state of the program's earlier connection `before`, except for rings that the
+    /// program has unmapped. Returns the messages that inform the program.
     pub(crate) fn continue_from(
         &mut self,
         before: &mut Program,
@@ -580,7 +584,7 @@ impl Program {
     }
 
     /// Continues an attachment whose rings the program still has, or never received. Returns the
-    /// message that says so.
+    /// message that informs the program, or `None` if the attachment has ended.
     fn reconnect(
         &self,
         attachment: &mut Attachment,

@@ -10,7 +10,7 @@ use blkkin_ctf::schema::EnvValue;
 use jiff::Zoned;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a program's name in the name of its trace.
+/// Maximum size of a program's name in the name of its trace, in bytes.
 const PROGRAM_SIZE_MAX: usize = 150;
 
 /// Returns the directory of a program's trace below a session's: the layout of LTTng with buffers

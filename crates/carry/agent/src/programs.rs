@@ -1,8 +1,8 @@
 //! Programs of all users: those that are connected, and those whose connection has ended.
 //!
-//! A program that still runs may reconnect with the rings that it has. Until then it is kept as it
-//! was, with its open traces, for as long as [`Absence`] says. Rings for snapshots are kept of all
-//! programs, also ended ones, until their user's quota is exhausted.
+//! A program that still runs may reconnect with its rings. Its state and its open traces are kept
+//! for the time of an [`Absence`]. Rings for snapshots are kept for all programs, also for ended
+//! ones, until their user's quota is exhausted.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
@@ -21,20 +21,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Programs, by connection and by the time when they disconnected.
+/// Connected programs, and disconnected programs that may still be needed.
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) connected: BTreeMap<ConnectionId, Program>,
-    /// Programs that may reconnect, or that have ended and left rings for snapshots, in the order
+    /// Disconnected programs that may reconnect or whose rings are kept for snapshots, in the order
     /// in which they disconnected.
     departed: VecDeque<Program>,
-    /// Watches the eventfds of connected programs.
+    /// Poller of the eventfds of connected programs.
     poller: Arc<Poller>,
 }
 
-/// Departed programs of one user that are kept.
+/// Maximum number of departed programs of one user.
 const DEPARTED_MAX: usize = 64;
-/// Time that the daemon waits at its end for programs that are about to end.
+/// Time that an ending agent waits for programs that are about to end.
 const LAST_WAIT: Duration = Duration::from_millis(50);
 
 impl Programs {
@@ -42,7 +42,7 @@ impl Programs {
         Programs { connected: BTreeMap::new(), departed: VecDeque::new(), poller }
     }
 
-    /// All programs, the connected ones first.
+    /// Returns all programs, the connected ones first.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Program> {
         self.connected.values().chain(&self.departed)
     }
@@ -64,7 +64,7 @@ impl Programs {
         self.connected.iter().filter(|(_, one)| is_meant(one)).map(|(id, _)| *id).collect()
     }
 
-    /// Returns the processes that are connected.
+    /// Returns the process numbers of connected programs.
     pub(crate) fn pids(&self) -> HashSet<u32> {
         self.connected.values().map(|program| program.process.pid).collect()
     }
@@ -86,8 +86,8 @@ impl Programs {
         self.departed.iter().filter_map(|one| one.absence.as_ref()).map(Absence::next).min()
     }
 
-    /// Handles the end of a program's connection: writes all that it has recorded. `has_ended` is
-    /// whether its process has ended too.
+    /// Handles the end of a program's connection: writes all packets in its rings. `has_ended` is
+    /// set if the process has ended too.
     pub(crate) fn disconnect(
         &mut self,
         id: ConnectionId,
@@ -98,7 +98,7 @@ impl Programs {
         let Some(mut program) = self.connected.remove(&id) else { return };
         self.poller.remove(&program.wake);
         program.next_drain = None;
-        // `Pong`s and numbers of rings belong to the connection.
+        // `Pong`s and the program's numbers of rings are valid in one connection only.
         program.recovery.disconnect();
         let refused = program.catalog.as_ref().map_or(0, Catalog::refused);
         if refused > 0 {
@@ -149,8 +149,8 @@ impl Programs {
         }
     }
 
-    /// Ends the oldest absence of a user's program, if there is one. Programs with rings that
-    /// cannot be read yet come last.
+    /// Ends the oldest absence of a user's program; returns false if there is none. Programs with
+    /// unsealed rings are chosen last.
     fn end_oldest_absence(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let is_absent = |one: &Program| {
             one.account.uid() == uid
@@ -161,8 +161,8 @@ impl Programs {
         oldest.map(|oldest| self.end_absence(oldest, sessions, log)).is_some()
     }
 
-    /// Returns the index of the first departed program whose rings can all be read, or else of the
-    /// first one.
+    /// Returns the index of the oldest departed program that `is_meant` selects. Programs with
+    /// unsealed rings are chosen last.
     fn oldest(&self, is_meant: impl Fn(&Program) -> bool) -> Option<usize> {
         let first = |is_wanted: &dyn Fn(&Program) -> bool| {
             self.departed.iter().position(|one| is_meant(one) && is_wanted(one))
@@ -170,8 +170,8 @@ impl Programs {
         first(&|one| !one.has_unsealed()).or_else(|| first(&|_| true))
     }
 
-    /// Ends absences of a user's programs, the oldest first, until `has_room` holds or none is
-    /// left.
+    /// Ends absences of a user's programs, the oldest first, until `has_room` holds or no absence
+    /// is left.
     pub(crate) fn free_absent(
         &mut self,
         account: &Account,
@@ -182,7 +182,8 @@ impl Programs {
         while !has_room() && self.end_oldest_absence(account.uid(), sessions, log) {}
     }
 
-    /// Makes room for `more` descriptors of a user, as far as absent programs hold some.
+    /// Ends absences of a user's programs until `more` descriptors are within the quota, or no
+    /// absence is left.
     pub(crate) fn free_descriptors(
         &mut self,
         account: &Account,
@@ -193,9 +194,9 @@ impl Programs {
         self.free_absent(account, || account.has(Quota::Descriptors, more), sessions, log);
     }
 
-    /// Writes what absent programs have recorded until now, at the daemon's own end. Programs that
-    /// are about to end may have rings that cannot be read before, so the daemon waits a moment for
-    /// them.
+    /// Writes all packets of absent programs, when the agent ends. Programs that are about to end
+    /// may have unsealed rings, which cannot be read before, so the agent waits up to [`LAST_WAIT`]
+    /// for them.
     pub(crate) fn end_all_absences(&mut self, sessions: &mut Sessions, log: &Log) {
         let deadline = Instant::now() + LAST_WAIT;
         let is_open = |one: &Program| one.absence.is_some() && one.has_unsealed();
@@ -217,8 +218,8 @@ impl Programs {
     }
 
     /// Frees memory of a user's rings: ends the oldest absence, or else evicts the oldest adopted
-    /// rings for snapshots, or else the rings of the program that disconnected first. Returns
-    /// whether there were any.
+    /// rings for snapshots, or else the rings of the program that disconnected first. Returns false
+    /// if there were no such rings.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;
@@ -236,7 +237,8 @@ impl Programs {
         self.forget_departed(uid, sessions, log)
     }
 
-    /// Forgets the user's program that disconnected first, if there is one.
+    /// Drops the user's program that disconnected first, after writing its packets; returns false
+    /// if there is none.
     fn forget_departed(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let oldest = self.oldest(|one| one.account.uid() == uid);
         let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
@@ -248,15 +250,15 @@ impl Programs {
         true
     }
 
-    /// Returns other connections of the same program, whose end the daemon has not seen yet.
+    /// Returns other connections of the same program, whose end the agent has not noticed yet.
     pub(crate) fn earlier_connections(&self, id: ConnectionId) -> Vec<ConnectionId> {
         let Some(program) = self.get(id) else { return Vec::new() };
         let earlier = self.connected.iter().filter(|(other, _)| **other != id);
         earlier.filter(|(_, one)| is_same(program, one)).map(|(other, _)| *other).collect()
     }
 
-    /// Continues the state of a program's last connection, if that was to this daemon, with the
-    /// rings that the program still has. Returns the messages that say so to the program.
+    /// Continues the state of a program's earlier connection to this agent, with the rings that the
+    /// program still has. Returns the messages that inform the program.
     pub(crate) fn reconnect(
         &mut self,
         id: ConnectionId,
@@ -275,7 +277,8 @@ impl Programs {
         }
         self.poller.remove(&program.wake);
         let messages = program.continue_from(&mut before, &sessions.list);
-        // Rings that the program has unmapped meanwhile end, in traces that may be continued.
+        // Rings that the program has unmapped meanwhile are finished; their traces may be
+        // continued.
         before.traces = std::mem::take(&mut program.traces);
         before.catalog = program.catalog.take();
         let drain = before.finish(None);
@@ -298,8 +301,8 @@ impl Programs {
         trouble
     }
 
-    /// Takes the rings of a session from all programs, which have unmapped them. Their packets are
-    /// written, or dropped if they were kept for snapshots. Returns the last error.
+    /// Detaches the rings of a session from all programs, which have unmapped them. Their packets
+    /// are written, or dropped if they were kept for snapshots. Returns the last error.
     pub(crate) fn detach(
         &mut self,
         session: SessionId,
@@ -345,7 +348,7 @@ impl Programs {
                 note(trace.clear());
             }
         }
-        // Programs that do not reconnect have nothing left.
+        // Programs that will not reconnect have no packets of the session any more.
         for program in self.departed.iter_mut().filter(|one| !one.may_come()) {
             program.attachments.retain(|attachment| attachment.session != session);
         }
@@ -374,8 +377,9 @@ fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
     }
 }
 
-/// Stops waiting for a program: writes all that it has recorded, and closes its traces. A program
-/// that reconnects all the same gets other traces, which continue without a gap.
+/// Ends the recordings of a program that the agent waits for no longer: writes all packets in its
+/// rings, and closes its traces. If the program reconnects all the same, other traces continue its
+/// recordings without a gap.
 fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let absence = program.absence.take();
     let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));
@@ -389,7 +393,7 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     };
     log_unwritten(program, drain.trouble, log);
     if may_come {
-        // Rings that the program has not mapped count as never given.
+        // Rings that the program has not mapped are dropped, as if they had not been sent.
         program.attachments.retain(|attachment| attachment.rings.is_sealed());
     }
     let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
@@ -415,8 +419,8 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     close_traces(program, &cut, sessions);
 }
 
-/// Closes the traces of a program that has no rings for them any longer. The traces of the sessions
-/// `cut` miss events.
+/// Closes the traces of sessions for which the program has no rings any longer. The traces of the
+/// sessions `cut` miss events.
 fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut Sessions) {
     let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
     let may_come = program.may_come();

@@ -1,5 +1,5 @@
-//! Quotas of users: limits on what all connections, programs and sessions of one user take
-//! together. A [`Share`] is a part of a quota, and is given back when it is dropped.
+//! Quotas of users: limits on the resources that all connections, programs and sessions of one user
+//! reserve together. A [`Share`] is a reserved part of a quota, and is returned on drop.
 
 use crate::ranges::Ranges;
 use blkkin_control::limits::FILTER_SIZE_MAX;
@@ -12,20 +12,20 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// Limits of one user.
+/// Resource limits of one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of programs and commands.
+    /// Number of connections of programs and commands.
     pub connections: u64,
-    /// Descriptors: sockets, memory, and files of traces.
+    /// Number of descriptors: sockets, memory, and files of traces.
     pub descriptors: u64,
-    /// Bytes of rings that take memory, also of programs that have ended and of earlier agents.
-    /// Programs write pages without asking; if there are too many, the agent gives up the rings
-    /// that hold most.
+    /// Allocated bytes of rings, including those of ended programs and of earlier agents. Programs
+    /// allocate pages by writing to them. If the limit is exceeded, the agent gives up the rings
+    /// that hold most memory.
     pub ring_bytes: u64,
-    /// Bytes of event types: as programs describe them, and as each trace describes them.
+    /// Bytes of event types: in the programs' descriptions, and in the descriptions of each trace.
     pub type_bytes: u64,
-    /// Bytes of messages that were received in part, or wait to be sent.
+    /// Bytes of messages that were received in part or wait to be sent.
     pub message_bytes: u64,
     /// Bytes of the rules by which sessions choose events.
     pub rule_bytes: u64,
@@ -35,7 +35,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 4096,
-            // No limit but that of the process.
+            // Limited only by the limit of the process.
             descriptors: u64::MAX,
             ring_bytes: memory_total() / RING_PART,
             type_bytes: 512 << 20,
@@ -46,10 +46,10 @@ impl Default for Limits {
     }
 }
 
-/// Part of the machine's memory that a user's rings may take, as a divisor.
+/// Part of the machine's memory that a user's rings may allocate, as a divisor.
 const RING_PART: u64 = 4;
 
-/// Returns the bytes of memory that the machine has.
+/// Returns the size of the machine's memory in bytes.
 fn memory_total() -> u64 {
     let info = rustix::system::sysinfo();
     (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
@@ -87,7 +87,7 @@ impl Quota {
         }
     }
 
-    /// Name of the quota in the output of `status`, which scripts read.
+    /// Returns the name of the quota in the output of `status`, which scripts read.
     fn word(self) -> &'static str {
         match self {
             Quota::Connections => "connections",
@@ -99,7 +99,7 @@ impl Quota {
         }
     }
 
-    /// Returns what the quota counts, and what a user can do if it is exhausted.
+    /// Returns the counted resource, and advice for a user who has exhausted the quota.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Quota::Connections => ("connections", "end some programs or commands"),
@@ -127,7 +127,8 @@ pub(crate) struct QuotaError {
     uid: u32,
     what: Quota,
     limit: u64,
-    /// Set if the user's own limit has room, but other users would have too little.
+    /// Set if the reservation is within the user's own limit, but would leave too little for other
+    /// users.
     is_shared: bool,
 }
 
@@ -147,7 +148,7 @@ impl QuotaError {
         format!("user {uid} would have more than {amount}")
     }
 
-    /// Returns what the user can do.
+    /// Returns advice for the user who has exhausted the quota.
     pub(crate) fn advice(self) -> &'static str {
         self.what.words().1
     }
@@ -165,7 +166,7 @@ impl From<QuotaError> for io::Error {
     }
 }
 
-/// Use of the quotas by one user.
+/// Amounts that one user has reserved of each quota, and the user's token buckets.
 #[derive(Debug)]
 pub(crate) struct Account {
     uid: u32,
@@ -177,19 +178,19 @@ pub(crate) struct Account {
     total: Arc<Total>,
 }
 
-/// Use of the quotas by all users together.
+/// Amounts that all users together have reserved of each quota.
 #[derive(Debug)]
 struct Total {
-    /// Descriptors of the process; `None` if one user has all of them.
+    /// Number of descriptors for all users; `None` if one user has all of them.
     descriptors: Option<u64>,
     used: [AtomicU64; Quota::ALL.len()],
 }
 
-/// Users who can exhaust their own limits and still leave something to others.
+/// Total of a quota, as a multiple of one user's limit. This many users can exhaust their limits.
 const GREEDY_USERS: u64 = 4;
-/// Ratio of what a user may have to what is left of the total then: one user alone can have three
-/// quarters, two users three sevenths each. However many there are, something is left for the next
-/// one.
+/// Maximum ratio of a user's reserved amount to the unreserved rest of the total. One user alone
+/// can reserve three quarters, two users three sevenths each. However many users there are,
+/// something is left for the next one.
 const SHARE_OF_REST: u64 = 3;
 
 impl Total {
@@ -202,16 +203,16 @@ impl Total {
     }
 }
 
-/// Token bucket: the daemon's time for one kind of work for a user.
+/// Token bucket that limits the agent's time for one kind of work for a user.
 #[derive(Debug)]
 struct TokenBucket {
     left: Duration,
     since: Option<Instant>,
 }
 
-/// Capacity of the bucket.
+/// Capacity of a token bucket.
 const TIME_MAX: Duration = Duration::from_millis(200);
-/// The bucket fills by one part in this many of the time that passes.
+/// Divisor of the fill rate: a bucket gains this part of the time that passes.
 const TIME_SHARE: u32 = 10;
 
 impl Default for TokenBucket {
@@ -238,22 +239,22 @@ fn lock(bucket: &Mutex<TokenBucket>) -> MutexGuard<'_, TokenBucket> {
 }
 
 impl Account {
-    /// Returns how long types may be matched against rules from now on.
+    /// Returns the time that is left for matching types against rules.
     pub(crate) fn matching_time(&self, now: Instant) -> Duration {
         lock(&self.matching).left(now)
     }
 
-    /// Charges time that matching has taken.
+    /// Charges the time of a match of types against rules.
     pub(crate) fn spend_matching(&self, time: Duration) {
         lock(&self.matching).spend(time);
     }
 
-    /// Returns whether large metadata may be rewritten now.
+    /// Returns whether the user has time left for rewriting large metadata.
     pub(crate) fn has_metadata_time(&self, now: Instant) -> bool {
         !lock(&self.metadata).left(now).is_zero()
     }
 
-    /// Charges time that writing metadata has taken.
+    /// Charges the time of writing metadata.
     pub(crate) fn spend_metadata(&self, time: Duration) {
         lock(&self.metadata).spend(time);
     }
@@ -269,7 +270,8 @@ impl Account {
         used <= what.limit(&self.limits) && self.leaves_enough(what, used, more)
     }
 
-    /// Returns whether other users have enough left if this user has `used`.
+    /// Returns whether a reservation of `more`, after which this user has `used`, leaves enough to
+    /// other users.
     fn leaves_enough(&self, what: Quota, used: u64, more: u64) -> bool {
         let all = self.total.used[what as usize].load(Relaxed).saturating_add(more);
         let left = self.total.limit(what, &self.limits).checked_sub(all);
@@ -277,7 +279,7 @@ impl Account {
         left.is_some_and(|left| self.uid == 0 || used <= left.saturating_mul(SHARE_OF_REST))
     }
 
-    /// Returns whether the limit itself has room for `amount`.
+    /// Returns whether `amount` alone is within the user's limit.
     pub(crate) fn could_have(&self, what: Quota, amount: u64) -> bool {
         amount <= what.limit(&self.limits)
     }
@@ -287,12 +289,13 @@ impl Account {
         !self.has(what, 0)
     }
 
-    /// Counts that rings were removed because the quota was exceeded.
+    /// Counts a refusal: rings were removed because the quota was exceeded.
     pub(crate) fn count_refused(&self, what: Quota) {
         self.refused[what as usize].fetch_add(1, Relaxed);
     }
 
-    /// Reserves `amount`.
+    /// Reserves `amount` of a quota; fails if the user would exceed the limit or leave too little
+    /// to other users.
     pub(crate) fn take(self: &Arc<Account>, what: Quota, amount: u64) -> Result<Share, QuotaError> {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.set(amount)?;
@@ -318,7 +321,7 @@ impl Account {
     }
 }
 
-/// A reserved part of a quota.
+/// A reserved part of a quota, which is returned on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<Account>,
@@ -348,7 +351,7 @@ impl Share {
     }
 
     /// Increases the reserved amount even beyond the limit. The user's other reservations are
-    /// refused until the amount is below it.
+    /// refused until the user is within the limit again.
     pub(crate) fn take_unchecked(&mut self, more: u64) {
         self.change(self.amount.saturating_add(more));
     }
@@ -373,7 +376,7 @@ impl Drop for Share {
     }
 }
 
-/// Accounts of all users that hold something.
+/// Accounts of all users who have reserved resources.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     limits: Limits,
@@ -383,19 +386,19 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Makes accounts without users. `descriptors` is the limit of the process if several users
-    /// share it.
+    /// Returns an empty set of accounts. `descriptors` is the number of descriptors for all users,
+    /// if several users share the agent.
     pub(crate) fn new(limits: Limits, descriptors: Option<u64>) -> Accounts {
         let total = Arc::new(Total { descriptors, used: Default::default() });
         Accounts { limits, total, ranges: Ranges::default(), by_user: HashMap::new() }
     }
 
-    /// Returns the account of a user, or of the user who owns that number: see [`Ranges`].
+    /// Returns the account of a user, or of the user who owns this number: see [`Ranges`].
     pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
         if !self.by_user.contains_key(&self.ranges.owner_of(uid)) {
             self.ranges.refresh();
-            // Drops accounts without shares. A full bucket is required, so that nobody gains time
-            // by reconnecting.
+            // Drops accounts without shares. Their buckets must be full, so that users cannot gain
+            // time by reconnecting.
             let now = Instant::now();
             self.by_user
                 .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_rested(now));
@@ -410,7 +413,7 @@ impl Accounts {
         self.by_user.entry(uid).or_insert_with(new).clone()
     }
 
-    /// Returns the user whose account a user's resources are charged to.
+    /// Returns the user to whose account a user's resources are charged.
     pub(crate) fn owner_of(&self, uid: u32) -> u32 {
         self.ranges.owner_of(uid)
     }
@@ -452,7 +455,7 @@ mod tests {
         assert!(first.grow(1).is_err() && first.grow(u64::MAX).is_err());
         first.set(2).unwrap();
         assert_eq!(used(&account), Some((2, 3)));
-        // An unchecked reservation keeps other ones from being granted.
+        // While an unchecked reservation exceeds the limit, other reservations are refused.
         let mut anyway = account.take_unchecked(Quota::RingBytes, 5);
         anyway.take_unchecked(6);
         assert_eq!(used(&account), Some((13, 3)));
@@ -463,14 +466,13 @@ mod tests {
         assert_eq!(used(&account), Some((0, 4)));
         let mib = QuotaError { uid: 7, what: Quota::RuleBytes, limit: 4 << 20, is_shared: false };
         assert_eq!(mib.reason(), "user 7 would have more than 4 MiB of rules");
-        // An account without shares is dropped when others are made.
+        // An account without shares is dropped when another account is made.
         drop(account);
         accounts.of(9);
         assert_eq!(accounts.all().len(), 1);
     }
 
-    /// However many users take all that they can get, something is left for the next one, and for
-    /// root.
+    /// However many users exhaust their limits, something is left for the next user, and for root.
     #[test]
     fn all_users_together_leave_something() {
         let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };

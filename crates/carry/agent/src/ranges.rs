@@ -1,5 +1,5 @@
-//! Ranges of user numbers that belong to one user, for containers (`/etc/subuid`). All of them are
-//! charged to that user's account; otherwise the user could have 65,536 quotas.
+//! Ranges of user numbers that belong to one user, for containers (`/etc/subuid`). Resources of all
+//! these numbers are charged to the owner's account; otherwise the owner could have 65,536 quotas.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -10,15 +10,15 @@ use std::time::SystemTime;
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     modified: Option<SystemTime>,
-    /// First and last number, and the owner; sorted.
+    /// First number, last number and owner of each range; sorted.
     ranges: Vec<(u32, u32, u32)>,
 }
 
 pub(crate) const PATH: &str = "/etc/subuid";
-/// Bytes of a file that are read.
+/// Maximum number of bytes read from a file.
 const SIZE_MAX: u64 = 1 << 20;
-/// First number of people. Ranges of system users belong to container daemons, whose containers are
-/// those of different users.
+/// Lowest user number of a person. Ranges of system users belong to container daemons, whose
+/// containers are those of different users.
 const FIRST_PERSON: u32 = 1000;
 
 impl Ranges {

@@ -1,4 +1,5 @@
-//! Recording: programs are given rings and sent rules, as far as these differ from what they have.
+//! Recording: sends programs the rings and rules of their sessions' channels, and adopts rings of
+//! earlier agents.
 
 use crate::attachment::{Attachment, AttachmentQuota, ChannelKey};
 use crate::catalog::Catalog;
@@ -25,8 +26,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Handlers of what programs record. They change programs and sessions, and collect messages to
-/// programs.
+/// Handlers of recordings. They change programs and sessions, and collect messages to programs.
 #[derive(Debug)]
 pub(crate) struct Recorder<'n> {
     pub(crate) programs: &'n mut Programs,
@@ -35,14 +35,14 @@ pub(crate) struct Recorder<'n> {
     pub(crate) effects: Vec<Effect>,
 }
 
-/// A session by its index in the list, and a channel by its index in the session.
+/// Index of a session in the list of sessions, and index of a channel in the session.
 #[derive(Clone, Copy, Debug)]
 struct ChannelIndex {
     session: usize,
     channel: usize,
 }
 
-/// Orphaned rings whose memory and shape are known.
+/// Orphaned rings with their memory and shape.
 #[derive(Debug)]
 struct ShapedOrphan {
     orphan: Orphan,
@@ -51,15 +51,15 @@ struct ShapedOrphan {
     memory: DeferredClose<OwnedFd>,
 }
 
-/// Rings and trace that an attachment adopts from earlier daemons.
+/// Rings and trace that an attachment adopts from earlier agents.
 #[derive(Debug, Default)]
 struct Adoption {
     uuid: [u8; 16],
-    /// The program's number for the rings to which its events still go.
+    /// The program's number for the rings in which it still records.
     replaces: Option<u32>,
     /// Sets of rings, the oldest first.
     sets: Vec<AdoptedRings>,
-    /// Their trace, unless the program has it open already.
+    /// Trace of the sets, unless the program has that trace open already.
     trace: Option<Trace>,
 }
 
@@ -72,7 +72,7 @@ struct UnreadRings {
     losses: Losses,
 }
 
-/// Returns the bytes that sets of rings take.
+/// Returns the bytes that are charged for sets of rings.
 fn size_of_sets(sets: &[AdoptedRings]) -> u64 {
     sets.iter().map(|set| set.rings.charge()).sum()
 }
@@ -90,8 +90,8 @@ impl<'n> Recorder<'n> {
         self.effects.push(Effect::send(to, message));
     }
 
-    /// Sends `Ping` to a program, and returns its number. The program has done what it was told
-    /// before when it sends `Pong` with that number.
+    /// Sends `Ping` to a program, and returns its number. The `Pong` with this number confirms that
+    /// the program has handled all earlier messages.
     pub(crate) fn ping(&mut self, id: ConnectionId) -> u64 {
         let Some(program) = self.programs.get_mut(id) else { return 0 };
         let number = program.ping();
@@ -99,7 +99,7 @@ impl<'n> Recorder<'n> {
         number
     }
 
-    /// Sends the user's rules of sampling to a program that has just connected.
+    /// Sends the user's sampling rules to a program that has just connected.
     pub(crate) fn send_sampling(&mut self, id: ConnectionId) {
         let uid = self.programs.get(id).map(|program| program.process.uid);
         let rules = uid.and_then(|uid| self.sessions.sampling.get(&uid));
@@ -108,7 +108,7 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Handles rings of an earlier connection that a program passes on.
+    /// Handles rings of an earlier connection that a program offers.
     pub(crate) fn offer(
         &mut self,
         id: ConnectionId,
@@ -118,7 +118,7 @@ impl<'n> Recorder<'n> {
         let identity = Identity::of(&*memory)?;
         let Some(program) = self.programs.get(id) else { return Ok(()) };
         let process = |one: &Program| (one.process.pid, one.process.uid);
-        // The daemon has mapped the memory then, and most likely still has when the rings are
+        // If so, the agent has mapped the memory, and most likely still will when the rings are
         // adopted.
         let is_same = |one: &Program| process(one) == process(program);
         let is_known = self.programs.all().any(|one| is_same(one) && one.has_had(identity));
@@ -132,7 +132,7 @@ impl<'n> Recorder<'n> {
         Ok(())
     }
 
-    /// Counts the packets of orphaned rings as lost, because there is no room for the rings.
+    /// Counts the packets of orphaned rings as lost, because the rings exceed a limit.
     fn lose(&mut self, id: ConnectionId, memory: &OwnedFd) {
         let Some(program) = self.programs.get(id) else { return };
         let rings = shape_of_orphans(memory).and_then(|shape| {
@@ -144,9 +144,8 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Returns the session and channel that orphaned rings belong to. Their shape must equal the
-    /// channel's: otherwise no daemon made the memory, and its size must not decide how much is
-    /// read.
+    /// Returns the session and channel of orphaned rings. Their shape must equal the channel's:
+    /// otherwise no agent made the memory, and its size must not decide how much is read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);
@@ -172,7 +171,8 @@ impl<'n> Recorder<'n> {
         ChannelKey { session, channel: index.channel }
     }
 
-    /// Returns what a program's orphaned rings hold unread, if their session still exists.
+    /// Returns the unread packets and uncounted losses of a program's orphaned rings, if their
+    /// session still exists.
     fn unread_in(&self, program: &Program, rings: &Rings) -> Option<UnreadRings> {
         let key = self.key_of(self.channel_of(program, rings.shape()).ok()?);
         let packets = rings.packets_waiting();
@@ -187,8 +187,8 @@ impl<'n> Recorder<'n> {
         self.sessions.count_lost_rings(key, rings, packets, &losses);
     }
 
-    /// Gives a program new rings in place of its orphaned ones, as far as their sessions still
-    /// exist. The orphaned rings are adopted or released.
+    /// Gives a program new rings in place of orphaned rings whose sessions still exist. The
+    /// orphaned rings are adopted or released.
     pub(crate) fn adopt(&mut self, id: ConnectionId) {
         let Some(program) = self.programs.get_mut(id) else { return };
         if program.recovery.lost() > 0 {
@@ -200,7 +200,7 @@ impl<'n> Recorder<'n> {
             );
             self.log.about(program.account.uid(), &line);
         }
-        // The sets of each channel, in their order.
+        // Sets of each channel, in their order.
         let mut channels: Vec<Vec<ShapedOrphan>> = Vec::new();
         for OrphanedRings { orphan, identity, memory } in program.recovery.take_orphaned() {
             let shape = memory.as_ref().and_then(|memory| shape_of_orphans(memory).ok());
@@ -219,7 +219,7 @@ impl<'n> Recorder<'n> {
                 None => channels.push(vec![rings]),
             }
         }
-        // The number decreases, which is never refused.
+        // A decrease is never refused.
         let _ = program.descriptors.set(OWN_DESCRIPTORS);
         for channel in channels {
             let Err(error) = self.adopt_channel(id, &channel) else { continue };
@@ -227,7 +227,7 @@ impl<'n> Recorder<'n> {
                 self.send(id, ToApplication::Release(rings.orphan.number));
             }
             let Some(program) = self.programs.get_mut(id) else { return };
-            // As if the rings had been read, should the program offer them again.
+            // The rings count as read if the program offers them again.
             channel.iter().for_each(|rings| program.recovery.bury(rings.identity));
             let line =
                 format!("{}: what an earlier agent has left is lost: {error}", program.title());
@@ -275,7 +275,7 @@ impl<'n> Recorder<'n> {
         adoption.trace = suspended.as_ref().and_then(|suspended| {
             let pid = program.process.pid;
             let note = Note::new(self.sessions.notebook.clone(), session, pid, uuid);
-            // If the trace cannot be continued, it stays as it is and another one is begun.
+            // If the trace cannot be continued, it stays unchanged, and a new trace is begun.
             Trace::resume(suspended.directory.clone(), session.output.clone(), note).ok()
         });
         let attached = self.attach(id, index, Some(adoption));
@@ -289,7 +289,7 @@ impl<'n> Recorder<'n> {
         attached.map(drop)
     }
 
-    /// Returns the session of a trace that a program's rings were written to.
+    /// Returns the session of the trace to which a program's rings were written.
     fn session_of(&self, program: &Program, uuid: [u8; 16]) -> Option<SessionId> {
         let own = program.uuids.iter().find(|(_, own)| **own == uuid);
         let suspended = self.sessions.suspended.get(&uuid);
@@ -371,7 +371,7 @@ impl<'n> Recorder<'n> {
         let channel = &session.channels[index.channel].channel;
         let shape = shape_of(channel, index.channel as u32, [0; 16]);
         let own = charge_min(&shape);
-        // The memory, and for each ring a file and its index.
+        // One descriptor for the memory, and for each ring two: its file and its index.
         let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
         let has_both = || {
             account.has(Quota::Descriptors, descriptors)
@@ -399,8 +399,8 @@ impl<'n> Recorder<'n> {
     }
 
     /// Evicts rings of the user that are kept for snapshots, the oldest first, until there is room
-    /// for `own` bytes of a channel's new rings and for the `sets` that they adopt. The oldest of
-    /// these sets are evicted last.
+    /// for `own` bytes of a channel's new rings and for the `sets` that they adopt. If other rings
+    /// do not suffice, evicts the oldest of `sets`.
     fn free_rings(
         &mut self,
         id: ConnectionId,
@@ -409,7 +409,7 @@ impl<'n> Recorder<'n> {
         own: u64,
         sets: &mut Vec<AdoptedRings>,
     ) {
-        // Nothing is evicted for rings that exceed the quota alone.
+        // If the new rings alone exceed the quota, nothing is evicted.
         while account.could_have(Quota::RingBytes, own)
             && !account.has(Quota::RingBytes, own + size_of_sets(sets))
         {
@@ -475,7 +475,7 @@ impl<'n> Recorder<'n> {
             trace.add_channel(stream, &channel.name, &channel.contexts);
         }
         let number = program.take_number();
-        // The program has mapped the memory when it answers the next `Ping`.
+        // The `Pong` for the next `Ping` confirms that the program has mapped the memory.
         let mapped = program.pinged + 1;
         let mut attachment = Attachment::new(key, number, rings, quota, is_written, mapped);
         let Adoption { replaces, sets, .. } = adoption.unwrap_or_default();
@@ -494,7 +494,7 @@ impl<'n> Recorder<'n> {
         drained.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
         program.attachments.push(attachment);
         let at = program.attachments.len() - 1;
-        // Events may come from now on. The drain asks the program to wake the daemon.
+        // The program may record from now on. The drain requests a wake-up by the program.
         program.next_drain = Some(Instant::now());
         let message = ToApplication::AddChannel(AddChannel {
             channel: number,
@@ -512,8 +512,8 @@ impl<'n> Recorder<'n> {
     }
 
     /// Removes rings that hold much memory from a user's programs while the user exceeds the quota.
-    /// A program gets new, empty rings when it has unmapped the old ones. A program that does not
-    /// unmap them keeps the memory as its own.
+    /// A program gets new, empty rings when it has unmapped the old ones. If the program does not
+    /// unmap them, the agent gives them up, and their memory is the program's own.
     pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
         while account.is_over(Quota::RingBytes)
             && self.programs.free_rings(account.uid(), self.sessions, self.log)
@@ -535,8 +535,8 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
-    /// Takes rings that a program has unmapped because of their memory. Returns whether there were
-    /// any: the program is to be updated then.
+    /// Removes attachments whose rings a program has unmapped because of their memory. Returns
+    /// whether there were any; the program is to be updated then.
     pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };
         let removed = program.take_removed(now);
@@ -548,7 +548,8 @@ impl<'n> Recorder<'n> {
         !removed.is_empty()
     }
 
-    /// Has a program unmap the rings of a session. Returns whether it has some.
+    /// Sends a program messages to unmap the rings of a session. Returns whether the program has
+    /// any.
     pub(crate) fn remove_session(&mut self, id: ConnectionId, session: SessionId) -> bool {
         let Some(program) = self.programs.get(id) else { return false };
         let own = program.attachments.iter().filter(|one| one.session == session);

@@ -1,13 +1,13 @@
-//! Recovery of rings that outlived a connection: of this daemon, or of an earlier one that was
-//! stopped or killed.
+//! Recovery of rings that outlived a connection to this agent, or an earlier agent that was stopped
+//! or killed.
 //!
 //! A set of rings passes through these states. Each state has a value of its own, and a transition
 //! moves the rings from one value to the next, so a set is in one state at a time.
 //!
 //! | state    | value                       | event                                  | next     |
 //! |----------|-----------------------------|----------------------------------------|----------|
-//! | live     | `Attachment::rings`         | the connection or the daemon ends      | orphaned |
-//! | orphaned | [`OrphanedRings`]           | this daemon still reads them           | live     |
+//! | live     | `Attachment::rings`         | the connection or the agent ends       | orphaned |
+//! | orphaned | [`OrphanedRings`]           | this agent still reads them            | live     |
 //! |          |                             | their channel gets new rings           | adopted  |
 //! |          |                             | no room, no channel, or drained before | drained  |
 //! | adopted  | [`AdoptedRings`]            | packets written, cleared or evicted    | drained  |
@@ -15,7 +15,7 @@
 //! | released | a tombstone in [`Recovery`] | the program offers them again          | drained  |
 //!
 //! A tombstone is the identity of the memory: the program may not have received `Release` when its
-//! connection ends, and would pass the rings on once more.
+//! connection ends, and would offer the rings once more.
 
 use crate::deferred_close::DeferredClose;
 use crate::losses::{Amount, Losses};
@@ -25,25 +25,27 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Sets of orphaned rings of one program whose memory the daemon holds.
+/// Maximum number of sets of orphaned rings of one program whose memory the agent holds.
 pub(crate) const ORPHANS_MAX: usize = 64;
-/// Sets of orphaned rings of one program, with those that the daemon has mapped already.
+/// Maximum number of sets of orphaned rings of one program, including sets that the agent has
+/// mapped already.
 const ORPHANS_KNOWN_MAX: usize = 1024;
-/// Sets beyond these limits that are read for their losses only.
+/// Maximum number of sets beyond these limits, which are read for their losses only.
 const ORPHANS_LOST_MAX: u64 = 256;
-/// Tombstones of one program.
+/// Maximum number of tombstones of one program.
 const TOMBSTONES_MAX: usize = 256;
 
-/// Rings that a program has passed on and that no attachment has adopted yet.
+/// Rings that a program has offered and that no attachment has adopted yet.
 #[derive(Debug)]
 pub(crate) struct OrphanedRings {
     pub(crate) orphan: Orphan,
     pub(crate) identity: Identity,
-    /// `None` if there was no room for the descriptor, and the daemon has the memory anyway.
+    /// Descriptor of the memory; `None` if the descriptor exceeds a limit and the agent has the
+    /// memory mapped.
     pub(crate) memory: Option<DeferredClose<OwnedFd>>,
 }
 
-/// Rings of an earlier daemon that are read before the rings that replaced them.
+/// Rings of an earlier agent, which are read before the rings that replaced them.
 #[derive(Debug)]
 pub(crate) struct AdoptedRings {
     /// The program's number for the rings, if the program still has them.
@@ -52,7 +54,7 @@ pub(crate) struct AdoptedRings {
 }
 
 impl AdoptedRings {
-    /// Returns the events that found the rings full and that no daemon has counted.
+    /// Returns the discarded events that no agent has counted, as losses.
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         losses.add(Cause::AgentAway, Amount::events(self.rings.discarded_uncounted()));
@@ -64,11 +66,11 @@ impl AdoptedRings {
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     orphaned: Vec<OrphanedRings>,
-    /// Number of sets for which there was no room.
+    /// Number of sets that exceeded the limits.
     lost: u64,
     /// The program's numbers of drained sets for which `Release` is to be sent.
     drained: Vec<u32>,
-    /// Identities of the sets drained last.
+    /// Identities of the sets that were drained last, the oldest first.
     tombstones: VecDeque<Identity>,
 }
 
@@ -76,14 +78,14 @@ pub(crate) struct Recovery {
 #[derive(Debug)]
 pub(crate) enum Offer {
     Kept,
-    /// There is no room: the memory of this set, not necessarily the offered one, is only read for
-    /// its losses.
+    /// A limit is exceeded: the memory of this set, not necessarily the offered one, is only read
+    /// for its losses.
     Lost(Option<DeferredClose<OwnedFd>>),
 }
 
 impl Recovery {
-    /// Adds rings that the program passes on. `is_known` is whether the daemon has mapped them
-    /// already; `reserve` takes the quota for one more descriptor.
+    /// Adds rings that the program offers. `is_known` is set if the agent has mapped them already;
+    /// `reserve` reserves the quota for one more descriptor.
     pub(crate) fn offer(
         &mut self,
         mut rings: OrphanedRings,
@@ -104,8 +106,8 @@ impl Recovery {
         if self.lost > ORPHANS_LOST_MAX {
             return Err(io::Error::other("it has more rings than there can be"));
         }
-        // The newest sets say how far the stream was written; the oldest spent set is most likely
-        // drained.
+        // Displaces the oldest spent set, which is most likely drained. The newest sets are kept,
+        // because they tell how far the stream was written.
         let mut others = self.orphaned.iter();
         let oldest = others.position(|one| one.memory.is_some() && one.orphan.is_spent);
         let displaced = match oldest.map(|oldest| self.orphaned.remove(oldest)) {
@@ -119,22 +121,22 @@ impl Recovery {
         Ok(Offer::Lost(displaced.memory))
     }
 
-    /// Takes the orphaned rings, to be adopted or released.
+    /// Removes and returns the orphaned rings, to be adopted or released.
     pub(crate) fn take_orphaned(&mut self) -> Vec<OrphanedRings> {
         std::mem::take(&mut self.orphaned)
     }
 
-    /// Returns rings to the orphaned ones.
+    /// Adds rings that stay orphaned.
     pub(crate) fn keep_orphaned(&mut self, rings: OrphanedRings) {
         self.orphaned.push(rings);
     }
 
-    /// Returns the number of sets for which there was no room.
+    /// Returns the number of sets that exceeded the limits.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Marks orphaned rings as drained: nothing in them is wanted, or they were read already.
+    /// Marks orphaned rings as drained: they are not needed, or were read already.
     pub(crate) fn release(&mut self, number: u32) {
         self.drained.push(number);
     }
@@ -147,7 +149,7 @@ impl Recovery {
         }
     }
 
-    /// Adds a tombstone, in place of the oldest one if there are too many.
+    /// Adds a tombstone; drops the oldest one if there are too many.
     pub(crate) fn bury(&mut self, identity: Identity) {
         self.tombstones.push_back(identity);
         if self.tombstones.len() > TOMBSTONES_MAX {
@@ -155,28 +157,28 @@ impl Recovery {
         }
     }
 
-    /// Returns whether there is a tombstone of rings.
+    /// Returns whether there is a tombstone with this identity.
     pub(crate) fn is_buried(&self, identity: Identity) -> bool {
         self.tombstones.contains(&identity)
     }
 
-    /// Returns whether numbers of drained rings wait to be sent.
+    /// Returns whether there are drained rings for which `Release` is to be sent.
     pub(crate) fn has_drained(&self) -> bool {
         !self.drained.is_empty()
     }
 
-    /// Takes the numbers of drained rings, to be sent in `Release` messages.
+    /// Removes and returns the numbers of drained rings, for `Release` messages.
     pub(crate) fn take_drained(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.drained)
     }
 
-    /// Forgets the numbers of a connection that has ended; they mean nothing in the next one.
+    /// Drops the numbers of a connection that has ended, which are not valid in the next one.
     pub(crate) fn disconnect(&mut self) {
         self.orphaned.clear();
         self.drained.clear();
     }
 
-    /// Takes the tombstones of the program's connection before.
+    /// Moves the tombstones of the program's earlier connection to this one.
     pub(crate) fn continue_from(&mut self, before: &mut Recovery) {
         self.tombstones = std::mem::take(&mut before.tombstones);
     }
@@ -213,7 +215,7 @@ mod tests {
         // No spent rings are left, so the new ones are lost.
         recovery.offer(rings(101, true), false, || true).unwrap();
         assert_eq!((recovery.take_drained(), recovery.lost()), (vec![101], 2));
-        // Rings that the daemon has mapped need no descriptor.
+        // Rings that the agent has mapped need no descriptor.
         assert!(matches!(recovery.offer(rings(102, false), true, || true).unwrap(), Offer::Kept));
         assert!(recovery.take_orphaned().pop().unwrap().memory.is_none());
         assert!(numbers(&recovery).is_empty());

@@ -1,4 +1,4 @@
-//! Requests of commands: permissions, and what each request changes.
+//! Handlers of commands' requests: check permissions, and change sessions.
 
 use crate::attachment::ChannelKey;
 use crate::channel::{fill_in_sizes, shape_of};
@@ -33,53 +33,54 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A request that is answered when programs have done what they were told.
+/// A request that is answered when programs have confirmed its change.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) command: ConnectionId,
     /// The session that has changed.
     pub(crate) session: SessionId,
-    /// Programs that are still to be told.
+    /// Programs to which the change is still to be sent.
     pub(crate) to_visit: Vec<ConnectionId>,
-    /// Programs that were told, and the number of the `Pong` that is expected of each.
+    /// Programs that were sent the change, and the number of the `Pong` by which each confirms it.
     pub(crate) waits_for: Vec<(ConnectionId, u64)>,
-    /// End of the wait for programs that are stopped; `None` until all have been told.
+    /// End of the wait for programs that are stopped; `None` until the change was sent to all
+    /// programs.
     pub(crate) deadline: Option<Instant>,
     pub(crate) follow_up: FollowUp,
 }
 
-/// Time that programs have to do what they were told.
+/// Time that programs have to confirm a change.
 const PATIENCE: Duration = Duration::from_millis(2000);
 
 impl PendingRequest {
-    /// Returns when to continue with the request.
+    /// Returns the time at which to continue with the request.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         self.deadline.unwrap_or(now)
     }
 
-    /// Begins the wait: all programs have been told.
+    /// Begins the wait for confirmations, after the change was sent to all programs.
     pub(crate) fn begin_wait(&mut self) {
         self.deadline = Some(Instant::now() + PATIENCE);
     }
 
-    /// Returns whether all programs have done what they were told, or have had their time to.
+    /// Returns whether all programs have confirmed the change, or the deadline has passed.
     pub(crate) fn is_over(&mut self, now: Instant, programs: &Programs) -> bool {
         let is_settled = |(id, ping): &(ConnectionId, u64)| {
             programs.get(*id).is_none_or(|program| program.is_settled(*ping))
         };
-        // Programs that have answered are not checked again.
+        // Removes programs that have confirmed the change, so that they are not checked again.
         while self.waits_for.pop_if(|last| is_settled(last)).is_some() {}
         self.deadline.is_some_and(|deadline| now >= deadline || self.waits_for.is_empty())
     }
 }
 
-/// The rest of a request, after programs have done what they were told.
+/// Last step of a request, after programs have confirmed its change.
 #[derive(Debug)]
 pub(crate) enum FollowUp {
     Nothing,
-    /// Write the packets of the session.
+    /// Writing of the session's packets.
     Write(SessionId),
-    /// Destroy the session.
+    /// Destruction of the session.
     Destroy {
         session: SessionId,
         name: String,
@@ -101,16 +102,16 @@ impl Scope {
         Scope { session: session.id, uid }
     }
 
-    /// Returns whether a program may have to be told of the change.
+    /// Returns whether the change may concern a program.
     pub(crate) fn has(&self, program: &Program) -> bool {
         self.uid.is_none_or(|uid| uid == program.process.uid)
             && (program.catalog.is_some() || !program.attachments.is_empty())
     }
 }
 
-/// Sessions of one user.
+/// Maximum number of sessions of one user.
 const SESSIONS_MAX: usize = 256;
-/// Channels of a session.
+/// Maximum number of channels of a session.
 const CHANNELS_MAX: usize = 32;
 /// Name of the channel that is made for the first events, as in LTTng.
 const FIRST_CHANNEL: &str = "channel0";
@@ -125,7 +126,7 @@ pub(crate) enum Answer {
     Done(Vec<Reply>),
     /// The request is complete, and has changed nothing.
     Unchanged,
-    /// The request is complete when programs have done what they are told.
+    /// The request is complete when programs have confirmed the change, and the last step is done.
     Settle(FollowUp, Scope),
     /// The request is complete when its directory has been made.
     MakeDirectory { path: PathBuf, owner: Owner, purpose: OutputPurpose },
@@ -136,7 +137,8 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Returns whether sessions are to be saved now. Follow-ups save them when they are complete.
+    /// Returns whether to save the sessions now. A follow-up saves the sessions when it is
+    /// complete.
     pub(crate) fn is_saved_now(&self) -> bool {
         !matches!(
             self,
@@ -147,7 +149,7 @@ impl Answer {
     }
 }
 
-/// Returns whether a request may change what is saved.
+/// Returns whether a request may change the saved state.
 pub(crate) fn may_change(request: &Request) -> bool {
     !matches!(
         request,
@@ -168,19 +170,20 @@ pub(crate) fn exceeded(error: QuotaError) -> Failed {
     Failed { hint: Some(error.advice().into()), ..failed(code::QUOTA, error.reason()) }
 }
 
-/// Handlers of requests.
+/// Handlers of requests, with the state that they change.
 #[derive(Debug)]
 pub(crate) struct RequestHandler<'n> {
     pub(crate) sessions: &'n mut Sessions,
     pub(crate) programs: &'n mut Programs,
     pub(crate) accounts: &'n mut Accounts,
-    /// Directory of sessions that do not name one; `None` is below each user's home directory.
+    /// Default directory of the sessions' outputs; with `None`, it is below each user's home
+    /// directory.
     pub(crate) traces: Option<&'n Path>,
     pub(crate) effects: Vec<Effect>,
 }
 
 impl RequestHandler<'_> {
-    /// Acts on a request.
+    /// Handles a request, and returns its outcome.
     pub(crate) fn act(&mut self, who: Requester, request: Request) -> Outcome {
         match request {
             Request::CreateSession(session) => {
@@ -299,8 +302,8 @@ impl RequestHandler<'_> {
         }
     }
 
-    /// Returns the index of a session that the requester may see; sessions of the requester come
-    /// first.
+    /// Returns the index of a session that the requester may see; the requester's own sessions have
+    /// precedence.
     fn find(&self, who: Requester, name: &str) -> Result<usize, Failed> {
         let own = self.sessions.list.iter().position(|one| one.name == name && who.owns(one));
         let seen = || self.sessions.list.iter().position(|one| one.name == name && who.sees(one));
@@ -313,7 +316,7 @@ impl RequestHandler<'_> {
         })
     }
 
-    /// Checks that a user may have one more session, of that name.
+    /// Checks that a user may create one more session, with this name.
     fn may_create(&self, owner: Owner, name: &str) -> Result<(), Failed> {
         let own = || self.sessions.list.iter().filter(|one| one.owner.uid == owner.uid);
         if own().any(|one| one.name == *name) {
@@ -402,7 +405,8 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
-    /// Enables or disables events.
+    /// Enables or disables events by a new rule of a channel. Makes the first channel if there is
+    /// none.
     fn change_events(&mut self, who: Requester, enabled: bool, events: Events) -> Outcome {
         let at = self.find(who, &events.session)?;
         if let Some(Err(error)) =
@@ -488,7 +492,8 @@ impl RequestHandler<'_> {
         Listing { programs, next_type: None, with_types: wanted.event_types }
     }
 
-    /// Begins to drop all that a session has recorded so far.
+    /// Drops a session's packets in rings and open traces, and begins the removal of its closed
+    /// traces.
     pub(crate) fn clear(&mut self, command: ConnectionId, session: usize, descriptors: Share) {
         let session = &self.sessions.list[session];
         let id = session.id;
@@ -502,7 +507,7 @@ impl RequestHandler<'_> {
     /// Continues the removals of traces, and answers the commands whose removal is complete.
     pub(crate) fn step_clear_jobs(&mut self) {
         let mut jobs = std::mem::take(&mut self.sessions.clear_jobs);
-        // The limit is shared, so that all removals together take no longer than one.
+        // All removals share the limit, so that together they take no longer than one.
         let entries = (CLEARED_AT_ONCE / jobs.len().max(1)).max(1);
         let later = jobs.split_off(jobs.len().min(CLEARED_AT_ONCE));
         let mut open: HashMap<SessionId, HashSet<&Path>> = HashMap::new();

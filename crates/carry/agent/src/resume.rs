@@ -1,28 +1,28 @@
-//! Position at which a stream continues that an earlier daemon has written to, worked out from what
-//! that daemon announced in the rings' memory and from the size of the stream's file.
+//! Position at which a stream of an earlier agent continues. It is computed from the writes that
+//! the agent announced in the rings' memory, and from the size of the stream's file.
 
 use blkkin_ring::Left;
 
 /// Position at which a stream continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResumePoint {
-    /// Bytes of the file to keep.
+    /// Size in bytes to which the file is truncated.
     pub(crate) size: u64,
     /// Index of the set of rings to read next; the sets before it are drained.
     pub(crate) set: usize,
-    /// Position in that set's ring; `None` is the ring's start.
+    /// Position in the ring of this set; `None` for the ring's start.
     pub(crate) position: Option<u64>,
 }
 
 /// Returns where to continue a stream whose file has `size` bytes. `sets` holds the state of one
 /// ring in each set, the oldest set first.
 ///
-/// A daemon announces each write in its own set before the write: packets taken from that set or,
-/// before the first of them, all packets of the older sets.
+/// Before each write, an agent announces the write in its own set. The first write of a set may be
+/// of all packets of the older sets; later writes are of the set's own packets.
 pub(crate) fn resume(sets: &[Left], mut size: u64) -> ResumePoint {
     for (set, left) in sets.iter().enumerate().rev() {
         if left.size_after == 0 && left.next == left.start && left.read == left.start {
-            // Its daemon never wrote.
+            // The agent of this set never wrote.
             if left.is_first {
                 return ResumePoint { size, set, position: None };
             }
@@ -48,7 +48,8 @@ pub(crate) fn resume(sets: &[Left], mut size: u64) -> ResumePoint {
 mod tests {
     use super::*;
 
-    /// State of a ring whose daemon read up to `read` and announced the packets up to `next`.
+    /// Returns the state of a ring whose agent read up to `read` and announced the packets up to
+    /// `next`.
     fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> Left {
         let (discarded_before, discarded_forgotten, is_first) = (0, 0, false);
         Left {
@@ -71,21 +72,22 @@ mod tests {
         };
         check(&[], 0, (0, 0, None));
         check(&[left(0, 0, (0, 0))], 0, (0, 0, None));
-        // Killed before it wrote, while it did, when it had, and when it had freed what it wrote.
+        // The agent was killed before the write, during the write, after the write, and after it
+        // had freed the written packets.
         check(&[left(0, 100, (0, 90))], 0, (0, 0, Some(0)));
         check(&[left(0, 100, (0, 90))], 50, (0, 0, Some(0)));
         check(&[left(0, 100, (0, 90))], 90, (90, 0, Some(100)));
         check(&[left(100, 100, (0, 90))], 90, (90, 0, Some(100)));
         check(&[left(100, 300, (90, 250))], 91, (90, 0, Some(100)));
-        // The next one was killed before it wrote what the first had left, while it did, and
-        // behind.
+        // The next agent was killed before it wrote the first agent's packets, during that write,
+        // and after it.
         let first = left(100, 300, (90, 250));
         check(&[first, left(0, 0, (0, 0))], 90, (90, 0, Some(100)));
         check(&[first, left(0, 0, (90, 500))], 400, (90, 0, Some(100)));
         check(&[first, left(0, 0, (90, 500))], 500, (500, 1, None));
         check(&[first, left(0, 70, (500, 570))], 500, (500, 1, Some(0)));
         check(&[first, left(70, 70, (500, 570)), left(0, 0, (0, 0))], 570, (570, 1, Some(70)));
-        // All was cleared, before anything had been recorded into the last one.
+        // The session was cleared, and then nothing was recorded in the last set.
         let cleared = Left { is_first: true, ..left(0, 0, (0, 0)) };
         check(&[first, cleared], 0, (0, 1, None));
     }

@@ -1,5 +1,5 @@
-//! Sets of rings, from the daemon's side: the memory that a program has for one channel, and a
-//! reader of each ring.
+//! The agent's side of a set of rings: the shared memory of a program's rings for one channel, and
+//! a reader of each ring.
 
 use blkkin_ring::packet::Header;
 use blkkin_ring::{Cells, Clock, Left, Mode, Moment, Reader, SHAPE_SIZE, Shape, Taken};
@@ -12,21 +12,21 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// A set of rings.
+/// The rings of a program for one channel, with their readers.
 #[derive(Debug)]
 pub(crate) struct Rings {
     cells: Cells,
-    /// The memory, until it is sealed. Only sealed memory is read.
+    /// Descriptor of the memory, until the memory is sealed. Only sealed memory is read.
     file: Option<Arc<OwnedFd>>,
     identity: Identity,
     clock: Clock,
-    /// Set if an earlier daemon made the memory, so that it is only read.
+    /// Set if an earlier agent made the memory, which this agent only reads.
     is_adopted: bool,
     shape: Shape,
     readers: Vec<(Reader, RingCounts)>,
 }
 
-/// Identity of memory: no other memory has it, whatever its descriptor.
+/// Identity of shared memory, which is the same for all its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
@@ -43,11 +43,11 @@ impl Identity {
 /// Positions of rings at one moment, by the memory that holds them and their index in it.
 pub(crate) type RingEnds = HashMap<(Identity, usize), Moment>;
 
-/// Position of a reader.
+/// Saved state of a ring's reader.
 #[derive(Debug)]
 pub(crate) struct ReaderMark((Reader, RingCounts));
 
-/// Counters of the packets that were taken from a ring.
+/// Counters of the packets that were read from a ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RingCounts {
     pub(crate) packets: u64,
@@ -82,7 +82,7 @@ impl Packets {
         self.headers.is_empty()
     }
 
-    /// Returns the bytes that the packets take in a file.
+    /// Returns the size of the packets in a file, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.headers.iter().map(|header| header.packet_size).sum()
     }
@@ -100,11 +100,11 @@ impl Packets {
 const OVERTAKEN_MAX: u32 = 8;
 
 impl Rings {
-    /// Maps rings of an earlier daemon, which a program has kept, to read them. `shape` comes from
-    /// [`shape_of_orphans`].
+    /// Maps rings of an earlier agent, which a program has kept, for reading. `shape` is the result
+    /// of [`shape_of_orphans`].
     pub(crate) fn adopt(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
-        // Sealed memory loses no pages. The earlier daemon may have been killed before it sealed
-        // it.
+        // Sealed memory loses no pages. The earlier agent may have been killed before it sealed the
+        // memory.
         let fixed = shape.data_of(0).start;
         blkkin_sys::seal_shared(file.as_fd(), shape.memory_size(), fixed)?;
         let kept = Arc::new(file.try_clone()?);
@@ -116,7 +116,8 @@ impl Rings {
         Ok(Rings { cells, file: None, identity, clock, is_adopted: true, readers, shape })
     }
 
-    /// Returns how far the earlier daemon had read and written a ring.
+    /// Returns the earlier agent's progress in a ring: the positions up to which it had read and
+    /// written.
     pub(crate) fn left(&self, ring: usize) -> Option<Left> {
         (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
     }
@@ -126,8 +127,8 @@ impl Rings {
         self.cells.end(&self.shape, ring)
     }
 
-    /// Sets the position from which an adopted ring is read. `last` is the last packet of its
-    /// stream.
+    /// Sets the position from which an adopted ring is read. `last` is the header of the last
+    /// packet in its stream.
     pub(crate) fn read_from(&mut self, ring: usize, from: (u64, Left), last: Option<Header>) {
         self.readers[ring].0 = Reader::behind(&self.shape, ring, self.clock, from, last);
     }
@@ -162,7 +163,7 @@ impl Rings {
         self.file.clone()
     }
 
-    /// Returns whether the rings can be read.
+    /// Returns whether the memory is sealed, so that the rings can be read.
     pub(crate) fn is_sealed(&self) -> bool {
         self.file.is_none()
     }
@@ -189,64 +190,67 @@ impl Rings {
         self.readers[ring].1
     }
 
-    /// Returns the events of a ring that were discarded so far, as the program counts them.
+    /// Returns the number of events of a ring that were discarded so far, as the program counts
+    /// them.
     pub(crate) fn discarded(&self, ring: usize) -> u64 {
         self.cells.lost(&self.shape, ring)
     }
 
-    /// Returns the events of a ring that were recorded so far, as the program counts them.
+    /// Returns the number of events of a ring that were recorded so far, as the program counts
+    /// them.
     pub(crate) fn recorded(&self, ring: usize) -> u64 {
         self.cells.recorded(&self.shape, ring)
     }
 
-    /// Returns the events with shortened strings so far, as the program counts them. One ring has
-    /// the count of all.
+    /// Returns the number of events with shortened strings so far, as the program counts them. One
+    /// ring has the count of all rings.
     pub(crate) fn cut(&self, ring: usize) -> u64 {
         self.cells.cut(&self.shape, ring)
     }
 
-    /// Returns the events of all rings that were discarded so far, as the program counts them.
+    /// Returns the number of events of all rings that were discarded so far, as the program counts
+    /// them.
     pub(crate) fn discarded_in_all(&self) -> u64 {
         (0..self.count()).map(|ring| self.discarded(ring)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the discarded events of all rings that no daemon has counted.
+    /// Returns the number of discarded events of all rings that no agent has counted.
     pub(crate) fn discarded_uncounted(&self) -> u64 {
         let uncounted = |ring| self.cells.lost_uncounted(&self.shape, ring);
         (0..self.count()).map(uncounted).fold(0, u64::saturating_add)
     }
 
-    /// Notes in the memory, for the daemon after this one, that discarded events were counted.
+    /// Marks discarded events as counted in the memory, for the next agent.
     pub(crate) fn note_counted(&self) {
         if !self.is_adopted {
             (0..self.count()).for_each(|ring| self.cells.note_counted(&self.shape, ring));
         }
     }
 
-    /// Returns the bytes of a ring that were not taken yet.
+    /// Returns the number of unread bytes of a ring.
     pub(crate) fn waiting(&self, ring: usize) -> u64 {
         self.readers[ring].0.waiting(&self.cells, &self.shape)
     }
 
-    /// Returns whether all events of a ring were taken.
+    /// Returns whether all events of a ring were read.
     pub(crate) fn is_drained(&self, ring: usize) -> bool {
         self.readers[ring].0.is_drained(&self.cells, &self.shape)
     }
 
-    /// Returns the packets of all rings that were not taken yet, as sub-buffers.
+    /// Returns the number of unread packets of all rings, in sub-buffers.
     pub(crate) fn packets_waiting(&self) -> u64 {
         let packets = |ring| self.waiting(ring).div_ceil(self.shape.subbuffer_size as u64);
         (0..self.count()).map(packets).fold(0, u64::saturating_add)
     }
 
-    /// Announces that the daemon is about to sleep, so that the next event wakes it. All rings are
-    /// to be drained once more after this.
+    /// Requests a wake-up by the next event, as the agent is about to sleep. The caller must drain
+    /// all rings once more after this.
     pub(crate) fn fall_asleep(&self) {
         self.cells.fall_asleep();
     }
 
-    /// Announces that the next drain is far away, so that a thread that finds a ring filling up
-    /// wakes the daemon.
+    /// Announces that the next drain is far away: a thread that finds a ring filling up wakes the
+    /// agent.
     pub(crate) fn doze(&self) {
         self.cells.doze();
     }
@@ -256,13 +260,13 @@ impl Rings {
         self.cells.rouse();
     }
 
-    /// Announces that the daemon does not sleep.
+    /// Withdraws the request for a wake-up: the agent does not sleep.
     pub(crate) fn wake_up(&self) {
         self.cells.wake();
     }
 
-    /// Takes packets of a ring: at most as many bytes as fit into it, with those that `packets` has
-    /// already.
+    /// Reads packets of a ring into `packets`, until these together have as many bytes as fit into
+    /// the ring.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
         let in_place = reader.takes_in_place(&self.shape);
@@ -302,7 +306,8 @@ impl Rings {
         }
     }
 
-    /// Writes packets to a file at `offset`. After an error, the file may have a part of them.
+    /// Writes packets to a file at `offset`. After an error, the file may have a part of the
+    /// packets.
     pub(crate) fn write(&self, packets: &Packets, file: &File, offset: u64) -> io::Result<()> {
         if packets.in_place.is_empty() {
             return file.write_all_at(&packets.copied, offset);
@@ -315,33 +320,34 @@ impl Rings {
         self.cells.write_to(file.as_fd(), offset, pieces)
     }
 
-    /// Announces a write of the packets that were just taken, for the daemon after this one.
-    /// `sizes` are the file's sizes before and after the write.
+    /// Announces a write of the packets that were just read, for the next agent. `sizes` are the
+    /// file's sizes before and after the write.
     pub(crate) fn announce(&self, ring: usize, sizes: (u64, u64)) {
         self.readers[ring].0.announce(&self.cells, &self.shape, sizes);
     }
 
-    /// Frees the space of the packets that were taken: they are in the file.
+    /// Frees the space of the packets that were read, after they were written to the file.
     pub(crate) fn free(&self, ring: usize) {
         self.readers[ring].0.free(&self.cells, &self.shape);
     }
 
-    /// Returns the position of a ring's reader.
+    /// Returns the state of a ring's reader.
     pub(crate) fn mark(&self, ring: usize) -> ReaderMark {
         ReaderMark(self.readers[ring].clone())
     }
 
-    /// Returns the position of a ring's reader, if there is such a ring.
+    /// Returns the state of a ring's reader, if there is such a ring.
     pub(crate) fn mark_of(&self, ring: usize) -> Option<ReaderMark> {
         self.readers.get(ring).cloned().map(ReaderMark)
     }
 
-    /// Returns to an earlier position: the packets that were taken since could not be written.
+    /// Restores an earlier state of a ring's reader: packets that were read since could not be
+    /// written.
     pub(crate) fn rewind(&mut self, ring: usize, mark: ReaderMark) {
         self.readers[ring] = mark.0;
     }
 
-    /// Has a ring's packets continue the numbers and counts of the packet `last`.
+    /// Sets the packet `last` whose number and counts a ring's next packets continue.
     pub(crate) fn continue_after(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().going_on(last);
@@ -350,34 +356,33 @@ impl Rings {
         }
     }
 
-    /// Takes the count of events that were discarded since the last event, when there will be no
-    /// more.
+    /// Adds a last packet with the number of events that were discarded since the last event, if
+    /// any. No event may follow.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
         let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);
         packets.headers.extend(last.map(|packet| packet.header));
     }
 
-    /// Drops all packets of a ring, as if none had been recorded: its file is going to be empty. In
-    /// memory that the program may not have mapped yet, only words are read that exist from the
-    /// start.
+    /// Drops all packets of a ring, as if none had been recorded: its file will be empty. If the
+    /// program may not have mapped the memory yet, only words are read that exist from the start.
     pub(crate) fn forget(&mut self, ring: usize) {
         self.skip(ring);
         self.note_beginning(ring);
     }
 
-    /// Skips all packets of a ring, without a note for the daemon after this one.
+    /// Skips all packets of a ring, without a note for the next agent.
     pub(crate) fn skip(&mut self, ring: usize) {
         self.readers[ring].0.pass_over(&self.cells, &self.shape);
     }
 
-    /// Begins a new, empty file: later packets do not continue those that were taken.
+    /// Restarts a ring's packet numbers and counters, for a new, empty file.
     pub(crate) fn begin_anew(&mut self, ring: usize) {
         self.readers[ring].0.begin_anew();
         self.note_beginning(ring);
     }
 
-    /// Notes for the daemon after this one that the ring's file is empty.
+    /// Notes in the memory, for the next agent, that the ring's file is empty.
     fn note_beginning(&self, ring: usize) {
         let (reader, _) = &self.readers[ring];
         reader.announce(&self.cells, &self.shape, (0, 0));
@@ -391,7 +396,7 @@ impl Rings {
         self.readers[ring].0.is_overtaken(&self.cells, &self.shape)
     }
 
-    /// Returns the packets that a snapshot of a ring would have.
+    /// Returns the number of packets that a snapshot of a ring would have.
     pub(crate) fn packets_kept(&self, ring: usize) -> u64 {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let waiting = reader.waiting(&self.cells, &self.shape);
@@ -403,8 +408,8 @@ impl Rings {
         self.cells.moment(&self.shape, ring)
     }
 
-    /// Copies the packets that a ring held at `end`, without taking them; the present ones if that
-    /// is `None`.
+    /// Copies the packets that a ring held at `end`, or holds now if `end` is `None`. The packets
+    /// stay unread.
     pub(crate) fn snapshot(&self, ring: usize, end: Option<Moment>, packets: &mut Packets) {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let mut reader = reader.going_on(packets.headers.last().copied());
@@ -416,7 +421,8 @@ impl Rings {
         while packets.copied.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
-                // A program that overwrites faster than this reads could keep the loop from ending.
+                // A program that overwrites faster than the reader copies could keep the loop from
+                // ending.
                 Taken::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
                 Taken::Overwritten(_) | Taken::Nothing | Taken::Nonsense => return,
             }
@@ -424,10 +430,10 @@ impl Rings {
     }
 }
 
-/// Returns the bytes that are charged for a set of rings before anything is recorded. Small sets
+/// Returns the bytes that are charged for a set of rings before an event is recorded. Small sets
 /// are charged as a whole.
 pub(crate) fn charge_min(shape: &Shape) -> u64 {
-    // Rings that are overwritten fill up in any case.
+    // Rings in overwrite mode fill up in any case.
     match shape.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
         true => shape.memory_size() as u64,
         false => CHARGE_MIN.min(shape.memory_size() as u64),
@@ -436,7 +442,7 @@ pub(crate) fn charge_min(shape: &Shape) -> u64 {
 
 const CHARGE_MIN: u64 = 256 << 10;
 
-/// Reads the shape of rings from memory that a program passes on. Nothing is mapped.
+/// Reads the shape of rings from memory that a program offers, without mapping it.
 pub(crate) fn shape_of_orphans(file: &OwnedFd) -> io::Result<Shape> {
     let size = blkkin_sys::sealed_size(file.as_fd())?;
     let mut bytes = [0; SHAPE_SIZE];
@@ -476,7 +482,7 @@ fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the numbers in a file such as `0-3,5`.
+/// Returns the numbers in a file with a list such as `0-3,5`.
 fn read_list(path: &str) -> Vec<usize> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut numbers = Vec::new();
@@ -494,7 +500,7 @@ mod tests {
     use super::*;
     use blkkin_ring::{Encoder, Outcome, Room, Writer};
 
-    /// A writer that is as fast as the reader does not keep it reading for ever.
+    /// A drain reads no more than fits into a ring, even if the writer is as fast as the reader.
     #[test]
     fn no_more_is_taken_than_fits_into_a_ring() {
         let (rings, subbuffer_size) = (possible_processors().max(2), 4096);
@@ -531,7 +537,7 @@ mod tests {
         assert!(recorded > events, "only {recorded}, of which {events} fit");
     }
 
-    /// A program that moves its position on without end does not keep a snapshot from ending.
+    /// A snapshot ends even if a program advances its position without end.
     #[test]
     fn n9_a_snapshot_of_a_ring_ends() {
         let (subbuffer_size, uuid, stream, start) = (1 << 20, [1; 16], 0, 0);
@@ -550,7 +556,7 @@ mod tests {
         };
         let (rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
         let memory = SharedMemory::map(file.as_fd()).unwrap();
-        // Each sub-buffer looks full, so that all of it is copied before the position is looked at
+        // Each sub-buffer looks full, so that the snapshot copies it before it reads the position
         // again.
         let size = subbuffer_size as u64;
         let header = Header {
@@ -576,7 +582,7 @@ mod tests {
                 while !done.load(Relaxed) && begun.elapsed().as_secs() < 20 {
                     position += 2 * shape.ring_size() as u64;
                     memory.word(4096).store(position, Relaxed);
-                    // The pause leaves moments in which the position stands.
+                    // The position does not change during the pause.
                     (0..100).for_each(|_| std::hint::spin_loop());
                 }
             });

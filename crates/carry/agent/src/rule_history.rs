@@ -1,5 +1,5 @@
-//! Rules that were in force for a channel of a program, to find the event types that its trace has
-//! to describe: a ring may hold events that were recorded by any of them.
+//! History of the rules that were in force for a channel of a program. A ring may hold events that
+//! any of these rules selected, so the trace must describe their types.
 
 use crate::quota::Account;
 use crate::session::{Matcher, RuleSet};
@@ -7,24 +7,25 @@ use crate::trace::Trace;
 use blkkin_control::{EventType, limits};
 use std::time::Instant;
 
-/// Sets of rules that are kept. With more, all types are described.
+/// Maximum number of sets of rules. With more, all types are described.
 const SETS_MAX: usize = 16;
-/// Rules in all kept sets together.
+/// Maximum number of rules in all sets together.
 const RULES_MAX: usize = 2 * limits::RULES_MAX;
 
-/// Sets of rules, and how far the types of the program's catalog were matched against them.
+/// Sets of rules, and the progress of matching the types of the program's catalog against them.
 #[derive(Debug, Default)]
 pub(crate) struct RuleHistory {
     /// Each set, with the number of types that were matched against it.
     sets: Vec<(Matcher, usize)>,
-    /// Set if unknown rules were in force too, so that the rings may hold events of all types.
+    /// Set if the rings may hold events of all types, because unknown rules were in force or the
+    /// rules were dropped.
     has_unknown: bool,
-    /// Number of types that are described, if the rings may hold events of all types.
+    /// Number of types that are described so far, if the rings may hold events of all types.
     described: usize,
 }
 
 impl RuleHistory {
-    /// Adds rules that are in force from now on.
+    /// Adds rules that come into force.
     pub(crate) fn add(&mut self, rules: &RuleSet) {
         if rules.is_empty() || self.has_unknown {
             return;
@@ -36,25 +37,24 @@ impl RuleHistory {
         }
     }
 
-    /// Notes that events may have been recorded by rules of an earlier daemon.
+    /// Records that rules of an earlier agent, which are unknown, may have been in force.
     pub(crate) fn add_unknown(&mut self) {
         self.has_unknown = true;
     }
 
-    /// Gives up the rules, so that all types are described. More descriptions than events do no
-    /// harm.
+    /// Drops the rules, so that all types are described. Descriptions without events do no harm.
     fn forget(&mut self) {
         self.has_unknown = true;
         self.sets = Vec::new();
     }
 
-    /// Forgets which types are described, for a trace that describes none yet.
+    /// Resets the progress, for a trace that describes no types yet.
     pub(crate) fn restart(&mut self) {
         self.described = 0;
         self.sets.iter_mut().for_each(|(_, described)| *described = 0);
     }
 
-    /// Adds all types to a stream of a trace whose events may be in the rings. Matching is limited
+    /// Adds to a stream of a trace all types whose events may be in the rings. Matching is limited
     /// to the time that the user's `account` has left; after that, all types are added.
     pub(crate) fn describe(
         &mut self,

@@ -1,4 +1,4 @@
-//! State that an earlier daemon has saved: sessions, the traces that programs may continue, and
+//! State that an earlier agent has saved: sessions, the traces that programs may continue, and
 //! counters. Reads the file that [`crate::notebook`] writes.
 
 use crate::attachment::ChannelKey;
@@ -24,22 +24,22 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// State that an earlier daemon has saved.
+/// State that an earlier agent has saved.
 #[derive(Debug, Default)]
 pub(crate) struct SavedState {
     pub(crate) sessions: Vec<Session>,
-    /// By UUID.
+    /// Traces that programs may continue, by UUID.
     pub(crate) traces: HashMap<[u8; 16], SuspendedTrace>,
-    /// Rules of sampling, by user.
+    /// Sampling rules, by user.
     pub(crate) sampling: HashMap<u32, SamplingRules>,
     pub(crate) losses: BTreeMap<SessionId, Losses>,
     /// Totals of the rings of programs that have ended.
     pub(crate) ended: BTreeMap<ChannelKey, Totals>,
 }
 
-/// Bytes of the file that are read.
+/// Maximum number of bytes read from the file.
 const SIZE_MAX: u64 = 64 << 20;
-/// Reads the state that an earlier daemon has saved, up to the first note that cannot be decoded.
+/// Reads the state that an earlier agent has saved, up to the first note that cannot be decoded.
 pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedState> {
     let mut notes = SavedState::default();
     let path = path_of(socket);
@@ -67,8 +67,8 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
     }
 }
 
-/// Checks that no other user can write the file: its sessions write to any directory, with root's
-/// rights if the agent is root's.
+/// Checks that no other user can write the file: a saved session can write to any directory, with
+/// root's rights if the agent runs as root.
 fn check_owner(found: &fs::Metadata, path: &Path) -> io::Result<()> {
     let is_own = [0, blkkin_sys::user_id()].contains(&found.uid());
     if found.is_file() && is_own && found.mode() & 0o022 == 0 {
@@ -151,7 +151,7 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
         owner,
         is_privileged: saved.is_privileged,
         purpose: session.purpose,
-        // Until the agent has found out whether the user is trusted.
+        // Guarded until the agent has determined whether the user is trusted.
         output: Output::guarded(output, owner),
         _bytes: bytes,
         activity,

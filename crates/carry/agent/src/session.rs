@@ -15,16 +15,17 @@ use jiff::Zoned;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of a session. Numbers are never reused, also not by the next daemon.
+/// Number of a session. An agent does not reuse numbers; the next agent continues after the largest
+/// number of a saved session.
 pub(crate) type SessionId = u64;
 
-/// A session.
+/// A session: its owner, its output, and its channels with their rules.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) name: String,
     pub(crate) owner: Owner,
-    /// Set if it may record programs of all users.
+    /// Set if the session may record programs of all users.
     pub(crate) is_privileged: bool,
     pub(crate) purpose: Purpose,
     pub(crate) output: Output,
@@ -33,9 +34,9 @@ pub(crate) struct Session {
     pub(crate) channels: Vec<SessionChannel>,
     /// Number of snapshots that were requested.
     pub(crate) snapshots: u32,
-    /// Limit on the bytes that the session's traces may take.
+    /// Limit on the total size of the session's traces.
     pub(crate) size_limit: Arc<SizeLimit>,
-    /// Rates of the programs' clocks.
+    /// Rates of the programs' clocks, which all traces of the session share.
     pub(crate) rates: Rates,
     pub(crate) _bytes: Share,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Session {
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     rules: Vec<SessionRule>,
-    /// The rules for a process that all of them select.
+    /// Set of all rules, for a process that every rule selects.
     all: RuleSet,
     _bytes: Share,
 }
@@ -58,7 +59,7 @@ pub(crate) struct SessionRule {
     order: Arc<SentRule>,
 }
 
-/// A rule as it is sent to programs. All programs that it selects share it.
+/// A rule in the form that is sent to programs, shared by all programs that the rule selects.
 #[derive(Debug)]
 pub(crate) struct SentRule {
     rule: EventRule,
@@ -66,8 +67,8 @@ pub(crate) struct SentRule {
     _bytes: Share,
 }
 
-/// A rule as it is matched against event types. Programs keep it when the rule is deleted, since
-/// their rings may hold events that it selected.
+/// A rule in the form that is matched against event types. Programs keep this form after the rule
+/// was deleted, since their rings may hold events that it selected.
 #[derive(Debug)]
 pub(crate) struct CompiledRule {
     rule: rules::Rule,
@@ -129,7 +130,7 @@ impl Matcher {
         self.0.len()
     }
 
-    /// Returns whether events of that name and level may be recorded: the last rule that matches
+    /// Returns whether events of this name and level may be recorded: the last rule that matches
     /// decides.
     pub(crate) fn may_record(&self, name: &str, level: Level) -> bool {
         let mut rules = self.0.iter().rev().map(|patterns| &patterns.rule);
@@ -151,7 +152,7 @@ impl SessionRule {
         SessionRule::compile((bytes, room), enabled, selection, Share::grow)
     }
 
-    /// Makes a rule that an earlier daemon has saved, even beyond the quota.
+    /// Makes a rule that an earlier agent has saved, even beyond the quota.
     pub(crate) fn restore(
         account: &Arc<Account>,
         enabled: bool,
@@ -235,24 +236,24 @@ impl SessionChannel {
     }
 }
 
-/// Returns the bytes that a session takes without its channels.
+/// Returns the memory of a session without its channels, in bytes.
 pub(crate) fn size_of_session(name: &str, output: &Path) -> u64 {
     (size_of::<Session>() + name.len() + output.as_os_str().len()) as u64
 }
 
-/// A user's rules of sampling.
+/// Sampling rules of a user.
 #[derive(Debug)]
 pub(crate) struct SamplingRules {
     pub(crate) rules: String,
     pub(crate) _bytes: Share,
 }
 
-/// Returns the bytes that rules of sampling take.
+/// Returns the memory of sampling rules in bytes.
 pub(crate) fn size_of_sampling(rules: &str) -> u64 {
     (size_of::<(u32, SamplingRules)>() + rules.len()) as u64
 }
 
-/// Returns the bytes that a channel takes without its rules.
+/// Returns the memory of a channel without its rules, in bytes.
 pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     let name_size = |context: &Context| match context {
         Context::Supplied { name } => name.len(),
@@ -262,7 +263,7 @@ pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     (size_of::<SessionChannel>() + channel.name.len() + contexts.sum::<usize>()) as u64
 }
 
-/// Returns the bytes that a rule takes as text.
+/// Returns the memory of a rule's text in bytes.
 fn size_of_selection(selection: &Selection) -> u64 {
     let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
     let texts = names.chain(&selection.processes.executables);
@@ -271,8 +272,8 @@ fn size_of_selection(selection: &Selection) -> u64 {
     (size_of::<SessionRule>() + size_of::<SentRule>() + text_size + pids_size) as u64
 }
 
-/// Bytes that a pattern for executables counts at least. It is matched against all ancestors of
-/// each program that connects.
+/// Minimum number of bytes charged for a pattern for executables. The pattern is matched against
+/// all ancestors of each program that connects.
 const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {

@@ -1,5 +1,5 @@
-//! Sessions of all users, and what outlives their programs: counters, traces that may be continued,
-//! and the notes for the daemon that is started after this one.
+//! Sessions of all users, and the state that outlives their programs: counters, traces that may be
+//! continued, and the notes for the next agent.
 
 use crate::attachment::{Attachment, ChannelKey};
 use crate::clearing::ClearJob;
@@ -26,27 +26,27 @@ pub(crate) struct Sessions {
     pub(crate) list: Vec<Session>,
     /// Number of the next session.
     next: SessionId,
-    /// Rules of sampling, by user.
+    /// Sampling rules, by user.
     pub(crate) sampling: HashMap<u32, SamplingRules>,
     pub(crate) clocks: Clocks,
-    /// Drops written pages of traces from memory; `None` until the daemon is confined.
+    /// Trimmer of the traces' memory in the page cache; `None` until the agent is confined.
     pub(crate) page_cache: Option<PageCacheTrimmer>,
     pub(crate) notebook: Notebook,
-    /// Traces that no program has open, by UUID.
+    /// Traces that are not open and that programs may continue, by UUID.
     pub(crate) suspended: HashMap<[u8; 16], SuspendedTrace>,
     /// Totals of the rings of programs that have ended.
     ended: BTreeMap<ChannelKey, Totals>,
-    /// Rings that were kept for snapshots and were evicted.
+    /// Counters of evicted rings that were kept for snapshots.
     evictions: BTreeMap<ChannelKey, Evictions>,
-    /// Losses, without those that attachments count.
+    /// Losses that are not counted by attachments.
     losses: BTreeMap<SessionId, Losses>,
     destroyed: VecDeque<DestroyedSession>,
     refused: HashSet<Refusal>,
-    /// Removals of traces that are under way.
+    /// Pending removals of traces.
     pub(crate) clear_jobs: Vec<ClearJob>,
 }
 
-/// Losses of a session that has been destroyed.
+/// Losses of a destroyed session.
 #[derive(Debug)]
 struct DestroyedSession {
     uid: u32,
@@ -54,7 +54,8 @@ struct DestroyedSession {
     losses: Losses,
 }
 
-/// A program that could not be given rings for a channel, or that may not connect ([`CONNECTION`]).
+/// A program that has not received rings for a channel, or whose connection was refused
+/// ([`CONNECTION`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Refusal {
     session: SessionId,
@@ -62,17 +63,17 @@ struct Refusal {
     pid: u32,
 }
 
-/// Destroyed sessions of each user whose losses are kept.
+/// Maximum number of destroyed sessions of each user whose losses are kept.
 const DESTROYED_MAX: usize = 16;
-/// In place of a channel, for programs that may not connect.
+/// Value of `Refusal::channel` for programs whose connection was refused.
 const CONNECTION: usize = usize::MAX;
-/// Refusals that are remembered, so that each is counted once.
+/// Maximum number of refusals that are stored, so that each is counted once.
 const REFUSED_MAX: usize = 4096;
-/// Bytes of the directories of suspended traces that are saved, for each session.
+/// Maximum total size of the saved directory paths of a session's suspended traces, in bytes.
 const SAVED_PATHS_MAX: usize = 1 << 20;
-/// Suspended traces that are kept.
+/// Maximum number of suspended traces.
 const SUSPENDED_MAX: usize = 16_384;
-/// Suspended traces that are kept of one process.
+/// Maximum number of suspended traces of one process.
 const SUSPENDED_OF_PROCESS_MAX: usize = 64;
 
 impl Sessions {
@@ -94,7 +95,7 @@ impl Sessions {
         }
     }
 
-    /// Returns whether an earlier daemon has left no state.
+    /// Returns whether there are no sessions, suspended traces or sampling rules.
     pub(crate) fn is_unused(&self) -> bool {
         self.list.is_empty() && self.suspended.is_empty() && self.sampling.is_empty()
     }
@@ -107,31 +108,31 @@ impl Sessions {
         self.list.iter().position(|session| session.id == id)
     }
 
-    /// Returns a number that no session of this daemon has had.
+    /// Returns a new number for a session.
     pub(crate) fn take_number(&mut self) -> SessionId {
         let number = self.next;
         self.next += 1;
         number
     }
 
-    /// Counts a loss, and notes it for the daemon after this one.
+    /// Counts a loss, and appends a note of it for the next agent.
     pub(crate) fn count_loss(&mut self, session: SessionId, losses: &Losses) {
         if losses.is_empty() {
             return;
         }
         let own = self.losses.entry(session).or_default();
         own.add_all(losses);
-        // A session without a name is being destroyed: its losses are reported at the end, and not
-        // noted.
+        // A session that is not in the list is being destroyed: its losses are reported at the end,
+        // and not noted.
         let Some(session) = self.list.iter().find(|one| one.id == session) else { return };
         for loss in own.messages(&session.name, false).filter(|loss| losses.has(loss.cause)) {
             self.notebook.add(&Saved::Loss(SavedLoss { number: session.id, loss }));
         }
     }
 
-    /// Counts that a program could not be given rings, once for each channel. `connected` returns
-    /// the processes that are connected now; refusals of others are forgotten when there are too
-    /// many.
+    /// Counts a program that has not received rings, once for each channel. `connected` returns the
+    /// processes that are connected now. When too many refusals are stored, refusals of other
+    /// processes are dropped.
     pub(crate) fn count_refused(
         &mut self,
         key: ChannelKey,
@@ -144,7 +145,7 @@ impl Sessions {
             let pids = connected();
             self.refused.retain(|refusal| pids.contains(&refusal.pid));
         }
-        // With more refusals at a time than are remembered, each attempt counts.
+        // When the maximum number of refusals is stored, each attempt counts.
         let is_known = self.refused.len() < REFUSED_MAX
             && !self.refused.insert(Refusal { session, channel, pid });
         if is_known {
@@ -159,7 +160,7 @@ impl Sessions {
         self.count_loss(session, &losses);
     }
 
-    /// Counts a program that may not connect, once for each session that is to record it.
+    /// Counts a program whose connection was refused, once for each session that would record it.
     pub(crate) fn count_turned_away(
         &mut self,
         peer: Peer,
@@ -185,13 +186,13 @@ impl Sessions {
                 let key = ChannelKey { session: id, channel: CONNECTION };
                 self.count_refused(key, pid, &error, &connected);
             } else {
-                // The process is not inspected again.
+                // Stores the refusal uncounted, so that the process is not inspected again.
                 self.refused.insert(refusal(id));
             }
         }
     }
 
-    /// Returns the loss of traces whose programs have not reconnected to this daemon: their rings
+    /// Returns the loss of traces whose programs have not reconnected to this agent: their rings
     /// hold an unknown number of events.
     pub(crate) fn unreturned(&self, session: SessionId) -> Losses {
         let own = self.suspended.values().filter(|one| one.is_earlier && one.session == session);
@@ -200,13 +201,12 @@ impl Sessions {
         losses
     }
 
-    /// Counts traces of an earlier daemon whose programs have ended since, and their rings with
-    /// them.
+    /// Counts traces of an earlier agent whose programs have ended since: their rings are lost.
     pub(crate) fn count_cut_off(&mut self) {
         self.count_earlier(Cause::CutOff, |trace| !may_run(trace.pid));
     }
 
-    /// Counts traces of an earlier daemon that process `pid`, which has reconnected, does not
+    /// Counts traces of an earlier agent that process `pid`, which has reconnected, does not
     /// continue.
     pub(crate) fn count_given_up(&mut self, pid: u32) {
         self.count_earlier(Cause::AgentAway, |trace| trace.pid == pid);
@@ -221,14 +221,14 @@ impl Sessions {
         }
     }
 
-    /// Counts the rings of an attachment that has ended.
+    /// Adds the counters of an ended attachment's rings to the totals.
     pub(crate) fn count_ended(&mut self, attachment: &Attachment) {
         let key = attachment.key();
         let totals = self.ended.entry(key).or_default();
         for ring in 0..attachment.rings.count() {
             let counts = attachment.rings.counts(ring);
             totals.rings += 1;
-            // Programs count, and a hostile one counts nonsense.
+            // Programs report these counts, and a hostile program may report any number.
             let discarded = attachment.rings.discarded(ring);
             totals.discarded = totals.discarded.saturating_add(discarded);
             let recorded = attachment.rings.recorded(ring);
@@ -250,7 +250,7 @@ impl Sessions {
         self.count_loss(attachment.session, &attachment.unread());
     }
 
-    /// Counts rings of an earlier daemon that are lost with `packets` packets.
+    /// Counts rings of an earlier agent that are lost with `packets` packets.
     pub(crate) fn count_lost_rings(
         &mut self,
         key: ChannelKey,
@@ -280,7 +280,7 @@ impl Sessions {
         self.evictions.retain(|key, _| key.session != session);
     }
 
-    /// Returns the totals of the rings of ended programs.
+    /// Returns the totals of a channel's rings in ended programs.
     pub(crate) fn totals(&self, key: ChannelKey) -> Option<Totals> {
         self.ended.get(&key).copied()
     }
@@ -306,8 +306,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Returns all losses at the end of a recording, with the rings of programs that have not
-    /// reconnected.
+    /// Returns all losses at the end of a recording, as replies to a command. They include the
+    /// rings of programs that have not reconnected.
     pub(crate) fn final_loss_replies<'p>(
         &self,
         session: &Session,
@@ -318,8 +318,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Moves the losses of a session that was just destroyed to those kept for `status`. Returns
-    /// them as replies.
+    /// Moves the losses of a session that was just destroyed to the losses kept for `status`.
+    /// Returns them as replies.
     pub(crate) fn bury(
         &mut self,
         id: SessionId,
@@ -327,7 +327,8 @@ impl Sessions {
         uid: u32,
         accounts: &Accounts,
     ) -> Vec<Reply> {
-        // Rings that programs bring back later belong to no session.
+        // Rings of programs that reconnect later have no session any more, so they are counted as
+        // lost.
         self.count_loss(id, &self.unreturned(id));
         self.ended.retain(|key, _| key.session != id);
         self.clear_evictions(id);
@@ -355,14 +356,14 @@ impl Sessions {
         own.flat_map(|one| one.losses.messages(&one.session, true)).map(Reply::Loss).collect()
     }
 
-    /// Spares a trace from removals that are under way: it was open until now.
+    /// Spares a trace that was open until now from pending removals.
     pub(crate) fn spare(&mut self, session: SessionId, trace: &Path) {
         for job in self.clear_jobs.iter_mut().filter(|job| job.session == session) {
             job.spare(trace);
         }
     }
 
-    /// Remembers a trace that its program may continue, unless the process has too many.
+    /// Adds a trace that its program may continue, unless the process has too many.
     pub(crate) fn suspend(&mut self, note: &Note) {
         let trace = note.suspended();
         let same = self.suspended.values().filter(|other| other.pid == trace.pid).count();
@@ -371,7 +372,7 @@ impl Sessions {
         }
     }
 
-    /// Saves all sessions and traces for the daemon after this one. `open` are the notes of open
+    /// Saves all sessions and traces for the next agent. `open` iterates over the notes of open
     /// traces.
     pub(crate) fn save<'n>(&mut self, open: impl Iterator<Item = &'n Note>) {
         // Counts the suspended traces of ended programs, which are dropped below.
@@ -386,7 +387,8 @@ impl Sessions {
         });
         let mut bytes = Vec::new();
         let mut note = |saved: Saved| {
-            // All values were received in messages or are sent in some, so they keep to the limits.
+            // Cannot fail: all values were received in messages or are sent in some, so they keep
+            // to the limits.
             let _ = encode(&saved, &mut bytes);
         };
         for session in &self.list {
@@ -424,7 +426,7 @@ impl Sessions {
         self.notebook.replace(&bytes);
     }
 
-    /// Returns the counters of a session that outlive the daemon.
+    /// Returns the counters of a session, as notes for the next agent.
     fn saved_counters(&self, session: &Session) -> Vec<Saved> {
         let losses = self.losses.get(&session.id).into_iter();
         let losses = losses.flat_map(|losses| losses.messages(&session.name, false));
@@ -439,7 +441,7 @@ impl Sessions {
         Some(Saved::Ended(SavedEnded { number: session.id, ended }))
     }
 
-    /// Notes the totals of ended programs for the daemon after this one.
+    /// Appends a note of a channel's totals for the next agent.
     fn note_totals(&self, key: ChannelKey) {
         let saved = self.get(key.session).and_then(|one| self.saved_totals(one, key.channel));
         saved.iter().for_each(|saved| self.notebook.add(saved));
@@ -463,7 +465,7 @@ mod tests {
         sessions.losses.get(&SESSION).map_or(0, |losses| losses.uncounted(cause))
     }
 
-    /// Programs that have ended make room for others.
+    /// Each refused program is counted, also when refusals of ended programs were dropped.
     #[test]
     fn refused_programs_are_counted_however_many_there_were() {
         let directory = tempfile::tempdir().unwrap();
@@ -479,7 +481,7 @@ mod tests {
         assert!(sessions.refused.len() <= REFUSED_MAX);
     }
 
-    /// Traces of an earlier agent are counted before they are noted no more.
+    /// A trace of an earlier agent whose program has ended is counted before its note is dropped.
     #[test]
     fn programs_that_end_unseen_are_counted() {
         let directory = tempfile::tempdir().unwrap();

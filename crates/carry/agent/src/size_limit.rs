@@ -1,5 +1,5 @@
-//! Limits on the size of traces: the limit of the session, and free space of the file system that
-//! is left for others.
+//! Limits on the size of traces: the limit of the session, and a reserve of free space on the file
+//! system.
 
 use crate::losses;
 use std::fs::File;
@@ -8,24 +8,24 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Size limit of a session, and the bytes that all its traces take.
+/// Size limit of a session, and the total size of its traces in bytes.
 #[derive(Debug)]
 pub(crate) struct SizeLimit {
-    /// `u64::MAX` if there is no limit.
+    /// Limit in bytes; `u64::MAX` if there is none.
     size_max: AtomicU64,
     written: AtomicU64,
 }
 
-/// Space that a trace may still take on its file system, as of the last `statvfs`.
+/// Free space for a trace on its file system, as of the last `statvfs`.
 #[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     checked: Option<Instant>,
     left: u64,
 }
 
-/// Bytes of a file system that are left free at most.
+/// Maximum number of bytes of a file system that are left free.
 const FREE_MAX: u64 = 1 << 30;
-/// Part of a file system that is left free, as a divisor, unless [`FREE_MAX`] is less.
+/// Part of a file system that is left free, as a divisor, up to [`FREE_MAX`] bytes.
 const FREE_PART: u64 = 20;
 /// Time between calls of `statvfs`.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -41,12 +41,12 @@ impl SizeLimit {
         self.size_max.store(size_max, Relaxed);
     }
 
-    /// Returns the limit; `None` if there is none.
+    /// Returns the limit in bytes; `None` if there is none.
     pub(crate) fn size_max(&self) -> Option<u64> {
         Some(self.size_max.load(Relaxed)).filter(|max| *max != u64::MAX)
     }
 
-    /// Checks that the limit has room for `size` bytes more.
+    /// Checks that `size` more bytes are within the limit.
     pub(crate) fn check(&self, size: u64) -> io::Result<()> {
         let max = self.size_max.load(Relaxed);
         if self.written.load(Relaxed).saturating_add(size) <= max {
@@ -59,15 +59,15 @@ impl SizeLimit {
         self.written.fetch_add(size, Relaxed);
     }
 
-    /// Notes that all traces were removed.
+    /// Resets the total size, because all traces are removed.
     pub(crate) fn clear(&self) {
         self.written.store(0, Relaxed);
     }
 }
 
 impl FreeSpace {
-    /// Reserves `size` bytes of the file system that a file is on. Fails if that leaves too little
-    /// for others.
+    /// Reserves `size` bytes of the file system that a file is on. Fails if that would leave too
+    /// little free space.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
         let is_old = self.checked.is_none_or(|checked| checked.elapsed() >= PAUSE);
         if is_old || self.left < size {
@@ -77,8 +77,8 @@ impl FreeSpace {
             let free = bytes(found.f_bavail);
             self.checked = Some(Instant::now());
             self.left = free.saturating_sub(kept);
-            // File systems without a known size report no blocks. If others have used up the
-            // reserve, the file system's own error says more.
+            // File systems without a known size report no blocks. If other programs have used up
+            // the reserve, the file system's own error is more precise.
             if found.f_blocks == 0 || free < size.min(kept) {
                 self.left = size;
             }

@@ -1,5 +1,5 @@
-//! Snapshots: the packets in the rings of a session are copied to traces of their own, in steps, so
-//! that the loop serves others in between.
+//! Snapshots of sessions: copies the packets in a session's rings to traces of their own. The
+//! copying is done in steps, between which the event loop serves other users.
 
 use crate::effect::Effect;
 use crate::log::Log;
@@ -30,21 +30,21 @@ struct SnapshotJob {
     command: ConnectionId,
     session: SessionId,
     output: Output,
-    /// Position of each ring when the snapshot was requested. A snapshot that is copied ring by
-    /// ring would otherwise hold later events of one processor than of another, and miss what a
-    /// thread recorded before it moved.
+    /// Cut-off: position of each ring when the snapshot was requested. Rings are copied one after
+    /// the other, so without a cut-off the snapshot would hold later events of one processor than
+    /// of another, and miss events that a thread recorded before it moved.
     ends: RingEnds,
-    /// Serial numbers of the programs that are still to be copied.
+    /// Serial numbers of the programs whose rings are still to be copied.
     programs: VecDeque<u64>,
-    /// Trace of the first of these programs, if it has been begun.
+    /// Trace of the first of these programs, once the trace was begun.
     current: Option<(Trace, SnapshotCursor)>,
 }
 
-/// Attempts to read the positions of all rings without an event in between. The last attempt counts
-/// if programs record without a pause.
+/// Maximum number of attempts to read the positions of all rings without an event in between. If
+/// programs record without a pause, the result of the last attempt is used.
 const ATTEMPTS_MAX: usize = 4;
 
-/// Time for all snapshots in one turn of the loop.
+/// Time limit for all snapshots in one turn of the loop.
 const TURN: Duration = Duration::from_millis(10);
 
 impl Snapshots {
@@ -52,8 +52,7 @@ impl Snapshots {
         self.queue.is_empty()
     }
 
-    /// Begins a snapshot of what the session's programs have recorded so far, to a directory that
-    /// exists.
+    /// Begins a snapshot of the packets in the session's rings, to a directory that exists.
     pub(crate) fn begin(
         &mut self,
         command: ConnectionId,
@@ -78,8 +77,8 @@ impl Snapshots {
         self.queue.push_back(SnapshotJob { command, session, output, ends, programs, current });
     }
 
-    /// Continues all snapshots for a while. Snapshots of commands that are not connected any longer
-    /// are given up.
+    /// Continues all snapshots for a limited time. Snapshots of commands that have disconnected are
+    /// dropped.
     pub(crate) fn step(
         &mut self,
         programs: &mut Programs,
@@ -117,7 +116,7 @@ impl Snapshots {
 }
 
 impl SnapshotJob {
-    /// Continues the snapshot until `until`; returns whether it is complete.
+    /// Continues the snapshot up to the time `until`; returns whether it is complete.
     fn step(
         &mut self,
         programs: &mut Programs,

@@ -1,4 +1,4 @@
-//! Sources of events of the daemon's loop, and the epoll instance that watches them.
+//! Sources of events for the event loop, and the epoll instance that watches them.
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags};
@@ -8,23 +8,24 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Number of a connection, and of the program or command behind it. Numbers are never reused.
+/// Number of a connection, and of its program or command. Numbers are never reused.
 pub(crate) type ConnectionId = u64;
 
-/// A file descriptor that the loop waits for.
+/// A file descriptor that the event loop watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The socket on which the daemon listens.
+    /// The socket on which the agent listens.
     Listener,
-    /// The descriptor that becomes readable when the daemon is to end.
+    /// The descriptor that becomes readable when the agent must end.
     Shutdown,
     /// The socket of a connection.
     Peer(ConnectionId),
-    /// The eventfd by which a program wakes the daemon.
+    /// The eventfd by which a program wakes the agent.
     WakeUp(ConnectionId),
 }
 
-/// Bits of the epoll data that say which variant of [`Source`] it is; the number is above them.
+/// Number of low bits in the epoll data that hold the variant of [`Source`]; the connection's
+/// number is above them.
 const KIND_BITS: u32 = 2;
 
 impl Source {
@@ -54,7 +55,7 @@ pub(crate) const EACH_WRITE: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// The epoll instance.
+/// Epoll instance that watches the sources.
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
@@ -69,7 +70,7 @@ impl Poller {
         Ok(epoll::add(&self.epoll, file, source.data(), flags)?)
     }
 
-    /// Changes the events that a source is watched for.
+    /// Changes the events for which a source is watched.
     pub(crate) fn modify(&self, file: impl AsFd, source: Source, flags: EventFlags) {
         let _ = epoll::modify(&self.epoll, file, source.data(), flags);
     }
@@ -78,7 +79,7 @@ impl Poller {
         let _ = epoll::delete(&self.epoll, file);
     }
 
-    /// Waits for events, at most for `timeout`, and returns those that are there.
+    /// Waits for events, at most for `timeout`, and stores them in `events`.
     pub(crate) fn wait(
         &self,
         timeout: Option<Duration>,

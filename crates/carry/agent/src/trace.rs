@@ -34,7 +34,7 @@ pub(crate) struct TraceDescription {
     pub(crate) rate: Rate,
 }
 
-/// A file of packets: the number of its stream, and its processor.
+/// Key of a file of packets: the number of its stream, and its processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StreamKey {
     pub(crate) stream: u32,
@@ -47,30 +47,33 @@ pub(crate) struct StreamKey {
 pub(crate) struct Trace {
     directory: PathBuf,
     has_begun: bool,
-    /// Set if an earlier daemon began the trace, so that it may have streams that are not open.
+    /// Set if an earlier agent began the trace, so that it may have streams that are not open.
     is_resumed: bool,
     output: Output,
     schema: Schema,
-    /// Text of the metadata, and how much of the schema it describes.
+    /// Text of the metadata. `written` is the part of the schema that the text describes,
+    /// `text_on_disk` the size of the text in the file.
     text: String,
     written: Written,
     text_on_disk: usize,
-    /// Set if the schema may have types that the text does not describe.
+    /// Set if the schema may have event types that the text does not describe.
     has_more: bool,
-    /// In the order of the schema's streams.
+    /// Streams of channels, in the order of the schema's streams.
     streams: Vec<Stream>,
     files: HashMap<StreamKey, StreamFile>,
-    /// Note for the daemon after this one. Snapshots have neither a note nor index files.
+    /// Note for the next agent. Snapshots have neither a note nor index files.
     note: Option<Note>,
-    /// Mark of a trace that is being written; see [`MARK`].
+    /// Open mark of a trace that is being written; see [`MARK`].
     mark: Option<File>,
-    /// Size limit of the session, and free space of the file system.
+    /// Size limit of the session; `space` is the free space of the file system.
     bound: Option<Arc<SizeLimit>>,
     space: FreeSpace,
-    /// Account whose time is charged for rewriting large metadata, if that may be postponed.
+    /// Account to which the time of rewriting large metadata is charged; `may_put_off` is set if
+    /// the rewriting may be postponed.
     account: Option<Arc<Account>>,
     may_put_off: bool,
-    /// Drops written pages from memory. Snapshots have none: they are small, and read soon.
+    /// Trimmer of the trace's memory in the page cache. Snapshots have none: they are small, and
+    /// read soon.
     behind: Option<PageCacheTrimmer>,
 }
 
@@ -79,7 +82,7 @@ pub(crate) struct Trace {
 struct Stream {
     number: u32,
     name: String,
-    /// Indexes of its types.
+    /// Indexes of the stream's event types.
     types: HashSet<u32>,
 }
 
@@ -95,11 +98,12 @@ struct StreamFile {
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
 const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
-/// Traces of programs with the same name and process number that begin in one second.
+/// Maximum number of traces of programs with the same name and process number that begin in one
+/// second.
 const SAME_NAME_MAX: u32 = 1000;
-/// Packets after the last one in the index that are searched for.
+/// Maximum number of packets that are searched for after the last packet in the index.
 const UNINDEXED_MAX: u32 = 1 << 17;
-/// Bytes of metadata above which the time for rewriting it is limited.
+/// Size of metadata in bytes above which the time for rewriting it is limited.
 const LARGE: usize = 64 << 10;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
@@ -123,7 +127,7 @@ fn lock(mark: &File) {
     let _ = mark.try_lock();
 }
 
-/// Returns the kind of a file of that name, if a trace can have one.
+/// Returns the kind of the file with this name; `None` if a trace has no such file.
 pub(crate) fn file_kind(name: &str) -> Option<FileKind> {
     if [METADATA, METADATA_NEW].contains(&name) {
         return Some(FileKind::Metadata);
@@ -141,7 +145,7 @@ pub(crate) fn file_kind(name: &str) -> Option<FileKind> {
 }
 
 impl Trace {
-    /// Makes a trace in `directory`; if that exists when the trace is begun, in one next to it.
+    /// Makes a trace that will begin in `directory`, or next to it if `directory` exists by then.
     pub(crate) fn new(
         directory: PathBuf,
         output: Output,
@@ -171,7 +175,7 @@ impl Trace {
         }
     }
 
-    /// Continues a trace that an earlier daemon began.
+    /// Continues a trace that an earlier agent began.
     pub(crate) fn resume(directory: PathBuf, output: Output, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
@@ -269,7 +273,7 @@ impl Trace {
         self.may_put_off = may_put_off;
     }
 
-    /// Sets what drops written pages of the trace from memory.
+    /// Sets the trimmer of the trace's memory in the page cache.
     pub(crate) fn trim_by(&mut self, behind: Option<PageCacheTrimmer>) {
         self.behind = behind;
     }
@@ -292,8 +296,8 @@ impl Trace {
         (self.directory.join(&name), index)
     }
 
-    /// Begins the trace, unless it has begun: makes its directory, with a number in its name if
-    /// that is taken.
+    /// Begins the trace, unless it has begun: makes its directory, with a number in its name if the
+    /// name is taken.
     fn begin(&mut self) -> io::Result<()> {
         if self.has_begun {
             return Ok(());
@@ -314,7 +318,7 @@ impl Trace {
         if self.note.is_some()
             && let Err(error) = self.output.create_directory(&self.directory.join("index"))
         {
-            // The file system may have room later.
+            // The file system may have room for another attempt later.
             let half = std::mem::replace(&mut self.directory, wanted);
             let _ = self.output.remove_directory(&half);
             return Err(error);
@@ -328,7 +332,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Ends the trace. Unless it `misses` events that were not counted, the mark is removed.
+    /// Ends the trace. Removes the mark, unless the trace `misses` events that were not counted.
     pub(crate) fn end(&mut self, misses: bool) {
         let mark = self.directory.join(MARK);
         if self.mark.take().is_some() && !misses {
@@ -340,19 +344,18 @@ impl Trace {
         &self.directory
     }
 
-    /// Notes the trace's directory for the daemon after this one.
+    /// Appends a note of the trace's directory for the next agent.
     pub(crate) fn note_directory(&mut self) {
         if let Some(note) = &mut self.note {
             note.note(&self.directory);
         }
     }
 
-    /// Returns the trace's note.
     pub(crate) fn note(&self) -> Option<&Note> {
         self.note.as_ref()
     }
 
-    /// Adds the stream of a channel, unless there is one of that number.
+    /// Adds the stream of a channel, unless the trace has a stream of this number.
     pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
             // Continued metadata has no names of channels.
@@ -365,13 +368,13 @@ impl Trace {
         }
     }
 
-    /// Returns whether a stream has a type of that index.
+    /// Returns whether a stream has the event type of this index.
     pub(crate) fn has_event(&self, stream: u32, index: u32) -> bool {
         let stream = self.streams.iter().find(|known| known.number == stream);
         stream.is_some_and(|known| known.types.contains(&index))
     }
 
-    /// Adds an event type to a stream, unless it has one of that index.
+    /// Adds an event type to a stream, unless the stream has a type of this index.
     pub(crate) fn add_event(&mut self, stream: u32, event_type: &EventType) {
         let mut streams = self.streams.iter_mut().zip(&mut self.schema.streams);
         let Some((known, class)) = streams.find(|(known, _)| known.number == stream) else {
@@ -403,7 +406,7 @@ impl Trace {
         }
         let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
-        // Removes a file of an earlier daemon that was killed, or of another process.
+        // Removes a file of an earlier agent that was killed, or of another process.
         let removed = self.output.remove_file(&new);
         removed.or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -452,7 +455,7 @@ impl Trace {
         written.map(|()| file)
     }
 
-    /// Removes all packets.
+    /// Removes all packets: truncates the files of all streams.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         // An error in one file does not keep the others from being cleared.
         self.files.values_mut().map(StreamFile::clear).fold(Ok(()), Result::and)
@@ -495,8 +498,8 @@ impl Trace {
 }
 
 impl StreamFile {
-    /// Finds the last packet before `end`: by the index as far as it goes, then by the packets'
-    /// headers.
+    /// Finds the last packet before `end`, by the index, and then by the headers of packets that
+    /// the index does not have. Truncates the file and its index there.
     fn find_end(&mut self, end: u64) -> io::Result<()> {
         let Some((index, index_size)) = &mut self.index else { return Ok(()) };
         let entries =

@@ -1,23 +1,23 @@
-//! Fair scheduling between users: connections whose users have had the least of the daemon's time
-//! come first.
+//! Fair scheduling between users: connections of users who have used the least time are served
+//! first.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time for connections in one turn of the loop, before rings are drained.
+/// Time limit for connections in one turn of the loop, before rings are drained.
 pub(crate) const TURN: Duration = Duration::from_millis(20);
-/// Time for connections in the last turn, at the daemon's end.
+/// Time limit for connections in the last turn, when the agent ends.
 pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
-/// Times of all users are halved when one of them exceeds this.
+/// Used time of a user above which the times of all users are halved.
 const SPENT_MAX: Duration = Duration::from_secs(10);
 
-/// Time that was spent on each user while others waited.
+/// Time that each user has used while others waited.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     spent: HashMap<u32, Duration>,
 }
 
-/// One turn of the loop.
+/// One turn of the event loop.
 #[derive(Debug)]
 pub(crate) struct Turn {
     begun: Instant,
@@ -26,8 +26,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Sorts connections: the last element is to be served first. `ready` is in the order of
-    /// arrival.
+    /// Sorts connections in the order of arrival by the used time of their users. The last element
+    /// is to be served first.
     pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
         ready.reverse();
         if !self.spent.is_empty() {
@@ -48,7 +48,7 @@ impl Turns {
         now - turn.begun > turn.length
     }
 
-    /// Ends a turn. If nobody had to wait, the times are forgotten.
+    /// Ends a turn. If no connection had to wait, all used times are reset.
     pub(crate) fn end(&mut self, turn: &Turn, is_all_served: bool) {
         if is_all_served && turn.at - turn.begun <= TURN {
             self.spent.clear();

@@ -1,4 +1,4 @@
-//! Programs that violate the protocol. They harm no other program.
+//! Programs that violate the protocol, and harm no other program.
 
 mod support;
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota, read, record_with, trace_below};
 
-/// Sets a flag when it is dropped.
+/// Guard that sets a flag on drop.
 struct Over<'d>(&'d AtomicBool);
 
 impl Drop for Over<'_> {
@@ -27,7 +27,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Time for which programs violate the protocol.
+/// Returns the time for which programs violate the protocol.
 fn long() -> Duration {
     seconds("TEST_HOSTILE_SECONDS", 3)
 }
@@ -37,13 +37,14 @@ fn seconds(variable: &str, usual: u64) -> Duration {
     Duration::from_secs(seconds.unwrap_or(usual))
 }
 
-/// Writes random words and bytes to all parts of the rings' memory.
+/// Random words in any part of the rings' memory harm no other program.
 #[test]
 fn scribbled_rings() {
     check(scribble);
 }
 
-/// A ring that held invalid data is not read again, so programs get new rings now and then.
+/// Writes random words to the memory of rings until `done`. A ring that held invalid data is not
+/// read again, so new programs with new rings are started now and then.
 fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     while !done.load(Relaxed) {
         let mut program = Program::start(node);
@@ -52,7 +53,7 @@ fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
             let memory = &program.memories[&0];
             for _ in 0..1000 {
                 let size = memory.size() as u64;
-                // Most often where it hurts.
+                // Three of four words are in the first 8 KiB, where the positions of the rings are.
                 let limit = if random.next().is_multiple_of(4) { size } else { 8192 };
                 let at = (random.next() % (limit / 8) * 8) as usize;
                 let value = match random.next() % 4 {
@@ -69,7 +70,8 @@ fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     }
 }
 
-/// Writes invalid descriptions of types, and entries that point anywhere.
+/// Invalid descriptions of types, and entries that point anywhere in the catalog, harm no other
+/// program.
 #[test]
 fn scribbled_catalogs() {
     check(|node, random, done| {
@@ -87,7 +89,7 @@ fn scribbled_catalogs() {
     });
 }
 
-/// Sends words that are not messages, half messages, and opens connections without end.
+/// Bytes that are not messages, and connections without end, harm no other program.
 #[test]
 fn nonsense_and_floods() {
     check(|node, random, done| {
@@ -108,8 +110,8 @@ fn nonsense_and_floods() {
     });
 }
 
-/// A process keeps writing to the rings of a program that has sent `Goodbye`, faster than they can
-/// be read.
+/// Events that a process keeps writing to the rings of a program after its `Goodbye`, faster than
+/// they can be read, harm no other program.
 #[test]
 fn recorders_after_the_goodbye() {
     check(|node, _, done| {
@@ -134,7 +136,7 @@ fn recorders_after_the_goodbye() {
     });
 }
 
-/// A program ignores all rules and does not answer `Ping`: sessions end in time nevertheless.
+/// Sessions end in time even if a program ignores all rules and does not answer `Ping`.
 #[test]
 fn who_does_not_stop() {
     let mut node = Node::new();
@@ -144,7 +146,7 @@ fn who_does_not_stop() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| add_to_what_is_read(&program, &done));
-        // Whatever fails, it is to end.
+        // The other thread must end even if a request fails.
         let ends = [
             Request::StopSession("s".into()),
             Request::StartSession("s".into()),
@@ -167,7 +169,7 @@ fn who_does_not_stop() {
 
 /// Announces an event beyond the agent's position in each ring, as fast as possible.
 fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
-    // As the first comment of the ring's crate has it.
+    // Size of an event in the layout that the ring's crate documents.
     let (event, memory) = (18, &program.memories[&0]);
     let shape = program.writers[&0].shape();
     let size = shape.subbuffer_size as u64;
@@ -202,7 +204,7 @@ fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
     }
 }
 
-/// Actions of a program, as fast as possible; the first two are permitted.
+/// Loads that a program causes, as fast as possible; the first two are permitted.
 const LOADS: [(&str, Load); 5] = [
     ("records", |node, done| {
         let mut program = Program::start(node);
@@ -246,11 +248,11 @@ const LOADS: [(&str, Load); 5] = [
 
 type Load = fn(&Node, &AtomicBool);
 
-/// Percent of one processor's time.
+/// Maximum share of one processor's time for an agent, in percent.
 const SHARE_MAX: u64 = 75;
 
-/// Program of the test below, alone in a process with its agent: prints the part of the time that
-/// the agent worked, in percent.
+/// Prints the share of time that an agent works under one load, in percent. The test below runs
+/// this one in a process of its own.
 #[test]
 #[ignore = "a program of other tests"]
 fn agent_under_load() {
@@ -282,8 +284,8 @@ fn agent_time() -> Duration {
     Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
 }
 
-/// A hostile program causes its agent about as much work as a well-behaved one: half as much again
-/// at most, and not all of a processor's time.
+/// A hostile program causes its agent at most half as much work again as a well-behaved one, and
+/// not all of a processor's time.
 #[test]
 fn shares_of_the_agents_time() {
     let share = |load: &str| -> u64 {
@@ -364,7 +366,7 @@ fn quotas() {
     }
     let refusal = node.refusal(&channel(32));
     assert!(refusal.contains("32 channels"), "{refusal}");
-    // Types: many, told at once.
+    // Many types at once.
     let mut greedy = Program::start(&node);
     for index in 0..10_000 {
         greedy.tell(index, "greedy:event");
@@ -393,7 +395,7 @@ fn rules_take_no_more_than_their_room() {
     node.record_all(Purpose::Record);
     let output = node.directory.path().join("other");
     node.record_all_as("other", Purpose::Record, output);
-    // About as long as can be.
+    // The filter is nearly as long as permitted.
     let rule = |session: &str, number: usize| {
         let mut rule = events(&format!("test:{number}"));
         rule.session = session.into();
@@ -417,20 +419,20 @@ fn rules_take_no_more_than_their_room() {
     node.ask(&Request::DestroySession("other".into()));
     assert!(told(&mut node).0 < used * 2 / 3);
     node.ask(&Request::EnableEvents(rule("s", taken)));
-    // Rules of sampling count, too.
+    // Sampling rules are charged to the same quota.
     let before = told(&mut node);
     node.ask(&Request::SetSampling(Some("1/2".into())));
     assert!(told(&mut node).0 > before.0);
     node.ask(&Request::SetSampling(None));
     assert_eq!(told(&mut node), before);
-    // One that was there already takes no more room.
+    // A rule that the channel already has takes no more quota.
     let before = told(&mut node);
     node.ask(&Request::EnableEvents(rule("s", taken)));
     assert_eq!(told(&mut node), before);
 }
 
-/// Runs two programs of `others` beside a well-behaved one: its trace has all of its events, and
-/// the agent answers.
+/// Runs two programs of `others` beside a well-behaved program. Asserts that this program's trace
+/// has all of its events, and that the agent answers.
 fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
@@ -440,7 +442,7 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     let trace = eventually("the trace is there", || trace_below(&node.output()));
     let done = AtomicBool::new(false);
     let count = std::thread::scope(|scope| {
-        // Also if something fails here: others would go on for ever.
+        // Ends the other threads even if an assertion fails here.
         let _over = Over(&done);
         let (node, done, others) = (&node, &done, &others);
         for seed in [7, 8] {
@@ -470,7 +472,7 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     });
 }
 
-/// Many commands make large requests at once: others are answered in between.
+/// While many commands send many requests at once, another command is answered in between.
 #[test]
 fn requests_of_many_at_once() {
     let mut node = Node::new();

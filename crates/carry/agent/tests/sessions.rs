@@ -30,18 +30,18 @@ fn what_a_program_records_is_in_the_trace() {
     for number in 0..1000 {
         assert_eq!(program.record(0, 0, number), Outcome::Recorded);
     }
-    // It is there soon, while the session goes on.
+    // The events are written soon, while the session is active.
     let trace = eventually("the trace is there", || trace_below(&node.output()));
     eventually("the events are written", || (read(&trace).numbers.len() == 1000).then_some(()));
     let schema = metadata::parse(fs::read(trace.join("metadata")).unwrap()).unwrap();
     assert_eq!(schema.streams[0].events[0].name.as_deref(), Some("test:first"));
-    // Another type, which is described before its events are there.
+    // Another type is described before its events are in the trace.
     program.tell(1, "test:second");
     program.record(0, 1, 1000);
     eventually("the event is written", || (read(&trace).numbers.len() == 1001).then_some(()));
     let schema = metadata::parse(fs::read(trace.join("metadata")).unwrap()).unwrap();
     assert_eq!(schema.streams[0].events.len(), 2);
-    // What is recorded last, before it goes.
+    // The last event before `Goodbye` is written too.
     program.record(0, 1, 1001);
     program.goodbye();
     let expected: Vec<(u16, u64)> =
@@ -50,7 +50,7 @@ fn what_a_program_records_is_in_the_trace() {
         let found = read(&trace);
         (found.is_whole && found.numbers == expected).then_some(())
     });
-    // It says goodbye before it is gone.
+    // The agent may still have the program's rings when all is written.
     let told = eventually("it has ended", || {
         let told = node.ask(&Request::Status(None));
         (!matches!(told[0], Reply::Ring(_))).then_some(told)
@@ -65,7 +65,8 @@ fn programs_are_told_what_changes() {
     let mut node = Node::new();
     let mut program = Program::start(&node);
     assert!(program.writers.is_empty());
-    // Requests are done when the program has followed; so it must follow on a thread of its own.
+    // A request is answered when the program has confirmed the change, so the program must follow
+    // on another thread.
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -80,7 +81,7 @@ fn programs_are_told_what_changes() {
         done.store(true, Relaxed);
     });
     assert_eq!(program.writers.len(), 1);
-    // It stays attached, and has no rules.
+    // The program stays attached, without rules.
     assert_eq!(program.in_force[&0], []);
     drop(program);
     let listed = node.ask(&Request::ListSessions(None));
@@ -95,7 +96,8 @@ fn programs_are_told_what_changes() {
     assert!(node.refusal(&Request::StartSession("t".into())).contains("no session `t`"));
 }
 
-/// Returns the part of a file's first bytes that has to be read from the disk.
+/// Reads a file's first bytes. Returns how many bytes the kernel reads from the disk for that, if
+/// it reports them.
 fn read_from_disk(file: &File) -> Option<u64> {
     let read = || {
         let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
@@ -106,7 +108,7 @@ fn read_from_disk(file: &File) -> Option<u64> {
     Some(read()? - before)
 }
 
-/// Returns whether the kernel reports reads from the disk there.
+/// Returns whether the kernel reports reads of files in this directory from the disk.
 fn tells_of_disk(directory: &Path) -> bool {
     let path = directory.join("probe");
     fs::write(&path, [1; 4096]).unwrap();
@@ -129,7 +131,7 @@ fn what_was_long_written_is_not_kept_in_memory() {
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
-    // So that it is one file that grows.
+    // On one processor, a single file grows.
     let mut processors = CpuSet::new();
     processors.set(sched_getcpu());
     sched_setaffinity(None, &processors).unwrap();
@@ -155,7 +157,7 @@ fn what_was_long_written_is_not_kept_in_memory() {
     assert_eq!(read_from_disk(&file), Some(0), "it is forgotten too soon");
     grown(128 << 20);
     file.sync_all().unwrap();
-    // Were it much more, the kernel might do so by itself.
+    // The file is not much larger, as the kernel might then drop the pages by itself.
     let is_forgotten = (1..=8).any(|pieces| {
         grown((128 + 16 * pieces) << 20);
         std::thread::sleep(Duration::from_millis(50));
@@ -171,7 +173,7 @@ fn events_that_find_no_room_are_counted() {
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
-    // Faster than anybody can read.
+    // Records faster than the agent can read.
     let attempted = 3_000_000;
     let mut lost = 0;
     for number in 0..attempted {
@@ -186,7 +188,7 @@ fn events_that_find_no_room_are_counted() {
     });
 }
 
-/// Returns the bytes that the only program's rings hold.
+/// Takes a snapshot, and returns the content of its only trace.
 fn snapshot(node: &mut Node) -> Found {
     let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
     let replies = node.ask(&request);
@@ -211,7 +213,7 @@ fn snapshots_hold_the_latest_events() {
     let numbers = snapshot(&mut node);
     assert_eq!(numbers.last(), Some(&(0, 999_999)));
     assert!(numbers.len() < 1_000_000 && numbers.len() > 10_000, "{}", numbers.len());
-    // The flight recorder outlives the program.
+    // The rings for snapshots outlive the program.
     program.goodbye();
     eventually("the program is gone", || {
         let all = blkkin_control::Applications {
@@ -230,7 +232,7 @@ fn each_session_has_its_own_trouble() {
     node.record_all(Purpose::Record);
     let output = node.directory.path().join("other");
     node.record_all_as("other", Purpose::Record, output.clone());
-    // Where no directory can be made.
+    // A plain file in place of the directory for traces makes all writes fail.
     fs::write(output.join("ust"), "").unwrap();
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
@@ -280,7 +282,7 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
             program.lose_connection();
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Where nobody reads it yet; and more than there is room for.
+        // Records while the agent may not read the rings; in one round, more than they hold.
         let much = if purpose == Purpose::Record && round == 1 { 300_000 } else { 1000 };
         record(&program, much);
         let before = program.come_back(&node);
@@ -326,7 +328,7 @@ fn notes_go_with_programs() {
         most = most.max(noted());
     }
     assert!((200..400).contains(&most), "{most}");
-    // Of those that say nothing when they go, some may come back.
+    // Programs that end without `Goodbye` may reconnect, so their notes are kept.
     for _ in 0..40 {
         drop(Program::start(&node));
     }
@@ -344,8 +346,8 @@ fn notes_go_with_programs() {
     assert_eq!(noted(), 0);
 }
 
-/// A clear drops all events before it, of all programs, and the losses until then; all later events
-/// are there or counted.
+/// A clear drops all earlier events of all programs, and their losses. All later events are in the
+/// traces.
 #[test]
 fn clear_drops_all_that_was_recorded() {
     let mut node = Node::new();
@@ -358,7 +360,7 @@ fn clear_drops_all_that_was_recorded() {
                 .then_some(())
         }
     };
-    // One that ends, one that may come back, and one that has lost some.
+    // A program that has ended, a program that may reconnect, and a program that has lost events.
     start(&node).goodbye();
     drop(start(&node));
     let mut program = start(&node);
@@ -370,7 +372,7 @@ fn clear_drops_all_that_was_recorded() {
     program.come_back(&node);
     eventually("all is written", || count_of(3 + tried as usize - lost)(&node));
     let traces = traces_below(&node.output());
-    // What is no agent's stays, and so does its directory.
+    // A file that no agent has made is kept, and so is its directory.
     let foreign = traces[0].join("notes.txt");
     fs::write(&foreign, "").unwrap();
     node.ask(&clear);
@@ -386,7 +388,7 @@ fn clear_drops_all_that_was_recorded() {
     eventually("what came later is there", || count_of(11)(&node));
     let left = traces_below(&node.output());
     assert!(left.iter().all(|trace| read(trace).is_whole && read(trace).discarded == 0));
-    // One is empty, of the program that may come back.
+    // One trace is empty: that of the program that may reconnect.
     assert_eq!(left.len(), 3, "{left:?}");
     node.ask(&clear);
     eventually("nothing is left", || count_of(0)(&node));
@@ -407,7 +409,7 @@ fn clear_drops_flight_recorders() {
     node.record_all(Purpose::Snapshot);
     start(&node).goodbye();
     let mut program = start(&node);
-    // As an agent before would have left it.
+    // The program has reconnected before the clear, as after a change of agents.
     program.lose_connection();
     program.come_back(&node);
     program.record(0, 0, 2);
@@ -417,14 +419,14 @@ fn clear_drops_flight_recorders() {
     }
     let expected: Vec<(u16, u64)> = (10..20).map(|number| (0, number)).collect();
     assert_eq!(snapshot(&mut node).numbers, expected);
-    // Nor does it come back with the program.
+    // Cleared events do not reappear when the program reconnects.
     program.lose_connection();
     program.come_back(&node);
     assert_eq!(snapshot(&mut node).numbers, expected);
 }
 
-/// Rings that keep the first events rather than the last: snapshots have all of them, across
-/// connections, and a clear makes room for others.
+/// Snapshots of rings in discard mode have the first events that the rings held, across
+/// connections. A clear makes room for new events.
 #[test]
 fn snapshots_of_what_came_first() {
     let mut node = Node::new();

@@ -1,4 +1,4 @@
-//! Successive agents: the state that earlier agents have left, and programs that reconnect.
+//! Successive agents: the state of earlier agents, and programs that reconnect.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
 
 const SUBBUFFER: usize = 256 << 10;
 
-/// Returns the bytes that are charged for a channel's rings before much is recorded.
+/// Returns the bytes that are charged for a channel's rings before many events are recorded.
 fn set_size(purpose: Purpose) -> u64 {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, purpose, &["c"]);
@@ -56,8 +56,7 @@ fn program(agents: &Succession) -> Program {
     program
 }
 
-/// Starts an agent that records one program, which has recorded that many events. All of them are
-/// written.
+/// Starts an agent and a program that records `count` events. Returns when all of them are written.
 fn recording(count: u64) -> (Succession, Program) {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, Purpose::Record, &["c"]);
@@ -71,7 +70,7 @@ fn record(program: &Program, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| assert_eq!(program.record(0, 0, number), Outcome::Recorded));
 }
 
-/// Checks that the only trace has that many events, each once, and reports none as missing.
+/// Waits until the only trace has the events 0 to `count`, each once, and reports none as missing.
 fn wait_for(agents: &Succession, count: u64) {
     let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
     eventually("all of it is one trace", || {
@@ -82,7 +81,7 @@ fn wait_for(agents: &Succession, count: u64) {
     });
 }
 
-/// Returns the packets that the agent reports as lost, of all programs that have left.
+/// Returns the number of packets that the agent reports as lost, of all ended programs.
 fn lost(agents: &Succession) -> u64 {
     let replies = agents.ask(&Request::Status(None));
     let lost = replies.iter().filter_map(|reply| match reply {
@@ -92,8 +91,8 @@ fn lost(agents: &Succession) -> u64 {
     lost.sum()
 }
 
-/// A program loses connections in a row, at different points, with and without a change of agents:
-/// no event is lost, and none is there twice.
+/// A program loses its connection several times, at different points, with and without a change of
+/// agents: no event is lost or written twice.
 #[test]
 fn whatever_becomes_of_connections_each_event_is_there_once() {
     for first_agent_stays in [true, false] {
@@ -103,7 +102,8 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         if !first_agent_stays {
             agents.go_on();
         }
-        // The program has not mapped its new rings, or was told to keep those that it has.
+        // The connection is lost before the program has mapped its new rings, or has handled the
+        // message to keep its rings.
         program.come_and_vanish(&agents.socket());
         record(&program, 200..300);
         program.come_and_vanish(&agents.socket());
@@ -111,7 +111,7 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         program.come_back_to(&agents.socket());
         record(&program, 400..500);
         wait_for(&agents, 500);
-        // The program has the same rings, or others in their place.
+        // The program has the same rings, or new rings in their place.
         let (used, _) = quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
         assert_eq!(used, set_size(Purpose::Record));
         agents.go_on();
@@ -122,14 +122,15 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
     }
 }
 
-/// Programs and agents end and come back in any order: each event is there once, or is counted.
+/// Programs and agents end and reconnect in any order: each event is written once, or is counted.
 #[test]
 fn whatever_becomes_of_programs_and_agents() {
     let number = |variable, usual| {
         std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
     };
     let first = number("TEST_SEED", 1);
-    // With room for one program only, whoever comes has another one that is away be given up.
+    // With descriptors for one program only, each connection makes the agent end the absence of
+    // another program.
     for (descriptors, shared) in [(u64::MAX, 1), (11, 2)] {
         for seed in first..first + number("TEST_LIVES", 30) {
             live(seed * shared, Limits { descriptors, ..Limits::default() });
@@ -140,7 +141,7 @@ fn whatever_becomes_of_programs_and_agents() {
 fn live(seed: u64, limits: Limits) {
     let mut agents = Succession::begin(limits);
     record_all(&agents, Purpose::Record, &["c"]);
-    // There is no room for rings beside those of commands whose end was not seen yet.
+    // The descriptors do not suffice for rings while ended commands still count as connected.
     let without_clients = |agents: &Succession, programs: u64| {
         let is_asked = || {
             let mut client = agents.try_client().ok()?;
@@ -155,7 +156,7 @@ fn live(seed: u64, limits: Limits) {
     let mut random = Random::new(seed);
     let (mut story, mut recorded, mut full) = (Vec::new(), 0, 0);
     let mut record = |program: &Program, random: &mut Random| {
-        // Now and then more than there is room for.
+        // Sometimes more events than the rings hold.
         let tries = if random.chance(8) { 60_000 } else { 1 + random.below(30u64) };
         for _ in 0..tries {
             match program.record(program.newest, 0, recorded) {
@@ -164,7 +165,7 @@ fn live(seed: u64, limits: Limits) {
             }
         }
     };
-    // For the agent to see it, or not.
+    // With or without time for the agent to notice.
     let pause = |random: &mut Random| {
         std::thread::sleep(Duration::from_millis(15 * random.below(2u64)));
     };
@@ -219,7 +220,8 @@ fn live(seed: u64, limits: Limits) {
     );
 }
 
-/// Agents change while a thread records all the time, more than there is room for.
+/// A thread records more events than the rings hold, while the program loses connections and
+/// reconnects: each event is written once, or is counted.
 #[test]
 fn full_rings_of_programs_that_come_and_go() {
     let (mut agents, mut program) = recording(1);
@@ -257,11 +259,12 @@ fn full_rings_of_programs_that_come_and_go() {
     assert_eq!((found.discarded, found.gaps, found.back), (full, 0, 0));
 }
 
-/// A program that reconnects while its session is being destroyed is told to unmap its rings.
+/// A program that reconnects while its session is being destroyed is requested to unmap its rings.
 #[test]
 fn back_while_the_session_goes() {
     let (agents, mut away) = recording(1);
-    // Who does nothing is waited for.
+    // The agent waits for this program, which does not answer, so that the destruction takes a
+    // while.
     let idle = program(&agents);
     away.lose_connection();
     eventually("it is known to be away", || {
@@ -299,8 +302,8 @@ fn what_is_recorded_meanwhile_is_written_at_the_end() {
     assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 300);
 }
 
-/// A session is cleared before a program has mapped its new rings: it records into those that it
-/// has.
+/// If a session is cleared before a program has mapped its new rings, later events in the old rings
+/// are written.
 #[test]
 fn cleared_before_rings_are_taken() {
     let (mut agents, mut program) = recording(100);
@@ -315,8 +318,8 @@ fn cleared_before_rings_are_taken() {
     wait_for(&agents, 60);
 }
 
-/// A program has more channels than an agent accepts from earlier agents; of its own it accepts
-/// all.
+/// A program may have more channels than an agent adopts from earlier agents: the agent continues
+/// all of its own.
 #[test]
 fn more_channels_than_are_taken_of_others() {
     let agents = Succession::begin(Limits::default());
@@ -361,7 +364,7 @@ fn more_channels_than_are_taken_of_others() {
     });
 }
 
-/// A program that is disconnected when its session is stopped records until it learns of that.
+/// A program that is disconnected when its session is stopped records until it reconnects.
 #[test]
 fn sessions_that_are_stopped_meanwhile() {
     for first_agent_stays in [true, false] {
@@ -389,7 +392,7 @@ fn record_again(agents: &Succession) {
     agents.ask(&Request::EnableEvents(Events { channel: Some("c".into()), ..events("*") }));
 }
 
-/// A clear while a program is disconnected holds, also for its losses.
+/// A clear drops the events and losses of a program that is disconnected, too.
 #[test]
 fn what_is_cleared_meanwhile_does_not_come_back() {
     for first_agent_stays in [true, false] {
@@ -412,8 +415,8 @@ fn what_is_cleared_meanwhile_does_not_come_back() {
     }
 }
 
-/// A type beyond the user's quota does not keep other types from being described: events wait in
-/// the rings, and are counted there.
+/// While the description of a type exceeds the user's quota, packets wait in the rings, and types
+/// that were described before stay described.
 #[test]
 fn types_without_room() {
     let type_bytes = 1500;
@@ -455,7 +458,7 @@ fn channels_that_are_lost_beside_others() {
     };
     both(1);
     agents.end();
-    // Of the second channel the program has nothing any more.
+    // The program has lost the rings of the second channel.
     let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
     agents.go_on();
     let mut after = Program::start_with(&agents.socket(), std::process::id(), vec![live]);
@@ -527,7 +530,7 @@ fn more_rings_than_are_taken() {
     assert!(rule_bytes > 0);
     agents.end();
     record(&before, 1..100);
-    // Memory in which there are no rings is no loss.
+    // Memory without rings is no loss.
     let other = |is_spent| LeftRings { file: support::sealed_memory(), is_spent };
     let spent = (0..3).map(|_| other(true));
     let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
@@ -544,7 +547,7 @@ fn more_rings_than_are_taken() {
     let log = LOG.lock().unwrap().clone();
     assert!(log.iter().any(|line| line.contains(told)), "{log:?}");
     assert_eq!(rules(&agents), (rule_bytes, 0), "rules of earlier agents count too");
-    // One for each processor that it has run on since.
+    // One packet for each processor on which the program has run since.
     assert!(lost(&agents) > 0);
     assert_eq!(after.record(0, 0, 100), Outcome::Recorded);
     eventually("it is written", || {
@@ -558,7 +561,7 @@ fn more_rings_than_are_taken() {
 /// new rings; their loss is reported.
 #[test]
 fn what_is_kept_makes_room() {
-    // For three sets of rings.
+    // The limit suffices for three sets of rings.
     let (set, rings) = (set_size(Purpose::Snapshot), support::online_processors() as u64 + 1);
     let limits = Limits { ring_bytes: 7 * set / 2, ..Limits::default() };
     let mut agents = Succession::begin(limits);
@@ -578,11 +581,11 @@ fn what_is_kept_makes_room() {
         first.come_back_to(&agents.socket());
         first.record(0, 0, 100 + number);
     }
-    // The fourth set has made the first one go.
+    // The fourth set has evicted the first one.
     assert_eq!(told(&agents), Some((rings, 1)));
     let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
     assert_eq!(snapshot(&agents).numbers, kept);
-    // Also if the program goes away, and is back.
+    // The same holds after the program has lost its connection and reconnected.
     first.obey();
     assert_eq!(first.orphan_count(), 2);
     first.come_and_vanish(&agents.socket());
@@ -590,7 +593,7 @@ fn what_is_kept_makes_room() {
     assert_eq!((snapshot(&agents).numbers, told(&agents)), (kept.to_vec(), Some((rings, 1))));
     let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes").0;
     assert_eq!(used(), 3 * set);
-    // A program that has ended, and one that comes.
+    // Rings of an ended program are evicted for a new program.
     first.goodbye();
     let next = program(&agents);
     next.record(0, 0, 7);
@@ -608,7 +611,7 @@ fn what_is_kept_makes_room() {
     assert_eq!(used(), 0);
 }
 
-/// Returns the bytes that the only program's rings hold.
+/// Takes a snapshot, and returns the content of its only trace.
 fn snapshot(agents: &Succession) -> Found {
     let replies = agents.ask(&Request::Snapshot(Snapshot { session: "s".into(), output: None }));
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
@@ -617,8 +620,8 @@ fn snapshot(agents: &Succession) -> Found {
     found
 }
 
-/// Packets of recordings that are still to be written are not given up if there is no room for them
-/// beside the new rings.
+/// Unwritten packets of recordings are not dropped, even if their rings and the new rings together
+/// exceed the quota.
 #[test]
 fn what_is_to_be_written_needs_no_room() {
     let user = blkkin_sys::user_id();
@@ -654,7 +657,7 @@ fn l11_rings_that_hold_much_are_given_up() {
     let mut program = program(&agents);
     let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
     assert!(used().0 <= 256 << 10, "nothing is written yet: {:?}", used());
-    // However quickly the agent reads, two sub-buffers are written, which is too much.
+    // However fast the agent reads, the program writes two sub-buffers, which exceed the limit.
     let mut recorded = Vec::new();
     for number in 0..1_000_000 {
         if program.record(program.newest, 0, number) == Outcome::Recorded {
@@ -666,7 +669,7 @@ fn l11_rings_that_hold_much_are_given_up() {
         let (used, refused) = used();
         (refused > 0 && used <= limit && !program.writers.is_empty()).then_some(())
     });
-    // What a program records while it has neither the old rings nor the new ones, nobody counts.
+    // Events are not counted while the program has neither the old rings nor the new ones.
     let status = agents.ask(&Request::Status(None));
     let renewed = status.iter().filter_map(|reply| match reply {
         Reply::Loss(loss) if loss.cause == Cause::Quota => Some(loss.uncounted),

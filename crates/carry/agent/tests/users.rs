@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Hung, Program, Running, Served, events, eventually, figure, quota};
 
-/// Group of this agent: one that exists on each machine.
+/// Group of this agent, which exists on each machine.
 const GROUP: (&str, u32) = ("daemon", 1);
 const SOMEBODY: u32 = 54_321;
 
 /// An agent for all users, on a thread.
 struct Public {
-    /// Dropped first.
+    /// Dropped before the directory.
     agent: Option<Running>,
     directory: tempfile::TempDir,
     limits: Limits,
 }
 
 impl Public {
-    /// Returns `None` unless root runs the test.
+    /// Starts an agent. Returns `None` unless root runs the test.
     fn start(test: &str) -> Option<Public> {
         Public::start_with(test, Limits::default())
     }
@@ -127,8 +127,8 @@ fn session(output: PathBuf) -> Request {
     Request::CreateSession(Session { name, purpose: Purpose::Snapshot, output })
 }
 
-/// Membership in the group is that of the connection, not of the process, which may be another one
-/// by then.
+/// Members of the group see all sessions. Membership is that of the connection, not of the process,
+/// whose number another process may have by then.
 #[test]
 fn members_of_the_group_see_all_sessions() {
     let public = Public::start("members_of_the_group_see_all_sessions");
@@ -177,7 +177,7 @@ fn snapshots_are_made_by_who_asks_for_them() {
         let made = fs::metadata(made).unwrap();
         assert_eq!((made.uid(), made.gid()), (SOMEBODY, GROUP.1));
     }
-    // Where nothing is said, it goes where the session's go.
+    // Without a path, a snapshot is written below the session's output.
     let replies = member.ask_all(&snapshot(None)).unwrap();
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
     assert_eq!(
@@ -230,7 +230,7 @@ fn what_has_ended_is_kept_for_each_user() {
     found.sort();
     let expected: Vec<Vec<u64>> = (6..70).chain([1000]).map(|number| vec![number]).collect();
     assert_eq!(found, expected);
-    // What is not kept any more is counted.
+    // Rings that are not kept any longer are counted.
     let status = root.ask_all(&Request::Status(None)).unwrap();
     let rings = |reply: &Reply| match reply {
         Reply::Ended(ended) => Some(ended.rings),
@@ -241,7 +241,8 @@ fn what_has_ended_is_kept_for_each_user() {
 
 const OWN: [u32; 2] = [SOMEBODY, SOMEBODY];
 
-/// A plain user's session that records the user's program, and its output.
+/// Starts a plain user's session that records the user's program. Returns both, and the session's
+/// output.
 fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     let output = public.directory_of(SOMEBODY).join("trace");
     let mut client = public.client_of(SOMEBODY, OWN);
@@ -261,12 +262,12 @@ fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     (client, program, output)
 }
 
-/// Returns the time in which the agent answers root; fails above five seconds.
+/// Asserts that the agent answers root within five seconds, and reports the time.
 #[track_caller]
 fn check_answers(what: &str, socket: PathBuf) {
     let begun = Instant::now();
     let (sender, answered) = std::sync::mpsc::channel();
-    // It would wait for longer than it may.
+    // On another thread, because the client may wait for longer.
     std::thread::spawn(move || {
         let client = Client::connect(&[socket], "test", "0", Patience::default());
         let answer = client.and_then(|mut client| client.ask_all(&Request::ListSessions(None)));
@@ -277,15 +278,15 @@ fn check_answers(what: &str, socket: PathBuf) {
     figure("N8", &format!("{what}: others are answered within {:?}", begun.elapsed()));
 }
 
-/// Returns the reason why a session is not stopped or cleared completely.
+/// Returns the reason why a request fails.
 fn refusal(client: &mut Client, request: &Request) -> String {
     client.ask_all(request).unwrap_err().to_string()
 }
 
 const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
 
-/// A user mounts a file system that does not answer over a directory of the session's output,
-/// before there is a trace in it. The packets are written when it is unmounted.
+/// A file system that does not answer is not entered if a user mounts it below the session's
+/// output, before there is a trace. New packets are written after the unmount.
 #[test]
 fn n8_what_is_mounted_below_an_output_is_not_entered() {
     let test = "n8_what_is_mounted_below_an_output_is_not_entered";
@@ -311,8 +312,8 @@ fn n8_what_is_mounted_below_an_output_is_not_entered() {
     });
 }
 
-/// A user mounts a file system that does not answer over a trace that is being written: its files
-/// are open, but its metadata cannot be rewritten.
+/// A file system that does not answer is not entered if a user mounts it over a trace that is being
+/// written: the trace's files are open, but its metadata is rewritten only after the unmount.
 #[test]
 fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     let test = "n8_what_is_mounted_over_a_trace_is_not_entered";
@@ -338,8 +339,8 @@ fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     });
 }
 
-/// File systems that depend on other machines are for root only, and those that a user serves are
-/// refused.
+/// Outputs on file systems that depend on other machines are for root only. Outputs on file systems
+/// that a user serves are refused.
 #[test]
 fn n8_outputs_on_file_systems_of_others_are_refused() {
     let test = "n8_outputs_on_file_systems_of_others_are_refused";
@@ -366,8 +367,8 @@ fn n8_outputs_on_file_systems_of_others_are_refused() {
     assert_eq!(create(false, &local, "local"), Ok(()));
 }
 
-/// A file system that does not answer is mounted over the traces of an earlier agent, and then over
-/// the output itself.
+/// The next agent is not blocked by a file system that does not answer and is mounted over a trace,
+/// or over the session's output.
 #[test]
 fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     let test = "n8_outputs_that_hang_do_not_keep_the_next_agent";
@@ -399,8 +400,8 @@ fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     drop(hung);
 }
 
-/// Programs and commands of one user share a quota; a refused one is told the reason, and other
-/// users are not affected.
+/// Programs and commands of one user share a quota of connections. A refused command receives the
+/// reason, and other users are not affected.
 #[test]
 fn a_quota_of_connections() {
     let limits = Limits { connections: 4, ..Limits::default() };
@@ -421,7 +422,7 @@ fn a_quota_of_connections() {
         (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
     });
     let mut own = public.client_of(SOMEBODY, OWN);
-    // Of others nobody is told.
+    // Plain users see their own quotas only.
     assert_eq!(quota(&mut own, SOMEBODY, "connections").0, 1);
     assert_eq!(quota(&mut own, 0, "connections"), (0, 0));
 }
@@ -458,7 +459,7 @@ fn a_quota_of_event_types() {
     for request in record_all(&public, Purpose::Record) {
         root.ask_all(&request).unwrap();
     }
-    // Half of them for the program, and half for its trace.
+    // Half of the quota is for the program, and half for its trace.
     let greedy = || {
         let mut program = public.program();
         (0..700).for_each(|index| program.tell(index, "greedy:event"));
@@ -510,7 +511,7 @@ fn a_quota_of_rings() {
     assert!(has_rings(&first) && has_rings(&second) && !has_rings(&third));
     assert!(has_rings(&public.program()), "it is another user's");
     assert_eq!(quota(&mut root, SOMEBODY, "ring-bytes"), (2 * size, 1));
-    // What has ended is kept, as long as there is room.
+    // Rings of ended programs are kept while the quota permits.
     drop((first, second, third));
     let count = |root: &mut Client| {
         let applications = Applications { processes: Processes::default(), event_types: false };
@@ -536,7 +537,7 @@ fn a_quota_of_descriptors() {
     let Some((public, mut root)) = recording(Limits::default()) else { return };
     let program = as_user(SOMEBODY, OWN, || public.program());
     let (each, _) = quota(&mut root, SOMEBODY, "descriptors");
-    // Its connection, its types, what it wakes the agent with; and files.
+    // Three descriptors are the connection, the catalog and the eventfd; the others are files.
     assert!(each > 3 + 2, "{each}");
     drop((program, root, public));
 
@@ -565,7 +566,7 @@ fn a_quota_of_descriptors() {
     });
 }
 
-/// Returns the requests that record all programs.
+/// Returns the requests that make a session for all programs.
 fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     let (name, output) = ("s".into(), Some(public.directory.path().join("trace")));
     [
@@ -575,7 +576,7 @@ fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     ]
 }
 
-/// Bytes of a request that are sent.
+/// Number of bytes of a request that are sent.
 const HALF_SIZE: u64 = 30_000;
 
 /// A command that never completes its request.
@@ -594,11 +595,11 @@ impl Half {
         encode(&Opening::Hello(hello), &mut bytes).unwrap();
         let mut request = Vec::new();
         encode(&Request::ListSessions(None), &mut request).unwrap();
-        // It says that a megabyte is to come.
+        // The header announces a payload of a megabyte.
         request[..4].copy_from_slice(&(1u32 << 20).to_le_bytes());
         request.resize(HALF_SIZE as usize, 0);
         bytes.extend(request);
-        // Whoever is dropped cannot say all of it.
+        // Fails if the agent closes the connection meanwhile.
         let _ = stream.write_all(&bytes);
         Half(stream)
     }

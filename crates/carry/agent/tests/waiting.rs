@@ -1,5 +1,5 @@
 //! Descriptors whose use or closing blocks, and requests that cause much work: other users are
-//! answered meanwhile, and quotas are given back.
+//! answered meanwhile, and quotas are returned.
 
 mod support;
 
@@ -20,9 +20,9 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota};
 
-/// Time within which other users are answered; the machine may be busy.
+/// Time within which the agent must answer other users; the machine may be busy.
 const ANSWERED: Duration = Duration::from_secs(5);
-/// Time that is much longer than that.
+/// Linger time of sockets, much longer than [`ANSWERED`].
 const LINGER: Duration = Duration::from_secs(40);
 
 /// Returns a socket whose close blocks, because it lingers and its peer does not read, with the
@@ -37,8 +37,8 @@ fn lingering() -> (TcpStream, TcpStream) {
     (socket, peer)
 }
 
-/// Returns a socket in whose queue a lingering socket waits, so that its lingering cannot be
-/// switched off.
+/// Returns a socket whose queue holds a lingering socket, with that socket's peer. The lingering of
+/// a queued socket cannot be switched off.
 fn nested() -> (OwnedFd, TcpStream) {
     let (socket, peer) = lingering();
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -72,7 +72,7 @@ fn greeted_catalog() -> Vec<u8> {
     [&hello()[..], &CATALOG].concat()
 }
 
-/// Returns the longest time in which the agent answers another user, in a few attempts.
+/// Returns the longest time in which the agent answers another user, in ten attempts.
 fn answered_within(node: &Node) -> Duration {
     let path = node.agent.as_ref().unwrap().socket().to_owned();
     let mut longest = Duration::ZERO;
@@ -99,13 +99,14 @@ fn check_answers(what: &str, node: &Node) {
     assert!(longest < ANSWERED, "{what}: {longest:?}");
 }
 
-/// A lingering socket is passed with invalid bytes, in place of memory, and beyond the number of a
-/// message's descriptors.
+/// A lingering socket blocks no other user if it is passed with invalid bytes, in place of memory,
+/// or beyond the maximum number of a message's descriptors.
 #[test]
 fn n8_sockets_that_linger_have_nobody_wait() {
     let node = Node::new();
     let path = node.agent.as_ref().unwrap().socket().to_owned();
-    // In this order: behind a close that waits on the only thread, nothing else would be seen.
+    // The checks run in this order: while a close blocks the only thread, later checks would show
+    // nothing.
     let check = |what: &str, bytes: &[u8], others: usize| {
         let (socket, _peer) = lingering();
         let filler = std::fs::File::open("/dev/null").unwrap();
@@ -122,7 +123,7 @@ fn n8_sockets_that_linger_have_nobody_wait() {
     check("as one of very many", &NONSENSE, 100);
 }
 
-/// Sends descriptors by hand, as [`Socket::send`] passes 16 at most.
+/// Sends any number of descriptors, as [`Socket::send`] passes at most 16.
 fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     let socket = Socket::connect(path).unwrap();
@@ -136,7 +137,7 @@ fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
 }
 
 /// Sockets whose close never returns block eight threads. All other users are served, and the quota
-/// is given back when the sockets can be closed.
+/// is returned when the sockets can be closed.
 #[test]
 fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     let mut node = Node::new();
@@ -199,7 +200,7 @@ fn n8_outputs_that_hang_have_nobody_wait() {
     drop(fuse);
 }
 
-/// A file system in user space without a server. It ends when the file is closed.
+/// Mounts a file system in user space without a server, which ends when the file is closed.
 fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.map_err(|error| error.to_string()).and_then(|fuse| {
@@ -216,7 +217,7 @@ fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     }
 }
 
-/// Sets a flag when it is dropped.
+/// Guard that sets a flag on drop.
 struct Over<'d>(&'d AtomicBool);
 
 impl Drop for Over<'_> {
@@ -225,8 +226,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A process moves the end of all rings that are kept for snapshots as fast as possible, while
-/// eight commands request snapshots.
+/// Snapshots end and others are answered, while a process moves the end of rings as fast as
+/// possible and eight commands request snapshots.
 #[test]
 fn n9_snapshots_end() {
     let mut node = Node::new();
@@ -269,7 +270,7 @@ fn n9_snapshots_end() {
     });
 }
 
-/// Event types of each program.
+/// Number of event types of each program.
 const TYPES: u32 = 8000;
 
 fn resident_kib() -> u64 {
@@ -278,7 +279,7 @@ fn resident_kib() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Patterns of few bytes that are expensive to match.
+/// Returns short patterns that are expensive to match.
 fn patterns(rule: usize) -> Vec<String> {
     (0..512)
         .map(|at| {
@@ -288,8 +289,8 @@ fn patterns(rule: usize) -> Vec<String> {
         .collect()
 }
 
-/// As many rules as a user may have, for programs with as many types as possible: the agent takes
-/// about as much memory as it counts, and answers other users.
+/// With as many rules as a user may have, and programs with many types, the agent uses about as
+/// much memory as it charges, and answers other users.
 #[test]
 fn n9_rules_and_types_without_number() {
     let mut node = Node::new();
@@ -329,7 +330,7 @@ fn n9_rules_and_types_without_number() {
                 let addresses = [path.clone()];
                 let client = blkkin_client::Client::connect(&addresses, "test", "0", patience);
                 let answer = client.and_then(|mut one| one.ask_all(&Request::ListSessions(None)));
-                // A list of all rules is long; what counts is when it begins.
+                // Only the time counts, not the answer, which is a long list of all rules.
                 drop(answer);
                 longest.fetch_max(begun.elapsed().as_millis() as u64, SeqCst);
                 std::thread::sleep(Duration::from_millis(50));
@@ -359,7 +360,7 @@ fn n9_rules_and_types_without_number() {
              {longest:?}"
         ),
     );
-    // The programs of this test hold rules, too: four times the text.
+    // The programs of this test hold the rules as well: four times the text.
     assert!(grown < 160, "{grown} MiB");
     assert!(longest < ANSWERED, "{longest:?}");
 }
@@ -390,7 +391,7 @@ fn n9_long_lists_are_sent_as_they_are_read() {
     };
     eventually("all types are known", || (count(&node.ask(&all(false))) == 8 * 8192).then_some(()));
     let mut replies = node.client.ask(&all(true)).unwrap();
-    // It is not read for a while.
+    // The command does not read for a while.
     std::thread::sleep(Duration::from_millis(500));
     let types = replies.by_ref().filter(|reply| matches!(reply, Ok(Reply::EventType(_)))).count();
     assert_eq!(types, 8 * 8192);

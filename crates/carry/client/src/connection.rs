@@ -1,4 +1,4 @@
-//! Connection to the daemon's socket, with deadlines for connecting, reading and writing.
+//! Connection to the agent's socket, with deadlines for connecting, reading and writing.
 
 use crate::error::Error;
 use blkkin_control::{Decoder, Messages, Received};
@@ -48,7 +48,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the first address on which a daemon listens.
+    /// Connects to the first address on which an agent listens.
     pub(crate) fn open(addresses: &[PathBuf], deadline: Deadline) -> Result<Connection, Error> {
         let mut forbidden = None;
         for address in addresses {
@@ -115,7 +115,7 @@ impl Connection {
 }
 
 /// Connects on another thread, which is abandoned at the deadline: connecting blocks while the
-/// daemon's queue is full, and the socket has no timeout for that.
+/// agent's queue is full, and the socket has no timeout for that.
 fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     let (sender, connected) = mpsc::channel();
     let path = address.to_owned();

@@ -1,4 +1,4 @@
-//! State of a client's conversation with the daemon, between requests and replies.
+//! State of a client's connection between requests and replies, and its timeouts.
 
 use crate::connection::Connection;
 use blkkin_control::{Decoder, Reply};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Timeouts of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Time for the daemon to accept a connection and to answer `Hello`.
+    /// Time for the agent to accept a connection and to answer `Hello`.
     pub opening: Duration,
     /// Time for each item of a reply.
     pub item: Duration,

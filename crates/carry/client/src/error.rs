@@ -1,4 +1,4 @@
-//! Errors of requests: the daemon concerned, the reason, and a hint.
+//! Errors of requests: the agent concerned, the reason, and a hint.
 
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{DecodeError, Failed, Fault, Reason, Refused};
@@ -16,9 +16,9 @@ pub enum Error {
         /// Addresses that were tried.
         tried: Vec<PathBuf>,
     },
-    /// The user has no permission for the daemon's socket.
+    /// The user has no permission for the agent's socket.
     NotPermitted { address: PathBuf },
-    /// The daemon refuses the connection.
+    /// The agent refuses the connection.
     Refused {
         address: PathBuf,
         /// The agent's message, with its reason.
@@ -26,21 +26,21 @@ pub enum Error {
     },
     /// The request exceeds a limit, and was not sent.
     Unfit(Fault),
-    /// The daemon reports that the request failed.
+    /// The agent reports that the request failed.
     Failed {
         address: PathBuf,
-        /// The daemon's message.
+        /// The agent's message.
         failed: Failed,
     },
-    /// The daemon closed the connection before the end of its reply.
+    /// The agent closed the connection before the end of its reply.
     Gone { address: PathBuf },
-    /// A message of the daemon cannot be decoded.
+    /// A message of the agent cannot be decoded.
     Nonsense {
         address: PathBuf,
         /// Reason and position.
         error: DecodeError,
     },
-    /// The daemon did not answer in time.
+    /// The agent did not answer in time.
     Late {
         address: PathBuf,
         /// Timeout that has passed.

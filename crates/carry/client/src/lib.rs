@@ -23,13 +23,13 @@ use conversation::Conversation;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Returns the addresses on which a daemon for this process may listen, in the order in which to
+/// Returns the addresses on which an agent for this process may listen, in the order in which to
 /// try them.
 pub fn addresses() -> Vec<PathBuf> {
     Surroundings::new(blkkin_sys::user_id(), env::var_os).candidates()
 }
 
-/// Checks that a request keeps to the limits, so that it can be sent. Does not contact a daemon.
+/// Checks that a request keeps to the limits, so that it can be sent. Does not contact an agent.
 pub fn check(request: &Request) -> Result<(), Fault> {
     encode(request, &mut Vec::new())
 }
@@ -54,7 +54,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the first daemon that listens. The daemon shows `program` and its `release` to
+    /// Connects to the first agent that listens. The agent shows `program` and its `release` to
     /// users.
     pub fn connect(
         addresses: &[PathBuf],
@@ -73,7 +73,7 @@ impl Client {
         let mut bytes = Vec::new();
         encode(&Opening::Hello(hello), &mut bytes)?;
         let mut decoder: Decoder<Answer> = Decoder::new();
-        // A daemon may refuse the connection, and close it, before it has read `Hello`.
+        // An agent may refuse the connection, and close it, before it has read `Hello`.
         let sent = connection.send(&bytes, deadline);
         match connection.receive(&mut decoder, deadline) {
             Ok(Received::Message { message: Answer::Welcome(welcome), .. }) => {
@@ -92,12 +92,12 @@ impl Client {
         }
     }
 
-    /// Returns the path of the daemon's socket.
+    /// Returns the path of the agent's socket.
     pub fn address(&self) -> &Path {
         &self.conversation.connection.address
     }
 
-    /// Returns the daemon's release.
+    /// Returns the agent's release.
     pub fn release(&self) -> &str {
         &self.welcome.release
     }

@@ -1,4 +1,4 @@
-//! The daemon's reply to one request.
+//! The agent's reply to one request.
 
 use crate::connection::Deadline;
 use crate::conversation::Conversation;
@@ -44,7 +44,7 @@ impl<'c> Replies<'c> {
             if connection.received - self.start > REPLY_SIZE_MAX {
                 return Err(Error::TooMuch { address: connection.address.clone() });
             }
-            // Items of unknown kinds, from a newer daemon, are skipped.
+            // Items of unknown kinds, from a newer agent, are skipped.
             if let Received::Message { message, .. } = connection.receive(decoder, deadline)? {
                 return Ok(message);
             }

@@ -1,5 +1,5 @@
-//! What a command hears of a daemon, and what it makes of one that is not there, says no, says
-//! nonsense, says nothing, or goes.
+//! A client and its agent: replies, and an agent that is absent, refuses, sends invalid data, does
+//! not answer, or closes the connection.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn no_such_session() -> Reply {
     Reply::Failed(Failed { code, message, hint: Some("make it".into()) })
 }
 
-/// Checks what is told, with `PATH` for the daemon's socket.
+/// Asserts an error's message and hint, with `PATH` for the agent's socket.
 #[track_caller]
 fn check(error: &Error, path: &Path, message: &str, hint: Option<&str>) {
     let path = path.display().to_string();
@@ -58,7 +58,7 @@ fn requests_one_after_the_other() {
     let start = Request::StartSession("x".into());
     let both = vec![session("a"), session("b")];
     assert_eq!(client.ask_all(&list).expect("a list"), both);
-    // Also where nobody wanted the rest.
+    // Unread items of a reply are skipped.
     let first = client.ask(&list).expect("a list").next();
     assert!(matches!(first, Some(Ok(Reply::Session(_)))));
     assert_eq!(client.ask_all(&list).expect("a list"), both);
@@ -69,7 +69,7 @@ fn requests_one_after_the_other() {
         "there is no session `x` [no-such-session] (agent at PATH)",
         Some("make it"),
     );
-    // A failure is an answer: the conversation goes on.
+    // A failed request does not end the connection.
     let _ = client.ask(&start).expect("to be asked");
     assert_eq!(client.ask_all(&Request::GetSampling).expect("an answer"), []);
     let asked = [list.clone(), list.clone(), list, start.clone(), start, Request::GetSampling];
@@ -86,7 +86,7 @@ fn what_is_said_first() {
     connect(&daemon.path, PATIENCE).expect("welcome");
 }
 
-/// The first that answers is taken.
+/// A client connects to the first address at which an agent listens.
 #[test]
 fn the_users_daemon_and_the_systems() {
     let daemon = StandIn::answering(|_| vec![Reply::Done]);
@@ -121,7 +121,7 @@ fn not_permitted() {
                  agent of your own with `blkkin agent`",
             ),
         ),
-        // Root may do everything; then what is told is looked at without a socket.
+        // Root is always permitted to connect; the error is then checked without a socket.
         Ok(_) => {
             let error = Error::NotPermitted { address: PathBuf::from("/x") };
             check(&error, Path::new("/x"), "you may not talk to the agent at PATH", {
@@ -171,7 +171,7 @@ fn another_version() {
     check(&error, &daemon.path, told, None);
 }
 
-/// What a newer daemon adds to its replies is passed over.
+/// Items of unknown kinds in a newer agent's replies are skipped.
 #[test]
 fn a_newer_daemon() {
     let daemon = StandIn::of(|mut conversation| {
@@ -225,7 +225,7 @@ fn a_daemon_that_goes() {
         let Some((_, mut decoder)) = conversation.welcome() else { return };
         conversation.hear(&mut decoder);
         conversation.say(&session("a"));
-        // Also in the middle of a message.
+        // The connection ends in the middle of a message.
         conversation.say_bytes(b"\x05\0\0");
     });
     let mut client = connect(&daemon.path, PATIENCE).expect("welcome");
@@ -257,7 +257,7 @@ fn a_daemon_that_says_nothing() {
     check(&error, &daemon.path, told, None);
 }
 
-/// Bytes that come one by one do not extend the time, nor do messages that are passed over.
+/// Neither single bytes nor skipped messages extend the timeout.
 #[test]
 fn a_daemon_that_takes_its_time() {
     let daemon = StandIn::of(|mut conversation| {
@@ -276,7 +276,7 @@ fn a_daemon_that_takes_its_time() {
     assert!(matches!(error, Error::Late { .. }), "{error}");
 }
 
-/// Where nobody takes connections, and no more can wait to be taken.
+/// The timeout also holds if the agent accepts no connections and its queue is full.
 #[test]
 fn a_daemon_that_takes_nobody() {
     let folder = std::env::temp_dir().join(format!("blkkin-full-{}", std::process::id()));
@@ -301,7 +301,7 @@ fn a_daemon_that_takes_nobody() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// What cannot be sent is told without asking anybody.
+/// A request beyond the limits fails without being sent.
 #[test]
 fn requests_beyond_limits() {
     let request = Request::StartSession("a/b".into());

@@ -55,7 +55,7 @@ impl BoundFilter {
         Ok(bound)
     }
 
-    /// Parses a filter and binds it to `traces`, which may get further fields later.
+    /// Parses a filter and binds it to `traces`, to which newer metadata may add fields.
     pub fn of_growing(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let filter = Arc::new(Filter::parse(text)?);
         let mut bound = BoundFilter {

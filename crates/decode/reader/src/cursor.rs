@@ -125,7 +125,7 @@ impl Cursor {
         self.retained_max = size;
     }
 
-    /// Returns the retained bytes, and goes on retaining from byte `from` of the packet, in a
+    /// Returns the retained bytes, and continues to retain from byte `from` of the packet, in a
     /// buffer of `spare` if there is any. Returns `None` if the bytes are too many; the next cursor
     /// then reads the file itself.
     pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {

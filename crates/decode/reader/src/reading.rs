@@ -166,7 +166,7 @@ fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
     let key = |&(number, stream): &(usize, usize)| {
         let trace = &traces[number];
         let uuid = trace.schema().trace.uuid;
-        // Absent UUIDs come last.
+        // Absent UUIDs sort last.
         (uuid.is_none(), uuid, &*trace.name, ids[number][stream])
     };
     let mut sorted: Vec<_> = streams.iter().map(key).collect();

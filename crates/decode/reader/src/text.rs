@@ -119,7 +119,7 @@ impl Text {
         self.push_some([byte], 1);
     }
 
-    /// Appends an array of bytes, whose length the compiler knows.
+    /// Appends an array of bytes of constant length.
     #[inline(always)]
     pub fn push_all<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.push_some(*bytes, N);

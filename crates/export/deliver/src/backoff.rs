@@ -22,7 +22,7 @@ impl Backoff {
         jittered(pause, random())
     }
 
-    /// Returns a delay of the first step, without changing the next one.
+    /// Returns a delay of the first step, without advancing the backoff.
     pub(crate) fn least(&self) -> Duration {
         jittered(self.first, random())
     }

@@ -14,8 +14,8 @@ use hyper::Request;
 use hyper::http::header::{HOST, HeaderValue, USER_AGENT};
 use std::time::SystemTime;
 
-/// Maximum size of a stored answer. OpenTelemetry permits larger ones, but no useful answer is as
-/// long.
+/// Maximum size of a stored answer, in bytes. OpenTelemetry permits larger answers, but no useful
+/// answer is as long.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
 pub(crate) struct Client {

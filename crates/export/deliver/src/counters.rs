@@ -23,8 +23,8 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The destination refused the batch. It is in the folder of refused batches, if there is one
-    /// with room.
+    /// The destination refused the batch, which is in the folder of refused batches if that exists
+    /// and has room.
     Refused "refused";
     /// The destination accepted the batch without these spans (partial success).
     Rejected "rejected";

@@ -110,7 +110,7 @@ impl Destination {
     }
 }
 
-/// Formats of each interface; the first one is the default.
+/// Formats of each interface; the first is the default.
 const ZIPKIN: &[Format] = &[Format::ZipkinJson, Format::ZipkinProto];
 const ZIPKIN_V1: &[Format] = &[Format::ZipkinThrift, Format::ZipkinV1Json];
 const OTLP: &[Format] = &[Format::OtlpProto, Format::OtlpJson];

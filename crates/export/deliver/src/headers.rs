@@ -12,8 +12,8 @@ pub struct Headers(Vec<(HeaderName, HeaderValue)>);
 /// Maximum size of a list of headers, in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Minimum length of a redacted word, in bytes. Redacting shorter words would garble messages and
-/// hide nothing.
+/// Minimum length of a redacted word, in bytes. Redacting shorter words would garble messages
+/// without protecting a secret.
 const SECRET_BYTES_MIN: usize = 6;
 
 /// Headers that the exporter sets itself.
@@ -28,7 +28,7 @@ const RESERVED: [&str; 7] = [
 ];
 
 impl Headers {
-    /// Parses lines such as `Authorization: Bearer …`. Empty lines and those that begin with `#`
+    /// Parses lines such as `Authorization: Bearer …`. Empty lines and lines that begin with `#`
     /// are ignored.
     pub fn parse(text: &str) -> Result<Headers, Error> {
         if text.len() > BYTES_MAX {
@@ -58,7 +58,7 @@ impl Headers {
             .flat_map(|value| std::iter::once(value).chain(value.split([' ', ',', ';', '=', ':'])))
             .filter(|word| word.len() >= SECRET_BYTES_MIN)
             .collect();
-        // Longer words first, as they may contain shorter ones.
+        // Longer words first, as they may contain shorter words.
         words.sort_by_key(|word| std::cmp::Reverse(word.len()));
         words.iter().fold(text.to_owned(), |text, word| text.replace(word, "***"))
     }

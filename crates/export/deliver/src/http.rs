@@ -47,7 +47,7 @@ fn is_otlp(format: Format) -> bool {
 
 /// Interprets an answer.
 ///
-/// For errors of authentication or address (401, 404, …), OpenTelemetry's specification tells
+/// For errors of authentication or address (401, 404, …), OpenTelemetry's specification requires
 /// clients to drop the batch. But the batch is valid and the configuration can be fixed, so the
 /// batch waits until then, as for an unreachable destination.
 pub(crate) fn verdict(answer: &Answer, format: Format, now: SystemTime) -> Verdict {

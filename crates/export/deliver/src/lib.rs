@@ -2,23 +2,22 @@
 //! Start at [`Exporter`].
 //!
 //! Spans are collected into batches ([`Exporter::push`]), each encoded once in the destination's
-//! format. Batches wait in a queue. A thread sends them in order, one at a time, until the
+//! format. Batches wait in a queue. A thread sends the batches in order, one at a time, until the
 //! destination has accepted or finally refused each. [`Counters`] count delivered, dropped and
 //! waiting spans; their sum always equals the spans pushed and found in the queue.
-//!
 //!
 //! - With a queue folder, spans pushed before [`Exporter::flush`] returned are durable: they
 //!   survive a crash of the program and a power failure. The next exporter that opens the folder
 //!   sends them.
 //! - Without a folder, waiting spans are in memory and lost with the program.
 //!
-//! Both queues are bounded: a full queue refuses spans ([`Refusal`]) or drops the oldest ones
+//! Both queues are bounded: a full queue refuses spans ([`Refusal`]) or drops the oldest spans
 //! ([`WhenFull`]).
 //!
 //! Modules in the order of the data: `destination` (URLs), `exporter` (batches), `record` (encoding
 //! of a batch in the queue), `queue` (on disk or in memory), `sender` (the thread, with its
-//! retries), `client` (the connection), `http`, `grpc` and `scribe` (requests, and the meaning of
-//! answers), `refused_folder` (refused batches).
+//! retries), `client` (the connection), `http`, `grpc` and `scribe` (requests, and the
+//! interpretation of answers), `refused_folder` (refused batches).
 //!
 //! # Duplicates
 //!

@@ -27,7 +27,7 @@ pub struct Options {
     pub gzip: bool,
     /// File of trusted certificates (PEM), instead of the system's.
     pub ca: Option<PathBuf>,
-    /// Folder of the queue, created if it does not exist; without one the queue is in memory.
+    /// Folder of the queue, created if it does not exist. Without a folder the queue is in memory.
     pub queue: Option<PathBuf>,
     /// Maximum size of the queue in bytes, on disk or in memory.
     pub queue_bytes_max: u64,

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 /// Name under which the journal stores the reading position.
 const CONSUMER: &str = "deliver";
 
-/// Minimum interval between updates of the stored position, as each takes several writes. Batches
-/// settled since the last update may be sent twice after a crash.
+/// Minimum interval between updates of the stored position, as an update requires several writes.
+/// Batches settled since the last update may be sent twice after a crash.
 const SAVE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A queue of waiting batches.

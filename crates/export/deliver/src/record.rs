@@ -1,6 +1,5 @@
 //! Encoding of a batch in the queue.
 //!
-//!
 //! ```text
 //! 0   u8   1, the version of the encoding
 //! 1   u32  number of spans
@@ -10,7 +9,8 @@
 //! 21  …    body, as it is sent
 //! ```
 //!
-//! Scribe needs a message for each span, so each span in its body has its size (u32) before it.
+//! Scribe needs a message for each span, so a Scribe body has the size (u32) of each span before
+//! the span.
 //!
 //! Numbers are little-endian. The type of the journal record encodes the format, with bit 7 for
 //! gzip. The journal has checksums; still, malformed data is an error, not a panic.
@@ -77,7 +77,7 @@ impl Record {
         })
     }
 
-    /// Returns the number of spans in all batches up to this one.
+    /// Returns the number of spans in all batches up to and including this batch.
     pub(crate) fn spans_up_to(&self) -> u64 {
         self.spans_before.saturating_add(self.spans.into())
     }
@@ -86,7 +86,7 @@ impl Record {
 /// Counts the spans that are missing between consecutive batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GapCounter {
-    /// Number of spans in all batches up to the last one; `None` before the first one.
+    /// Number of spans in all batches so far; `None` before the first batch.
     next: Option<u64>,
     /// True if data was missing since the last batch.
     has_gap: bool,

@@ -39,7 +39,7 @@ impl RefusedFolder {
     }
 
     /// Stores a batch durably. Returns false if there is no room: the first refused batches are
-    /// worth more than later ones.
+    /// worth more than later batches.
     pub(crate) fn keep(&mut self, name: &str, record: &Record, reason: &str) -> io::Result<bool> {
         let bytes = (record.body.len() + reason.len() + 1) as u64;
         if self.bytes + bytes > self.bytes_max || self.files + 2 > FILES_MAX {

@@ -55,7 +55,7 @@ impl Scribe {
     }
 }
 
-/// Sends over the idle connection, or over a new one if the server has closed the idle one.
+/// Sends over the idle connection, or over a new connection if the server has closed the idle one.
 fn send(
     kept: Option<Client>,
     server: &(String, u16),

@@ -103,7 +103,7 @@ impl Sender {
         }
     }
 
-    /// Waits while there is nothing to send, and queues the current batch when it is due.
+    /// Waits while no batch can be sent, and queues the current batch when it is due.
     fn wait(&self, mut state: MutexGuard<'_, State>) {
         // The queue has no batch to drop.
         state.drop_oldest = false;

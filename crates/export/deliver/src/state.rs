@@ -40,7 +40,7 @@ pub(crate) struct State {
     /// Set while a thread waits for room: the sender then drops the oldest batches.
     pub(crate) drop_oldest: bool,
     pub(crate) is_stopping: bool,
-    /// Reason why nothing is delivered at the moment.
+    /// Reason why delivery is blocked.
     pub(crate) trouble: Option<String>,
 }
 
@@ -52,11 +52,11 @@ struct OpenBatch {
     ends: Vec<usize>,
 }
 
-/// The queue's clock, which runs only while an exporter is open. It starts at the current time for
-/// an empty queue, and otherwise at the time of the last waiting batch. Time between two exporters
-/// does not count, as it cannot be distinguished from a clock adjustment: a clock that is a year
-/// ahead, when an exporter is opened or later, makes no batch too old, and one that goes back keeps
-/// no batch for longer.
+/// The queue's clock, which runs only while an exporter is open. The clock starts at the current
+/// time for an empty queue, and otherwise at the time of the last waiting batch. Time between two
+/// exporters does not count, as it cannot be distinguished from a clock adjustment. A system clock
+/// that is a year ahead, when an exporter is opened or later, makes no batch too old, and a clock
+/// set back keeps no batch for longer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueClock {
     opened_ms: u64,

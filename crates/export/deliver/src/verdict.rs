@@ -21,7 +21,8 @@ pub(crate) enum Verdict {
         /// Delay requested by the destination.
         after: Option<Duration>,
     },
-    /// As `Retry`, but the batch may be the cause, so the number of attempts is limited.
+    /// The batch must be sent again later, but a limited number of times, as it may be the cause of
+    /// the error.
     LimitedRetry {
         /// Message of the destination.
         reason: String,

@@ -1,4 +1,4 @@
-//! A destination that never answers, and ten times as many spans as the queue can hold: memory and
+//! A destination that never answers, and ten times as many spans as the queue can store. Memory and
 //! disk usage stay bounded, and dropped spans are counted. This test runs alone in its process,
 //! whose memory it measures.
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const QUEUE_BYTES: u64 = 10 << 20;
 
-/// Peak memory of this process, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
@@ -65,7 +65,7 @@ fn what_nobody_takes_is_bounded() {
         assert_eq!(counters.dropped_in_all(), dropped);
         assert!(counters.dropped(Cause::QueueFull) >= count * 8 / 10, "{counters:?}");
         assert_eq!(is_on_disk, counters.waiting > 0);
-        // Stored positions and the like are small.
+        // Other files, such as the stored position, are small.
         assert!(disk_max <= QUEUE_BYTES + (64 << 10), "{disk_max}");
     }
     let grown = peak() - before;

@@ -64,7 +64,7 @@ impl Connection {
         Connection { peer, open: None }
     }
 
-    /// Sends a request and waits for the answer, or describes why there is none. If the future is
+    /// Sends a request and returns the answer, or the reason why it is missing. If the future is
     /// dropped, the server may have received the request or not.
     pub async fn ask(
         &mut self,

@@ -24,7 +24,7 @@ pub struct Server {
 /// Settings of a [`Server`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// Port for an `http` URL without one.
+    /// Port for an `http` URL without a port.
     pub port: u16,
     /// Bearer token for authorization.
     pub token: Option<&'a str>,

@@ -122,7 +122,7 @@ mod tests {
         found
     }
 
-    /// Creates two traces, one inside the directory of the other.
+    /// Creates two traces, the second inside the directory of the first.
     fn make(root: &Path) -> OutputDirectory {
         let mut output = OutputDirectory::create(root).expect("a place");
         for directory in [root.join("a"), root.join("a/b")] {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(fs::read(root.join("a/b/stream")).expect("a file"), b"bytes");
         assert_eq!(fs::read(root.join("a/metadata")).expect("a file"), b"metadata");
 
-        // Nothing is overwritten.
+        // No file is overwritten.
         let error = OutputDirectory::create(&root).expect_err("it is full");
         assert_eq!(error.message, "the directory is not empty");
         let error = OutputDirectory::create(&root.join("a/stream")).expect_err("it is a file");

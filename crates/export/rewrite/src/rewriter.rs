@@ -317,7 +317,7 @@ mod tests {
         check(&["/same", "/same", "/same"], &["trace", "trace_2", "trace_3"]);
         check(&["/a/same", "/b", "/a/same"], &["a/same", "b", "a/same_2"]);
         check(&["<stdin>", "/a"], &["stdin", "a"]);
-        // No directory is inside another one.
+        // No directory is inside another directory.
         check(&["/a", "/a/b", "/a/b/c"], &["trace", "b/trace", "b/c"]);
         check(&["/a/trace", "/a"], &["trace", "trace_2"]);
         check(&["/x/a", "/x/ab", "/x/a/c"], &["a/trace", "ab", "a/c"]);

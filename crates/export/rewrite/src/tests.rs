@@ -200,7 +200,7 @@ fn streams_have_names_and_ids() {
     assert_eq!(ids, [0, 1, 2]);
 }
 
-/// A stopped reading writes the events so far; without `finish` nothing is kept.
+/// A stopped reading writes the events so far; without `finish` no file is kept.
 #[test]
 fn an_end_may_come_early() {
     let scratch = Scratch::new("rewrite");

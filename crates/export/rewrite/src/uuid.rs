@@ -1,9 +1,9 @@
 //! UUIDs for written traces.
 //!
-//! Readers treat directories with one UUID as parts of one trace, whose packets follow each other.
-//! A written copy next to its source would violate that, and babeltrace2 would refuse both, so a
-//! written trace has a new UUID. Its first ten bytes are those of the source, because readers order
-//! events of the same nanosecond by the UUIDs of their traces.
+//! Readers treat directories with the same UUID as parts of one trace, whose packets follow each
+//! other. A written copy next to its source would violate that, and babeltrace2 would refuse both,
+//! so a written trace has a new UUID. Its first ten bytes are those of the source, because readers
+//! order events of the same nanosecond by the UUIDs of their traces.
 
 use blkkin_ctf::schema::Uuid;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -24,7 +24,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Maximum size of a reply, in bytes.
     pub reply_bytes_max: usize,
-    /// Selects the strict encoding of calls, instead of the old one.
+    /// Selects the strict encoding of calls, instead of the old encoding.
     pub is_strict: bool,
 }
 
@@ -176,7 +176,7 @@ impl Client {
         }
     }
 
-    /// Requests the counter with this name; 0 if there is none.
+    /// Requests the counter with this name; 0 if the server lacks it.
     pub fn counter(&mut self, name: &str) -> Result<i64> {
         self.i64("getCounter", &[name.as_bytes()])
     }

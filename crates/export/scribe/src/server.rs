@@ -34,7 +34,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds a port; 0 selects a free one. Connections are not accepted yet.
+    /// Binds a port; 0 selects a free port. Connections are not accepted yet.
     pub fn bind(address: impl ToSocketAddrs, options: ServerOptions) -> io::Result<Server> {
         Ok(Server { listener: TcpListener::bind(address)?, options })
     }
@@ -162,7 +162,8 @@ impl<H: Handler> ServerState<H> {
         }
     }
 
-    /// Returns true if a new connection is permitted, if necessary after closing an idle one.
+    /// Returns true if a new connection is permitted, if necessary after closing an idle
+    /// connection.
     fn make_room(&self) -> bool {
         let peers = self.peers();
         if peers.len() < self.options.connections_max {

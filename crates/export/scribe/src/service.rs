@@ -136,7 +136,7 @@ impl<H: Handler> Service<H> {
     }
 
     /// Refuses a `Log` call whose beginning alone is in memory. Returns false if the beginning is
-    /// not of such a call.
+    /// not that of a `Log` call.
     pub fn refuse(&self, beginning: &[u8], out: &mut Vec<u8>) -> bool {
         match Header::read(beginning) {
             Ok((call, _)) if call.name == b"Log" && call.kind == crate::message::CALL => {

@@ -1,5 +1,5 @@
-//! Bytes on the wire: calls of real clients of 2012 and of today, as captured, and Thrift's own
-//! library as the peer for everything that this crate reads and writes.
+//! Bytes on the wire: captured calls of real clients of 2012 and of today, and Thrift's own library
+//! as the peer for everything that this crate reads and writes.
 
 use blkkin_scribe::{
     Answer, Batch, Entries, Entry, Frames, Handler, Header, Limits, Next, Reason, Request,
@@ -28,7 +28,7 @@ fn from() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 1).into()
 }
 
-/// Stores all entries, and notes who asked it to shut down.
+/// Handler that stores all entries, and the names of control requests.
 #[derive(Default)]
 struct StoringHandler {
     entries: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -67,7 +67,7 @@ impl Handler for StoringHandler {
     }
 }
 
-/// The service's replies to these bytes.
+/// Returns the service's replies to these bytes.
 fn answer(service: &Service<StoringHandler>, bytes: &[u8]) -> Vec<u8> {
     let frames = Frames { frame_bytes_max: 1 << 20 };
     let (body, size) = frames.next(bytes).expect("a frame").expect("all of it");
@@ -84,7 +84,7 @@ fn captured_batches_are_read() {
         let reply = answer(&service, &hex(text));
         let kept = service.handler().entries.lock().expect("no panic").clone();
         assert_eq!(kept, [(b"zipkin".to_vec(), b"hi".to_vec())]);
-        // Strict, whatever the call's encoding, as all clients read that.
+        // Strict, regardless of the call's encoding, as all clients read that.
         let expected = "00000017 80010002 00000003 4c6f67 00000000 08 0000 00000000 00";
         assert_eq!(reply, hex(expected));
     }
@@ -101,7 +101,7 @@ fn captured_batches_are_written() {
         batch.push(entry);
         assert_eq!(batch.frame_bytes(), hex(text).len());
         assert_eq!(batch.frame(0), hex(text));
-        // Sent again with another number; and entries can still be added.
+        // The batch can be sent again with another number, and entries can still be added.
         assert_eq!(batch.frame(0), hex(text));
         let again = batch.frame(5).to_vec();
         let (header, _) = Header::read(&again[4..]).expect("a header");
@@ -115,7 +115,7 @@ fn captured_batches_are_written() {
     }
 }
 
-/// Servers of 2012 reply in the old encoding, those of today in the strict one.
+/// Replies of 2012 servers in the old encoding and of today's servers in the strict one are read.
 #[test]
 fn captured_replies_are_read() {
     let check = |text: &str, expected| {
@@ -136,7 +136,7 @@ fn captured_replies_are_read() {
     check(exception, Ok(Answer::Exception { message: b"no".to_vec(), kind: 6 }));
 }
 
-/// A frame with a message written by Thrift's library.
+/// Returns a frame with a message written by Thrift's library.
 fn written(
     name: &str,
     kind: TMessageType,
@@ -164,7 +164,7 @@ fn put(protocol: &mut dyn TOutputProtocol, id: i16, text: &[u8]) -> thrift::Resu
     protocol.write_bytes(text)
 }
 
-/// Unknown fields of each type are skipped, wherever they are.
+/// Writes an unknown field of each type, which the reader must skip.
 fn put_unknown(protocol: &mut dyn TOutputProtocol) -> thrift::Result<()> {
     begin(protocol, TType::Bool, 20)?;
     protocol.write_bool(true)?;
@@ -198,7 +198,7 @@ fn what_thrift_writes_is_read() {
             let count = messages.len() as i32;
             protocol.write_list_begin(&TListIdentifier::new(TType::Struct, count))?;
             for message in messages {
-                // In the other order, too.
+                // The fields in the opposite order.
                 put(protocol, 2, message)?;
                 put_unknown(protocol)?;
                 put(protocol, 1, b"category")?;
@@ -213,7 +213,7 @@ fn what_thrift_writes_is_read() {
     }
 }
 
-/// A missing list and one of another type are empty, and so are missing texts.
+/// A missing list and a list of another type count as empty, and so do missing texts.
 #[test]
 fn what_is_missing_is_empty() {
     let check = |expected: usize, arguments: fn(&mut dyn TOutputProtocol) -> thrift::Result<()>| {
@@ -303,7 +303,8 @@ fn thrift_reads_what_is_answered() {
     assert_eq!(options, ("k".to_owned(), "v".to_owned()));
 }
 
-/// Old clients send these as calls, those of today as one-way calls; neither waits for a reply.
+/// One-way methods get no reply: old clients send them as calls, today's clients as one-way calls,
+/// and neither waits.
 #[test]
 fn what_is_one_way_is_never_answered() {
     for kind in [TMessageType::Call, TMessageType::OneWay] {
@@ -332,7 +333,7 @@ fn exception(reply: &[u8]) -> (i32, String) {
     }
 }
 
-/// Finagle calls an unknown method and keeps using the connection.
+/// Unknown methods get an exception, and the connection continues: Finagle calls such a method.
 #[test]
 fn unknown_methods_are_exceptions() {
     let service = Service::new(StoringHandler::default(), Limits::default());
@@ -341,7 +342,7 @@ fn unknown_methods_are_exceptions() {
     assert_eq!(exception(&reply), (1, format!("there is no method {name}")));
 }
 
-/// A truncated message, wherever it is cut, gives an exception with the position, and ends the
+/// A message truncated at any position gives an exception with the position, and ends the
 /// connection.
 #[test]
 fn bad_arguments_are_exceptions_with_their_byte() {
@@ -380,7 +381,7 @@ fn bad_arguments_are_exceptions_with_their_byte() {
     check(&format!("{}00", "0c 0005 ".repeat(40)), "byte 114: values too deep within each other");
 }
 
-/// Lengths are checked against the received bytes before anything is allocated.
+/// Lengths are checked against the received bytes before memory is allocated.
 #[test]
 fn options_are_bounded() {
     let service = Service::new(StoringHandler::default(), Limits::default());

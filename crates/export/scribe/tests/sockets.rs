@@ -28,7 +28,7 @@ struct Observations {
 
 struct Counting {
     seen: Arc<Observations>,
-    /// Each call reports its start and waits until the test lets it continue.
+    /// Gate of each call: the call reports its start and waits until the test lets it continue.
     gate: Option<(Sender<()>, Mutex<Receiver<()>>)>,
 }
 
@@ -201,7 +201,7 @@ fn slow_frames_and_quiet_peers_end() {
     assert_eq!(*seen.closed.lock().expect("no panic"), ["too slow", "quiet for too long"]);
 }
 
-/// A peer that sends requests and never reads replies does not hold its thread.
+/// A peer that sends requests and never reads replies is closed.
 #[test]
 fn who_reads_no_replies_is_closed() {
     let (server, _) = start(ServerOptions {
@@ -234,7 +234,7 @@ fn connections_are_limited() {
     for client in &mut clients[1..] {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
-    // The first connection has, and is closed; its client notices and reconnects.
+    // The first connection has, and is closed; its client detects that and reconnects.
     let mut next = connect(&server);
     assert_eq!(next.probe().expect("an answer"), ResultCode::Ok);
     assert!(matches!(clients[0].probe(), Err(ClientError::Io(_))));
@@ -262,7 +262,7 @@ fn memory_is_limited_over_all_connections() {
     let mut client = connect(&server);
     assert_eq!(client.log(&mut large).expect("an answer"), ResultCode::TryLater);
     assert_eq!(server.counters().refused_memory, 1);
-    // The connection continues, also with small batches.
+    // The connection continues and still accepts small batches.
     assert_eq!(client.log(&mut batch(10, b"m")).expect("an answer"), ResultCode::Ok);
     assert_eq!(seen.count.load(Ordering::Relaxed), 10);
     holding.write_all(rest).expect("to be sent");
@@ -273,7 +273,7 @@ fn memory_is_limited_over_all_connections() {
     until(|| server.counters().memory_bytes < 1 << 16);
 }
 
-/// A frame's length is not trusted: a peer that announces a large frame and sends little costs
+/// A frame's length reserves no memory: a peer that announces a large frame and sends little costs
 /// little memory.
 #[test]
 fn lengths_reserve_nothing() {
@@ -292,7 +292,7 @@ fn lengths_reserve_nothing() {
     assert_eq!(server.counters().refused_memory, 0);
 }
 
-/// A call in progress when the server stops is answered; later ones are refused.
+/// A call in progress when the server stops is answered; later calls are refused.
 #[test]
 fn the_end_is_in_order() {
     let seen = Arc::new(Observations::default());
@@ -323,7 +323,7 @@ fn the_end_is_in_order() {
     assert_eq!(seen.count.load(Ordering::Relaxed), 1);
 }
 
-/// A client's waits end, whatever the server does.
+/// A client's waits end even if the server is slow, silent or malformed.
 #[test]
 fn servers_can_be_slow_silent_or_strange() {
     let options = || ClientOptions { timeout: Duration::from_millis(80), ..Default::default() };
@@ -341,7 +341,7 @@ fn servers_can_be_slow_silent_or_strange() {
                 thread::sleep(Duration::from_millis(pause_ms));
             }
             if pause_ms > 0 {
-                // Until the client has closed the connection.
+                // Wait until the client has closed the connection.
                 let _ = stream.read(&mut asked);
             }
         });

@@ -79,9 +79,9 @@ pub(crate) fn put_nanoseconds(place: &mut [u8], at: usize, value: u32) -> usize 
 
 const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
-/// Returns the eight digits of `value` (below 10^8), the first one in the lowest byte. Halves,
-/// quarters and eighths are split in parallel within one word; the divisions are multiplications by
-/// a reciprocal, which are exact in this range.
+/// Returns the eight digits of `value` (below 10^8), with the first digit in the lowest byte.
+/// Halves, quarters and eighths are split in parallel within one word; the divisions are
+/// multiplications by a reciprocal, which are exact in this range.
 #[inline]
 fn eight_digits(value: u32) -> u64 {
     let (high, low) = (u64::from(value / 10_000), u64::from(value % 10_000));

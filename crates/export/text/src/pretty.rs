@@ -177,7 +177,7 @@ impl ClassText {
 }
 
 impl Printer {
-    /// Makes a printer for one thread.
+    /// Creates a printer for a single thread.
     pub fn new(options: Options) -> Printer {
         let colors = if options.color { COLORS } else { Colors::default() };
         let time = TimePrinter::new(options.time, options.utc);

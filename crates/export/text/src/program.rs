@@ -135,7 +135,7 @@ impl Step {
     fn print(&self, out: &mut Text, put: impl FnOnce(&mut [u8; OUTPUT_SIZE], usize) -> usize) {
         out.push_with(|place: &mut [u8; OUTPUT_SIZE]| {
             place[..PREFIX_SIZE].copy_from_slice(&self.prefix);
-            // The remainder changes nothing, but it lets the compiler drop the bounds checks.
+            // The remainder never changes the value, but lets the compiler drop the bounds checks.
             put(place, usize::from(self.prefix_length) % PREFIX_SIZE)
         });
     }

@@ -1,6 +1,6 @@
-//! Lines printed by several threads, in slices of any size, equal those printed by one thread.
+//! Lines printed by several threads, in slices of any size, equal the lines printed by one thread.
 //! Traces have equal times, events and packets out of order, events outside of their packet, and
-//! missing times; the number of events also equals that of an unordered count.
+//! missing times. The number of events also equals that of an unordered count.
 
 use blkkin_reader::{
     Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
@@ -28,7 +28,7 @@ event { id = 1; name = "second"; stream_id = 0; fields := struct { u32 number; u
 event { id = 2; name = "third"; stream_id = 0; fields := struct { u32 number; u8 n; u8 few[n]; }; };
 "#;
 
-/// Frequencies of clocks, and their offsets.
+/// Clocks: frequency in Hz, and offset in the metadata.
 const CLOCKS: [(u64, &str); 4] = [
     (1_000_000_000, ""),
     (1_000_000_000, "offset_s = 1500000000; offset = 7;"),
@@ -52,11 +52,11 @@ enum Flaw {
     None,
     /// Many events and packets have equal times.
     Ties,
-    /// Some events are earlier than the previous one.
+    /// Some events are earlier than the previous event.
     EventsDisordered,
     /// Some events are outside their packet's time.
     EventsOutside,
-    /// Some packets begin before the end of the previous one.
+    /// Some packets begin before the end of the previous packet.
     PacketsDisordered,
     /// Some events are before their packet's time.
     EventsBefore,
@@ -80,7 +80,7 @@ const FLAWS: [Flaw; 9] = [
     Flaw::Cut,
 ];
 
-/// Maximum number of packets of a stream, and of events of a packet.
+/// Maximum number of packets of a stream, and maximum number of events of a packet.
 type Sizes = (u64, u64);
 
 /// Writes a trace; returns its clock's frequency.
@@ -112,8 +112,7 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) 
     frequency
 }
 
-/// Writes an event's header, usually in its short form if the header has one that can hold the
-/// time.
+/// Writes an event's header, usually in its short form if that exists and can represent the time.
 fn write_header(
     bytes: &mut Vec<u8>,
     random: &mut Random,
@@ -217,7 +216,7 @@ fn write_packet(
 
 type Output = (String, Vec<String>, Stats);
 
-/// Printed lines, and messages with the number of bytes printed before each.
+/// Returns the printed lines, and messages with the number of bytes printed before each.
 fn print(reading: &Reading<'_>, json: bool) -> Output {
     let (mut text, mut messages) = (String::new(), Vec::new());
     let sink = |target, bytes: &[u8]| {
@@ -281,7 +280,7 @@ fn slices_give_what_one_thread_gives() {
             );
             assert_eq!(got.0, expected.0, "{what}");
             assert_eq!(got.1, expected.1, "{what}");
-            // Problems outside of the range may be found or not.
+            // A reading of a range may report problems outside of the range or not.
             let is_whole = (begin, end) == (None, None);
             let account = |stats: &Stats| {
                 let problems = stats.problems.iter().filter(|_| is_whole);
@@ -299,7 +298,7 @@ fn slices_give_what_one_thread_gives() {
 fn events_without_a_bit_end_a_packet() {
     let scratch = Scratch::new("slices-empty");
     let directory = &scratch.0;
-    // The events' bodies must be decoded to see that they are empty.
+    // The reader must decode the events' bodies to detect that they are empty.
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };
         event { name = e; fields := struct { struct { } a[3]; }; };";
     fs::write(directory.join("metadata"), metadata).unwrap();

@@ -52,7 +52,7 @@ impl<'o> Encoder<'o> {
         Encoder { out, writer }
     }
 
-    /// Adds a span. A batch of [`Format::ZipkinThriftSpan`] must have exactly one.
+    /// Adds a span. A batch of [`Format::ZipkinThriftSpan`] must have exactly one span.
     pub fn span(&mut self, span: &SpanRef<'_>) {
         self.writer.span(self.out, span);
     }

@@ -220,7 +220,8 @@ impl<'t> Reader<'t> {
         self.more(b'}', "',' or '}'")
     }
 
-    /// Reads an object: calls `value` with the index of each known key and skips other values.
+    /// Reads an object: calls `value` with the index of each key in the table and skips the values
+    /// of unknown keys.
     #[inline]
     pub(crate) fn object<const COUNT: usize>(
         &mut self,

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size of a batch in bytes. Decoding needs memory only for strings that cannot be
-    /// borrowed from the batch, such as escaped ones, and only for one span at a time.
+    /// borrowed from the batch, such as escaped strings, and only for one span at a time.
     pub batch_bytes: usize,
     /// Maximum total size in bytes of the strings and byte strings in all spans, in addition to
     /// eight times the size of the batch. A value of a resource or scope counts once for each span

@@ -79,7 +79,7 @@ impl<'g> Group<'g> {
         add(&mut self.resource, tag, limits, offset)
     }
 
-    /// Determines the service when all attributes of the resource are known.
+    /// Determines the service after all attributes of the resource have been read.
     fn close_resource(&mut self) {
         let named = |name| {
             self.resource.iter().rev().find_map(|tag| match tag.value {
@@ -116,7 +116,7 @@ impl<'g> Group<'g> {
     }
 }
 
-/// Adds a tag that all spans of the group share, within the lower limit for such tags.
+/// Adds a tag that all spans of the group share, within the limit for shared tags.
 fn add<'g>(
     tags: &mut Vec<TagRef<'g>>,
     tag: TagRef<'g>,

@@ -115,7 +115,7 @@ impl<'b> Lists<'b> {
     }
 
     /// Sorts annotations and tags and removes duplicates. Of several tags with the same key, the
-    /// last one remains.
+    /// last tag remains.
     #[inline]
     pub(crate) fn tidy(&mut self) {
         if !self.annotations.is_sorted_by(|a, b| a < b) {

@@ -219,7 +219,7 @@ impl Block {
             .map(|id| self.blobs.intern(other.blobs.get(id as u32)))
             .collect();
         self.append_values(other, &texts, &blobs);
-        // The writer needs this bound to divide spans into pages.
+        // The writer divides spans into pages by this bound.
         self.heaviest = self.heaviest.max(other.heaviest);
         if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
             self.trace_high.resize(self.trace_low.len(), 0);
@@ -483,24 +483,24 @@ impl Block {
         self.layout[row as usize]
     }
 
-    /// Returns the tag layout with a number.
+    /// Returns the tag layout with the number `id`.
     #[inline]
     pub fn layout(&self, id: LayoutId) -> Layout<'_> {
         self.layouts.get(id)
     }
 
-    /// Returns the number of tag layouts, which are numbered from 0.
+    /// Returns the number of tag layouts. Layouts are numbered from 0.
     pub fn layouts(&self) -> usize {
         self.layouts.len()
     }
 
-    /// Returns the text with a number.
+    /// Returns the text with the number `id`.
     #[inline]
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id)
     }
 
-    /// Returns the number of texts, which are numbered from 0, the empty text.
+    /// Returns the number of texts. Texts are numbered from 0, and text 0 is the empty text.
     pub fn texts(&self) -> usize {
         self.texts.len()
     }
@@ -510,13 +510,13 @@ impl Block {
         self.texts.find(text)
     }
 
-    /// Returns the endpoint with a number.
+    /// Returns the endpoint with the number `id`.
     #[inline]
     pub fn endpoint(&self, id: EndpointId) -> EndpointRef<'_> {
         self.endpoints.get(id, &self.texts)
     }
 
-    /// Returns the number of endpoints, which are numbered from 0, the endpoint without any
+    /// Returns the number of endpoints. Endpoints are numbered from 0, and endpoint 0 has no
     /// information.
     pub fn endpoints(&self) -> usize {
         self.endpoints.entries().len()

@@ -91,7 +91,7 @@ impl Cells {
         Ok(Cells { is_same: true, ..cells })
     }
 
-    /// Decodes from the definition levels of a page which rows have a value. The column must have
+    /// Decodes which rows of a page have a value, from its definition levels. The column must have
     /// at most one value in each row.
     pub(crate) fn presence(
         column: Column,

@@ -45,7 +45,8 @@ impl PageCompressor {
         })
     }
 
-    /// Sets whether the values of the following pages' column recur.
+    /// Selects the compression of the following pages: `recurs` is set for columns whose values
+    /// recur.
     pub(crate) fn set_recurring(&mut self, recurs: bool) {
         self.recurs = recurs;
     }
@@ -221,7 +222,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the bounds of the values of both pages or chunks.
+    /// Returns the bounds of the values of two pages or chunks.
     fn merge(self, other: Bounds) -> Bounds {
         match (self, other) {
             (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,
@@ -433,7 +434,7 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
     })
 }
 
-/// Returns the encoding with a number in files, among the encodings that [`ChunkWriter`] writes.
+/// Converts an encoding's number in files, for the encodings that [`ChunkWriter`] writes.
 pub(crate) fn encoding(number: u8) -> Encoding {
     match number {
         5 => Encoding::DELTA_BINARY_PACKED,

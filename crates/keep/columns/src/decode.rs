@@ -50,7 +50,7 @@ impl<'a> ByteReader<'a> {
     }
 }
 
-/// Reader of bit-packed numbers, lowest bit first. After the end of the bytes it returns zeros.
+/// Reader of bit-packed numbers, lowest bit first. After the end of the bytes, it reads zeros.
 struct BitReader<'a> {
     bytes: &'a [u8],
     held: u128,
@@ -345,8 +345,7 @@ pub(crate) fn ids(bytes: &mut ByteReader<'_>, count: usize) -> Result<Ids> {
     Ok(ids)
 }
 
-/// Parses a trace id of up to 32 hexadecimal digits, 16 of which are for each half. The id must not
-/// be 0.
+/// Parses a trace id of 16 or 32 hexadecimal digits, which must not be 0.
 fn id_of(digits: &[u8]) -> Result<u128> {
     let (high, low) = digits.split_at(digits.len().saturating_sub(16));
     let high = if high.is_empty() { 0 } else { hex(high)? };

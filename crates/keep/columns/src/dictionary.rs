@@ -1,4 +1,5 @@
-//! [`Dictionary`]: interns texts and byte strings. Each distinct value is stored once and has a number.
+//! [`Dictionary`]: interns texts and byte strings. Each distinct value is stored once and has a
+//! number.
 //!
 //! Hashes are seeded for each process, so that senders of spans cannot choose texts that collide.
 

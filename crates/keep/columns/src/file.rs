@@ -52,7 +52,7 @@ const SEAL_WITHIN: u64 = 1 << 16;
 const MAGIC: &[u8; 4] = b"PAR1";
 
 impl File {
-    /// Opens the file with a path.
+    /// Opens the span file at a path.
     pub fn open_path(path: impl AsRef<Path>) -> Result<File, Error> {
         File::open(std::fs::File::open(path)?)
     }
@@ -115,7 +115,7 @@ impl<R: ReadAt> File<R> {
         &self.groups
     }
 
-    /// Returns the row group with a number.
+    /// Returns a row group by its number.
     pub(crate) fn group(&self, group: usize) -> &Group {
         &self.groups[group]
     }

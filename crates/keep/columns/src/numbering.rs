@@ -1,5 +1,5 @@
-//! [`Numbering`]: maps the text numbers of blocks to the text numbers of the rows being appended, and
-//! these to the numbers of a column's dictionary.
+//! [`Numbering`]: maps the text numbers of blocks to the text numbers of the rows being appended,
+//! and these to the numbers of a column's dictionary.
 
 use crate::block::{Block, Row};
 use crate::dictionary::{TextId, Texts};
@@ -16,7 +16,7 @@ pub(crate) struct NumberedBlock<'b> {
     pub(crate) texts: Vec<TextId>,
     pub(crate) endpoints: Vec<NumberedEndpoint>,
     pub(crate) layouts: Vec<NumberedLayout>,
-    /// Text numbers of the block's integers in decimal, filled on demand; 0 before.
+    /// Text numbers of the block's integers in decimal form; 0 until the text is interned.
     pub(crate) numbers: Vec<Cell<TextId>>,
 }
 

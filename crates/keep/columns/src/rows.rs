@@ -74,8 +74,8 @@ impl<R: ReadAt> File<R> {
         self.between_of(lows, None, sink)
     }
 
-    /// Sends spans like [`File::between`], with `id` only spans with that span id. In pages without
-    /// that id, only the columns of ids are read.
+    /// Sends spans like [`File::between`]. With `id`, only spans with that span id are sent. In
+    /// pages without that id, only the columns of ids are read.
     pub fn between_of(
         &self,
         lows: RangeInclusive<u64>,
@@ -91,8 +91,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Finds the rows of a row group whose trace ids have lower halves in a range. If trace ids had
-    /// to be decoded, also returns those of the last page, so that they are not decoded again.
+    /// Finds the rows of a row group whose trace ids have lower halves in a range. Trace ids of the
+    /// last page that were decoded are returned too, so that they are not decoded again.
     fn rows_between(
         &self,
         number: usize,

@@ -12,7 +12,7 @@ pub struct Said<'a> {
     pub values: u32,
     /// Uncompressed body.
     pub body: &'a [u8],
-    /// Claimed size after decompression and stored bytes, which replace `body`.
+    /// Claimed size after decompression, with the stored bytes that replace `body`.
     pub stored: Option<(u32, &'a [u8])>,
     /// Claim that the first row stands for all rows of the row group.
     pub is_same: bool,

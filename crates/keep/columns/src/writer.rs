@@ -1,5 +1,5 @@
-//! [`Writer`]: writes spans as Parquet files. Start at [`Writer::create`]. `docs/span-files.md` describes
-//! the contents of a file, `index` its layout.
+//! [`Writer`]: writes spans as Parquet files. Start at [`Writer::create`]. `docs/span-files.md`
+//! describes the contents of a file, `index` its layout.
 //!
 //! Pages are encoded here rather than by the Parquet library, which would hash every text of every
 //! row again. A block already has a number for each text. A table maps this number to the number in

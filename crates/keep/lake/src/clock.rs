@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Source of time.
 pub trait Clock: Send + Sync {
-    /// Returns the time of day in nanoseconds since 1970. It may jump.
+    /// Returns the time of day in nanoseconds since 1970. The clock may jump.
     fn now_ns(&self) -> u64;
 
     /// Returns the monotonic time since an arbitrary moment.

@@ -7,15 +7,15 @@ use std::time::Duration;
 /// Limits of age and size for the spans of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// Maximum age, even if the size is within its limit.
+    /// Maximum age of spans, even if the size is within its limit.
     pub age: Option<Duration>,
     /// Maximum size of all files without the journal, in bytes; the oldest files expire first.
     /// Unreadable files do not expire, so they count for at most half of this limit.
     pub bytes: Option<u64>,
 }
 
-/// Fraction of the store's bytes that may expire by age in a minute: 1/20. The rate limit protects
-/// the store from a clock that jumps ahead.
+/// Divisor of the store's bytes that gives the bytes which may expire by age in a minute. The rate
+/// limit protects the store from a clock that jumps ahead.
 const PART_A_MINUTE: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);

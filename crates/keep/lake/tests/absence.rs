@@ -1,6 +1,6 @@
-//! D9: absence is not emptiness. A store whose control files are missing, outdated or joined by
-//! foreign files is refused with the name of the command that repairs it, and no file of spans is
-//! removed.
+//! Rule D9: a missing control file does not mean an empty store. A store whose control files are
+//! missing, outdated or joined by foreign files is refused with the name of the command that
+//! repairs it, and no span file is removed.
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
@@ -31,7 +31,7 @@ fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
     Lake::open_on(Arc::new(disk.clone()), options())
 }
 
-/// Sends requests of one span each, and waits until they are durable.
+/// Sends requests of one span each in one batch, and waits until the batch is durable.
 fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     let spans = numbers.map(|number| {
         let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -52,7 +52,7 @@ fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     told.recv_timeout(Duration::from_secs(30)).expect("an answer").expect("accepted");
 }
 
-/// A store with three files of ten spans, and ten more spans in the journal.
+/// Creates a store with three files of ten spans, and ten more spans in the journal.
 fn store() -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let (lake, _) = open(&disk).expect("opened");
@@ -71,7 +71,7 @@ fn spans_found(lake: &Lake) -> usize {
     page.requests.len()
 }
 
-/// The content of all files of spans, by name.
+/// Returns the contents of all span files by name.
 fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
     let names = disk.names().into_iter().filter(|name| name.ends_with(".parquet"));
     names.map(|name| (name.clone(), disk.bytes(&name).expect("is there"))).collect()
@@ -79,7 +79,7 @@ fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
 
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 
-/// Asserts that opening is refused with the name of the command, and changes no file of spans.
+/// Asserts that opening is refused with the name of the command, and changes no span file.
 #[track_caller]
 fn check_refused(disk: &SimulatedDisk, why: &str) {
     let before = files(disk);
@@ -124,7 +124,8 @@ fn d9_a_file_that_was_copied_in_is_not_removed() {
     check_refused(&disk, "a foreign file");
 }
 
-/// A file system that is not mounted looks like a store without files.
+/// A manifest without any of its files is refused, since the file system of the files may not be
+/// mounted.
 #[test]
 fn d9_without_any_file_the_manifest_stays() {
     let disk = store();
@@ -147,8 +148,8 @@ fn d9_a_missing_journal_is_reported() {
     assert_eq!(spans_found(&lake), 30);
 }
 
-/// Unfinished files are removed, so that crashes do not fill the disk. Their spans are also
-/// elsewhere.
+/// Unfinished files that no manifest names are removed at the start, with their indexes. Foreign
+/// files stay.
 #[test]
 fn unfinished_files_are_removed() {
     let disk = store();
@@ -171,7 +172,8 @@ fn unfinished_files_are_removed() {
     assert_eq!(names, expected);
 }
 
-/// A file is copied in while the store runs, under the name of the next file.
+/// Files that were copied into the directory under the names of the next files are not overwritten
+/// by a flush.
 #[test]
 fn a_foreign_file_is_not_overwritten() {
     let disk = store();
@@ -199,7 +201,7 @@ fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
     copy
 }
 
-/// Opens the store, checks its counters, and returns the number of spans.
+/// Opens and flushes the store, checks its counters, and returns the number of its spans.
 fn spans_kept(disk: &SimulatedDisk) -> usize {
     let (lake, _) = open(disk).expect("opened");
     lake.write_files().expect("written");
@@ -212,14 +214,14 @@ fn spans_kept(disk: &SimulatedDisk) -> usize {
 fn adopting_finds_each_span_once() {
     let disk = store();
     let stored = disk.bytes("manifest").expect("is there");
-    // No manifest.
+    // Without a manifest, all files are adopted.
     COPIES.iter().for_each(|name| disk.remove(name).expect("removed"));
     let adopted = adopt(&disk);
     assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (3, 30, 0));
     assert!(adopted.keeps_all && adopted.damage.is_empty(), "{adopted:?}");
     assert_eq!(spans_kept(&copy_of(&disk)), 40);
 
-    // Its spans are in the store already, so the file is kept under another name.
+    // The spans of these files are in the store already, so the files are renamed.
     let (one, copy) = ("spans/0000000001.parquet", "spans/0000000077.parquet");
     disk.set_bytes(copy, disk.bytes(one).expect("is there"));
     disk.set_bytes("spans/mine.parquet", disk.bytes(one).expect("is there"));
@@ -246,7 +248,7 @@ fn adopting_finds_each_span_once() {
     assert_eq!(spans_kept(&disk), 40);
 }
 
-/// A file with some spans that other files have and some that they do not.
+/// If a file has known and new spans, only its new spans are adopted.
 #[test]
 fn adopting_takes_what_is_new_of_a_file() {
     let disk = store();
@@ -264,7 +266,7 @@ fn adopting_takes_what_is_new_of_a_file() {
     assert_eq!(spans_kept(&disk), 50);
 }
 
-/// A file of few requests next to one with very many requests between them.
+/// Adoption finds duplicates in a large file, even if very many other requests lie between them.
 #[test]
 fn adopting_compares_with_large_files() {
     let large = Options { retention: Retention::ALL, ..Options::default() };
@@ -283,8 +285,8 @@ fn adopting_compares_with_large_files() {
     assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (2, 20, 30));
 }
 
-/// Each control file is removed, replaced by an older version, or overwritten by another one of its
-/// kind, alone and in pairs. No file of spans is removed, and a store that does not open names the
+/// Each control file is removed, replaced by an older version, or overwritten by another file of
+/// its kind, alone and in pairs. No span file is removed, and a store that does not open names the
 /// command that repairs it.
 #[test]
 fn d9_control_files_in_pairs() {
@@ -325,7 +327,7 @@ fn d9_control_files_in_pairs() {
             cases += 1;
             if let Err(error) = result {
                 refused += 1;
-                // An error of the journal names the journal's own command.
+                // An error of the journal names the journal's repair command.
                 let is_told = error.to_string().contains("blkkin store adopt")
                     || matches!(error, blkkin_lake::Error::Journal(_));
                 assert!(is_told, "{why}: {error}");
@@ -343,6 +345,7 @@ fn d9_control_files_in_pairs() {
             assert!(spans_found(&lake) >= 20, "{why}");
         }
     }
-    // Both copies of the manifest removed or aged, in each combination.
+    // A store is refused if each copy of the manifest is either removed or replaced by an older
+    // version.
     assert!(cases > 50 && refused == 4, "{refused} of {cases} refused");
 }

@@ -1,5 +1,5 @@
-//! Clocks that jump, and extreme times: no more acknowledged spans expire than the rate limit of
-//! retention allows, and answers equal those of the reference store.
+//! Tests with clocks that jump and with extreme times. No more acknowledged spans expire than the
+//! rate limit of retention allows, and query results equal those of the reference store.
 
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_lake::{Clock, Lake, Options, Retention};
@@ -18,19 +18,19 @@ use std::time::{Duration, Instant};
 const SECOND: u64 = 1_000_000_000;
 const NOW: u64 = 1_795_000_000 * SECOND;
 const YEAR: u64 = 365 * 86400 * SECOND;
-/// The ends of 31 and of 32 bits of seconds.
+/// First moments, in ns since 1970, whose seconds exceed 31 and 32 bits.
 const IN_2038: u64 = (1 << 31) * SECOND;
 const IN_2106: u64 = (1 << 32) * SECOND;
 
-/// Time of day in each run.
+/// Time of day of each run, in nanoseconds since 1970.
 const JUMPS: [u64; 8] = [NOW, NOW + YEAR, NOW - YEAR, 0, IN_2038, IN_2106, u64::MAX, NOW];
 
-/// Longer than the store's interval of 500 ms for checking ages.
+/// Pause that is longer than the store's interval of 500 ms for checking ages.
 const LOOKED: Duration = Duration::from_millis(700);
 
 const REQUESTS: u64 = 20;
 
-/// Clock that the test sets.
+/// Clock that the test sets by hand.
 #[derive(Default)]
 struct Set {
     now_ns: AtomicU64,
@@ -71,7 +71,7 @@ fn accept(store: &dyn SpanStore, format: Format, bytes: &[u8]) -> Result<Accepte
     receive.recv_timeout(Duration::from_secs(30)).expect("an answer")
 }
 
-/// The request of a number, with one span.
+/// Returns the only span of the request with the number `number`.
 fn span(number: u64, start_ns: Option<u64>, duration_ns: Option<u64>) -> SpanRef<'static> {
     let id = SpanId::from_number(number + 1).expect("not 0");
     SpanRef {
@@ -84,7 +84,7 @@ fn span(number: u64, start_ns: Option<u64>, duration_ns: Option<u64>) -> SpanRef
     }
 }
 
-/// The requests in the store.
+/// Returns the numbers of the requests in the store.
 fn found(lake: &Lake) -> BTreeSet<u64> {
     let page = lake.search(&Query::new(100_000)).expect("found");
     assert!(page.next.is_none());
@@ -92,7 +92,8 @@ fn found(lake: &Lake) -> BTreeSet<u64> {
     numbers.collect()
 }
 
-/// Sends enough spans for a file, whatever the time.
+/// Sends the spans of one file and flushes them. The spans start near `NOW`, whatever the clock
+/// shows.
 fn send_file(lake: &Lake, from: u64) {
     let spans = (from..from + REQUESTS).map(|number| span(number, Some(NOW + number), Some(1)));
     let mut bytes = Vec::new();
@@ -101,8 +102,8 @@ fn send_file(lake: &Lake, from: u64) {
     lake.write_files().expect("written");
 }
 
-/// Asserts that all acknowledged spans are in the store, except for at most `files_max` expired
-/// files, the oldest ones.
+/// Asserts that all acknowledged spans are in the store, except for the oldest files if they
+/// expired, at most `files_max`. Returns the number of expired files.
 #[track_caller]
 fn check(lake: &Lake, acknowledged: u64, files_max: u64) -> u64 {
     let (counters, found) = loop {
@@ -147,7 +148,7 @@ fn a_clock_that_jumps_takes_no_more_than_a_minute_may() {
             // Each run is at most one minute of the rate limit, in which one file may expire.
             check(&lake, acknowledged, run);
         }
-        // Minutes later, far ahead: files still expire.
+        // In later minutes, with the clock far ahead, files still expire.
         let lake = open(&disk, &clock, a_week());
         sleep(LOOKED);
         let mut gone = check(&lake, acknowledged, JUMPS.len() as u64 + 1);
@@ -180,7 +181,7 @@ fn what_is_kept_for_ever_is_so_at_any_time() {
     }
 }
 
-/// Start times of spans.
+/// Start times of the spans, in nanoseconds since 1970.
 const STARTS: [Option<u64>; 12] = [
     None,
     Some(1),
@@ -199,7 +200,7 @@ const STARTS: [Option<u64>; 12] = [
 const DURATIONS: [Option<u64>; 7] =
     [None, Some(0), Some(1), Some(SECOND), Some(IN_2106), Some(i64::MAX as u64), Some(u64::MAX)];
 
-/// Asserts that both stores agree on all queries, and return nothing beyond the end of time.
+/// Asserts that both stores agree on all queries, and that no result ends after `u64::MAX`.
 #[track_caller]
 fn check_answers(lake: &Lake, plain: &MemoryStore, why: &str) {
     lake.link();
@@ -261,7 +262,7 @@ fn spans_of_any_time_are_found_as_they_are() {
         clock.now_ns.store(now, SeqCst);
         let lake = open(&disk, &clock, Duration::MAX);
         let plain = MemoryStore::new(Room::default(), Limits::default());
-        // OTLP has nanoseconds and ends, Zipkin's format microseconds and durations.
+        // OTLP has ends in nanoseconds, Zipkin's format has durations in microseconds.
         for (base, format) in [(0, Format::OtlpProto), (count, Format::ZipkinProto)] {
             for ((start, length), number) in pairs().zip(base..) {
                 let mut bytes = Vec::new();

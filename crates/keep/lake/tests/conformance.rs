@@ -1,5 +1,5 @@
-//! Conformance tests, with all spans in memory, with a flush after each batch, and with merged
-//! files.
+//! Conformance tests of the store with all spans in memory, with a flush after each batch, and with
+//! merged files.
 
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_lake::{Lake, Options, Retention};
@@ -32,7 +32,7 @@ mod in_memory {
     blkkin_store::conformance_tests!(make);
 }
 
-/// Without room for sums of calls, so that each file is read.
+/// Tests with spans in files and no memory for the ledger, so that calls are read from each file.
 mod in_files {
     fn make() -> super::Subject {
         let options = super::Options { links_bytes_max: 0, ..super::Options::default() };
@@ -51,7 +51,7 @@ mod in_files_that_are_merged {
     blkkin_store::conformance_tests!(make);
 }
 
-/// With column scans from the first request on.
+/// Tests with spans in files, and column scans from the first request on.
 mod in_files_by_columns {
     fn make() -> super::Subject {
         let options = super::Options { in_vain_max: 0, ..super::Options::default() };
@@ -61,7 +61,8 @@ mod in_files_by_columns {
     blkkin_store::conformance_tests!(make);
 }
 
-/// A sample of many spans outside of a box suffices, unless it is too small.
+/// A sample of the spans outside of a box gives the right shares. If the sample would be too small,
+/// all spans are counted.
 #[test]
 fn what_many_others_say_is_told_by_some() {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
@@ -103,7 +104,7 @@ fn what_many_others_say_is_told_by_some() {
     let writes = some.values.iter().find(|it| it.topic == Topic::Name && it.value == "write");
     let share = writes.expect("some write").outside as f64 / some.outside as f64;
     assert!((share - 0.25).abs() < 0.05, "{share}");
-    // Few spans match, so all of them are examined.
+    // Few spans match, so all of them are counted.
     let rare = Condition::Text(TextField::Service, TextTest::Is("rare".to_owned()));
     let few = lake.difference(Window::ALL, &rare, &area).expect("an answer");
     assert_eq!((few.inside, few.outside, few.outside_one_in), (0, SPANS / 1000, 1));

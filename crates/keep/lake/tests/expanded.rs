@@ -1,26 +1,27 @@
-//! A value that many spans share is stored once: neither a batch of them nor a query takes memory
-//! for each span. The test is alone in its process, whose memory it measures.
+//! Test of values that many spans share: each value is stored once, and neither a batch nor a query
+//! takes memory for the value in each span. The test is alone in its process, whose memory it
+//! measures.
 
 use blkkin_lake::{Lake, Options};
 use blkkin_store::{Accepted, Batch, Order, Policy, Query, SpanStore};
 use blkkin_wire::{End, Format};
 use std::sync::mpsc;
 
-/// Maximum growth of the peak in one step, apart from the batch itself, in bytes.
+/// Maximum growth of the peak memory in one step, apart from the batch itself, in bytes.
 const GROWN_MAX: u64 = 32 << 20;
 
-/// Fields of `AnyValue`.
+/// Field numbers of OTLP's `AnyValue`.
 const TEXT: u32 = 1;
 const BYTES: u32 = 7;
 
-/// Peak memory of this process, in bytes.
+/// Returns the peak memory of this process in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
 }
 
-/// A length-delimited protobuf field.
+/// Encodes a length-delimited protobuf field.
 fn field(number: u32, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 8);
     for mut value in [u64::from(number << 3 | 2), content.len() as u64] {
@@ -34,7 +35,8 @@ fn field(number: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Spans of one request; their resource has attributes of one size.
+/// Encodes spans of one request in OTLP. Their resource has `attributes` attributes of `size`
+/// bytes.
 fn batch(trace: u128, spans: u64, kind: u32, attributes: u32, size: usize) -> Vec<u8> {
     let mut resource = Vec::new();
     for key in 0..attributes {
@@ -65,7 +67,7 @@ fn what_spans_share_is_kept_once() {
     let of_bytes = batch(1, 120, BYTES, 1, 1 << 20);
     let of_text = batch(2, 35, TEXT, 4, 1 << 20);
     let beyond = batch(3, 2000, TEXT, 4, 1 << 20);
-    // Buffers of the journal and the store are allocated first.
+    // This batch makes the journal and the store allocate their buffers.
     assert_eq!(take(&lake, &batch(4, 100, TEXT, 4, 1)).outcome.given, 100);
     let mut last = peak();
     let mut grows_little = |what: &str, more: usize| {
@@ -90,7 +92,7 @@ fn what_spans_share_is_kept_once() {
     grows_little("a search in memory", 0);
     lake.write_files().expect("written");
     grows_little("a file is written", of_bytes.len() + of_text.len());
-    // The requests are partly in memory and partly in a file now, so their spans must be merged.
+    // The requests are now partly in memory and partly in a file, so their spans must be merged.
     for trace in [1, 2] {
         take(&lake, &batch(trace, 1, TEXT, 1, 1));
     }
@@ -99,7 +101,7 @@ fn what_spans_share_is_kept_once() {
         assert!(page.requests.iter().any(|request| request.spans == 121));
     }
     grows_little("a search in a file", of_bytes.len() + of_text.len());
-    // Of many long values of a tag, only those in the answer are held.
+    // A query for the long values of a tag takes memory only for the values in its result.
     let distinct: Vec<u8> =
         (0..48).flat_map(|number| batch(5, 1, TEXT, 1, (1 << 20) - number)).collect();
     assert_eq!(take(&lake, &distinct).outcome.given, 48);

@@ -1,4 +1,4 @@
-//! Acknowledged spans survive failures of the disk and of the power.
+//! Tests of disk errors, full disks, power failures and damage: acknowledged spans are not lost.
 
 use blkkin_journal::testing::{Random, SimulatedDisk};
 use blkkin_lake::{Lake, Opened, Options, Retention};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Number of spans of a request.
+/// Number of spans in each request.
 const SPANS: u64 = 3;
 
 fn options() -> Options {
@@ -19,12 +19,12 @@ fn options() -> Options {
         file_spans: 60,
         merge_files: 2,
         merged_spans_max: 300,
-        // Only one file is cached, so files are loaded again and again.
+        // Only one file is cached, so each file is loaded many times.
         cache_bytes_max: 0,
         journal: blkkin_journal::Options {
             segment_bytes: 64 << 10,
             total_bytes_max: 1 << 20,
-            // A batch takes several records.
+            // Small enough that a batch takes several records.
             payload_bytes_max: 256,
             retry_after: Duration::from_millis(5),
             ..blkkin_journal::Options::default()
@@ -38,7 +38,7 @@ fn trace_id(number: u64) -> TraceId {
     TraceId::from_number(id).expect("not 0")
 }
 
-/// The batch of a range of requests.
+/// Encodes a batch of a range of requests.
 fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
     let services = ["guest", "nbd", "disk"];
     let mut spans = Vec::new();
@@ -76,7 +76,8 @@ fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
     Lake::open_on(Arc::new(disk.clone()), options())
 }
 
-/// The requests in the store. Asserts that each of their spans is there once.
+/// Returns the numbers of the requests in the store. Asserts that each of their spans is stored
+/// once.
 fn found(lake: &Lake) -> BTreeSet<u64> {
     let page = lake.search(&Query::new(100_000)).expect("found");
     assert!(page.next.is_none());
@@ -91,7 +92,7 @@ fn found(lake: &Lake) -> BTreeSet<u64> {
     numbers
 }
 
-/// Sends batches until one fails, and notes the acknowledged requests.
+/// Sends batches until one fails, and collects the acknowledged requests.
 fn send(lake: &Lake, from: u64, batches: u64, acknowledged: &mut BTreeSet<u64>) {
     for place in 0..batches {
         let numbers = from + place * 4..from + place * 4 + 4;
@@ -113,7 +114,7 @@ fn check(lake: &Lake, acknowledged: &BTreeSet<u64>, why: &str) {
     assert_eq!(counters.kept, found.len() as u64 * SPANS, "{why}: {counters:?}");
 }
 
-/// The power fails at each operation, then again at an operation of the recovery.
+/// Acknowledged spans survive power failures at random operations of writing and of recovery.
 #[test]
 fn acknowledged_spans_outlive_the_power() {
     let seed = std::env::var("TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
@@ -145,7 +146,8 @@ fn acknowledged_spans_outlive_the_power() {
     }
 }
 
-/// One or several operations fail, then the disk works again.
+/// Acknowledged spans survive failures of one or several disk operations, and the store continues
+/// afterwards.
 #[test]
 fn operations_that_fail_lose_nothing() {
     let mut random = Random::new(7);
@@ -176,9 +178,9 @@ fn operations_that_fail_lose_nothing() {
     }
 }
 
-/// Records of rejected batches had sequence numbers in the journal. If files had been flushed up to
-/// those numbers and the journal had no new segment at its end, the next record with such a number
-/// was mistaken for one that is in a file, and was not found after the start that followed.
+/// Records survive a restart even if they reuse the sequence numbers of rejected batches. The
+/// position in the manifest may be after these numbers, and such records were once taken for
+/// records in files.
 #[test]
 fn numbers_of_refused_batches_are_given_again() {
     for operation in 0..40 {
@@ -191,7 +193,7 @@ fn numbers_of_refused_batches_are_given_again() {
             assert!(accept(&lake, &batch(100..104)).is_err());
             disk.repair();
             disk.end_power_at(disk.operations() + operation);
-            // The failure may come too late to affect this flush.
+            // The power failure may come too late to affect this flush.
             let _ = lake.write_files();
         }
         disk.cut_power();
@@ -204,15 +206,15 @@ fn numbers_of_refused_batches_are_given_again() {
     }
 }
 
-/// Opens a store whose journal does not retry by itself.
+/// Opens a store whose journal waits an hour before it retries by itself.
 fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
     let retry_after = Duration::from_secs(3600);
     let journal = blkkin_journal::Options { retry_after, ..options().journal };
     Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
 }
 
-/// A file that the system refuses to read when the store is opened may be intact. It is reported,
-/// and returns once it can be read; it used to be put aside for good.
+/// A file that cannot be read when the store is opened is reported, and is part of the store again
+/// once it can be read. It was once renamed as damaged for good.
 #[test]
 fn files_that_cannot_be_read_for_now_come_back() {
     let disk = SimulatedDisk::new(6);
@@ -234,7 +236,7 @@ fn files_that_cannot_be_read_for_now_come_back() {
             assert!(opened.damage[0].contains("tried again at the next start"), "{opened:?}");
             let counters = lake.counters();
             assert!(counters.lost > 0 && counters.kept + counters.lost == counters.accepted);
-            // Spans are written without that file meanwhile.
+            // Spans are written while that file is missing.
             send(&lake, 1000 * (life as u64 + 1), 2, &mut acknowledged);
             lake.write_files().expect("written");
         }
@@ -250,7 +252,7 @@ fn span_files(disk: &SimulatedDisk) -> Vec<String> {
     disk.names().into_iter().filter(|name| name.ends_with(".parquet")).collect()
 }
 
-/// Flushes are retried while the disk is full. Failed attempts must leave no files that take room.
+/// Repeated flushes on a full disk leave no files behind.
 #[test]
 fn tries_leave_nothing_behind() {
     let disk = SimulatedDisk::new(8);
@@ -264,8 +266,8 @@ fn tries_leave_nothing_behind() {
     };
     let before = span_files(&disk).len();
     send(&lake, 100, 4, &mut acknowledged);
-    // Room for a part of a file, then for a file without a manifest, then for one copy of the
-    // manifest.
+    // The capacity suffices first for a part of a file, then for a file without a manifest, and
+    // then for one copy of the manifest.
     for free in (0..12 << 10).step_by(512) {
         disk.set_capacity(Some(used() + free));
         let _ = lake.write_files();
@@ -282,7 +284,7 @@ fn tries_leave_nothing_behind() {
     assert_eq!(found(&lake), acknowledged);
 }
 
-/// A full disk rejects batches until there is room again.
+/// A full disk rejects batches until it has free space again.
 #[test]
 fn a_full_disk_is_a_state() {
     let disk = SimulatedDisk::new(3);
@@ -314,7 +316,7 @@ fn a_full_disk_is_a_state() {
     assert!(acknowledged.is_subset(&found(&lake)));
 }
 
-/// A changed byte affects only the structure that it belongs to, and is reported.
+/// A changed byte affects only the structure to which it belongs, and is reported.
 #[test]
 fn damage_stays_where_it_is() {
     let disk = SimulatedDisk::new(5);
@@ -338,7 +340,7 @@ fn damage_stays_where_it_is() {
             let why = format!("{name} at {at}");
             let (lake, opened) = open(&copy).unwrap_or_else(|error| panic!("{why}: {error}"));
             let page = lake.search(&Query::new(100_000)).expect("the rest answers");
-            // Missing spans were reported, and all others are as sent.
+            // Missing spans were reported, and all other spans are as sent.
             let whole = page.requests.iter().filter(|request| request.spans == SPANS).count();
             assert!(
                 whole == acknowledged.len()
@@ -351,8 +353,8 @@ fn damage_stays_where_it_is() {
     }
 }
 
-/// An unreadable file is counted, but neither merged nor verified repeatedly. Other files are
-/// merged and answer queries.
+/// A damaged file is counted, but neither merged nor verified repeatedly. Other files are merged
+/// and answer queries.
 #[test]
 fn damaged_files_are_left_alone() {
     let disk = SimulatedDisk::new(9);
@@ -368,7 +370,7 @@ fn damaged_files_are_left_alone() {
     let mut files: Vec<String> = disk.names().into_iter().filter(is_file).collect();
     files.sort();
     assert_eq!(files.len(), 5);
-    // Bytes of the first page; the file can still be opened.
+    // Changes a byte of the first page, so that the file can still be opened.
     let mut bytes = disk.bytes(&files[2]).expect("is there");
     bytes[40] ^= 1;
     disk.set_bytes(&files[2], bytes);
@@ -381,7 +383,7 @@ fn damaged_files_are_left_alone() {
         left.len() == 3 && left.contains(&files[2]) && lake.counters().damaged > 0
     });
     assert!(settled, "{:?} {:?}", files_now(), lake.counters());
-    // The first two files are merged, and so are the last two; nothing else is attempted.
+    // The first two and the last two files have been merged, and nothing else is attempted.
     let operations = disk.operations();
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(disk.operations(), operations, "it is tried again");
@@ -401,7 +403,8 @@ fn damaged_files_are_left_alone() {
     assert!(!lake.links(blkkin_store::Window::ALL).expect("an answer").is_empty());
 }
 
-/// Writes `count` files of 20 requests each, and truncates some so that they cannot be opened.
+/// Writes `count` files of 20 requests each, and truncates the files for which `is_cut` is true, so
+/// that they cannot be opened. Returns the names of all files.
 fn cut_files(disk: &SimulatedDisk, count: u64, is_cut: impl Fn(usize) -> bool) -> Vec<String> {
     let one_by_one = Options { merge_files: usize::MAX, ..options() };
     {
@@ -428,8 +431,8 @@ fn aside(disk: &SimulatedDisk) -> Vec<String> {
     names
 }
 
-/// Damaged files are put aside within the limits, and reported once: the next start finds no new
-/// damage and loses nothing more.
+/// Damaged files are kept for inspection within the limits, and reported once. The next start
+/// reports no new damage and loses no more spans.
 #[test]
 fn damaged_files_are_put_aside_within_limits() {
     let disk = SimulatedDisk::new(12);
@@ -454,7 +457,8 @@ fn damaged_files_are_put_aside_within_limits() {
     }
 }
 
-/// Repeated damage does not fill the directory.
+/// No more than 64 damaged files are kept for inspection, so that damage does not fill the
+/// directory.
 #[test]
 fn damaged_files_are_not_kept_without_number() {
     let disk = SimulatedDisk::new(13);
@@ -468,8 +472,8 @@ fn damaged_files_are_not_kept_without_number() {
     assert_eq!((lake.counters().lost, lake.counters().kept), (70 * 60, 0));
 }
 
-/// Files that were put aside count for the size limit of retention, and are removed before intact
-/// files.
+/// Damaged files kept for inspection count for the size limit of retention, and are removed before
+/// intact files.
 #[test]
 fn damaged_files_have_no_room_of_their_own() {
     let disk = SimulatedDisk::new(14);
@@ -487,7 +491,8 @@ fn damaged_files_have_no_room_of_their_own() {
     let names = disk.names().into_iter().filter(good);
     let good_bytes =
         names.map(|name| disk.bytes(&name).expect("is there").len() as u64).sum::<u64>();
-    // Room for all intact files and one of the others, then for less than the intact files.
+    // The limit suffices first for all intact files and one damaged file, and then not for all
+    // intact files.
     for (bytes, aside_left, kept) in
         [(good_bytes + all.aside_bytes / 2, 1, 180), (good_bytes - 1, 0, 120)]
     {
@@ -501,7 +506,7 @@ fn damaged_files_have_no_room_of_their_own() {
     }
 }
 
-/// A damaged file that cannot be put aside is not removed instead.
+/// A damaged file is not removed if its renaming fails; the next start renames it.
 #[test]
 fn damaged_files_that_cannot_be_put_aside_stay() {
     let disk = SimulatedDisk::new(15);
@@ -538,8 +543,8 @@ fn condition(filter: &str) -> blkkin_store::Condition {
     blkkin_store::Condition::parse(filter).expect("a condition")
 }
 
-/// The oldest files are removed to make room, and are not merged in vain before. The newest spans
-/// are kept.
+/// The oldest files are removed when the size limit is exceeded. The newest spans are kept, and
+/// calls of removed spans are not counted.
 #[test]
 fn room_is_made_by_the_oldest_files() {
     let disk = SimulatedDisk::new(4);
@@ -578,8 +583,8 @@ fn room_is_made_by_the_oldest_files() {
     assert_eq!(lake.links(blkkin_store::Window::ALL).expect("an answer"), links);
 }
 
-/// A file that the system refuses to read for a moment is not damaged. It is verified again and
-/// merged with the others once it can be read.
+/// A file that temporarily cannot be read is not damaged. It is verified again, and merged with the
+/// other files once it can be read.
 #[test]
 fn a_moment_without_reads_is_no_damage() {
     let disk = SimulatedDisk::new(16);

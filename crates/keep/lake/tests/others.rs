@@ -1,5 +1,5 @@
-//! Other programs may read the Parquet files at any time, by a pattern of names: all files that
-//! they find are complete.
+//! Test of other programs that read the store's Parquet files at any time: all files that match the
+//! name pattern are complete.
 
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 
-/// Counts the files with this extension. Asserts that each starts and ends as Parquet.
+/// Counts the Parquet files in a directory, and asserts that each is complete.
 fn look(directory: &Path) -> usize {
     let mut seen = 0;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // The file may have been merged and removed.
+        // The file may have been merged and removed meanwhile.
         if let (true, Ok(bytes)) =
             (path.extension().is_some_and(|it| it == "parquet"), fs::read(&path))
         {
@@ -27,7 +27,7 @@ fn look(directory: &Path) -> usize {
     seen
 }
 
-/// Stops the reading thread, also on a panic.
+/// Guard that stops the reading thread, also on a panic.
 struct AtEnd<'e>(&'e AtomicBool);
 
 impl Drop for AtEnd<'_> {

@@ -1,4 +1,5 @@
-//! The slowest requests are found quickly, even if very many have the same duration.
+//! Test of searches by duration: the slowest requests are found quickly, even if very many requests
+//! have the same duration.
 
 use blkkin_lake::{Lake, Options};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -9,14 +10,14 @@ use std::time::{Duration, Instant};
 
 const REQUESTS: u64 = 300_000;
 
-/// Time limit for a page.
+/// Time limit for one page.
 const TOOK_MAX: Duration = Duration::from_secs(1);
 
-/// A request: trace id, duration and name.
+/// Trace id, duration and name of a request with one span.
 type Request = (TraceId, Option<u64>, &'static str);
 
-/// Requests in random order of ids, with this many distinct durations; with 0, without durations.
-/// Some have an upper half of the id.
+/// Generates requests in random order of ids, with `durations` distinct durations, or without
+/// durations if it is 0. Some ids have an upper half.
 fn requests(durations: u64) -> Vec<Request> {
     let request = |number: u64| {
         let low = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -44,7 +45,7 @@ fn give(lake: &Lake, requests: &[Request]) {
     }
 }
 
-/// Reads some pages, and compares them with a sorted list of all requests.
+/// Reads three pages, and compares them with a sorted list of all requests.
 fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
     let conditions = match filter {
         "" => Vec::new(),

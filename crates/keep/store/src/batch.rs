@@ -10,29 +10,29 @@ pub struct Batch<'a> {
     pub format: Format,
     /// Content, not compressed.
     pub bytes: &'a [u8],
-    /// Treatment of the good spans of a batch that has bad ones.
+    /// Rule for the valid spans if the batch also has invalid spans.
     pub policy: Policy,
 }
 
-/// Treatment of the good spans of a batch that has bad ones.
+/// Rule for valid spans that arrive in a batch with invalid spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// All spans are refused, as Zipkin does.
+    /// One invalid span refuses the whole batch, as in Zipkin.
     #[default]
     Whole,
-    /// The good spans are accepted.
+    /// Valid spans are accepted, invalid spans refused.
     EachSpan,
 }
 
 /// Result of a batch that was decoded: the number of accepted spans, and the reasons for refusing
-/// others. If no span was accepted, nothing had to be made durable.
+/// spans. If no span was accepted, nothing had to be made durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Outcome of decoding. The spans that it counts as given were accepted.
+    /// Outcome of decoding. The spans that the outcome counts as given were accepted.
     pub outcome: Outcome,
 }
 
-/// Temporary rejection of a batch, which may be without fault. The sender should try again.
+/// Temporary rejection of a batch, which may be valid. The sender should try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason, as text for people.
@@ -41,8 +41,8 @@ pub struct Refusal {
     pub retry_after: Duration,
 }
 
-/// Callback for the result of a batch. It is called once, from any thread, possibly before
-/// [`SpanStore::accept`] returns, and should not take long.
+/// Callback for the result of a batch. The store calls it once, from any thread, possibly before
+/// [`SpanStore::accept`] returns. The callback should not block.
 ///
 /// [`SpanStore::accept`]: crate::SpanStore::accept
 pub type Done = Box<dyn FnOnce(Result<Accepted, Refusal>) + Send>;

@@ -19,25 +19,26 @@ thread_local! {
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Cancels the query. This cannot be undone.
+    /// Cancels the query. Cancellation is permanent.
     pub fn cancel(&self) {
         // Relaxed: the flag guards no other data.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Runs a query, or a part of one, that this handle cancels.
+    /// Runs a query, or a part of a query, that this handle cancels.
     pub fn run<T>(&self, question: impl FnOnce() -> T) -> T {
         let _restore = RestoreOnDrop(CURRENT.replace(Some(self.clone())));
         question()
     }
 
-    /// The handle of the query that this thread runs. Parts of the query on other threads need it.
+    /// Returns the handle of the query that this thread runs, to be passed to the query's other
+    /// threads.
     pub fn current() -> Cancel {
         CURRENT.with_borrow(Option::clone).unwrap_or_default()
     }
 }
 
-/// Restores the previous handle, even if the query panics.
+/// Guard that restores the thread's previous handle, even if the query panics.
 struct RestoreOnDrop(Option<Cancel>);
 
 impl Drop for RestoreOnDrop {

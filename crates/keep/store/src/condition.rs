@@ -1,4 +1,4 @@
-//! [`Condition`]: a predicate on spans.
+//! Predicates on spans: [`Condition`] and its tests of texts and tags.
 
 mod field;
 mod parse;
@@ -17,13 +17,13 @@ use std::borrow::Cow;
 /// on the column of that field alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// Conjunction. An empty one holds for every span.
+    /// Conjunction. An empty conjunction holds for every span.
     All(Vec<Condition>),
-    /// Disjunction. An empty one holds for no span.
+    /// Disjunction. An empty disjunction holds for no span.
     Any(Vec<Condition>),
     /// Negation.
     Not(Box<Condition>),
-    /// Test on one of the texts that every span has, ignoring case.
+    /// Test on a text field, ignoring case.
     Text(TextField, TextTest),
     /// The span has this kind.
     Kind(Kind),
@@ -31,7 +31,8 @@ pub enum Condition {
     Error,
     /// The sender marked the span as successful. Spans that did not fail need not be marked.
     StatusOk,
-    /// The span belongs to this request. An id of 64 bits matches the lower half of longer ones.
+    /// The span belongs to this request. An id of 64 bits matches the lower half of an id of 128
+    /// bits.
     TraceId(TraceId),
     /// The span has no parent.
     Root,
@@ -47,7 +48,7 @@ pub enum Condition {
     Event(TextTest),
     /// An attribute of an event with this key passes the test.
     EventAttribute(String, TagTest),
-    /// The span has a link, to this request if one is given.
+    /// The span has a link; if a trace id is given, a link to that request.
     Link(Option<TraceId>),
     /// An attribute of a link with this key passes the test.
     LinkAttribute(String, TagTest),
@@ -61,7 +62,7 @@ pub enum Condition {
 pub enum TextField {
     /// Service that recorded the span.
     Service,
-    /// Service at the other end.
+    /// Service at the other end of the call.
     RemoteService,
     /// Name of the operation.
     Name,
@@ -78,23 +79,23 @@ pub enum TextTest {
     Present,
 }
 
-/// Test on a tag's value. Of several tags with one key, the last one counts: the span's own rather
-/// than its resource's.
+/// Test on a tag's value. Of several tags with one key, the last counts: the span's tag rather than
+/// its resource's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagTest {
     /// Any value.
     Present,
     /// The value as text, as it would be printed, passes the test.
     Text(TextTest),
-    /// A number, or text that is one, in an inclusive range.
+    /// A number, or text that parses as a number, in an inclusive range.
     Number(Number, Number),
-    /// A number, or text that is one, less than this one.
+    /// A number, or text that parses as a number, less than the bound.
     Below(Number),
-    /// A number, or text that is one, greater than this one.
+    /// A number, or text that parses as a number, greater than the bound.
     Above(Number),
 }
 
-/// Number to compare with; an integer if it was written as one.
+/// Number to compare with. A number without a fraction or exponent is an integer.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
     /// Integer.
@@ -126,7 +127,8 @@ impl Condition {
             Condition::Annotation(test) => span
                 .annotations
                 .iter()
-                // A span may have megabytes of annotations, and a condition thousands of patterns.
+                // A span may have megabytes of annotations, and a condition thousands of patterns,
+                // so the loop polls for cancellation.
                 .any(|annotation| !is_cancelled() && test.holds_of(annotation.value, Case::Counts)),
             Condition::Event(test) => span.annotations.iter().any(|annotation| {
                 !is_cancelled()
@@ -152,8 +154,8 @@ impl Condition {
     }
 }
 
-/// Returns whether two ids name the same request. An id of 64 bits matches the lower half of longer
-/// ones.
+/// Returns whether two ids name the same request. An id of 64 bits matches the lower half of an id
+/// of 128 bits.
 fn is_same(one: TraceId, other: TraceId) -> bool {
     let is_short = !one.is_wide() || !other.is_wide();
     one == other || is_short && one.low() == other.low()
@@ -168,7 +170,7 @@ fn links_of<'s>(span: &'s SpanRef<'_>) -> impl Iterator<Item = SpanLink<'s>> {
 }
 
 impl TextField {
-    /// The field of a span.
+    /// Returns the field's text in a span.
     pub fn of<'a>(self, span: &SpanRef<'a>) -> &'a str {
         match self {
             TextField::Service => span.local.service,
@@ -178,7 +180,7 @@ impl TextField {
     }
 }
 
-/// Treatment of the case of ASCII letters.
+/// Case sensitivity of a comparison, for ASCII letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Case is significant.
@@ -188,7 +190,7 @@ pub enum Case {
 }
 
 impl TextTest {
-    /// Returns whether a text passes. An empty text counts as absent and never passes.
+    /// Returns whether a text passes the test. An empty text counts as absent and never passes.
     pub fn holds_of(&self, text: &str, case: Case) -> bool {
         if text.is_empty() {
             return false;
@@ -206,7 +208,7 @@ impl TextTest {
 }
 
 impl TagTest {
-    /// Returns whether a value passes.
+    /// Returns whether a tag's value passes the test.
     pub fn holds_of(&self, value: ValueRef<'_>) -> bool {
         match self {
             TagTest::Present => true,
@@ -221,7 +223,7 @@ impl TagTest {
     }
 }
 
-/// A value as text for display.
+/// Returns a tag's value as text for display.
 pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
     match value {
         ValueRef::Str(text) => Cow::Borrowed(text),
@@ -233,7 +235,8 @@ pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
 }
 
 impl Number {
-    /// The number of a value, or of its text. Text for infinities and NaN is not a number.
+    /// Returns the number that a value is, or that its text parses as. Text for infinities and NaN
+    /// is not a number.
     pub fn of(value: ValueRef<'_>) -> Option<Number> {
         match value {
             ValueRef::Int(number) => Some(Number::Int(number)),

@@ -1,5 +1,5 @@
-//! Comparison of spans in a box of start times and durations with other spans, by their words.
-//! Start at [`Tally`].
+//! Comparison of the spans in a box of start times and durations with the spans outside, by their
+//! words: the values of their fields and tags. Start at [`Tally`].
 
 use crate::{Window, text_of};
 use blkkin_model::{Kind, SpanRef, Status};
@@ -22,7 +22,7 @@ pub struct Area {
     pub greatest_ns: u64,
 }
 
-/// Field of a span that a word is the value of.
+/// Field of a span whose value is counted as a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic<K> {
     /// Service that recorded the span.
@@ -40,47 +40,48 @@ pub enum Topic<K> {
 /// Counts of words inside and outside of a box.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
-    /// Number of spans in the box.
+    /// Number of spans inside the box.
     pub inside: u64,
-    /// Number of other spans that were examined.
+    /// Number of examined spans outside the box.
     pub outside: u64,
-    /// Sampling rate of the other spans: about one in this many was examined.
+    /// Sampling rate of the spans outside the box: about one span in this many was examined.
     pub outside_one_in: u64,
     /// Distinct words, in order of topic and value.
     pub values: Vec<Spoken>,
-    /// Number of occurrences of words that are not listed, because they were too many or too long.
+    /// Number of occurrences of words that are not listed, because there were too many distinct
+    /// words or the word was too long.
     pub left_out: u64,
 }
 
-/// Counts of one word.
+/// Number of spans with one word, inside and outside the box.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spoken {
-    /// Field of the word.
+    /// Field that has the word as its value.
     pub topic: Topic<String>,
-    /// The word.
+    /// Text of the word.
     pub value: String,
-    /// Number of spans in the box with this word.
+    /// Number of spans inside the box with this word.
     pub inside: u64,
-    /// Number of other spans with this word.
+    /// Number of spans outside the box with this word.
     pub outside: u64,
 }
 
-/// Counter of words. If the spans inside of the box are added first, their counts are exact,
-/// whatever follows from outside.
+/// Counter of words. If the spans inside the box are added before all other spans, the counts of
+/// their words are exact.
 #[derive(Debug, Default)]
 pub struct Tally {
     inside: u64,
     outside: u64,
-    /// Counts of the topics other than tags.
+    /// Counts for service, name, kind and status, indexed by [`Topic::place`].
     own: [WordCounts; 4],
     tags: HashMap<String, WordCounts>,
     count: usize,
-    /// Number of counted words that only occurred outside.
+    /// Number of counted words that occurred only outside the box.
     others: usize,
     left_out: u64,
 }
 
-/// Counts of each value inside and outside.
+/// Number of spans inside and outside the box, by value.
 type WordCounts = HashMap<String, [u64; 2]>;
 
 impl Area {
@@ -91,7 +92,7 @@ impl Area {
     }
 }
 
-/// Calls `each` with the words of a span. Of several tags with one key, the last one counts.
+/// Calls `each` with the words of a span. Of several tags with one key, the last counts.
 pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
     let status = if span.is_error() {
         "error"
@@ -117,7 +118,7 @@ pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &st
     }
 }
 
-/// The word for a kind; empty for an unspecified one.
+/// Returns the word for a kind; empty for an unspecified kind.
 fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Unspecified => "",
@@ -130,7 +131,7 @@ fn kind_word(kind: Kind) -> &'static str {
 }
 
 impl Tally {
-    /// Counts spans without their words.
+    /// Adds to the number of spans without counting words.
     pub fn add_spans(&mut self, is_inside: bool, count: u64) {
         *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
     }
@@ -141,7 +142,7 @@ impl Tally {
         words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
     }
 
-    /// Number of spans inside and outside.
+    /// Returns the number of spans inside and outside the box.
     pub fn spans(&self) -> [u64; 2] {
         [self.inside, self.outside]
     }
@@ -200,13 +201,13 @@ impl Tally {
         }
     }
 
-    /// Makes room for a word by evicting the rarer half. Words from inside are not evicted for
-    /// words from outside.
+    /// Returns whether a new word may be counted. At the limit, evicts the rarer half of the words;
+    /// a word from outside the box does not evict words from inside.
     fn has_room(&mut self, is_inside: bool) -> bool {
         if self.count < VALUES_MAX {
             return true;
         }
-        // Evicting looks at all words, so it must free many at once.
+        // An eviction scans all words, so it must free many of them.
         if !is_inside && self.others < VALUES_MAX / 16 {
             return false;
         }
@@ -232,7 +233,7 @@ impl Tally {
         true
     }
 
-    /// Returns the counts.
+    /// Returns the counts, with words in order of topic and value.
     pub fn finish(self) -> Difference {
         let Tally { inside, outside, own, tags, left_out, .. } = self;
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
@@ -252,7 +253,7 @@ impl Tally {
 }
 
 impl Topic<&str> {
-    /// Index of the topic among those other than tags.
+    /// Returns the index of the topic in [`Tally::own`]; `None` for tags.
     fn place(self) -> Option<usize> {
         match self {
             Topic::Service => Some(0),
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(one.finish(), all.finish());
     }
 
-    /// What is said inside of the box, or often, stays when there is no room for all.
+    /// When the table is full, words that are frequent or occur inside the box are kept.
     #[test]
     fn there_is_an_end_to_words() {
         let mut tally = Tally::default();

@@ -1,4 +1,4 @@
-//! [`Error`]: failures of queries.
+//! Failures of queries: [`Error`].
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ pub enum Error {
     Question(String),
     /// The query takes too long, or more memory than allowed.
     TooLarge(String),
-    /// The query was cancelled: it ran for too long, or its client left.
+    /// The query was cancelled: its time limit expired, or its client disconnected.
     Cancelled,
-    /// Stored data cannot be read. The text says which.
+    /// Stored data cannot be read. The text names the damaged data.
     Damaged(String),
 }
 

@@ -1,4 +1,4 @@
-//! [`Heat`]: a heat map of spans by start and duration.
+//! Heat maps of spans by start and duration: [`Heat`].
 
 use crate::Window;
 
@@ -30,17 +30,17 @@ impl Heat {
         Heat { window, columns, column_ns, counts: vec![0; columns * ROWS] }
     }
 
-    /// Window of start times.
+    /// Returns the window of start times.
     pub fn window(&self) -> Window {
         self.window
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Width of a column in nanoseconds.
+    /// Returns the width of a column in nanoseconds.
     pub fn column_ns(&self) -> u64 {
         self.column_ns
     }
@@ -49,24 +49,24 @@ impl Heat {
     #[inline]
     pub fn add(&mut self, start_ns: u64, duration_ns: u64) {
         if self.window.holds(start_ns) {
-            // The very last nanosecond may lie behind the last column.
+            // Rounding may put the window's last nanosecond after the last column.
             let column = ((start_ns - self.window.start_ns) / self.column_ns) as usize;
             self.counts[column.min(self.columns - 1) * ROWS + Heat::row(duration_ns)] += 1;
         }
     }
 
-    /// Number of counted spans.
+    /// Returns the number of counted spans.
     pub fn spans(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The nonempty cells: column, row and count.
+    /// Returns the nonempty cells: column, row and count.
     pub fn cells(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(at, &count)| (at / ROWS, at % ROWS, count))
     }
 
-    /// The row of a duration. Longer durations have greater rows.
+    /// Returns the row of a duration. Longer durations have greater rows.
     #[inline]
     pub fn row(duration_ns: u64) -> usize {
         let Some(power) = duration_ns.checked_ilog2() else { return 0 };
@@ -75,8 +75,8 @@ impl Heat {
         1 + 4 * power as usize + steps
     }
 
-    /// The smallest and the greatest duration of a row. `None` for rows without any duration: below
-    /// 8, there are fewer integers than rows.
+    /// Returns the shortest and the longest duration of a row. `None` for rows without any
+    /// duration: below 8 ns, there are fewer integers than rows.
     pub fn bounds(row: usize) -> Option<(u64, u64)> {
         let (least, behind) = match row {
             0 => (0, Some(1)),
@@ -88,7 +88,7 @@ impl Heat {
     }
 }
 
-/// The smallest duration of a row other than the first.
+/// Returns the shortest duration of a row other than the first.
 fn least(row: usize) -> Option<u64> {
     let (power, step) = ((row - 1) / 4, (row - 1) % 4);
     let shift = (u64::BITS - 1).checked_sub(power as u32)?;
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(Heat::bounds(Heat::row(2047)), Some((1723, 2047)));
     }
 
-    /// `column_ns; column/row*count …`
+    /// Asserts a heat map's column width and cells, as `column_ns; column/row*count …`.
     #[track_caller]
     fn check(window: (u64, u64), columns: usize, spans: &[(u64, u64)], expected: &str) {
         let mut heat = Heat::new(Window { start_ns: window.0, end_ns: window.1 }, columns);

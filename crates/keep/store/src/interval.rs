@@ -14,14 +14,14 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Notes an occurrence.
+    /// Extends an interval by an occurrence at `now_ns`.
     pub fn note(interval: &mut Option<Interval>, now_ns: u64) {
-        // If the clock was set back, the first occurrence may have the greatest time.
+        // If the clock was set back, an earlier occurrence may have a later time.
         let first_ns = interval.map_or(now_ns, |interval| interval.first_ns.min(now_ns));
         *interval = Some(Interval { first_ns, last_ns: now_ns });
     }
 
-    /// The interval that covers both.
+    /// Returns the smallest interval that covers both intervals.
     pub fn and(self, other: Interval) -> Interval {
         Interval {
             first_ns: self.first_ns.min(other.first_ns),
@@ -30,7 +30,7 @@ impl Interval {
     }
 }
 
-/// Counter with times, shared by all threads.
+/// Counter of occurrences with the times of the first and last, shared by all threads.
 #[derive(Debug, Default)]
 pub struct DatedCounter {
     count: AtomicU64,
@@ -40,7 +40,7 @@ pub struct DatedCounter {
 }
 
 impl DatedCounter {
-    /// Adds occurrences.
+    /// Adds occurrences at the current time.
     pub fn add(&self, count: u64) {
         self.add_at(count, time_of_day_ns());
     }
@@ -55,20 +55,21 @@ impl DatedCounter {
         }
     }
 
-    /// Number of occurrences.
+    /// Returns the number of occurrences.
     pub fn get(&self) -> u64 {
         self.count.load(Relaxed)
     }
 
-    /// First and last occurrence; `None` if there was none.
+    /// Returns the times of the first and the last occurrence; `None` if the event has not
+    /// occurred.
     pub fn interval(&self) -> Option<Interval> {
         let (first_ns, last_ns) = (self.first_ns.load(Relaxed), self.last_ns.load(Relaxed));
-        // Other threads may be adding meanwhile.
+        // Another thread may have stored only one of the two times.
         (first_ns > 0).then_some(Interval { first_ns, last_ns: last_ns.max(first_ns) })
     }
 }
 
-/// The time of day, in nanoseconds since 1970.
+/// Returns the time of day, in nanoseconds since 1970.
 pub fn time_of_day_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
@@ -94,7 +95,7 @@ mod tests {
         let other = Interval { first_ns: 60, last_ns: 80 };
         let both = Interval { first_ns: 50, last_ns: 80 };
         assert_eq!(interval.map(|interval| interval.and(other)), Some(both));
-        // 1970 is a time, too.
+        // An occurrence at time 0 is not mistaken for no occurrence.
         let counter = DatedCounter::default();
         counter.add_at(1, 0);
         assert!(counter.interval().is_some());

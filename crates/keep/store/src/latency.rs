@@ -1,15 +1,15 @@
-//! [`Durations`]: a mergeable histogram of durations.
+//! Mergeable histograms of durations: [`Durations`].
 
 use blkkin_model::{SpanId, TraceId};
 
-/// Significant bits of a duration after the leading one.
+/// Number of significant bits of a duration after the leading bit.
 const DIGITS: u32 = 6;
 
 /// Histogram of durations. Buckets have a relative error of at most 1/128. Histograms can be
 /// merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Counts by code, ascending; never 0.
+    /// Pairs of code and count, ascending by code; no count is 0.
     counts: Vec<(u16, u64)>,
 }
 
@@ -18,11 +18,11 @@ pub struct Durations {
 pub struct Latency {
     /// Histogram of all matching spans.
     pub durations: Durations,
-    /// Example spans, at most a few for each power of two, in order of duration.
+    /// Example spans, at most a few for each power of two of the duration, in order of duration.
     pub examples: Vec<Example>,
 }
 
-/// Example span.
+/// Example span of a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Example {
     /// Trace id.
@@ -34,8 +34,8 @@ pub struct Example {
 }
 
 impl Durations {
-    /// The code of a duration, which it shares with durations that differ by less than one part in
-    /// 64. Longer durations have greater codes.
+    /// Returns the code of a duration: the number of its bucket. Durations of a bucket differ by
+    /// less than one part in 64. Longer durations have greater codes.
     #[inline]
     pub const fn code(duration_ns: u64) -> u16 {
         if duration_ns < 1 << DIGITS {
@@ -45,7 +45,7 @@ impl Durations {
         ((shift as u16) << DIGITS) + (duration_ns >> shift) as u16
     }
 
-    /// The smallest duration with this code.
+    /// Returns the shortest duration with this code.
     pub const fn least(code: u16) -> u64 {
         if code < 1 << DIGITS {
             return code as u64;
@@ -54,7 +54,7 @@ impl Durations {
         ((code as u64 & ((1 << DIGITS) - 1)) | 1 << DIGITS) << shift
     }
 
-    /// The greatest duration with this code.
+    /// Returns the longest duration with this code.
     pub const fn greatest(code: u16) -> u64 {
         if code < 1 << DIGITS {
             code as u64
@@ -65,7 +65,7 @@ impl Durations {
 
     /// Adds spans with this code.
     pub fn add(&mut self, code: u16, count: u64) {
-        // Codes mostly arrive in ascending order.
+        // Fast path: codes mostly arrive in ascending order.
         if count > 0 && self.counts.last().is_none_or(|&(last, _)| last < code) {
             return self.counts.push((code, count));
         }
@@ -76,29 +76,30 @@ impl Durations {
         }
     }
 
-    /// Adds another histogram.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Durations) {
         for &(code, count) in &other.counts {
             self.add(code, count);
         }
     }
 
-    /// The counts by code, ascending.
+    /// Returns pairs of code and count, ascending by code.
     pub fn counts(&self) -> &[(u16, u64)] {
         &self.counts
     }
 
-    /// Total count.
+    /// Returns the total count.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// The quantile for a share from 0 to 1, to one part in 128. `None` if the histogram is empty.
+    /// Returns the quantile for a share from 0 to 1, to one part in 128. `None` if the histogram is
+    /// empty.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         self.quantiles([share]).map(|[quantile]| quantile)
     }
 
-    /// The quantiles for several shares, which must be ascending.
+    /// Returns the quantiles for several shares, which must be ascending.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
         let count = (!self.counts.is_empty()).then(|| self.count())?;
         let mut counts = self.counts.iter();
@@ -116,10 +117,10 @@ impl Durations {
     }
 }
 
-/// From pairs of code and count.
+/// Collects pairs of code and count.
 impl FromIterator<(u16, u64)> for Durations {
     fn from_iter<I: IntoIterator<Item = (u16, u64)>>(counts: I) -> Durations {
-        // A vector is reused in place.
+        // Collecting from a vector reuses its allocation.
         let counts: Vec<_> = counts.into_iter().filter(|&(_, count)| count > 0).collect();
         if counts.is_sorted_by(|(one, _), (other, _)| one < other) {
             return Durations { counts };

@@ -7,12 +7,12 @@
 //! 3. `walk`: derives calls from nodes. A server takes precedence over its client, which counts
 //!    only without children.
 //!
-//! Time is linear in the number of spans, apart from sorting, whatever their parents are: 80 ns a
+//! Time is linear in the number of spans apart from sorting, whatever their parents are: 80 ns per
 //! span of an ordinary request.
 //!
-//! Two differences to Zipkin's linker: if spans of several hosts have one id and none is marked as
-//! shared, Zipkin keeps only one of them, while here each has a node. And the result does not
-//! depend on the order of the spans.
+//! There are two differences to Zipkin's linker. If spans of several hosts have the same id and
+//! none is marked as shared, Zipkin keeps a single span, while here each span has a node. And the
+//! result does not depend on the order of the spans.
 
 mod clean;
 mod nodes;
@@ -37,7 +37,7 @@ pub struct Link {
     pub calls: u64,
     /// Number of failed calls.
     pub errors: u64,
-    /// Durations of the calls, as far as they are known.
+    /// Durations of the calls that have a known duration.
     pub durations: Durations,
 }
 
@@ -47,7 +47,7 @@ impl Linker {
     /// lower half.
     ///
     /// Spans for which `counts` is `false` were already there when the request was linked before.
-    /// They take part in the tree, but the calls that they show are not emitted again, neither for
+    /// They are part of the tree, but the calls that they show are not emitted again, neither for
     /// themselves nor for the server that they called.
     pub fn link<'a>(
         &mut self,
@@ -62,7 +62,7 @@ impl Linker {
 }
 
 impl Link {
-    /// A link between the services of a call, without any calls yet.
+    /// Creates a link between the services of a call, with a count of 0.
     pub fn between(call: &Call<'_>) -> Link {
         Link { parent: call.parent.to_owned(), child: call.child.to_owned(), ..Link::default() }
     }

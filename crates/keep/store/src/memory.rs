@@ -1,5 +1,5 @@
-//! [`MemoryStore`]: the reference store, which holds all spans in memory and scans them for each
-//! query.
+//! The reference store, which keeps all spans in memory and scans them for each query:
+//! [`MemoryStore`].
 //!
 //! Other stores are compared with it, so it is simple rather than fast. A query takes references to
 //! the requests that exist at its start, and does not block changes.
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Number of examples for each power of two of a duration.
+/// Maximum number of example spans for each power of two of a duration.
 const EXAMPLES_MAX: usize = 4;
-/// Approximate memory of a span without its texts: indexes and overhead of allocations.
+/// Approximate memory of a span without its texts, in bytes: indexes and overhead of allocations.
 const SPAN_BYTES: usize = size_of::<Span>() + 64;
 
 /// Store in memory. When it is full, the request that arrived first is evicted as a whole.
@@ -47,7 +47,7 @@ impl Default for Room {
 #[derive(Debug, Default)]
 struct State {
     requests: BTreeMap<TraceId, Arc<Request>>,
-    /// In the order of their first spans' arrival.
+    /// Trace ids of all requests, in the order in which their first spans arrived.
     arrivals: VecDeque<TraceId>,
     counters: Counters,
 }
@@ -55,7 +55,7 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Request {
     spans: Vec<Span>,
-    /// Indexes of spans by fingerprint.
+    /// Indexes into `spans`, by fingerprint.
     fingerprints: HashMap<u64, Vec<usize>>,
     bytes: u64,
 }
@@ -74,19 +74,19 @@ impl MemoryStore {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The current requests.
+    /// Returns the current requests.
     fn requests(&self) -> Vec<(TraceId, Arc<Request>)> {
         self.read().requests.iter().map(|(id, request)| (*id, request.clone())).collect()
     }
 
-    /// The spans whose trace ids have this lower half, in order.
+    /// Returns the spans whose trace ids have this lower half, in order.
     fn spans_of(&self, low: u64) -> Vec<Span> {
         let requests = self.requests();
         let wanted = requests.iter().filter(|(id, _)| id.low() == low);
         sorted(wanted.flat_map(|(_, request)| request.spans.iter().cloned()).collect())
     }
 
-    /// The distinct nonempty texts that `text` returns for spans, in order.
+    /// Returns the distinct nonempty texts that `text` returns for spans, in order.
     fn texts(&self, text: impl Fn(&SpanRef<'_>) -> Option<String>) -> Vec<String> {
         let mut texts = BTreeSet::new();
         for (_, request) in self.requests() {
@@ -95,7 +95,7 @@ impl MemoryStore {
         texts.into_iter().collect()
     }
 
-    /// Calls `look` with the spans that meet a condition and have a start and a duration.
+    /// Calls `look` with the spans that match a condition and have a start and a duration.
     fn visit_matching(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
         for (_, request) in self.requests().into_iter().take_while(|_| !is_cancelled()) {
             request.visit(|span| {
@@ -108,7 +108,7 @@ impl MemoryStore {
         }
     }
 
-    /// Finds the requests that match a query, on any page.
+    /// Returns the requests that match a query, of all pages.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
         let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
         let found = requests.filter_map(|(id, request)| {
@@ -142,7 +142,7 @@ impl SpanStore for MemoryStore {
         low: u64,
         each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        // The result is the same if `each` broke off.
+        // The query succeeds even if `each` stopped the iteration.
         let _ = self.spans_of(low).iter().try_for_each(|span| each(&span.hold().as_ref()));
         Ok(())
     }
@@ -207,7 +207,7 @@ impl SpanStore for MemoryStore {
     }
 
     fn links(&self, window: Window) -> Result<Vec<Link>, Error> {
-        // Services that know only the lower half of a trace id take part in the request.
+        // Spans of services that know only the lower half of a trace id belong to the same request.
         let mut by_low: BTreeMap<u64, Vec<Span>> = BTreeMap::new();
         for (id, request) in self.requests() {
             by_low.entry(id.low()).or_default().extend(request.spans.iter().cloned());
@@ -346,7 +346,7 @@ impl State {
 }
 
 impl Request {
-    /// Adds a span unless it is a duplicate. Returns its size in bytes.
+    /// Adds a span and returns its size in bytes; `None` for a duplicate.
     fn add(&mut self, span: Span) -> Option<u64> {
         let held = span.hold();
         let alike = self.fingerprints.entry(fingerprint(&held.as_ref())).or_default();
@@ -376,7 +376,7 @@ impl Request {
     }
 }
 
-/// Approximate size in memory, in bytes.
+/// Returns the approximate size of a span in memory, in bytes.
 fn bytes_of(span: &Span) -> u64 {
     let texts = span.name.len() + span.local.service.len() + span.remote.service.len();
     let annotations = span.annotations.iter().map(|it| size_of_val(it) + it.value.len());
@@ -423,7 +423,8 @@ mod tests {
         requests.iter().map(|(id, request)| (id.number(), request.spans.len())).collect()
     }
 
-    /// Those of the request that came first go, whatever has come of it lately, and all of them.
+    /// Eviction removes whole requests, in the order in which their first spans arrived; later
+    /// spans do not postpone it.
     #[test]
     fn whole_requests_make_room() {
         let store = MemoryStore::new(Room { spans: 4, ..Room::default() }, Limits::default());
@@ -436,7 +437,7 @@ mod tests {
         let counters = store.counters();
         let Counters { batches, accepted, kept: count, duplicates, expired, .. } = counters;
         assert_eq!((batches, accepted, count, duplicates, expired), (3, 7, 2, 2, 3));
-        // One that has no room alone goes too.
+        // A request that exceeds the capacity alone is evicted, too.
         let many: Vec<Span> = (1..=6).map(|id| span(9, id)).collect();
         accept(&store, &many);
         assert_eq!(kept(&store), [(9, 1)]);
@@ -444,7 +445,7 @@ mod tests {
         assert_eq!((accepted, kept, duplicates, expired), (13, 1, 2, 10));
     }
 
-    /// Text counts, and what is gone gives its bytes back.
+    /// The sizes of texts count towards the capacity, and eviction frees them.
     #[test]
     fn bytes_are_bounded() {
         let room = Room { bytes: 100_000, ..Room::default() };
@@ -464,7 +465,7 @@ mod tests {
         accept(&store, &[Span { trace_id: span(2, 1).trace_id, ..large }]);
         assert_eq!(kept(&store), [(2, 1)]);
         assert_eq!(store.counters().memory_bytes, bytes);
-        // What is small, but in great number.
+        // Many small spans are bounded as well.
         let many: Vec<Span> = (1..2000).map(|id| span(3, id)).collect();
         accept(&store, &many);
         let after = store.counters();

@@ -23,9 +23,9 @@ pub struct SpanEvent<'t> {
 /// Link of a span to another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanLink<'t> {
-    /// Trace id of the target.
+    /// Trace id of the linked span.
     pub trace_id: TraceId,
-    /// Span id of the target.
+    /// Span id of the linked span.
     pub span_id: SpanId,
     /// W3C's `tracestate`; may be empty.
     pub trace_state: &'t str,
@@ -43,15 +43,16 @@ pub struct Attribute<'t> {
 #[derive(Clone, Debug, PartialEq)]
 enum AttributeValue<'t> {
     Text(String),
-    /// A number, a boolean, null, a list or a map, in JSON.
+    /// JSON text of a number, a boolean, null, a list or a map.
     Json(&'t str),
 }
 
-/// Attributes in JSON. Values are parsed only when needed.
+/// Attributes of a JSON object. Values are parsed on demand.
 type Attributes<'t> = BTreeMap<String, &'t RawValue>;
 
 impl<'t> SpanEvent<'t> {
-    /// Parses an annotation. Text in any other form is the name of an event.
+    /// Parses an annotation. An annotation in any other form than `"NAME": {ATTRIBUTES}` is an
+    /// event without attributes.
     pub fn of(annotation: &'t str) -> SpanEvent<'t> {
         Self::described(annotation)
             .unwrap_or(SpanEvent { name: Cow::Borrowed(annotation), attributes: "" })
@@ -68,19 +69,19 @@ impl<'t> SpanEvent<'t> {
         Some(SpanEvent { name: Cow::Owned(name), attributes })
     }
 
-    /// The attributes in order of key.
+    /// Returns the attributes in order of key.
     pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
 
-    /// Calls `holds` with the value of an attribute, if the event has it.
+    /// Returns whether the event has an attribute with this key whose value passes `holds`.
     pub(crate) fn has(&self, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
         has(self.attributes, key, holds)
     }
 }
 
 impl<'t> SpanLink<'t> {
-    /// Parses a tag; `None` if it is not a link.
+    /// Parses a tag; `None` if the tag is not a link.
     pub fn of(key: &str, value: &'t str) -> Option<SpanLink<'t>> {
         let number = key.strip_prefix(LINK_KEY)?;
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -89,8 +90,8 @@ impl<'t> SpanLink<'t> {
         let mut parts = value.splitn(3, '|');
         let (trace_id, span_id, rest) = (parts.next()?, parts.next()?, parts.next()?);
         let (rest, _dropped) = rest.rsplit_once('|')?;
-        // A trace state may contain `|{`, though none is known to. The attributes are not found in
-        // that case.
+        // A trace state that contained `|{` would hide the attributes; no such trace state is
+        // known.
         let (trace_state, attributes) = match rest.strip_prefix("|") {
             Some(attributes) => ("", attributes),
             None => rest.split_once("|{").map(|(state, _)| (state, &rest[state.len() + 1..]))?,
@@ -110,12 +111,12 @@ impl<'t> SpanLink<'t> {
         })
     }
 
-    /// The attributes in order of key; empty if they are not valid JSON.
+    /// Returns the attributes in order of key; empty if they are not valid JSON.
     pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
 
-    /// Calls `holds` with the value of an attribute, if the link has it.
+    /// Returns whether the link has an attribute with this key whose value passes `holds`.
     pub(crate) fn has(&self, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
         has(self.attributes, key, holds)
     }
@@ -129,7 +130,7 @@ impl<'t> Attribute<'t> {
         Attribute { key, value }
     }
 
-    /// The value. Lists and maps are returned as JSON text.
+    /// Returns the value. Lists and maps are returned as JSON text, and null as empty text.
     pub fn value(&self) -> ValueRef<'_> {
         let json = match &self.value {
             AttributeValue::Text(text) => return ValueRef::Str(text),
@@ -154,8 +155,8 @@ fn attributes_of(json: &str) -> Vec<Attribute<'_>> {
 }
 
 fn has(json: &str, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
-    // Most texts lack the key, which a substring search shows without parsing. A key that JSON
-    // would escape cannot be found that way.
+    // Most texts lack the key, and a substring search excludes them without parsing. Keys that JSON
+    // escapes need the parser.
     let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
     if json.is_empty() || is_plain && !json.contains(key) {
         return false;

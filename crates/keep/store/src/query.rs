@@ -1,17 +1,18 @@
-//! [`Query`]: a search for requests.
+//! Searches for requests: [`Query`] and the [`Page`]s of its results.
 
 use crate::{Condition, Summary, began_ns};
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
 
-/// Search for requests. A request that was stored in parts counts as one.
+/// Search for requests. A request whose spans arrived in several batches is a single result.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// Window of request starts ([`began_ns`]): the start of the earliest span without a parent, or
     /// else of the earliest span. Requests without any start are not found.
     pub window: Window,
-    /// Conditions. Each must hold for a span of the request, not necessarily the same one.
+    /// Conditions. Each condition must hold for some span of the request, not necessarily the same
+    /// span.
     pub conditions: Vec<Condition>,
     /// Range of request durations in nanoseconds, as in [`Summary::duration_ns`].
     pub durations: RangeInclusive<u64>,
@@ -19,7 +20,7 @@ pub struct Query {
     pub order: Order,
     /// Maximum number of results.
     pub limit: usize,
-    /// The place after which results start, from an earlier page.
+    /// Place at which an earlier page ended; results start after it.
     pub after: Option<Place>,
 }
 
@@ -42,7 +43,7 @@ pub enum Order {
     Slowest,
 }
 
-/// Place of a request in an order. A page ends with one, and the next page starts behind it.
+/// Place of a request in an order. The last place of a page is the cursor for the next page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Start or duration of the request, depending on the order.
@@ -61,7 +62,7 @@ pub struct Page {
 }
 
 impl Window {
-    /// The window of all times.
+    /// Window of all times.
     pub const ALL: Window = Window { start_ns: 0, end_ns: u64::MAX };
 
     /// Returns whether a time is in the window.
@@ -72,7 +73,7 @@ impl Window {
 }
 
 impl Query {
-    /// All requests, newest first.
+    /// Creates a query for all requests, newest first.
     pub const fn new(limit: usize) -> Query {
         let (window, order, durations) = (Window::ALL, Order::Newest, 0..=u64::MAX);
         Query { window, conditions: Vec::new(), durations, order, limit, after: None }
@@ -89,8 +90,8 @@ impl Query {
                 || Summary::of(spans).is_some_and(|it| self.durations.contains(&it.duration_ns)))
     }
 
-    /// Selects the places of this page from the places of all results, in any order. Returns them
-    /// with the place after which the next page starts.
+    /// Selects the places of this page from the places of all results, in any order. Returns the
+    /// selected places, and the place after which the next page starts.
     pub fn page(&self, mut places: Vec<Place>) -> (Vec<Place>, Option<Place>) {
         if let Some(after) = &self.after {
             places.retain(|place| self.order.compare(after, place).is_lt());
@@ -104,7 +105,7 @@ impl Query {
 }
 
 impl Order {
-    /// The place of a request with this start and duration.
+    /// Returns the place of a request with this start and duration.
     pub const fn place(self, trace_id: TraceId, began_ns: u64, duration_ns: u64) -> Place {
         let rank_ns = match self {
             Order::Newest => began_ns,
@@ -113,7 +114,7 @@ impl Order {
         Place { rank_ns, trace_id }
     }
 
-    /// Compares two places.
+    /// Compares two places by their order in results.
     pub fn compare(self, one: &Place, other: &Place) -> Ordering {
         other.rank_ns.cmp(&one.rank_ns).then(one.trace_id.cmp(&other.trace_id))
     }
@@ -150,7 +151,7 @@ mod tests {
                 assert_eq!(seen, places(&ordered));
             }
         }
-        // A place need not be anybody's.
+        // The cursor need not be the place of an existing request.
         let query = Query { after: Some(place(9, 5)), ..Query::new(2) };
         assert_eq!(query.page(places(&all)), (places(&ordered[3..5]), Some(place(5, 1))));
         let query = Query { after: Some(place(0, 7)), ..Query::new(2) };

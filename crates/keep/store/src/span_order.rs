@@ -4,7 +4,7 @@ use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef}
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Order of the spans of a request: by start, those without one first, then by all other fields.
+/// Compares spans of a request: by start, spans without a start first, then by all other fields.
 /// Only spans that are equal in all fields compare as equal; a NaN equals itself.
 pub fn compare(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     one.start_ns
@@ -15,7 +15,7 @@ pub fn compare(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
         .then_with(|| one.tags.iter().map(tag_key).cmp(other.tags.iter().map(tag_key)))
 }
 
-/// Hash of a span. Equal spans have equal hashes.
+/// Returns the hash of a span. Equal spans have equal hashes.
 pub fn fingerprint(span: &SpanRef<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (span.start_ns, core_fields(span), endpoint_keys(span), span.annotations).hash(&mut hasher);
@@ -23,7 +23,7 @@ pub fn fingerprint(span: &SpanRef<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Ids, flags, name and duration.
+/// Values of ids, flags, kind, status, name and duration, in the order of comparison.
 type CoreFields<'a> = (u128, u64, bool, Option<u64>, Kind, Status, bool, &'a str, Option<u64>);
 
 fn core_fields<'a>(span: &SpanRef<'a>) -> CoreFields<'a> {
@@ -42,13 +42,13 @@ fn endpoint_keys<'a>(span: &SpanRef<'a>) -> (EndpointKey<'a>, EndpointKey<'a>) {
     (end(span.local), end(span.remote))
 }
 
-/// A tag value with its type.
+/// Tag value with its type, as a sort key.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum ValueKey<'a> {
     Str(&'a str),
     Int(i64),
     Bool(bool),
-    /// The bits of the number.
+    /// Bits of the floating-point number.
     Double(u64),
     Bytes(&'a [u8]),
 }
@@ -70,8 +70,8 @@ mod tests {
     use blkkin_model::{AnnotationRef, SpanId, TraceId};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Each thing that a span says makes it another one, and that it starts puts it behind those
-    /// that do not.
+    /// A change of any field makes a span unequal, and a span with a start sorts after spans
+    /// without.
     #[test]
     fn spans_that_differ_are_told_apart() {
         let trace = |number| TraceId::from_number(number).expect("not 0");

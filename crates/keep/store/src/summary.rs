@@ -1,17 +1,17 @@
-//! [`Summary`] of a request for lists, and the request's start.
+//! [`Summary`]: a request's line in lists, and the request's start and root.
 
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Summary of a request.
+/// Summary of a request for lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Trace id.
     pub trace_id: TraceId,
     /// Start of the earliest span.
     pub start_ns: u64,
-    /// Duration of the root; the extent if the root has no start or no duration.
+    /// Duration of the root; the extent if the root lacks a start or a duration.
     pub duration_ns: u64,
     /// Time from the start of the first span to the end of the last one, which may be asynchronous
     /// work long after the root. Never less than `duration_ns`.
@@ -24,23 +24,24 @@ pub struct Summary {
     pub spans: u64,
     /// Number of failed spans.
     pub errors: u64,
-    /// Services of the spans, those with most spans first, then by name.
+    /// Services of the spans, by number of spans in descending order, then by name.
     pub services: Vec<ServiceSpans>,
 }
 
 /// Share of a service in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSpans {
-    /// The service.
+    /// Name of the service.
     pub service: String,
-    /// Number of spans that it recorded.
+    /// Number of spans that the service recorded.
     pub spans: u64,
-    /// Number of those that failed.
+    /// Number of failed spans that the service recorded.
     pub errors: u64,
 }
 
-/// The start of a request: the earliest start of a span without a parent, or else the earliest of
-/// all. It does not depend on the order of the spans. `None` if no span has a start.
+/// Returns the start of a request: the earliest start of a span without a parent, or else the
+/// earliest start of all spans. The result does not depend on the order of the spans. `None` if no
+/// span has a start.
 pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<u64> {
     let started = spans
         .into_iter()
@@ -48,8 +49,8 @@ pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<
     started.min().map(|(_, start)| start)
 }
 
-/// The span that represents a request: the earliest without a parent, or else the earliest of all.
-/// Spans without a start come last.
+/// Returns the span that represents a request: the earliest span without a parent, or else the
+/// earliest span. Spans without a start are considered last.
 pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
     spans.iter().min_by_key(|span| {
         let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
     use blkkin_model::{EndpointRef, SpanId, Status};
 
-    /// A span of request 1: id, parent, start, duration, and service/name.
+    /// Creates a span of request 1 from id, parent, start, duration, and service/name.
     fn span(
         id: u64,
         parent: u64,
@@ -127,8 +128,8 @@ mod tests {
         }
     }
 
-    /// `began; start+duration<extent service/name spans errors service:spans:errors...`, for spans
-    /// in any order.
+    /// Asserts a summary as `began; start+duration<extent service/name spans errors
+    /// service:spans:errors...`, for every rotation of the spans.
     #[track_caller]
     fn check(spans: &[SpanRef<'static>], expected: &str) {
         let mut spans = spans.to_vec();
@@ -157,22 +158,22 @@ mod tests {
         check(&[span(1, 0, None, 5, "a/x")], "-; -");
         check(&[span(1, 0, Some(3), 0, "/")], "3; 3+0<0 / 1 0");
         check(&[span(1, 0, Some(0), 9, "a/x")], "0; 0+9<9 a/x 1 0 a:1:0");
-        // The clock of who was called may be behind.
+        // A child may start before its root if the clocks of their hosts differ.
         check(
             &[span(1, 0, Some(10), 5, "a/x"), span(2, 1, Some(8), 9, "b/bad")],
             "10; 8+5<9 a/x 2 1 a:1:0 b:1:1",
         );
-        // Work that goes on behind the root's end is no part of the duration.
+        // Work after the root's end extends the request but not its duration.
         check(
             &[span(1, 0, Some(10), 5, "a/x"), span(2, 1, Some(14), 90, "b/y")],
             "10; 10+5<94 a/x 2 0 a:1:0 b:1:0",
         );
-        // A root without a duration has the extent's.
+        // For a root without a duration, the request's duration is the extent.
         check(
             &[span(1, 0, Some(10), 0, "a/x"), span(2, 1, Some(14), 90, "b/y")],
             "10; 10+94<94 a/x 2 0 a:1:0 b:1:0",
         );
-        // Of several roots, the earliest; of none, the earliest span.
+        // The earliest of several roots represents the request; without a root, the earliest span.
         check(
             &[span(1, 0, Some(10), 1, "a/x"), span(2, 0, Some(9), 1, "b/y")],
             "9; 9+1<2 b/y 2 0 a:1:0 b:1:0",
@@ -181,12 +182,12 @@ mod tests {
             &[span(3, 1, Some(10), 1, "a/x"), span(2, 1, Some(9), 9, "a/y")],
             "9; 9+9<9 a/y 2 0 a:2:0",
         );
-        // A root without a start says what it was, but not when.
+        // A root without a start gives service and name, but not the start.
         check(
             &[span(1, 0, None, 7, "a/x"), span(2, 1, Some(9), 1, "b/y")],
             "9; 9+1<1 a/x 2 0 a:1:0 b:1:0",
         );
-        // Roots at the same time: the lesser id.
+        // If roots start at the same time, the root with the lesser id is chosen.
         check(
             &[span(5, 0, Some(9), 1, "b/y"), span(4, 0, Some(9), 1, "c/z")],
             "9; 9+1<1 c/z 2 0 b:1:0 c:1:0",

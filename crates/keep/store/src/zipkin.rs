@@ -2,7 +2,7 @@
 
 use crate::{Condition, Error, TagTest, TextField, TextTest};
 
-/// Maximum number of terms in an `annotationQuery`; the last one takes the rest of the text.
+/// Maximum number of terms in an `annotationQuery`; the last term is the remaining text.
 const PARTS_MAX: usize = 100;
 
 /// Search parameters that concern spans. Empty texts are ignored.
@@ -23,8 +23,8 @@ pub struct Parameters<'a> {
     pub duration_us_max: Option<i64>,
 }
 
-/// Conditions of a search. Each must hold for a span of the request, not necessarily the same one.
-/// Errors have Zipkin's wording.
+/// Returns the conditions of a search. Each must hold for some span of the request, not necessarily
+/// the same span. Errors have Zipkin's wording.
 pub fn conditions(parameters: &Parameters<'_>) -> Result<Vec<Condition>, Error> {
     let Parameters { service, remote_service, span_name, .. } = *parameters;
     let text = |field, text: &str| {
@@ -45,7 +45,8 @@ pub fn conditions(parameters: &Parameters<'_>) -> Result<Vec<Condition>, Error> 
     Ok(asked.into_iter().map(all).collect())
 }
 
-/// Keys and values, each key once. An empty value stands for none.
+/// Parses an `annotationQuery` into keys and values, each key once. A term without a value has an
+/// empty value.
 fn terms(query: &str) -> Vec<(&str, &str)> {
     let mut terms: Vec<(&str, &str)> = Vec::new();
     for part in query.splitn(PARTS_MAX, " and ").filter(|_| !query.is_empty()) {
@@ -72,8 +73,8 @@ fn term((key, value): (&str, &str)) -> Condition {
     }
 }
 
-/// Zipkin's durations are whole microseconds, so the maximum includes the fraction that was cut
-/// off.
+/// Returns the condition for `minDuration` and `maxDuration`. Zipkin's durations are whole
+/// microseconds, so the maximum includes the truncated fraction.
 fn duration(min: Option<i64>, max: Option<i64>) -> Result<Option<Condition>, Error> {
     let wrong = |words: &str| Err(Error::Question(words.to_owned()));
     let ns = |us: i64| u64::try_from(us).unwrap_or_default().saturating_mul(1000);
@@ -154,7 +155,7 @@ mod tests {
         ask("a=b=c", "tag a=b=c");
         ask("a=1 and error and b = 2", "tag a=1; annotation error | tag error; tag b=2");
         ask("a AND b", "annotation a AND b | tag a AND b");
-        // What says more counts, and of two values the later.
+        // A term with a value replaces a term without, and a later value replaces an earlier value.
         ask("a and a=1", "tag a=1");
         ask("a=1 and a", "tag a=1");
         ask("a=1 and a=2", "tag a=2");

@@ -47,7 +47,7 @@ pub(crate) struct Value {
     pub(crate) text: String,
 }
 
-/// Limits on nesting and lines, against malformed input.
+/// Maximum nesting depth of blocks and maximum number of lines, against malformed input.
 const DEPTH_MAX: usize = 16;
 const LINES_MAX: usize = 100_000;
 
@@ -108,7 +108,7 @@ fn close(open: &mut Vec<Block>, name: &str, line: usize, report: &mut impl FnMut
     if !open.iter().skip(1).any(is_open) {
         return report(line, format!("`</{name}>` closes nothing"));
     }
-    // Inner blocks that were not closed end here, too.
+    // Unclosed inner blocks end with the block that is closed.
     while open.len() > 1 {
         let Some(block) = open.pop() else { break };
         let found = is_open(&block);
@@ -125,7 +125,7 @@ fn close(open: &mut Vec<Block>, name: &str, line: usize, report: &mut impl FnMut
 }
 
 impl Block {
-    /// Last setting with this key.
+    /// Returns the last setting with this key.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.values.iter().rfind(|value| value.key == key)
     }

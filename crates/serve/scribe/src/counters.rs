@@ -27,7 +27,7 @@ pub(crate) fn add(counter: &AtomicU64, count: u64) {
 }
 
 impl Counters {
-    /// Adds all counters that are not zero to `all`.
+    /// Adds all non-zero counters to `all`, under `<category>:<name>`.
     pub(crate) fn add_to(&self, category: &str, all: &mut BTreeMap<String, i64>) {
         let named = [
             ("received good", &self.received_good),

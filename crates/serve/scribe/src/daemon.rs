@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Options of the daemon that the configuration may not contain.
+/// Options of the daemon that are not part of the configuration.
 pub struct Options {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Directory for journals, unless the configuration has one.
+    /// Directory of the journals, unless the configuration names one.
     pub directory: PathBuf,
     /// Reads the configuration: at the start, and for each reload.
     pub configure: Box<dyn Fn() -> Plan>,
@@ -29,7 +29,7 @@ pub struct Daemon {
     commands: Receiver<Control>,
 }
 
-/// Time for open calls to be answered at the end.
+/// Time that open calls have to finish after a stop.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Remote control of a daemon, usable from other threads.
@@ -49,7 +49,7 @@ impl Remote {
 }
 
 impl Daemon {
-    /// Opens the port, resumes the journals' contents, and starts answering.
+    /// Opens the port, resumes delivery from the journals, and starts to accept calls.
     pub fn start(options: Options) -> io::Result<Daemon> {
         let plan = (options.configure)();
         let usual = ServerOptions::default();
@@ -62,23 +62,23 @@ impl Daemon {
         Ok(Daemon { options, server, control, commands })
     }
 
-    /// Address of the server.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Remote control for other threads.
+    /// Returns a remote control for other threads.
     pub fn remote(&self) -> Remote {
         Remote(self.control.clone())
     }
 
-    /// Counters of the server.
+    /// Returns the counters of the server.
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
     }
 
-    /// Runs until told to stop. At the end open calls are answered, and accepted messages are on
-    /// disk.
+    /// Runs until [`Remote::stop`]. On return, open calls are answered and accepted messages are
+    /// durable.
     pub fn run(mut self) {
         while let Ok(Control::Reload) = self.commands.recv() {
             (self.options.log)("reading the configuration again");

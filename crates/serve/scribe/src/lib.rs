@@ -1,10 +1,10 @@
-//! The daemon behind `blkkin scribe`: accepts messages like Scribe's own daemon, by the same
-//! configuration, and forwards them to files and other servers. Messages answered with `OK` are on
-//! disk.
+//! The daemon behind `blkkin scribe`: accepts messages like Scribe's own daemon, with the same
+//! configuration, and forwards them to files and other servers. A message answered with `OK` is
+//! durable on disk.
 //!
 //! The `router` appends each message to the journal in its category's `queue`. An `outlet` for each
-//! configured store reads the journal independently, at its own pace, and durably notes its
-//! position. So an unavailable store costs disk space and nothing else. Scribe's *buffer* store is
+//! configured store reads the journal independently, at its own pace, and stores its position
+//! durably. So an unavailable store costs disk space and nothing else. Scribe's *buffer* store is
 //! the same idea; its *secondary* only names the directory of the journal.
 //!
 //! Start at [`Daemon`]; [`Config`] is the users' configuration.

@@ -1,17 +1,18 @@
-//! Encoding of messages in a journal record: category and text, each with its length before it.
+//! Encoding of messages in a journal record: category and text, each preceded by its length.
 //!
 //! ```text
 //! u32 length, category; u32 length, message; and so on. Lengths are little-endian.
 //! ```
 //!
-//! The journal has a CRC for each record; a length that does not fit nevertheless ends the record.
+//! The journal has a CRC for each record; nevertheless a length beyond the end of the record ends
+//! the iteration.
 
 use blkkin_scribe::Entry;
 
 /// Bytes of a message in addition to its category and text.
 pub(crate) const OVERHEAD: usize = 8;
 
-/// Encodes a message.
+/// Encodes a message and appends it to `out`.
 pub(crate) fn put(out: &mut Vec<u8>, entry: Entry<'_>) {
     for text in [entry.category, entry.message] {
         out.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -40,10 +41,10 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Messages that are handed to a store at once.
+/// Messages that are written to a store in one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    /// Identifies the batch, so that a store recognizes a retry.
+    /// Identifies the batch, so that a store recognizes a retry of the same batch.
     pub(crate) id: u64,
     bytes: Vec<u8>,
     pub(crate) count: u64,

@@ -1,7 +1,7 @@
-//! Outlet: reads a category's messages from its journal and hands them to one store, in order, with
-//! retries until the store has them. Start at [`Outlet::run`].
+//! Outlet: reads a category's messages from its journal and writes them to one store, in order,
+//! with retries until the store has accepted them. Start at [`Outlet::run`].
 //!
-//! The position is noted only after the store has made its messages durable; so after a crash some
+//! The position advances only after the store has made its messages durable. So after a crash some
 //! messages are delivered twice, and none is lost.
 
 use crate::counters::{Counters, add};
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum size of a batch for a store.
+/// Maximum size of a batch for a store, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Interval at which an outlet notes its position while it is busy.
+/// Interval at which a busy outlet stores its position.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
-/// Time to wait for more messages before checking for the end.
+/// Time that an idle outlet waits for messages before it polls the stop flag.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// Destination of messages, with its retry policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Name of the position in the journal.
+    /// Name of the target's position in the journal.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) must_succeed: bool,
@@ -36,22 +36,22 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Renames the target.
+    /// Returns the target under another name.
     pub(crate) fn named(self, name: String) -> Target {
         Target { name, ..self }
     }
 }
 
-/// Retry intervals for other machines, except buffer stores.
+/// Shortest and longest retry interval for other machines; buffer stores configure their own.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Maximum retry interval for disks: a disk has no other clients to protect, and should be used
-/// soon after it has room again.
+/// Maximum retry interval for disks. A disk has no other clients to protect, and should be used
+/// soon after it has free space again.
 const RETRY_DISK: Duration = Duration::from_secs(2);
 
-/// Targets of a store. Each part that must get all messages has an outlet of its own, so that none
-/// waits for another.
+/// Returns the targets of a store. Each child that must get all messages has its own outlet, so
+/// that no child waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
     part(&plan.kind, plan.must_succeed, &mut all);
@@ -70,13 +70,13 @@ fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
         _ if is_elsewhere(kind) => (RETRY_FIRST, RETRY_LONGEST, false),
         _ => (RETRY_FIRST, RETRY_DISK, false),
     };
-    // Messages in a buffer are never given up.
+    // A buffer never discards messages.
     let must_succeed = must_succeed || is_buffer;
     let (kind, name) = (kind.clone(), name(kind));
     all.push(Target { name, kind, must_succeed, retry_first, retry_longest, is_buffer });
 }
 
-/// Whether some messages go to other machines.
+/// Whether the store sends messages to other machines.
 fn is_elsewhere(kind: &Kind) -> bool {
     match kind {
         Kind::Network(_) => true,
@@ -88,7 +88,7 @@ fn is_elsewhere(kind: &Kind) -> bool {
     }
 }
 
-/// Name that depends only on the destination, not on the position in the configuration.
+/// Returns a name that depends only on the destination, not on the position in the configuration.
 fn name(kind: &Kind) -> String {
     let (word, what) = match kind {
         Kind::File(plan) => {
@@ -107,12 +107,12 @@ fn name(kind: &Kind) -> String {
     format!("{word}-{:016x}", crate::fnv::fnv1a(what.as_bytes()))
 }
 
-/// Shared state of an outlet.
+/// State of an outlet, shared with its queue.
 #[derive(Debug, Default)]
 pub(crate) struct OutletState {
     /// Durable position in the journal.
     pub(crate) position: AtomicU64,
-    /// Reason why the outlet is stuck; empty if it is not.
+    /// Reason why the outlet makes no progress; empty if it does.
     status: Mutex<String>,
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct Outlet {
     pub(crate) overall: Arc<Counters>,
     pub(crate) state: Arc<OutletState>,
     pub(crate) stop: Arc<Stop>,
-    /// Lets the journal remove records that all outlets have passed.
+    /// Trims the journal's records that all outlets have delivered.
     pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -182,8 +182,8 @@ impl Outlet {
         let mut store = build(&self.target.kind, &self.context);
         let mut reader = self.journal.reader(from);
         let mut batch = Batch::default();
-        // `done`: the store has everything before. `noted`: durable position, and when it was
-        // noted.
+        // `delivered`: the store has all records before this position. `noted`: the last durable
+        // position, and when it was stored.
         let (mut delivered, mut noted) = (from, (from, Instant::now()));
         let mut backoff = Backoff::new(self.target.retry_first, self.target.retry_longest);
         if self.target.is_buffer && self.has_more(&mut self.journal.reader(from)) {
@@ -209,7 +209,7 @@ impl Outlet {
                 match self.note(&mut *store, delivered) {
                     Ok(()) => noted = (delivered, Instant::now()),
                     Err(failure) => {
-                        // The journal still has what the store lost.
+                        // The journal still has the messages that the store lost.
                         self.failed(&failure);
                         reader = self.journal.reader(noted.0);
                         delivered = noted.0;
@@ -236,8 +236,8 @@ impl Outlet {
             let item = match reader.next() {
                 Ok(item) => item,
                 Err(error) if batch.is_empty() => return Err(Failure(error.to_string())),
-                // Records read so far are delivered first; the error comes again with the next
-                // call.
+                // The records read so far are delivered first; the next call returns the error
+                // again.
                 Err(_) => break,
             };
             match item {
@@ -257,7 +257,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Writes a batch with retries; false if stopped before it was written.
+    /// Writes a batch with retries; returns false if stopped before it was written.
     fn hand_over(&self, store: &mut dyn Store, batch: &Batch, backoff: &mut Backoff) -> bool {
         let (mut has_failed, mut progress) = (false, 0);
         loop {
@@ -295,7 +295,7 @@ impl Outlet {
         }
     }
 
-    /// Durably notes that the store has everything before `position`.
+    /// Durably stores the position before which the store has all records.
     fn note(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
         store.sync()?;
         let noted = self.journal.set_position(&self.target.name, position);
@@ -331,7 +331,8 @@ mod tests {
     use crate::{Config, Plan};
     use std::time::Duration;
 
-    /// A disk that has room again is used soon; another server is not asked all the time.
+    /// Disks are retried at shorter intervals than servers, so that a disk with free space is used
+    /// soon.
     #[test]
     fn disks_are_asked_sooner_than_servers() {
         let check = |store: &str, expected: &[_]| {
@@ -341,7 +342,8 @@ mod tests {
             let longest = plan.stores.iter().flat_map(targets).map(|target| target.retry_longest);
             assert_eq!(longest.collect::<Vec<_>>(), expected, "{store}");
         };
-        // Five are promised, of a machine that has other things to do.
+        // The daemon promises to resume within 5 s after the disk works again, even on a busy
+        // machine.
         assert!(RETRY_DISK <= Duration::from_secs(2));
         let file = "type=file\nfile_path=/tmp/c";
         let network = "type=network\nremote_host=h\nremote_port=1";

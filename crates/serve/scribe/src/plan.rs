@@ -1,8 +1,8 @@
 //! Meaning of a configuration: stores, their categories and options. Start at [`Plan::of`].
 //!
 //! As in Scribe, a key that a store lacks is looked up as `type::key` in the store, in the
-//! enclosing blocks, and at the top level. A store with an invalid setting is left out and
-//! reported; settings without effect are noted.
+//! enclosing blocks, and at the top level. A store with an invalid setting is omitted and
+//! reported as a problem; settings without effect are reported as notes.
 
 mod read;
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Plan {
     /// Port of the configuration, if any.
     pub port: Option<u16>,
-    /// Directory of journals for stores without one of their own.
+    /// Directory of journals for stores that name no directory.
     pub directory: Option<PathBuf>,
     /// Maximum number of messages accepted per second; 0 for no limit.
     pub messages_per_second_max: u64,
@@ -28,7 +28,7 @@ pub struct Plan {
     /// Whether clients on this machine may make the daemon reload its configuration or end.
     pub permits_control: bool,
     pub(crate) stores: Vec<StorePlan>,
-    /// Faults; the settings are not used.
+    /// Faults in the configuration; settings with a fault are not used.
     pub problems: Vec<Problem>,
     /// Settings without effect.
     pub notes: Vec<Problem>,
@@ -90,8 +90,8 @@ pub(crate) enum Kind {
         is_any: bool,
     },
     Bucket(Box<BucketPlan>),
-    /// A store for each category. Since each category has its own journal, every store is like
-    /// that.
+    /// One store for each category. Each category has its own journal, so this differs from the
+    /// plain store only in the directory and name of its files.
     Category(Box<Kind>),
 }
 
@@ -111,11 +111,11 @@ pub(crate) struct FilePlan {
     pub(crate) adds_newlines: bool,
     pub(crate) writes_category: bool,
     pub(crate) writes_meta: bool,
-    /// Size of the chunks that no message crosses; 0 for none.
+    /// Chunk size in bytes, for files in which no message crosses a chunk boundary; 0 for none.
     pub(crate) chunk_bytes: u64,
 }
 
-/// Schedule of new files, apart from their maximum size. Times are UTC.
+/// Schedule by which new files begin, in addition to the maximum size. Times are UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rotation {
     Never,
@@ -127,7 +127,7 @@ pub(crate) enum Rotation {
 /// Options of a network store.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkPlan {
-    /// Servers as `host:port`; each connection goes to one of them.
+    /// Servers as `host:port`; a connection uses one of them.
     pub(crate) servers: Vec<String>,
     pub(crate) timeout: Duration,
     /// Whether failed messages count as lost, without a retry.
@@ -138,9 +138,9 @@ pub(crate) struct NetworkPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct BufferPlan {
     pub(crate) primary: Kind,
-    /// Directory of its journals, if the secondary has one.
+    /// Directory of its journals, if the secondary names one.
     pub(crate) directory: Option<PathBuf>,
-    /// First and longest interval between two retries.
+    /// Shortest and longest interval between two retries.
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
 }
@@ -153,11 +153,11 @@ pub(crate) struct BucketPlan {
     pub(crate) removes_key: bool,
     pub(crate) directory: String,
     pub(crate) offset: usize,
-    /// Model of all buckets, or else one store for each in `each`; the first store gets messages
-    /// without a key.
+    /// Model of all buckets; otherwise `each` has one store per bucket. The first store gets
+    /// messages without a key.
     pub(crate) model: Option<Kind>,
     pub(crate) each: Vec<Kind>,
-    /// Number of buckets, without the first.
+    /// Number of buckets, excluding the first store.
     pub(crate) count: usize,
 }
 

@@ -1,7 +1,8 @@
 //! Queue of a category: its journal, and an outlet for each store.
 //!
-//! A journal's directory contains a file `category` with the category's name, since not every
-//! category is a valid directory name; the daemon finds journals by it at the next start.
+//! A journal's directory contains a file `category` with the category's name, because not every
+//! category is a valid directory name. At the next start the daemon finds the journals by this
+//! file.
 
 use crate::counters::Counters;
 use crate::fnv::fnv1a;
@@ -17,13 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Size of a journal segment, preallocated for each category.
+/// Size in bytes of a journal segment, preallocated for each category.
 const SEGMENT_BYTES: u64 = 8 << 20;
 
-/// Size of a record of several messages; a larger message has a record of its own.
+/// Maximum size in bytes of a record of several messages; a larger message has its own record.
 pub(crate) const RECORD_BYTES: usize = 256 << 10;
 
-/// Maximum size of a message with its category.
+/// Maximum size in bytes of a message with its category.
 pub(crate) const MESSAGE_BYTES_MAX: usize = (4 << 20) - 64;
 
 /// Maximum number of bytes appended without waiting for durability.
@@ -32,7 +33,7 @@ const APPEND_BYTES: usize = 4 << 20;
 /// Name of the file that contains the category.
 const CATEGORY: &str = "category";
 
-/// Name of the journal position before which all stores have everything.
+/// Name of the journal position before which every store has all messages.
 const ALL: &str = "all";
 
 pub(crate) struct CategoryQueue {
@@ -118,7 +119,7 @@ impl CategoryQueue {
         Ok(queue)
     }
 
-    /// Function that trims the journal up to the position that all outlets have passed.
+    /// Returns a function that trims the journal up to the lowest position of all outlets.
     fn trim(&self) -> Arc<dyn Fn() + Send + Sync> {
         let (journal, states) = (Arc::clone(&self.journal), self.states.clone());
         let trimmed = Mutex::new(0);
@@ -134,12 +135,12 @@ impl CategoryQueue {
         })
     }
 
-    /// Reason why the journal accepts no records now.
+    /// Returns the reason why the journal currently refuses records.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.journal.refusal()
     }
 
-    /// Appends records; returns the tickets of those that are not durable yet.
+    /// Appends records; returns the tickets of those that may not be durable yet.
     pub(crate) fn append(&self, packed: &PackedRecords) -> Result<Vec<Ticket>, Refusal> {
         let mut tickets: Vec<Ticket> = Vec::new();
         let mut payloads: Vec<Payload<'_>> = Vec::new();
@@ -152,7 +153,7 @@ impl CategoryQueue {
             }
             if bytes + record.len() > APPEND_BYTES && !payloads.is_empty() {
                 let ticket = self.journal.append(&payloads)?;
-                // More than this would exceed the journal's limit for waiting records.
+                // Further records would exceed the journal's limit for waiting bytes.
                 ticket.wait()?;
                 payloads.clear();
                 bytes = 0;
@@ -166,7 +167,7 @@ impl CategoryQueue {
         Ok(tickets)
     }
 
-    /// Problem of the journal or of a store; empty without a problem.
+    /// Describes a problem of the journal or of a store; empty if there is none.
     pub(crate) fn status(&self) -> String {
         if let Some(refusal) = self.refusal() {
             return refusal.to_string();
@@ -178,12 +179,12 @@ impl CategoryQueue {
             .unwrap_or_default()
     }
 
-    /// Size of the journal on disk.
+    /// Returns the size of the journal on disk, in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.journal.file_bytes()
     }
 
-    /// Asks the outlets' threads to end.
+    /// Signals the outlets' threads to end.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.ask();
     }
@@ -203,7 +204,7 @@ impl Drop for CategoryQueue {
 #[derive(Default)]
 pub(crate) struct PackedRecords {
     bytes: Vec<u8>,
-    /// Ends of all records but the last.
+    /// End offsets of all records but the last.
     ends: Vec<usize>,
     pub(crate) count: u64,
 }
@@ -220,7 +221,7 @@ impl PackedRecords {
     }
 }
 
-/// Targets of all stores, with unique names.
+/// Returns the targets of all stores, with unique names.
 fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     let mut all: Vec<Target> = Vec::new();
     for store in stores {
@@ -237,8 +238,8 @@ fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     all
 }
 
-/// Directory of the journals of these stores: the secondary of the first buffer store, or else the
-/// common directory.
+/// Returns the directory of the journals of these stores: the secondary of the first buffer store,
+/// or else the common directory.
 fn root(stores: &[&StorePlan], common: &QueueSettings) -> PathBuf {
     let buffer = stores.iter().find_map(|store| buffer_directory(&store.kind));
     buffer.unwrap_or(&common.directory).join("queue")
@@ -253,7 +254,7 @@ fn buffer_directory(kind: &Kind) -> Option<&Path> {
     }
 }
 
-/// All directories that may contain journals.
+/// Returns all directories that may contain journals.
 pub(crate) fn roots(stores: &[StorePlan], common: &QueueSettings) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = vec![common.directory.join("queue")];
     for store in stores {
@@ -265,14 +266,14 @@ pub(crate) fn roots(stores: &[StorePlan], common: &QueueSettings) -> Vec<PathBuf
     roots
 }
 
-/// Categories of the journals below `root`.
+/// Returns the categories of the journals below `root`.
 pub(crate) fn categories_below(root: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let categories = entries.flatten().map(|entry| fs::read(entry.path().join(CATEGORY)));
     categories.filter_map(Result::ok).collect()
 }
 
-/// Directory name of a category: its plain characters, and a hash that makes it unique.
+/// Returns the directory name of a category: its plain characters, and a hash that makes it unique.
 fn directory_name(category: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let plain = category.iter().filter(|byte| is_plain(byte)).take(40);
@@ -280,7 +281,7 @@ fn directory_name(category: &[u8]) -> String {
     format!("{plain}-{:016x}", fnv1a(category))
 }
 
-/// Creates the directory of a category with the file that names it, durably.
+/// Durably creates the directory of a category and the file with the category's name.
 fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let path = directory.join(CATEGORY);
@@ -295,7 +296,7 @@ fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, &path)?;
     for directory in directory.ancestors().take(3) {
-        // Makes the new names durable in the directory and in its parents, which may be new, too.
+        // Makes the new names durable in the directory and in its parents, which may also be new.
         fs::File::open(directory)?.sync_all()?;
     }
     Ok(())

@@ -23,11 +23,11 @@ pub(crate) enum Control {
     Stop,
 }
 
-/// Receiver of log lines.
+/// Function that receives log lines.
 pub(crate) type Log = fn(&str);
 
 pub(crate) struct Router {
-    /// `None` while no configuration is in force.
+    /// State of the configuration in force; `None` before the first and during a reload.
     state: RwLock<Option<State>>,
     overall: Arc<Counters>,
     rate: Mutex<Rate>,
@@ -52,7 +52,7 @@ struct State {
 /// Maximum number of failures kept for status details.
 const FAILURES_MAX: usize = 100;
 
-/// Messages of the current second.
+/// Count of messages in the current second, for the rate limit.
 struct Rate {
     since: Instant,
     count: u64,
@@ -93,8 +93,8 @@ impl Router {
         }
     }
 
-    /// Puts a configuration into force and resumes its journals, after everything of the previous
-    /// one has ended.
+    /// Puts a configuration into force and resumes its journals, after all queues of the previous
+    /// configuration have ended.
     pub(crate) fn begin(&self, plan: Plan, directory: PathBuf) {
         self.end();
         self.permits_control.store(plan.permits_control, Ordering::Relaxed);
@@ -130,8 +130,8 @@ impl Router {
     /// Stops accepting messages, and ends all queues.
     pub(crate) fn end(&self) {
         let state = write(&self.state).take();
-        // A queue ends when the last call that uses it drops it; asking first ends all of them at
-        // the same time.
+        // A queue ends when its last call drops it; the signal before makes all queues end in
+        // parallel.
         if let Some(state) = &state {
             read(&state.queues).values().for_each(|queue| queue.ask_to_stop());
         }
@@ -140,7 +140,7 @@ impl Router {
 
     fn take(&self, state: &State, entries: &Entries<'_>) -> Result<(), Denial> {
         self.check_rate(state.rate_max, entries.len() as u64)?;
-        // Counters are updated last, as a denied call counts as not received.
+        // Counters are updated last, because a denied call does not count as received.
         let mut packed: Vec<(Arc<CategoryQueue>, PackedRecords)> = Vec::new();
         let mut places: HashMap<&[u8], Option<usize>> = HashMap::new();
         let mut last: Option<(&[u8], Option<usize>)> = None;
@@ -198,8 +198,8 @@ impl Router {
         Ok(())
     }
 
-    /// Limits the rate of messages. A batch larger than the limit is accepted if it is the first of
-    /// its second.
+    /// Applies the rate limit. A call with more messages than the limit is accepted if it is the
+    /// first of its second.
     fn check_rate(&self, rate_max: u64, count: u64) -> Result<(), Denial> {
         if rate_max == 0 || count == 0 {
             return Ok(());
@@ -241,8 +241,8 @@ impl State {
         }
     }
 
-    /// Stores for a category: those that name it, else those with the longest matching prefix, else
-    /// the default ones. The flag tells whether they name it.
+    /// Returns the stores for a category: those that name it, else those with the longest matching
+    /// prefix, else the default stores. The flag is set if they name it.
     fn stores_for(&self, category: &[u8]) -> (Vec<&StorePlan>, bool) {
         let with = |is_meant: &dyn Fn(&Pattern) -> bool| -> Vec<&StorePlan> {
             let meant = |store: &&StorePlan| store.categories.iter().any(is_meant);
@@ -303,8 +303,8 @@ impl State {
         Ok(Some(queue))
     }
 
-    /// First problem, in words: of the configuration, of a failed category, or of a queue; empty if
-    /// all is well.
+    /// Describes the first problem: of the configuration, of a failed category, or of a queue.
+    /// Empty if there is none.
     fn details(&self) -> String {
         if !self.problems.is_empty() {
             return self.problems.join("; ");

@@ -11,18 +11,18 @@ use crate::plan::Kind;
 
 /// Destination of messages.
 pub(crate) trait Store: Send {
-    /// Writes a batch. After a failure a part may have been written; then the same batch comes
-    /// again with the same id, and that part need not be written again.
+    /// Writes a batch. After a failure the batch may be partly written; the caller then retries it
+    /// with the same id, and the store may skip the part already written.
     fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure>;
 
-    /// Number of messages of a failed batch that were written, which shows whether retries make
-    /// progress.
+    /// Returns how many messages of the failed batch were written. A rising number shows that
+    /// retries make progress.
     fn progress(&self) -> u64 {
         0
     }
 
-    /// Makes written messages durable. After a failure, messages since the last successful call
-    /// come again.
+    /// Makes written messages durable. After a failure, the caller writes all messages since the
+    /// last successful call again.
     fn sync(&mut self) -> Result<(), Failure> {
         Ok(())
     }
@@ -54,19 +54,20 @@ impl WriteCounts {
     }
 }
 
-/// Reason of a failure, in words.
+/// Reason of a failure, as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
-/// Context of a store.
+/// Context in which a store is created.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreContext {
     pub(crate) category: Vec<u8>,
-    /// Whether the configuration names the category; else files get a directory of their own.
+    /// Whether the configuration names the category exactly. If not, the category's files get their
+    /// own directory.
     pub(crate) is_exact: bool,
-    /// Directory name of a bucket.
+    /// Directory name of the bucket, if the store is one of a bucket store.
     pub(crate) bucket: Option<String>,
-    /// Whether the daemon was killed, so that the ends of files may be torn.
+    /// Whether the daemon was killed, so that files may end in a torn message.
     pub(crate) may_be_torn: bool,
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
         Kind::File(plan) => Box::new(file::File::new(plan, context)),
         Kind::Network(plan) => Box::new(network::Network::new(plan)),
         Kind::Null => Box::new(Null),
-        // The outlet implements the buffer itself.
+        // The outlet implements the buffer's retries itself.
         Kind::Buffer(plan) => build(&plan.primary, context),
         Kind::Multi { children, is_any } => {
             let children = children.iter().map(|child| build(child, context)).collect();
@@ -87,7 +88,7 @@ pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
     }
 }
 
-/// Whether categories must be valid file names.
+/// Whether the store uses categories as file names, so that they must be valid ones.
 pub(crate) fn needs_names(kind: &Kind) -> bool {
     match kind {
         Kind::File(_) => true,
@@ -99,7 +100,7 @@ pub(crate) fn needs_names(kind: &Kind) -> bool {
     }
 }
 
-/// Store that drops and counts messages.
+/// Store that discards messages and counts them as ignored.
 struct Null;
 
 impl Store for Null {
@@ -108,7 +109,8 @@ impl Store for Null {
     }
 }
 
-/// Progress of several stores with one batch, so that a retry skips those that are done.
+/// Progress of several stores with one batch, so that a retry skips the stores that have written
+/// it.
 pub(crate) struct BatchProgress {
     batch: Option<u64>,
     done: Vec<bool>,
@@ -128,7 +130,7 @@ impl BatchProgress {
         }
     }
 
-    /// Writes to the store with this index, unless it is done with the batch.
+    /// Writes to the store with this index, unless the store has already written the batch.
     fn once(
         &mut self,
         number: usize,
@@ -140,8 +142,8 @@ impl BatchProgress {
         Ok(())
     }
 
-    /// Counts of the completed batch. The batch is forgotten, as it may come again after a failed
-    /// sync.
+    /// Returns the counts of the completed batch. Also forgets its id, because the same batch may
+    /// be written again after a failed sync.
     fn finish(&mut self) -> WriteCounts {
         self.batch = None;
         self.wrote

@@ -1,5 +1,6 @@
-//! The daemon in this process, with files and servers behind it that are there, away, or say `TRY_LATER`. Messages are
-//! numbered: none that was answered `OK` is missing, and all are in order.
+//! Tests of the daemon in this process, with files and servers that are available, unavailable, or
+//! answer `TRY_LATER`. Messages are numbered: no message answered with `OK` is missing, and all are
+//! in order.
 
 use blkkin_scribe::{
     Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, Running, Server,
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
+/// Time limit for each condition.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Started {
@@ -26,7 +27,7 @@ struct Started {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a daemon with a configuration that is read from a file.
+/// Starts a daemon with this configuration, which the daemon reads from a file.
 fn start(directory: &Path, configuration: &str) -> Started {
     let path = directory.join("scribe.conf");
     fs::write(&path, configuration).expect("to write");
@@ -96,7 +97,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Another server, which keeps what it gets.
+/// Second Scribe server; stores the received messages in memory.
 #[derive(Default)]
 struct Downstream {
     got: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -143,7 +144,8 @@ fn files(path: &Path) -> String {
     )
 }
 
-/// Categories are found by their names, then by the longest beginning, then all others; each has its files.
+/// A category's stores are those with its exact name, else the longest prefix, else the default;
+/// each category has its own files.
 #[test]
 fn messages_go_where_their_category_says() {
     let scratch = Scratch::new("scribed");
@@ -183,7 +185,7 @@ fn messages_go_where_their_category_says() {
     daemon.stop();
 }
 
-/// What nobody can use is thrown away, counted by its cause, and answered with OK.
+/// Unusable messages are discarded, counted by cause, and answered with `OK`.
 #[test]
 fn what_is_thrown_away_is_counted() {
     let scratch = Scratch::new("scribed");
@@ -206,7 +208,7 @@ fn what_is_thrown_away_is_counted() {
     daemon.stop();
 }
 
-/// Any bytes, and categories that are no names of files, go on to another server as they are.
+/// Arbitrary bytes, and categories that are no valid file names, reach another server unchanged.
 #[test]
 fn any_bytes_go_on_to_another_server() {
     let scratch = Scratch::new("scribed");
@@ -234,7 +236,8 @@ fn any_bytes_go_on_to_another_server() {
     daemon.stop();
 }
 
-/// While the other server says TRY_LATER, or is away, messages wait, also over a restart; then they come in order.
+/// Messages wait in the journal while the server answers `TRY_LATER` or is unavailable, also across
+/// a restart of the daemon. Later they arrive in order.
 #[test]
 fn messages_wait_for_a_server() {
     let scratch = Scratch::new("scribed");
@@ -255,7 +258,7 @@ fn messages_wait_for_a_server() {
     assert_eq!(daemon.send(b"c", (1000..1500).map(|n| format!("message {n}"))), ResultCode::Ok);
     until("the status", || daemon.details().contains("category c: "));
     daemon.stop();
-    // Nothing asks for the category: what waits goes on by itself.
+    // The daemon resumes the category's delivery without a new message.
     let (_server, downstream_two) = downstream(&address.to_string());
     let daemon = start(&scratch.0, &network(address.port()));
     sent = (1000..1500).map(|n| format!("message {n}")).collect();
@@ -275,7 +278,7 @@ fn buffer(primary: &Path, secondary: &Path) -> String {
     )
 }
 
-/// A primary that is missing and comes back gets all, in order and once.
+/// Checks that a primary store which becomes available again gets all messages once and in order.
 fn primary_comes_back(count: u64) {
     let scratch = Scratch::new("scribed");
     let (primary, secondary) = (scratch.0.join("primary"), scratch.0.join("secondary"));
@@ -315,8 +318,8 @@ fn two_hundred_thousand_messages_wait_for_their_primary() {
     primary_comes_back(200_000);
 }
 
-/// A category whose server is away fills its own quota, and TRY_LATER is said for it alone. What was OKed is all there
-/// when the server is back.
+/// A category with an unavailable server fills its own quota, and only its messages are answered
+/// with `TRY_LATER`. All messages answered with `OK` arrive when the server is back.
 #[test]
 fn a_full_quota_is_told_and_hurts_nobody_else() {
     let scratch = Scratch::new("scribed");
@@ -357,7 +360,7 @@ fn stores_of_stores_get_what_is_theirs() {
     let (server, downstream) = downstream("127.0.0.1:0");
     let port = server.address().port();
     drop(server);
-    // The server is away, and the files get all the same what is theirs.
+    // The server is unavailable; the file stores get their messages nevertheless.
     let configuration = format!(
         "file::add_newlines=1\nfile::file_path={out}\n<store>\ncategory=all\ntype=multi\n\
          <store0>\ntype=bucket\nnum_buckets=2\nbucket_type=key_modulo\nremove_key=yes\n\
@@ -395,7 +398,7 @@ fn stores_of_stores_get_what_is_theirs() {
     daemon.stop();
 }
 
-/// What is wrong is told with its line, and what is right is served.
+/// A configuration error is reported with its line, and the valid stores work.
 #[test]
 fn a_bad_configuration_is_a_warning() {
     let scratch = Scratch::new("scribed");
@@ -453,7 +456,8 @@ fn a_bad_configuration_is_a_warning() {
     assert!(client.status_details().expect("details").starts_with("line 9: `type=x`"));
     assert_eq!(daemon.send(b"a", numbered(1)), ResultCode::Ok);
     until("the file", || text(&scratch.0.join("out/a/a_00000")) == "message 0\n");
-    // The way that Scribe's scripts take to have it read again is closed unless it is opened.
+    // Remote control by Scribe's scripts (reload, shutdown) is refused unless `permit_control` is
+    // set.
     client.reinitialize().expect("to be sent");
     client.shutdown().expect("to be sent");
     assert_eq!(client.status().expect("a status"), Status::Warning);
@@ -481,7 +485,7 @@ fn rates_are_limited() {
     let configuration = "max_msg_per_second=100\n<store>\ncategory=default\ntype=null\n</store>\n";
     let daemon = start(&scratch.0, configuration);
     let mut denied = 0;
-    // However slow this machine is: more than one second's share is never taken at once.
+    // On any machine, however slow, at most the limit of one second is accepted at once.
     for _ in 0..20 {
         denied += u64::from(daemon.send(b"c", numbered(60)) == ResultCode::TryLater);
     }
@@ -491,7 +495,7 @@ fn rates_are_limited() {
     daemon.stop();
 }
 
-/// A server behind a slow line answers no call of all that waits in time; smaller ones arrive.
+/// A server on a slow line times out on a call with all waiting messages; smaller calls succeed.
 #[test]
 fn a_slow_line_gets_smaller_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -512,7 +516,7 @@ fn a_slow_line_gets_smaller_calls() {
     assert_eq!(daemon.send(b"c", all.iter().cloned()), ResultCode::Ok);
     until("all of it", || daemon.counter("c:sent") == 300);
     let mut got = got.lock().expect("no panic").clone();
-    // What was on its way when the time was over may have come twice.
+    // A call that timed out may have been delivered twice.
     got.dedup();
     let seen: std::collections::BTreeSet<String> = got.into_iter().collect();
     assert!(seen.into_iter().eq(all));
@@ -520,7 +524,7 @@ fn a_slow_line_gets_smaller_calls() {
     daemon.stop();
 }
 
-/// Answers calls, but reads no more than 20 KiB in 100 ms.
+/// Answers calls, but reads at most 20 KiB in 100 ms.
 fn serve_slowly(mut stream: TcpStream, keeps: &Mutex<Vec<String>>) -> Option<()> {
     loop {
         let mut head = [0; 4];

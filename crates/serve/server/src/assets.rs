@@ -1,6 +1,6 @@
 //! Files of the web page, built into the program. Start at [`Assets`].
 //!
-//! The files contain no stored data and need no token; the queries of the page do.
+//! The files contain no stored data and need no token; the queries that the page sends need one.
 
 use crate::response::{accepts_gzip, compress_well, typed};
 use blkkin_collector::{Answer, Content};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// File as built in.
+/// File of the web page as built in.
 struct Source {
     path: &'static str,
     kind: &'static str,
@@ -34,8 +34,8 @@ const SOURCES: [Source; 5] = [
     file!("/icon.svg", "icon.svg", "image/svg+xml"),
 ];
 
-/// Content security policy of the page: it may load from and query this server, create markup only
-/// by the templates that it was built from, and start one worker.
+/// Content security policy of the page. The page may load from and query this server only, create
+/// markup only by the templates that it was built from, and start one worker.
 const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types svelte-trusted-html blkkin-worker";
@@ -44,24 +44,24 @@ const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; b
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId(usize);
 
-/// Files prepared for sending: compressed, with entity tags.
+/// Files of the web page, prepared for sending: compressed, with entity tags.
 pub(crate) struct Assets {
     files: Vec<PreparedFile>,
 }
 
 struct PreparedFile {
-    /// Compressed content, if it is smaller.
+    /// Compressed content, if smaller than the file.
     compressed: Option<Bytes>,
     tag: HeaderValue,
 }
 
 impl FileId {
-    /// File at this path.
+    /// Returns the file at this path.
     pub(crate) fn of(path: &str) -> Option<FileId> {
         SOURCES.iter().position(|source| source.path == path).map(FileId)
     }
 
-    /// Path of the file.
+    /// Returns the path of the file.
     pub(crate) fn path(self) -> &'static str {
         SOURCES[self.0].path
     }
@@ -72,7 +72,7 @@ impl Assets {
         let ready = |source: &Source| {
             let mut hasher = DefaultHasher::new();
             source.bytes.hash(&mut hasher);
-            // A weak tag, since it stands for both the plain and the compressed file.
+            // The tag is weak, since it stands for both the plain and the compressed file.
             let tag = format!("W/\"{:016x}\"", hasher.finish());
             let compressed = compress_well(source.bytes).filter(|it| it.len() < source.bytes.len());
             PreparedFile {
@@ -110,7 +110,7 @@ impl Assets {
     }
 }
 
-/// Whether the client has the content with this entity tag, by `If-None-Match`.
+/// Returns whether the client has the content with this entity tag, by `If-None-Match`.
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str().map(strong) else { return false };

@@ -1,4 +1,4 @@
-//! Serves one connection. Start at [`serve`].
+//! Serves a connection from the TLS handshake to its end. Start at [`serve`].
 
 use crate::connections::{Connection, Slot};
 use crate::counts::Count;
@@ -24,13 +24,14 @@ use tokio::time::{interval, timeout};
 /// Maximum duration of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Time for a connection without a slot to deliver a request that was sent already.
+/// Time limit in which a connection without a slot can deliver a request that was already sent.
 const FAREWELL: Duration = Duration::from_millis(20);
 
-/// Bytes that are read ahead of a request or its body.
+/// Maximum size of buffered input of an HTTP/1.1 connection, in bytes.
 const AHEAD_BYTES: usize = 128 << 10;
 
-/// Serves a connection until it ends, or until `stop` turns true and open requests are answered.
+/// Serves a connection until its end; after `stop` turns true, only until open requests are
+/// answered.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
@@ -93,7 +94,8 @@ async fn serve_http<S>(
     }
     loop {
         tokio::select! {
-            // Errors need no report: the client has gone, or already got an error response.
+            // An error needs no report: the client has disconnected, or already got an error
+            // response.
             _ = &mut conversation => return,
             _ = stop.changed(), if !is_leaving => {
                 is_leaving = true;
@@ -102,7 +104,8 @@ async fn serve_http<S>(
             () = connection.leave.notified() => break,
             _ = look.tick() => {
                 if connection.is_idle(idle) {
-                    // The client is notified first, so that no request crosses the closing.
+                    // The client is notified first and closed at the next check, so that no request
+                    // arrives at a closed connection.
                     if was_notified {
                         shared.counts.add(Count::Idle);
                         return;
@@ -115,13 +118,13 @@ async fn serve_http<S>(
     }
     let Some(_farewell) = shared.connections.farewell() else { return };
     if timeout(FAREWELL, &mut conversation).await.is_err() && !connection.is_quiet() {
-        // A request is under way that began before the connection lost its slot.
+        // Answers a request that began before the connection lost its slot.
         conversation.as_mut().graceful_shutdown();
         let _ = conversation.await;
     }
 }
 
-/// Protocol of a connection: HTTP/1.1 or HTTP/2, depending on the first bytes.
+/// Returns the server for a connection, which detects HTTP/1.1 or HTTP/2 by the first bytes.
 fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(AHEAD_BYTES);
@@ -137,7 +140,7 @@ fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Stream that marks its connection as active whenever the client accepts data.
+/// Stream that records activity of its connection whenever the client accepts data.
 struct ActivityStream<S> {
     io: S,
     connection: Arc<Connection>,

@@ -1,12 +1,12 @@
 //! Limit on connections. Start at [`Connections::admit`].
 //!
-//! When all slots are taken, a new connection replaces the one that has been quiet for longest; a
-//! connection is quiet while no request on it is under way. So clients that open many connections
-//! and send nothing harm only each other.
+//! When all slots are used, a new connection replaces the connection that has been quiet for
+//! longest; a connection is quiet while no request on it is under way. So clients that open many
+//! connections and send nothing harm only each other.
 //!
 //! A connection that loses its slot, or gets none, may still answer a request that it has received,
-//! with 503. At most a sixteenth of all connections do so at the same time; others are closed at
-//! once.
+//! with
+//! 503. At most a sixteenth of all connections do so at the same time; others are closed at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,24 +14,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Minimum number of sockets without a slot, since each listener reserves one in advance.
+/// Minimum number of descriptors for sockets without a slot, since each listener reserves one
+/// before accepting.
 const SOCKETS_MIN: usize = 8;
 
-/// All connections of the server.
+/// Open connections of the server.
 #[derive(Debug)]
 pub(crate) struct Connections {
     max: usize,
     start: Instant,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     next: AtomicU64,
-    /// Connections without a slot that are being answered.
+    /// Number of connections without a slot that are being answered.
     farewells: AtomicUsize,
     /// Permits for descriptors, including those of connections that have lost their slot and are
     /// being closed.
     sockets: Arc<Semaphore>,
 }
 
-/// State of one connection.
+/// State of a connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     start: Instant,
@@ -44,13 +45,13 @@ pub(crate) struct Connection {
     is_leaving: AtomicBool,
 }
 
-/// Slot for a connection, freed on drop.
+/// Slot of a connection, freed on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     id: u64,
     connections: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
-    /// Whether another connection lost its slot to this one.
+    /// True if another connection was evicted for this slot.
     pub(crate) made_room: bool,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Farewell<'c>(&'c Connections);
 
-/// Request under way, counted until dropped.
+/// Guard that counts a request as under way until dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
@@ -81,8 +82,8 @@ impl Connections {
         self.sockets.clone().acquire_owned().await.ok()
     }
 
-    /// Admits a connection; if all slots are taken, the quietest connection loses its slot. Returns
-    /// `Err` with a connection without a slot if all others are busy.
+    /// Admits a connection; if all slots are used, the quietest connection loses its slot. Returns
+    /// `Err` with a connection without a slot if all other connections are busy.
     pub(crate) fn admit(self: &Arc<Connections>) -> Result<Slot, Slot> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {
@@ -96,7 +97,7 @@ impl Connections {
         let mut slot = Slot { id, connections: self.clone(), connection, made_room: false };
         let mut open = self.lock();
         if open.len() >= self.max {
-            // Among connections quiet since the same millisecond, the oldest one.
+            // Ties within a millisecond are broken by age: the oldest connection is evicted.
             let quiet = open.iter().filter(|(_, one)| one.is_quiet());
             let quietest =
                 quiet.min_by_key(|&(&id, one)| (one.active_ms.load(Ordering::Relaxed), id));
@@ -115,14 +116,15 @@ impl Connections {
         Ok(slot)
     }
 
-    /// Permits a connection without a slot to answer, unless too many do so already.
+    /// Permits a connection without a slot to answer; `None` if too many such connections do so
+    /// already.
     pub(crate) fn farewell(&self) -> Option<Farewell<'_>> {
         let farewell = Farewell(self);
         let others = self.farewells.fetch_add(1, Ordering::Relaxed);
         (others < self.max.div_ceil(16)).then_some(farewell)
     }
 
-    /// Number of connections with a slot.
+    /// Returns the number of connections with a slot.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }
@@ -151,12 +153,12 @@ impl Connection {
         self.leave.notify_one();
     }
 
-    /// Whether the connection has lost its slot, or got none.
+    /// Returns whether the connection has lost its slot, or got none.
     pub(crate) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
 
-    /// Records activity.
+    /// Records activity at the current time.
     pub(crate) fn touch(&self) {
         let now = self.start.elapsed().as_millis() as u64;
         self.active_ms.store(now, Ordering::Relaxed);
@@ -168,7 +170,7 @@ impl Connection {
         ActiveRequest(self.clone())
     }
 
-    /// Whether there was neither a request nor activity for `time`.
+    /// Returns whether there was neither a request nor activity for `time`.
     pub(crate) fn is_idle(&self, time: Duration) -> bool {
         let touched = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
         self.is_quiet() && self.start.elapsed().saturating_sub(touched) >= time
@@ -231,7 +233,7 @@ mod tests {
         let open = connections.lock();
         assert!(!open.contains_key(&places[0].id));
         assert!(places[1..].iter().all(|slot| open.contains_key(&slot.id)));
-        // Places need the map when they are dropped.
+        // Slots lock the map when they are dropped.
         drop(open);
     }
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Counted events of the server itself.
+/// Event that the server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Accepted connections.
     Accepted,
     /// Failed `accept` calls, mostly for lack of descriptors.
     AcceptsFailed,
-    /// Connections that got no slot, as all others were busy.
+    /// Connections that got no slot, as all other connections were busy.
     NoSlot,
-    /// Connections closed to make room for newer ones.
+    /// Connections that lost their slot to a new connection.
     MadeRoom,
     /// Connections closed after the idle timeout.
     Idle,
@@ -35,7 +35,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// All counters, with metric name and help text.
+    /// All events, with metric name and help text.
     pub(crate) const ALL: [(Count, &'static str, &'static str); 12] = [
         (Count::Accepted, "connections_accepted", "Connections that came"),
         (
@@ -63,7 +63,7 @@ impl Count {
         (Count::AnswersTurnedAway, "answers_turned_away", "Answers for which there was no room"),
     ];
 
-    /// Whether a client was refused something.
+    /// Returns whether the event denies a client service.
     pub(crate) const fn is_loss(self) -> bool {
         !matches!(self, Count::Accepted | Count::MadeRoom | Count::Idle)
     }
@@ -94,8 +94,8 @@ pub(crate) const BOUNDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10
 #[derive(Debug, Default)]
 pub(crate) struct RequestLatencies(Mutex<BTreeMap<RequestClass, LatencyHistogram>>);
 
-/// Class of a request: method, status and path template. None of the values comes from the client,
-/// so their number is bounded.
+/// Class of a request: method, status and path template. The client chooses none of the values
+/// freely, so their number is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestClass {
     pub(crate) method: &'static str,

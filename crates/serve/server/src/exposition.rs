@@ -1,10 +1,10 @@
 //! Writer of Prometheus's text format. Start at [`Exposition`].
 //!
-//! The counters themselves are kept elsewhere; this writes three kinds of lines.
+//! It writes three kinds of lines: help, type and sample.
 
 use std::fmt::{Display, Write};
 
-/// Text written so far.
+/// Buffer with the text written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
 
@@ -17,7 +17,7 @@ pub(crate) enum Type {
 }
 
 impl Exposition {
-    /// Starts a metric family.
+    /// Writes the help and type lines that start a metric family.
     pub(crate) fn family(&mut self, name: &str, kind: Type, help: &str) {
         let kind = match kind {
             Type::Counter => "counter",

@@ -1,9 +1,9 @@
-//! Access control: host names, origins and tokens. Start at [`Guard::check`].
+//! Access control by host names, origins and tokens. Start at [`Guard::check`].
 //!
-//! A page in a browser can send requests to any server that the browser reaches, including one on
-//! this machine. It cannot forge what the browser adds: the server's name from the page's view
-//! (`Host`, which shows DNS rebinding) and, for requests that change something, the page's origin
-//! (`Origin`).
+//! A page in a browser can send requests to any server that the browser reaches, including a server
+//! on this machine. But the page cannot forge two headers that the browser adds. `Host` is the
+//! server's name from the page's view, and shows DNS rebinding. `Origin` is the page's origin, sent
+//! with requests that change something.
 
 use crate::settings::{Settings, StartError};
 use http::uri::Authority;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use subtle::{Choice, ConstantTimeEq};
 
-/// Access rules.
+/// Access rules of the server.
 #[derive(Debug)]
 pub(crate) struct Guard {
     tokens: RwLock<Arc<Tokens>>,
@@ -25,15 +25,15 @@ pub(crate) struct Guard {
 /// Permission that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// None.
+    /// No permission.
     Open,
-    /// Queries.
+    /// Permission for queries.
     Read,
-    /// Sending spans.
+    /// Permission to send spans.
     Write,
 }
 
-/// Tokens of all files; empty without token files.
+/// Tokens of all files, by permission; empty without token files.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     both: Vec<Token>,
@@ -41,7 +41,7 @@ pub(crate) struct Tokens {
     write: Vec<Token>,
 }
 
-/// Secret token; not shown by `Debug`.
+/// Secret token. `Debug` does not show it.
 struct Token(Vec<u8>);
 
 impl std::fmt::Debug for Token {
@@ -53,15 +53,15 @@ impl std::fmt::Debug for Token {
 /// Reason to refuse a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// Sent to another host name.
+    /// The request was sent to another host name.
     Host,
-    /// Sent by a page of another origin.
+    /// The request was sent by a page of another origin.
     Origin,
-    /// Without a valid token.
+    /// The request has no valid token.
     Token,
-    /// With a token for another permission.
+    /// The request's token is for another permission.
     Access,
-    /// Without a `Host`.
+    /// The request has no `Host`, or several.
     NoHost,
 }
 
@@ -85,7 +85,7 @@ impl Guard {
         !self.tokens().is_empty()
     }
 
-    /// Checks a request that arrived at the address `local`.
+    /// Checks a request that arrived at the local address `local`.
     pub(crate) fn check(
         &self,
         head: &request::Parts,
@@ -97,27 +97,28 @@ impl Guard {
         if ![Some(host), target].into_iter().flatten().all(|host| self.is_us(host, local)) {
             return Err(Denial::Host);
         }
-        // GET cannot change anything, and browsers send a preflight before other requests of
-        // foreign pages.
+        // GET, HEAD and OPTIONS change nothing, and browsers send a preflight before any other
+        // request of a foreign page.
         let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(&head.method);
         if !is_safe
             && head.headers.get_all(header::ORIGIN).iter().any(|origin| !self.is_ours(origin, host))
         {
             return Err(Denial::Origin);
         }
-        // A preflight carries no token.
+        // Browsers send no token with a preflight.
         if head.method == Method::OPTIONS {
             return Ok(());
         }
         self.tokens().check(&head.headers, access)
     }
 
-    /// Whether the token of a request also permits `access`.
+    /// Returns whether the token of a request also permits `access`.
     pub(crate) fn permits(&self, headers: &HeaderMap, access: Access) -> bool {
         self.tokens().check(headers, access).is_ok()
     }
 
-    /// Value of `Access-Control-Allow-Origin`, if the origin may read the answer.
+    /// Returns the value of `Access-Control-Allow-Origin`, if pages of the origin may read the
+    /// answer.
     pub(crate) fn reader(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         if self.origins.iter().any(|known| known == "*") {
@@ -126,7 +127,7 @@ impl Guard {
         self.is_listed(origin).then(|| origin.clone())
     }
 
-    /// Whether answers depend on the request's origin.
+    /// Returns whether answers depend on the request's origin.
     pub(crate) fn has_readers(&self) -> bool {
         !self.origins.is_empty()
     }
@@ -154,8 +155,8 @@ impl Guard {
 }
 
 impl Tokens {
-    /// Reads the token files. A file for one permission requires one for the other, which would be
-    /// open to everybody otherwise.
+    /// Reads the token files. A token file for one permission requires a file for the other
+    /// permission, which would otherwise be open to everybody.
     pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
         let Settings { token_file, read_token_file, write_token_file, .. } = settings;
         match (token_file, read_token_file, write_token_file) {
@@ -174,8 +175,8 @@ impl Tokens {
         [&self.both, &self.read, &self.write].iter().all(|tokens| tokens.is_empty())
     }
 
-    /// Checks the token of a request. It is compared with all tokens in constant time, so the
-    /// duration shows nothing but their lengths.
+    /// Checks the token of a request. The token is compared with all tokens in constant time, so
+    /// the duration reveals only their lengths.
     fn check(&self, headers: &HeaderMap, access: Access) -> Result<(), Denial> {
         if access == Access::Open || self.is_empty() {
             return Ok(());
@@ -200,7 +201,7 @@ impl Tokens {
     }
 }
 
-/// Reads the tokens of a file, one a line; at least one.
+/// Reads the tokens of a file, one token per line; at least one token is required.
 fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let unusable = |reason| StartError::File { path: path.to_owned(), reason };
@@ -217,7 +218,7 @@ fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     }
 }
 
-/// Host that a request names.
+/// Returns the host that a request names.
 fn host(head: &request::Parts) -> Result<&str, Denial> {
     let mut values = head.headers.get_all(header::HOST).iter();
     match (values.next(), values.next()) {
@@ -233,7 +234,7 @@ fn host(head: &request::Parts) -> Result<&str, Denial> {
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            // IPv6 addresses contain colons and stand in brackets.
+            // IPv6 addresses contain colons and are enclosed in brackets.
             if name.contains(':') && !name.ends_with(']') { host } else { name }
         }
         _ => host,
@@ -241,7 +242,7 @@ fn without_port(host: &str) -> &str {
 }
 
 impl Denial {
-    /// Status and text of the answer.
+    /// Returns the status and the text of the answer.
     pub(crate) fn response(self) -> (StatusCode, &'static str) {
         match self {
             Denial::Host => (
@@ -274,7 +275,7 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
         ("cross-origin-opener-policy", "same-origin"),
     ];
     for (name, value) in HEADERS {
-        // The page has its own policy already.
+        // A header that the answer already has is kept: the page has its own policy.
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
@@ -325,7 +326,7 @@ mod tests {
         check("::1", "[::1]:9411", true);
         check("::1", "[::1]", true);
         check("::ffff:10.0.0.1", "10.0.0.1:9411", true);
-        // Twenty forged ones.
+        // Forged host names.
         for host in [
             "evil.example",
             "localhost.evil.example",

@@ -1,13 +1,13 @@
-//! The server: listeners, access control, and the routing of requests. Start at [`Server::start`];
-//! `route` shows the way of a request.
+//! The server of spans and queries: listeners, access control, and the routing of requests. Start
+//! at [`Server::start`]; `route` shows the stages of a request.
 //!
 //! - Listeners bind to this machine only, unless there are a certificate and tokens, or trusted
 //!   networks ([`StartError`]).
 //! - `guard` checks the `Host` and `Origin` of each request, so that no page in a browser can use
 //!   the server without its user's knowledge.
-//! - The number of connections is limited; a new connection replaces the one that has been quiet
-//!   for longest (`connections`). Slow senders are timed out.
-//! - Queries run on blocking threads, a limited number at a time, each with a deadline (`ask`).
+//! - The number of connections is limited; a new connection replaces the connection that has been
+//!   quiet for longest (`connections`). Slow senders are timed out.
+//! - Queries run on blocking threads, a limited number at a time, each with a deadline (`queries`).
 
 mod assets;
 mod connection;

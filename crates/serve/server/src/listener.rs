@@ -1,4 +1,4 @@
-//! Accepts connections. Start at [`listen`].
+//! Accepts connections at a listening socket. Start at [`listen`].
 
 use crate::connection;
 use crate::counts::Count;
@@ -19,8 +19,8 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, StartError>
     TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
 }
 
-/// Accepts connections until `stop` turns true, then waits for those that are open. Dropping the
-/// future closes them all.
+/// Accepts connections until `stop` turns true, then waits until the open connections end. Dropping
+/// the future closes all connections.
 pub(crate) async fn listen(
     shared: Arc<Shared>,
     listener: TcpListener,

@@ -1,4 +1,5 @@
-//! Metrics for Prometheus, in Zipkin's form, and in our own JSON. Start at [`prometheus`].
+//! Metrics for Prometheus, in Zipkin's form, and in the JSON form of BlkKin's API. Start at
+//! [`prometheus`].
 
 use crate::counts::{BOUNDS, Count, RequestClass};
 use crate::exposition::{Exposition, Type};
@@ -8,10 +9,10 @@ use blkkin_collector::{Counters, Transport};
 use blkkin_store::Interval;
 use serde_json::{Map, Value, json};
 
-/// Reads one counter of a transport.
+/// Function that reads a counter of a transport.
 type CounterReader = fn(&Counters) -> u64;
 
-/// Metrics that Zipkin's server has too: name, type, help text, counter.
+/// Metrics that Zipkin's server also has: name, type, help text, counter.
 const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("messages", Type::Counter, "Messages that came", |counters| counters.messages),
     (
@@ -33,8 +34,8 @@ const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("message_bytes", Type::Gauge, "Bytes of the last message", |counters| counters.message_bytes),
 ];
 
-/// Refused or lost items: component, metric name, count, and the time range since the server
-/// started, if any.
+/// Count of refused or lost items: component, metric name, count, and the interval of occurrences
+/// since the server started.
 struct DropCount {
     component: Component,
     what: &'static str,
@@ -59,7 +60,7 @@ impl Component {
     }
 }
 
-/// All drop counters, with equal names next to each other.
+/// Returns all drop counters, with equal metric names next to each other.
 fn drop_counts(shared: &Shared) -> Vec<DropCount> {
     type When = fn(&Counters) -> Option<Interval>;
     let collected: [(&str, CounterReader, When); 3] = [
@@ -123,7 +124,7 @@ fn write_drop_times(shared: &Shared, out: &mut Exposition) {
     }
 }
 
-/// All metrics in Prometheus's text format.
+/// Returns all metrics in Prometheus's text format.
 pub(crate) fn prometheus(shared: &Shared) -> String {
     let mut out = Exposition::default();
     let transports =
@@ -232,7 +233,7 @@ fn write_latencies(shared: &Shared, out: &mut Exposition) {
     }
 }
 
-/// Metrics of Zipkin's server, in its JSON form.
+/// Returns the metrics of Zipkin's server, in its JSON form.
 pub(crate) fn zipkin(shared: &Shared) -> Value {
     let mut numbers = Map::new();
     for (name, kind, _, read) in COLLECTOR_METRICS {
@@ -248,7 +249,7 @@ pub(crate) fn zipkin(shared: &Shared) -> Value {
     Value::Object(numbers)
 }
 
-/// All metrics in the JSON form of BlkKin's own API.
+/// Returns all metrics in the JSON form of BlkKin's own API.
 pub(crate) fn own(shared: &Shared) -> Value {
     let mut transports = Map::new();
     for transport in Transport::ALL {

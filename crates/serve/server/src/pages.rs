@@ -14,7 +14,7 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Health,
-    /// Health with a status of 503 while the store refuses batches.
+    /// Health, with status 503 while the store refuses batches.
     Readiness,
     Info,
     /// Prometheus's text, or Zipkin's JSON for clients that accept JSON.
@@ -28,7 +28,7 @@ pub(crate) enum Page {
     Status,
 }
 
-/// Answers with a page.
+/// Answers a request for a page about the server.
 pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     match page {
         // 200 even while the store refuses batches: the server still answers queries, so a
@@ -62,7 +62,7 @@ pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     }
 }
 
-/// Health in Zipkin's form, with a list of troubles.
+/// Answers with the health in Zipkin's form and a list of troubles.
 fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     let refusal = shared.collector.refusal();
     let counters = shared.store.counters();
@@ -70,7 +70,7 @@ fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     let status = if refusal.is_some() { "OUT_OF_SERVICE" } else { "UP" };
     let mut troubles = Vec::new();
     if let Some(reason) = refusal {
-        // The reason may contain file names, so it needs read access.
+        // The reason may contain file names, so only clients with read access get it.
         let reason = Some(reason).filter(|_| shared.guard.permits(headers, Access::Read));
         let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
         troubles.push(format!("the store refuses batches{reason}"));
@@ -94,7 +94,7 @@ fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     pretty(&health)
 }
 
-/// Configuration that Zipkin's page requests at its start.
+/// Answers with the configuration that Zipkin's page requests at its start.
 fn config() -> Answer {
     let mut answer = plain(&json!({
         "environment": "",

@@ -4,7 +4,7 @@
 use crate::exposition::{Exposition, Type};
 use std::fs;
 
-/// Ticks a second in `/proc/PID/stat` (USER_HZ), the same on every Linux system.
+/// Ticks per second in `/proc/PID/stat` (USER_HZ), the same on every Linux system.
 const TICKS: f64 = 100.0;
 
 /// Process metrics; `None` where the kernel does not provide a value.
@@ -28,7 +28,7 @@ pub(crate) fn process(out: &mut Exposition) {
         &read("/proc/self/status"),
         &read("/proc/self/limits"),
     );
-    // The directory's own descriptor is listed too.
+    // The listing includes the directory's own descriptor.
     process.open_files =
         fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1));
     process.write(out);

@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Minimum size of an answer that is compressed, in bytes.
+/// Minimum size of a compressed answer, in bytes.
 const COMPRESSED_MIN: usize = 2 << 10;
 
-/// Interval at which a query beyond its share checks whether another query waits for a slot.
+/// Interval at which a query that has used its share checks whether another query waits for a slot.
 const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs a query. A query beyond its deadline is answered with `late` and cancelled, as is one whose
-/// client leaves. Its thread keeps the slot until it notices the cancellation; only then the slot
-/// is free again.
+/// Runs a query. A query that exceeds its deadline is answered with `late` and cancelled; a query
+/// whose client disconnects is cancelled. Its thread keeps the slot until the thread notices the
+/// cancellation.
 ///
-/// While slots are free, a query may use its whole time. While others wait for a slot, its share is
-/// half of that.
+/// While slots are free, a query may use its whole time. While other queries wait for a slot, its
+/// share is half of that time.
 pub(crate) async fn run_query(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
@@ -33,7 +33,8 @@ pub(crate) async fn run_query(
     let end = Instant::now() + shared.settings.question_time;
     let compresses = accepts_gzip(headers);
     let (api, questions) = (shared.api.clone(), shared.questions.clone());
-    // This future ends when the query is answered or late, or when its client has left.
+    // This future ends when the query is answered or late; it is dropped when the client
+    // disconnects.
     let canceller = CancelOnDrop(Cancel::default());
     let cancel = canceller.0.clone();
     let share = shared.settings.question_time / 2;
@@ -47,8 +48,8 @@ pub(crate) async fn run_query(
             drop(slot);
             (answer, compressed.flatten())
         });
-        // Staggered, so that queries that began together give up one slot at a time for one that
-        // waits.
+        // The checks are staggered, so that queries that began together give up their slots one at
+        // a time.
         let mut until_check = share + SHARE_CHECK_INTERVAL * u32::try_from(free).unwrap_or(0);
         loop {
             match timeout(until_check, &mut answering).await {
@@ -70,7 +71,7 @@ pub(crate) async fn run_query(
     }
 }
 
-/// Cancels a query on drop.
+/// Guard that cancels a query on drop.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -79,8 +80,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Whether queries wait for a slot. Each query that has a slot or waits for one holds a clone of
-/// the semaphore.
+/// Returns whether queries wait for a slot. Each query that has a slot or waits for one holds a
+/// clone of the semaphore.
 fn has_waiting_queries(shared: &Shared) -> bool {
     let running = shared.settings.questions_max.max(1) - shared.questions.available_permits();
     Arc::strong_count(&shared.questions) - 1 > running

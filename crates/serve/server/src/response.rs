@@ -5,12 +5,12 @@ use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use std::io::Write;
 
-/// Answer of one line of plain text.
+/// Creates an answer of one line of plain text.
 pub(crate) fn text(status: StatusCode, text: &'static str) -> Answer {
     typed(status, "text/plain; charset=utf-8", Content::new(text))
 }
 
-/// Answer with the content type `kind`.
+/// Creates an answer with the content type `kind`.
 pub(crate) fn typed(status: StatusCode, kind: &'static str, content: Content) -> Answer {
     let mut answer = Response::new(content);
     *answer.status_mut() = status;
@@ -18,7 +18,7 @@ pub(crate) fn typed(status: StatusCode, kind: &'static str, content: Content) ->
     answer
 }
 
-/// Whether the client accepts gzip.
+/// Returns whether the client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|part| {

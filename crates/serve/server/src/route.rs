@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Endpoint of a request.
+/// Endpoint that a request addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target<'p> {
     Zipkin(Version),
@@ -32,12 +32,12 @@ enum Target<'p> {
     Page(Page),
     /// File of the web page.
     File(FileId),
-    /// Path of a page of Zipkin's server.
+    /// Page of Zipkin's server, redirected to BlkKin's page.
     ZipkinPages,
     Nothing,
 }
 
-/// Answers a request that arrived at the address `local`.
+/// Answers a request that arrived at the local address `local`.
 pub(crate) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>, local: IpAddr) -> Answer
 where
     B: Body<Data = Bytes, Error: Display>,
@@ -53,7 +53,7 @@ where
         Ok(()) if head.method == Method::OPTIONS => preflight(&head.headers, reader.as_ref()),
         Ok(()) => match allowed(target) {
             Some(allowed) if !allowed.contains(&method) => not_allowed(allowed),
-            // The path must outlive the head, which is moved together with the body.
+            // The path is cloned, as the head is moved together with the body.
             _ => {
                 let path = head.uri.path().to_owned();
                 let target = find(&path, &head);
@@ -112,7 +112,7 @@ where
     }
 }
 
-/// Permission that an endpoint needs. Probes and monitoring need none.
+/// Returns the permission that an endpoint needs. Probes and monitoring need none.
 fn access(target: Target<'_>) -> Access {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc => Access::Write,
@@ -168,7 +168,7 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
     rest.strip_prefix("/api/v2/").map_or(Target::Nothing, Target::ZipkinApi)
 }
 
-/// Path of our page for a path of Zipkin's pages. The page itself reads the query.
+/// Returns the path of BlkKin's page for a page of Zipkin. The page itself parses the query.
 fn place_of_zipkin_page(uri: &Uri) -> String {
     let page = uri.path().strip_prefix("/zipkin").unwrap_or_default().trim_matches('/');
     match uri.query() {
@@ -178,7 +178,7 @@ fn place_of_zipkin_page(uri: &Uri) -> String {
     }
 }
 
-/// Methods that an endpoint accepts; `None` for unknown paths.
+/// Returns the methods that an endpoint accepts; `None` for unknown paths.
 fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc | Target::GrpcHealth => Some(&["POST"]),
@@ -188,7 +188,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Path template of an endpoint, without parts that clients choose.
+/// Returns the path template of an endpoint, without the parts that clients choose.
 fn template(target: Target<'_>) -> &'static str {
     match target {
         Target::Zipkin(Version::V1) => "/api/v1/spans",
@@ -263,7 +263,7 @@ fn denied(shared: &Shared, denial: Denial) -> Answer {
     answer
 }
 
-/// Answer on a connection without a slot.
+/// Creates the answer for a connection without a slot.
 pub(crate) fn no_slot() -> Answer {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "too many connections at the moment");
     let headers = answer.headers_mut();

@@ -1,4 +1,4 @@
-//! Start and stop of the server. Start at [`Server::start`].
+//! Start, reload and stop of the server. Start at [`Server::start`].
 
 use crate::assets::Assets;
 use crate::connections::Connections;
@@ -20,13 +20,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Time for open requests to be answered when the server stops.
+/// Time limit for answering open requests when the server stops.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Starter of servers.
+/// Entry point for starting a server.
 pub struct Server;
 
-/// Running server; dropping it stops it.
+/// Running server. Dropping it stops the server.
 pub struct Running {
     /// Addresses for Zipkin's protocols, OpenTelemetry over HTTP, and queries.
     pub web: Vec<SocketAddr>,
@@ -108,22 +108,23 @@ impl Server {
     }
 }
 
-/// View of a server's state, for logs.
+/// View of a server's state, for logs. It remains valid after the server has stopped.
 #[derive(Clone)]
 pub struct Conditions(Arc<Shared>);
 
 impl Conditions {
-    /// Messages that the collector or the store refused for lack of room.
+    /// Returns the number of messages that the collector or the store refused for lack of memory or
+    /// space.
     pub fn turned_away(&self) -> u64 {
         self.sum(|counters| counters.messages_turned_away)
     }
 
-    /// Messages that were refused as invalid.
+    /// Returns the number of messages that were refused as invalid.
     pub fn dropped(&self) -> u64 {
         self.sum(|counters| counters.messages_dropped)
     }
 
-    /// Reason of the store's last refusal, while it refuses.
+    /// Returns the reason of the store's last refusal, while the store refuses batches.
     pub fn refusal(&self) -> Option<String> {
         self.0.collector.refusal()
     }
@@ -134,24 +135,24 @@ impl Conditions {
 }
 
 impl Running {
-    /// View of the server's state, valid also after the server has stopped.
+    /// Returns a view of the server's state, which remains valid after the server has stopped.
     pub fn conditions(&self) -> Conditions {
         Conditions(self.shared.clone())
     }
 
-    /// Addresses for Scribe's protocol.
+    /// Returns the addresses for Scribe's protocol.
     pub fn scribe(&self) -> Vec<SocketAddr> {
         self.scribe.iter().map(|running| running.address()).collect()
     }
 
     /// Reloads the certificate, its key and the tokens for new connections and requests. If any
-    /// file is unusable, all stay as they are.
+    /// file is unusable, the current certificate, key and tokens stay in use.
     pub fn reload(&self) -> Result<(), StartError> {
         self.shared.reload()
     }
 
-    /// Stops accepting connections, answers open requests, and ends. Returns whether all were
-    /// answered in time.
+    /// Stops accepting connections, answers open requests, and ends. Returns whether all requests
+    /// were answered in time.
     pub fn stop(mut self) -> bool {
         self.stop.send_replace(true);
         let listeners = &mut self.listeners;
@@ -168,8 +169,8 @@ impl Running {
     }
 }
 
-/// Refuses a listener that other machines can reach without a certificate and tokens, or trusted
-/// networks.
+/// Refuses settings with a listener that other machines can reach, unless there are a certificate
+/// and tokens, or trusted networks.
 fn check_open(settings: &Settings) -> Result<(), StartError> {
     let listen = &settings.listen;
     let is_open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();

@@ -14,22 +14,23 @@ pub struct Settings {
     pub listen: Listen,
     /// Certificate for all ports except Scribe's.
     pub tls: Option<Tls>,
-    /// File with tokens for queries and for sending spans, one a line.
+    /// File with tokens for queries and for sending spans, one token per line.
     pub token_file: Option<PathBuf>,
     /// File with tokens for queries only.
     pub read_token_file: Option<PathBuf>,
     /// File with tokens for sending spans only.
     pub write_token_file: Option<PathBuf>,
-    /// If not empty, only hosts of these networks and this machine can connect, without TLS and
-    /// tokens unless those are configured. Does not apply to Scribe.
+    /// If not empty, only hosts of these networks and this machine can connect. TLS and tokens are
+    /// then optional. Scribe's listeners ignore this setting.
     pub trusted_networks: Vec<Network>,
-    /// Names of the server, besides its addresses.
+    /// Names of the server, in addition to its addresses.
     pub hosts: Vec<String>,
-    /// Origins whose pages may use the server, besides its own: `https://tools.example`, or `*`.
+    /// Origins whose pages may use the server, in addition to its own: `https://tools.example`, or
+    /// `*`.
     pub origins: Vec<String>,
     /// Maximum number of connections, except Scribe's.
     pub connections_max: usize,
-    /// Maximum number of Scribe connections on each of its ports. A connection takes two
+    /// Maximum number of Scribe connections on each of its ports. A connection uses two
     /// descriptors.
     pub scribe_connections_max: usize,
     /// Idle timeout of connections, and timeout for the head of a request.
@@ -38,24 +39,24 @@ pub struct Settings {
     pub questions_max: usize,
     /// Deadline of a query.
     pub question_time: Duration,
-    /// Memory for answers that are being sent, in bytes.
+    /// Memory budget for answers that are being sent, in bytes.
     pub answers_bytes: usize,
-    /// Settings for received spans.
+    /// Settings of the collector, which receives spans.
     pub collector: blkkin_collector::Settings,
-    /// Settings for queries.
+    /// Settings of the query API.
     pub query: blkkin_query::Settings,
 }
 
-/// Addresses to listen on. Port 0 picks a free one.
+/// Addresses to listen on. Port 0 selects a free port.
 #[derive(Clone, Debug, Default)]
 pub struct Listen {
-    /// For Zipkin's protocols, OpenTelemetry over HTTP and gRPC, and queries.
+    /// Addresses for Zipkin's protocols, OpenTelemetry over HTTP and gRPC, and queries.
     pub web: Vec<SocketAddr>,
-    /// For OpenTelemetry over HTTP.
+    /// Addresses for OpenTelemetry over HTTP.
     pub otlp_http: Vec<SocketAddr>,
-    /// For OpenTelemetry over gRPC.
+    /// Addresses for OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
-    /// For Scribe, which has neither TLS nor tokens; on this machine only.
+    /// Addresses for Scribe, which has neither TLS nor tokens; on this machine only.
     pub scribe: Vec<SocketAddr>,
 }
 
@@ -76,7 +77,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether the network contains an address.
+    /// Returns whether the network contains an address.
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = |bits: u32| bits - self.prefix;
         match (self.address, address.to_canonical()) {
@@ -108,7 +109,7 @@ impl FromStr for Network {
 }
 
 impl Settings {
-    /// Whether a host with this address may connect.
+    /// Returns whether a host with this address may connect.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let networks = &self.trusted_networks;
         networks.is_empty()
@@ -116,7 +117,7 @@ impl Settings {
             || networks.iter().any(|network| network.contains(peer))
     }
 
-    /// Whether requests need tokens.
+    /// Returns whether requests need tokens.
     pub fn has_tokens(&self) -> bool {
         self.token_file.is_some()
             || self.read_token_file.is_some()
@@ -124,7 +125,8 @@ impl Settings {
     }
 
     /// Divides the process's descriptors: three eighths for connections, an eighth of that number
-    /// more for connections being closed, a quarter for Scribe's, the rest for files.
+    /// more for connections that are being closed, a quarter for Scribe's connections, the rest for
+    /// files.
     pub fn limit_connections(&mut self, descriptors: u64) {
         let most = |part: u64, max: usize| usize::try_from(part).map_or(max, |part| part.min(max));
         self.connections_max = most(descriptors / 8 * 3, 4096);
@@ -156,36 +158,36 @@ impl Default for Settings {
     }
 }
 
-/// Reason why the server does not start.
+/// Reason why the server cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Other machines could connect, and a protection is missing.
+    /// Other machines could connect to a listener without protection.
     Open {
         /// Address of the listener.
         address: SocketAddr,
-        /// Missing protection, in words.
+        /// Missing protection, as text.
         missing: &'static str,
     },
-    /// Only reading or only writing needs a token.
+    /// Only one of reading and writing requires a token.
     Tokens {
-        /// Access without tokens.
+        /// Access that requires no token.
         missing: &'static str,
     },
     /// A port cannot be opened.
     Listen {
         /// Address of the listener.
         address: SocketAddr,
-        /// Error of the system.
+        /// Error from the operating system.
         error: io::Error,
     },
     /// A file cannot be used.
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Reason in words.
+        /// Reason, as text.
         reason: String,
     },
-    /// Threads cannot be started.
+    /// The threads of the runtime cannot be started.
     Threads(io::Error),
 }
 

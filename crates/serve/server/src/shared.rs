@@ -23,9 +23,9 @@ pub(crate) struct Shared {
     pub(crate) collector: Arc<Collector>,
     pub(crate) api: Arc<Api>,
     pub(crate) assets: Assets,
-    /// Slots for queries.
+    /// Semaphore of query slots.
     pub(crate) questions: Arc<Semaphore>,
-    /// Memory budget for answers.
+    /// Memory budget for answers that are being sent.
     pub(crate) answers: Arc<Budget>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) counts: Counts,
@@ -34,13 +34,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// TLS acceptor for new connections, if there is a certificate.
+    /// Returns the TLS acceptor for new connections, if there is a certificate.
     pub(crate) fn tls(&self) -> Option<TlsAcceptor> {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reloads the certificate, its key and the tokens. If any file is unusable, all stay as they
-    /// are.
+    /// Reloads the certificate, its key and the tokens. If any file is unusable, the current
+    /// certificate, key and tokens stay in use.
     pub(crate) fn reload(&self) -> Result<(), StartError> {
         let tokens = Tokens::read(&self.settings)?;
         let tls = self.settings.tls.as_ref().map(tls::acceptor).transpose()?;

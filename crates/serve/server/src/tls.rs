@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Acceptor with this certificate and key.
+/// Creates a TLS acceptor with this certificate and key.
 pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_file_iter(&tls.certificates)

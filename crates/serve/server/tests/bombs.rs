@@ -1,5 +1,5 @@
-//! What becomes a gibibyte when it is unpacked takes little memory, in each way that spans come. Alone in its process,
-//! whose memory is measured.
+//! Decompression bombs of one gibibyte take little memory, over each protocol. The test has its own
+//! process, because it measures the memory of the process.
 
 #[path = "server/calls.rs"]
 #[allow(dead_code, reason = "others need more of it")]
@@ -11,10 +11,10 @@ mod support;
 use calls::{OTLP, ZIPKIN, call, framed};
 use support::{gzip, request, start};
 
-/// What the server, and who sends it here, may need more for one.
+/// Maximum growth of the process per bomb, for server and client together, in bytes.
 const GROWN_MAX: u64 = 32 << 20;
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak resident memory of this process, in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
@@ -32,7 +32,7 @@ fn bombs_take_little_memory() {
     let grpc = |path: &str, body: &[u8]| {
         call(tested.web(), path, &[("grpc-encoding", "gzip")], framed(1, body)).status
     };
-    // The code that is needed is memory too, and so is what is sent.
+    // A warm-up first: the code pages and the bombs themselves also count as memory.
     let bombs = kinds.map(|(_, byte)| gzip(&byte.repeat(1 << 20)).repeat(1024));
     for path in ["/api/v2/spans", "/v1/traces"] {
         for (kind, _) in kinds {
@@ -44,7 +44,7 @@ fn bombs_take_little_memory() {
     }
     let mut last = peak();
     let mut grows_little = |what: &str| {
-        // The kernel counts in parts, and may find less a little later.
+        // The kernel updates its counter in steps, so a later value may be smaller.
         let now = peak().max(last);
         assert!(now - last <= GROWN_MAX, "{what}: {} bytes", now - last);
         last = now;
@@ -59,7 +59,7 @@ fn bombs_take_little_memory() {
         assert_eq!(grpc(path, &bombs[1]), "8", "{path}");
         grows_little(path);
     }
-    // More of them take what these have taken.
+    // Further bombs reuse the same memory.
     for path in [OTLP, ZIPKIN].repeat(10) {
         assert_eq!(grpc(path, &bombs[1]), "8", "{path}");
     }

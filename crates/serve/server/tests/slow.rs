@@ -1,5 +1,5 @@
-//! N9: questions are bounded in time and end when their clients leave, over a store on disk. Eight
-//! of the slowest leave the ninth served.
+//! N9: queries on a store on disk are bounded in time and end when their clients disconnect. While
+//! eight slow queries run, a ninth query is still answered.
 
 #[path = "server/support.rs"]
 #[allow(dead_code, reason = "others need more of it")]
@@ -16,10 +16,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use support::{Reply, any_port, connect, head, request};
 
-/// Questions that may run at once.
+/// Maximum number of concurrent queries.
 const PLACES: usize = 8;
 
-/// Gives a lake spans with annotations of some size.
+/// Stores spans whose annotations have this size.
 fn fill(lake: &Lake, spans: u64, bytes: usize) {
     let said = "abc".repeat(bytes / 3);
     let annotations = [AnnotationRef { time_ns: 1_000_000_000, value: &said }];
@@ -39,9 +39,9 @@ fn fill(lake: &Lake, spans: u64, bytes: usize) {
     }
 }
 
-/// A question for a condition of so many patterns that its answer takes minutes.
+/// Returns the path of a search whose filter has so many patterns that it would take minutes.
 fn slow_path() -> String {
-    // All begin with letters that are everywhere in annotations, though not in this order.
+    // Each pattern consists of letters that are frequent in the annotations, but in another order.
     let word = |number: u32| -> String {
         (0..7).map(|digit| char::from(b'a' + (number / 3u32.pow(digit) % 3) as u8)).collect()
     };
@@ -70,7 +70,8 @@ fn start(question_time: Duration, in_file: bool) -> (Running, tempfile::TempDir)
     (Server::start(Arc::new(lake), settings).expect("a server"), directory)
 }
 
-/// Waits until all places are taken: a short question is not answered at once any more.
+/// Waits until slow queries occupy all query threads, so that a short query gets no immediate
+/// response.
 fn until_no_place_is_free(web: SocketAddr) {
     let end = Instant::now() + Duration::from_secs(5);
     let is_served = || {
@@ -85,14 +86,14 @@ fn until_no_place_is_free(web: SocketAddr) {
     }
 }
 
-/// Asks a slow question without waiting for its answer.
+/// Sends a slow query without waiting for the response.
 fn ask_slowly(web: SocketAddr) -> TcpStream {
     let mut stream = connect(web);
     stream.write_all(head(web, "GET", &slow_path(), &[], 0).as_bytes()).expect("sent");
     stream
 }
 
-/// The status of a short question, and how long its answer took.
+/// Sends a short query; returns the status and the time until the response.
 fn ask(web: SocketAddr) -> (u16, Duration) {
     let begun = Instant::now();
     let reply = request(web, "GET", "/api/v2/trace/1", &[], b"");

@@ -21,7 +21,7 @@ pub struct Error {
 enum Kind {
     Usage,
     Failed,
-    /// Data of a file cannot be decoded.
+    /// A file contains data that cannot be decoded.
     Data,
     Stopped,
     Output(std::io::ErrorKind),
@@ -49,28 +49,28 @@ impl Error {
         Error { kind, message: message.into(), place: None, hint: None }
     }
 
-    /// Error in the SQL.
+    /// Returns an error in the SQL.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error::new(Kind::Usage, message)
     }
 
-    /// Error of reading or writing.
+    /// Returns an error of reading the store or of running the query.
     pub(crate) fn failed(message: impl Into<String>) -> Error {
         Error::new(Kind::Failed, message)
     }
 
-    /// A limit was exceeded.
+    /// Returns an error for an exceeded limit.
     pub(crate) fn stopped(message: impl Into<String>) -> Error {
         Error::new(Kind::Stopped, message)
     }
 
-    /// The memory limit was exceeded.
+    /// Returns an error for the exceeded memory limit.
     pub(crate) fn too_much_memory() -> Error {
         Error::stopped("the query needs more memory than it may use")
             .hint("ask for less: fewer columns, a shorter time, a LIMIT; or raise --memory")
     }
 
-    /// Error of writing the result.
+    /// Returns an error of writing the result.
     pub(crate) fn output(error: std::io::Error) -> Error {
         Error::new(Kind::Output(error.kind()), format!("cannot write output: {error}"))
     }
@@ -89,7 +89,7 @@ impl Error {
         self.kind == Kind::Data
     }
 
-    /// Whether the reader of the output has closed the pipe.
+    /// Whether the output is a pipe that its reader has closed.
     pub fn is_closed_pipe(&self) -> bool {
         self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
     }
@@ -104,17 +104,17 @@ impl Error {
         self.kind == Kind::Stopped
     }
 
-    /// Position of the error in the SQL, if known.
+    /// Returns the position of the error in the SQL, if known.
     pub fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// Hint for the user.
+    /// Returns a hint for the user.
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Line of the SQL with the error, and below it a mark.
+    /// Returns the SQL line with the error, and below it a caret that marks the position.
     pub fn excerpt(&self, sql: &str) -> Option<String> {
         const AROUND: usize = 60;
         let place = self.place?;
@@ -128,7 +128,7 @@ impl Error {
 
 const TABLES_HINT: &str = "`blkkin sql --tables` lists tables and columns";
 
-/// Converts DataFusion's errors, with clearer words where users see them often.
+/// Converts DataFusion's errors; the errors that users see often get clearer messages.
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
         let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(place_of);
@@ -165,7 +165,7 @@ fn place_of(span: Span) -> Place {
     Place { line: number(span.start.line), column: number(span.start.column) }
 }
 
-/// Decoder errors arrive wrapped by Arrow, without the file's name.
+/// Converts an Arrow error. Arrow wraps Parquet's decoding errors, without the file's name.
 fn from_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ParquetError(text) => Error::new(Kind::Data, text.as_str()),
@@ -176,7 +176,7 @@ fn from_arrow(error: &ArrowError) -> Error {
     }
 }
 
-/// Converts a parser error, with the position taken out of its text.
+/// Converts a parser error; moves the position from the text into the error.
 fn from_parser(error: &ParserError) -> Error {
     let text = match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
@@ -192,7 +192,7 @@ fn from_parser(error: &ParserError) -> Error {
     Error::usage(format!("this is no SQL: {}", lowered(first_line(what)))).at(place)
 }
 
-/// Parses `1, Column: 8`.
+/// Parses a position such as `1, Column: 8`.
 fn parse_place(text: &str) -> Option<Place> {
     let (line, column) = text.split_once(", Column: ")?;
     Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
@@ -211,7 +211,7 @@ fn from_schema(error: &SchemaError) -> Error {
 
 fn no_column(field: &Column, valid: &[Column]) -> Error {
     let names = || valid.iter().map(|column| column.name.as_str());
-    // In SQL, text in double quotes is a column's name, which is a common mistake.
+    // SQL reads text in double quotes as a column name; users often write a text value so.
     let quotes = format!("a text is written in single quotes: '{}'", field.name);
     let is_text = field.relation.is_none() && !field.name.bytes().all(is_of_name);
     let hint = match suggest(&field.name, names()) {
@@ -261,7 +261,8 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text).trim()
 }
 
-/// Begins a foreign message in lower case, so that it can continue a sentence.
+/// Puts the first letter of another library's message in lower case, so that it continues a
+/// sentence.
 fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

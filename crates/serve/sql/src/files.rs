@@ -1,4 +1,4 @@
-//! Snapshot of a store: its files, all open, so that a merge cannot remove them during a query; and
+//! Snapshot of a store: its files, all open, so that a merge cannot remove them during a query, and
 //! the records that are only in its journal, converted to files in memory. Start at
 //! [`Snapshot::take`].
 
@@ -26,20 +26,21 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) files: Vec<Arc<SpanFile>>,
-    /// Whether records of the journal have moved to files that the snapshot does not have.
+    /// Whether the server has moved records from the journal to files after the manifest was read,
+    /// so that the snapshot lacks them.
     is_behind: bool,
     /// Unreadable parts of the journal, one line each.
     damage: Vec<String>,
 }
 
-/// Open file, with its footer after the first read.
+/// Open file, with its footer cached after the first read.
 #[derive(Debug)]
 pub(crate) struct SpanFile {
     /// Path relative to the store's directory.
     pub(crate) name: String,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
-    /// Length by the manifest; `None` for files made from the journal.
+    /// Size by the manifest, in bytes; `None` for files made from the journal.
     bytes_named: Option<u64>,
     file: Arc<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,
@@ -47,19 +48,19 @@ pub(crate) struct SpanFile {
 
 /// Reason why the files of a store could not be opened.
 enum OpenError {
-    /// The store has changed meanwhile; a retry may succeed.
+    /// The store has changed during the attempt; a retry may succeed.
     Transient(Error),
     Permanent(Error),
 }
 
-/// Maximum number of attempts while files of the manifest are missing.
+/// Maximum number of attempts while the store changes.
 const TRIES: usize = 20;
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Snapshot {
     /// Opens all files of the store in `directory`, and converts the records that are only in its
-    /// journal. `made_bytes` is updated with the memory that these take.
+    /// journal to files in memory. Stores the size of these files in `made_bytes`.
     pub(crate) fn take(directory: &Path, made_bytes: &Arc<AtomicUsize>) -> Result<Snapshot, Error> {
         let disk = Directory::open(directory).map_err(|error| cannot_read(directory, &error))?;
         allow_descriptors();
@@ -110,7 +111,8 @@ impl Snapshot {
             }
             Err(error) => return Err(OpenError::Permanent(cannot(&error))),
         };
-        // The server removes segments of the journal when files contain their records.
+        // The server removes journal segments once files contain their records, so an error may be
+        // transient.
         let rest = listing.rest(Arc::new(journal), || MemoryFile::create(made_bytes));
         let rest = rest.map_err(|error| OpenError::Transient(cannot(&error)))?;
         for (number, (file, spans)) in rest.files.into_iter().enumerate() {
@@ -123,13 +125,13 @@ impl Snapshot {
         Ok(Snapshot { files, damage: rest.damage, is_behind: rest.is_behind })
     }
 
-    /// Unreadable parts of the journal, one line each.
+    /// Returns the unreadable parts of the journal, one line each.
     pub(crate) fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// Checks all files completely and removes damaged ones from the snapshot; returns what is
-    /// wrong with each.
+    /// Verifies all files completely, and removes damaged files from the snapshot. Returns a
+    /// description of each damage.
     pub(crate) fn leave_out_damaged(&mut self) -> Vec<String> {
         let mut damaged = std::mem::take(&mut self.damage);
         self.files.retain(|file| match file.check() {
@@ -147,17 +149,17 @@ impl Snapshot {
     }
 }
 
-/// Raises the soft limit of descriptors to the hard limit, since a store may have more files than
-/// the soft limit allows.
+/// Raises the soft limit of file descriptors to the hard limit, because a store may have more files
+/// than the soft limit allows.
 fn allow_descriptors() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // After a failure, opening files reports the error.
+        // If this fails, a later `open` reports the error.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Whether the directory contains files of spans, named by a manifest or not.
+/// Whether the directory contains span files, whether a manifest names them or not.
 fn has_files(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory.join("spans"));
     let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -172,7 +174,7 @@ fn cannot_read(directory: &Path, error: &dyn std::fmt::Display) -> Error {
 fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, OpenError> {
     let path = directory.join(&file.path);
     let opened = File::open(&path).or_else(|error| match error.kind() {
-        // The manifest names a file before it is renamed to its final name.
+        // The manifest names a file before the server renames it to its final name.
         ErrorKind::NotFound => File::open(path.with_extension("unfinished")).map_err(|_| error),
         _ => Err(error),
     });
@@ -187,7 +189,7 @@ fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>,
     })
 }
 
-/// Anonymous file in memory, with the counter of bytes in all of them.
+/// Anonymous file in memory, and the counter of bytes in all such files.
 struct MemoryFile(File, Arc<AtomicUsize>);
 
 impl MemoryFile {
@@ -221,8 +223,8 @@ impl SpanFile {
         Ok(Arc::new(SpanFile { name, spans, bytes, bytes_named, file, footer }))
     }
 
-    /// Compares the file's length with the manifest; the error says what is wrong. The query engine
-    /// would ignore an empty file without an error.
+    /// Compares the file's size with the manifest; the error describes the damage. Without this
+    /// check, the query engine would silently skip an empty file.
     pub(crate) fn check_size(&self) -> Result<(), String> {
         let (name, bytes) = (&self.name, self.bytes);
         match self.bytes_named {
@@ -247,7 +249,7 @@ impl SpanFile {
         Ok(bytes.into())
     }
 
-    /// Metadata of the footer, with page indexes if `policy` asks for them.
+    /// Returns the metadata of the footer, with page indexes if `policy` requests them.
     pub(crate) fn metadata(
         &self,
         policy: PageIndexPolicy,
@@ -270,7 +272,7 @@ impl SpanFile {
         ParquetError::General(format!("{} is damaged: {error}", self.name))
     }
 
-    /// Verifies all pages of the file; the error says what is wrong.
+    /// Verifies all pages of the file; the error describes the damage.
     pub(crate) fn check(self: &Arc<SpanFile>) -> Result<(), String> {
         self.check_size()?;
         self.check_pages().map_err(|error| match error {

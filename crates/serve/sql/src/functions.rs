@@ -52,7 +52,8 @@ enum Extreme {
     Least,
 }
 
-/// `max_by(value, key)` and `min_by(value, key)`: the value where the key is greatest, or least.
+/// `max_by(value, key)` and `min_by(value, key)`: the value in the row with the greatest or least
+/// key.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ValueAt {
     extreme: Extreme,
@@ -82,7 +83,7 @@ impl AggregateUDFImpl for ValueAt {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        // `simplify` replaces the call wherever it is a plain aggregate.
+        // Only a call over a window gets here; `simplify` replaces plain aggregate calls.
         Err(plan_error(&format!("{} cannot be used over a window", self.name())))
     }
 
@@ -172,7 +173,7 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<i64> {
     if !(high - low).is_finite() {
         return bucket(value / 2.0, low / 2.0, high / 2.0, count);
     }
-    // With exchanged bounds, buckets are counted from above.
+    // With low and high exchanged, buckets are numbered from the upper end.
     let (value, low, high) = if low < high { (value, low, high) } else { (-value, -low, -high) };
     Ok(match () {
         () if value < low => 0,
@@ -192,7 +193,7 @@ fn plan_error(message: &str) -> DataFusionError {
 mod tests {
     use super::bucket;
 
-    /// The same as PostgreSQL's.
+    /// Bucket numbers are equal to PostgreSQL's.
     #[test]
     fn values_are_in_buckets() {
         let of = |value, low, high, count| bucket(value, low, high, count).ok();

@@ -12,12 +12,12 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 /// Maximum length of the SQL, in bytes.
 pub(crate) const LENGTH_MAX: usize = 64 << 10;
 
-/// Maximum number of tokens, since long chains of them are processed recursively.
+/// Maximum number of tokens, because a long chain of operators is processed recursively.
 pub(crate) const TOKENS_MAX: usize = 5000;
 
-/// Accepted statement.
+/// Statement that passed the checks.
 pub(crate) enum AcceptedStatement {
-    /// Query for rows, to which the limit of rows applies.
+    /// Query that returns rows; the row limit applies.
     Rows(Statement),
     /// Statement about tables, settings or the plan of a query.
     Info(Statement),
@@ -48,8 +48,8 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement
     }
 }
 
-/// Whether the statement only reads: `Some(true)` for rows, `Some(false)` for information, `None`
-/// if not.
+/// Classifies a read-only statement: `Some(true)` for rows, `Some(false)` for information. Returns
+/// `None` for any other statement.
 fn question(statement: &Statement) -> Option<bool> {
     match statement {
         Statement::Explain(explain) => question(&explain.statement).map(|_| false),
@@ -67,7 +67,7 @@ fn question(statement: &Statement) -> Option<bool> {
     }
 }
 
-/// Refuses plans that change something, however they were built.
+/// Refuses a plan that would change something, from whichever statement it was built.
 pub(crate) fn check(plan: &LogicalPlan) -> Result<(), Error> {
     let only_questions =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

@@ -2,9 +2,9 @@
 
 use datafusion::prelude::SessionContext;
 
-/// Functions whose output size is an argument (`repeat`, `lpad`, `range`). They allocate it in one
-/// step, before the memory limit can act. All other functions grow with their input, so the memory
-/// limit ends them.
+/// Functions whose output size is an argument (`repeat`, `lpad`, `range`). They allocate the output
+/// in one step, before the memory limit can act. The output of all other functions grows with their
+/// input, so the memory limit stops them.
 const LEFT_OUT: [&str; 13] = [
     "array_repeat",
     "array_resize",
@@ -28,7 +28,7 @@ pub(crate) fn leave_out_functions(context: &SessionContext) {
     }
 }
 
-/// Whether DataFusion has a function that [`leave_out_functions`] removes.
+/// Whether [`leave_out_functions`] removes a function of this name.
 pub(crate) fn is_left_out(function: &str) -> bool {
     LEFT_OUT.contains(&function)
 }

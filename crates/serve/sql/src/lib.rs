@@ -1,7 +1,8 @@
 //! SQL over the files of a store: [`run`] queries the tables [`TABLES`], within limits of time and
 //! memory.
 //!
-//! This is the only crate that depends on DataFusion. `docs/sql.md` states the cost.
+//! This is the only crate that depends on DataFusion. `docs/sql.md` states the cost of the
+//! dependency.
 
 mod error;
 mod files;

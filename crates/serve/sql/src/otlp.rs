@@ -29,7 +29,7 @@ struct Function {
     signature: Signature,
 }
 
-/// Result of the function.
+/// Which of the functions a [`Function`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
     /// Name of the event in an annotation.
@@ -72,14 +72,14 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// Maximum size of all keys, or all values, in one array.
+/// Maximum size of all keys, or of all values, in one array, in bytes.
 const BYTES_MAX: usize = i32::MAX as usize;
 
 fn wrong(wanted: &str) -> DataFusionError {
     DataFusionError::Execution(format!("a function of events and links wants {wanted}"))
 }
 
-/// Builder of maps from text to text, the type of tags.
+/// Creates a builder of maps from text to text, the type of tags.
 fn attributes() -> MapBuilder<StringBuilder, StringBuilder> {
     MapBuilder::new(None, StringBuilder::new(), StringBuilder::new())
 }

@@ -13,15 +13,15 @@ use std::io::{self, Write};
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Aligned columns, with durations in readable units. All rows are kept in memory until the
+    /// Aligned columns, with durations in readable units. All rows are buffered in memory until the
     /// end.
     #[default]
     Table,
-    /// CSV by RFC 4180; NULL is empty, an empty text is `""`.
+    /// CSV by RFC 4180; NULL is an empty field, an empty text is `""`.
     Csv,
     /// One JSON array of objects.
     Json,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
 }
 
@@ -30,7 +30,7 @@ pub struct Printer<W> {
     to: W,
     format: Format,
     columns: Vec<Column>,
-    /// Cells of the rows, for tables.
+    /// Buffered cells of the rows, for [`Format::Table`].
     rows: Vec<Vec<String>>,
     is_plan: bool,
     printed: usize,
@@ -45,7 +45,7 @@ struct Column {
 const NULL: &str = "NULL";
 
 impl<W: Write> Printer<W> {
-    /// Printer with the output `to`.
+    /// Creates a printer that writes to `to`.
     pub fn new(format: Format, to: W) -> Printer<W> {
         let (columns, rows) = (Vec::new(), Vec::new());
         Printer { to, format, columns, rows, is_plan: false, printed: 0 }
@@ -187,8 +187,8 @@ fn cannot(error: ArrowError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Whether a column is a duration: by the end of its name, or, for an unnamed aggregate, by the
-/// name of the column in it.
+/// Whether a column is a duration, judged by its name: the suffix `_ns`, or an aggregate function
+/// of such a column.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];
@@ -215,7 +215,8 @@ fn nanoseconds(array: &dyn Array, row: usize) -> Option<i64> {
     }
 }
 
-/// Formats a duration such as `12.34 ms`, with four digits, or all digits before the decimal point.
+/// Formats a duration such as `12.34 ms`, with four digits, or with more if the integer part has
+/// more.
 fn duration_text(ns: i64) -> String {
     const UNITS: [(u64, &str); 6] = [
         (3_600_000_000_000, "h"),
@@ -233,7 +234,7 @@ fn duration_text(ns: i64) -> String {
     format!("{sign}{number:.digits$} {unit}")
 }
 
-/// Escapes control and invisible characters, which a terminal might obey.
+/// Escapes control and invisible characters, so that a terminal does not interpret them.
 fn printable(text: &str) -> String {
     if !text.contains(|c: char| c.is_control() || is_invisible(c)) {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! Execution of a query, within limits of time and memory whatever the query does. Start at
+//! Execution of a query within limits of time and memory, whatever the query does. Start at
 //! [`run`].
 //!
-//! DataFusion has a memory limit, but accounts only for most of its memory, and does not interrupt
+//! DataFusion has a memory limit, but accounts only for most of its memory, and cannot interrupt
 //! a function or the planner. So the query runs on separate threads, while the caller's thread
 //! checks the clock and the growth of the process every few milliseconds. A query that ignores
 //! cancellation keeps running until the process exits; a long-lived caller should run queries in a
@@ -47,36 +47,37 @@ pub struct Options {
     pub directory: PathBuf,
     /// Maximum number of rows in the result; `None` for all.
     pub rows_max: Option<usize>,
-    /// Maximum duration.
+    /// Maximum duration of the query.
     pub timeout: Duration,
-    /// Maximum growth of the process, in bytes.
+    /// Maximum growth of the process's memory, in bytes.
     pub memory_bytes: usize,
-    /// Whether damaged files are left out. All files are checked completely first.
+    /// Whether damaged files are skipped. If set, all files are verified completely first.
     pub skip_damaged: bool,
 }
 
 /// Statistics of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Rows of the result.
+    /// Number of rows in the result.
     pub rows: usize,
-    /// Whether there are more rows.
+    /// Whether the row limit cut the result.
     pub is_cut: bool,
-    /// Files of the store.
+    /// Number of files in the store.
     pub files: usize,
-    /// Bytes read from files, without footers.
+    /// Number of bytes read from files, without footers.
     pub bytes_read: u64,
-    /// Description of each damaged file that was left out.
+    /// Description of each damaged file that was skipped.
     pub left_out: Vec<String>,
 }
 
-/// Interval of checking the limits.
+/// Interval at which the limits are checked.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Stack of query threads. Plans are processed recursively, as deep as the SQL is nested.
+/// Stack size of query threads, in bytes. Plans are processed recursively, as deep as the SQL is
+/// nested.
 const STACK_BYTES: usize = 256 << 20;
 
-/// Message from the query's threads.
+/// Message from the query's threads to the caller's thread.
 enum QueryEvent {
     Schema(SchemaRef),
     Batch(RecordBatch),
@@ -100,7 +101,7 @@ pub fn run<W: Write>(
     let snapshot = Arc::new(snapshot);
     let mut summary = Summary { files: snapshot.files.len(), left_out, ..Summary::default() };
     let bytes_read = Arc::new(AtomicU64::new(0));
-    // Dropping it cancels the query.
+    // Dropping `_cancel` cancels the query.
     let (_cancel, cancelled) = oneshot::channel();
     let (sender, events) = sync_channel(2);
     let query = Query {
@@ -123,8 +124,8 @@ pub fn run<W: Write>(
     Ok(summary)
 }
 
-/// Opens the store's files, without damaged ones if those are left out. This may take long, so the
-/// limits apply.
+/// Opens the store's files, without damaged ones if `skip_damaged` is set. Verification may take
+/// long, so the limits apply.
 fn take_snapshot(options: &Options, watch: &LimitWatch) -> Result<(Snapshot, Vec<String>), Error> {
     let (sender, events) = sync_channel(1);
     let (directory, skips) = (options.directory.clone(), options.skip_damaged);
@@ -185,7 +186,7 @@ fn damage(message: String) -> Error {
     Error::failed(message).hint("--skip-damaged answers from all other files")
 }
 
-/// Names the damaged file, as DataFusion's errors of decoding do not.
+/// Adds the name of the damaged file, which DataFusion's decoding errors lack.
 fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     if !error.is_of_data() {
         return error;
@@ -202,7 +203,7 @@ struct LimitWatch {
     timeout: Duration,
     memory_before: usize,
     memory_max: usize,
-    /// Bytes of files in memory, which are not part of the process's resident memory.
+    /// Size of the files in memory, in bytes; the process's resident memory does not include them.
     made_bytes: Arc<AtomicUsize>,
 }
 
@@ -231,7 +232,7 @@ impl LimitWatch {
     }
 }
 
-/// Resident memory of the process; 0 if unknown.
+/// Returns the resident memory of the process, in bytes; 0 if unknown.
 fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| {
         text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok())
@@ -239,7 +240,7 @@ fn resident_bytes() -> usize {
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size())
 }
 
-/// State of the query's own threads.
+/// Input of a query, and the channel for its results, moved to the query's threads.
 struct Query {
     snapshot: Arc<Snapshot>,
     bytes_read: Arc<AtomicU64>,
@@ -273,7 +274,7 @@ impl Query {
         runtime.shutdown_background();
     }
 
-    /// Runs the query and sends all rows; returns whether there are more.
+    /// Runs the query and sends its rows; returns whether the row limit cut the result.
     async fn answer(&self) -> Result<bool, Error> {
         let context = context(self.pool_bytes)?;
         add_tables(&context, &self.snapshot, &self.bytes_read).await?;
@@ -288,7 +289,7 @@ impl Query {
         guard::check(&plan)?;
         let mut frame = functions::show_json_as_text(DataFrame::new(state, plan))?;
         if let Some(most) = most {
-            // One row more than the limit shows whether there are more.
+            // One row more than the limit shows whether the result is cut.
             frame = frame.limit(0, Some(most.saturating_add(1)))?;
         }
         let mut stream = frame.execute_stream().await?;
@@ -313,11 +314,11 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Session with a memory limit and without access to any file.
+/// Creates a session with a memory limit and without access to any file.
 fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     let place = datafusion::execution::object_store::ObjectStoreUrl::parse(FILES_URL)?;
     let stores = DefaultObjectStoreRegistry::new();
-    // The default registry has a store with all files of the machine.
+    // The default registry gives access to all files of the machine.
     let _ = stores.deregister_store(
         datafusion::execution::object_store::ObjectStoreUrl::local_filesystem().as_ref(),
     );
@@ -348,8 +349,8 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     Ok(context)
 }
 
-/// Registers the tables for users. The table of files that they are views of is in a separate
-/// session, so users cannot see it.
+/// Registers the tables for users. Their views refer to a table of files in a separate session,
+/// which users cannot query directly.
 async fn add_tables(
     context: &SessionContext,
     snapshot: &Arc<Snapshot>,

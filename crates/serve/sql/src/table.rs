@@ -1,4 +1,4 @@
-//! The files of a snapshot as one table, of which all tables for users are views. Start at
+//! The files of a snapshot as one table, over which all tables for users are views. Start at
 //! [`Files`].
 
 use crate::files::{Snapshot, SpanFile};
@@ -26,7 +26,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// URL of the files in query plans; nothing else is reachable.
+/// URL of the files in query plans; a query can reach no other URL.
 pub(crate) const FILES_URL: &str = "store://files";
 
 /// Table with all columns of the files.
@@ -93,11 +93,11 @@ impl TableProvider for Files {
     }
 }
 
-/// Factory of readers for the open files.
+/// Factory of readers for the snapshot's files.
 #[derive(Debug)]
 struct Readers {
     snapshot: Arc<Snapshot>,
-    /// Number of bytes read.
+    /// Total number of bytes read.
     read: Arc<AtomicU64>,
 }
 
@@ -117,7 +117,7 @@ impl ParquetFileReaderFactory for Readers {
     }
 }
 
-/// Reader of a file on a local disk, without asynchronous I/O, which would gain nothing.
+/// Reader of a local file. It reads synchronously, because asynchronous I/O would gain nothing.
 struct Reader {
     file: Arc<SpanFile>,
     read: Arc<AtomicU64>,
@@ -140,7 +140,7 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// Columns of span files (docs/span-files.md). A column that a file lacks is NULL.
+/// Returns the columns of span files (docs/span-files.md). A column that a file lacks is NULL.
 pub(crate) fn schema() -> Schema {
     let text = |name: &str, is_optional| Field::new(name, DataType::Utf8View, is_optional);
     let flag = |name: &str| Field::new(name, DataType::Boolean, false);

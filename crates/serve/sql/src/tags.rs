@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// The function, with the columns tags, resource_tags, scope_tags and tag_layout as arguments.
+/// SQL function with the arguments tags, resource_tags, scope_tags and tag_layout.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SpanTags {
     signature: Signature,
@@ -55,7 +55,8 @@ impl ScalarUDFImpl for SpanTags {
     }
 }
 
-/// List and type for a letter of a tag layout. An unknown letter means text of the span.
+/// Returns the list (an index into [`ORIGINS`]) and the type for a letter of a tag layout. An
+/// unknown letter means text of the span.
 fn of_letter(letter: u8) -> (usize, &'static str) {
     match letter {
         b'i' => (0, "int"),
@@ -78,7 +79,7 @@ fn of_letter(letter: u8) -> (usize, &'static str) {
 
 const ORIGINS: [&str; 3] = ["span", "resource", "scope"];
 
-/// Tags of one list, of all rows.
+/// One of the three tag lists, for all rows.
 struct List<'a> {
     map: &'a MapArray,
     keys: &'a StringArray,
@@ -128,8 +129,8 @@ fn joined(arrays: &[ArrayRef]) -> Result<ListArray> {
             let (of, kind) = of_letter(letter);
             take(of, kind, &mut next);
         }
-        // Without letters, all tags are text. With too few letters, the file is malformed, and its
-        // remaining tags are still shown.
+        // Without letters, all tags are text. With too few letters, the file is malformed; its
+        // remaining tags are still returned.
         for of in 0..ORIGINS.len() {
             while next[of] < ends[of] {
                 take(of, "text", &mut next);

@@ -38,7 +38,7 @@ const START_TIME: Column = column("start_time", "time", "when the span started, 
 const DURATION: Column = column("duration_ns", "int", "how long the span took, in nanoseconds");
 const ERROR: Column = column("error", "bool", "whether the span failed");
 
-/// All tables.
+/// All tables for users.
 pub const TABLES: [Table; 6] = [
     Table {
         name: "spans",
@@ -163,8 +163,8 @@ pub const TABLES: [Table; 6] = [
             column("service", "text", "who recorded its root"),
             column("name", "text", "what its root did"),
         ],
-        // Inner names differ from the columns of the files, as an equal name in the result would
-        // take precedence.
+        // The subquery renames the columns: an unqualified name that equals a result column would
+        // refer to the result column.
         sql: "SELECT trace_id, min(started) AS start_time, \
               max(started_ns + coalesce(took_ns, 0)) - min(started_ns) AS duration_ns, \
               count(*) AS spans, count(DISTINCT who) AS services, \

@@ -1,4 +1,4 @@
-//! One client of the load: a connection, and the expected contents of its blocks.
+//! A client of the load: a connection, and the expected contents of its blocks.
 
 use super::pattern::{self, Contents, mixed};
 use super::{Load, Report};
@@ -20,16 +20,17 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection after the handshake.
 pub(super) struct Connection {
     link: Link,
-    /// Size of the volume.
+    /// Size of the volume, in bytes.
     pub(super) size: u64,
 }
 
 /// Expected contents of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
-    /// Version of the last acknowledged write; 0 before the first.
+    /// Version of the last acknowledged write; 0 before the first write.
     written: u32,
-    /// Version of the last attempted write. After failures, any version in between is possible.
+    /// Version of the last attempted write. After failures, the block may have any version from
+    /// `written` to `tried`.
     tried: u32,
     is_busy: bool,
 }
@@ -57,7 +58,7 @@ pub(super) struct Client<'l> {
 }
 
 impl Connection {
-    /// Connects and selects a volume with the oldest method of the protocol.
+    /// Connects and selects a volume with the protocol's oldest option.
     pub(super) fn open(address: &Address, volume: &str) -> Result<Connection, String> {
         let failed = |error: std::io::Error| format!("{address}: {error}");
         let stream = address.connect().map_err(failed)?;
@@ -138,7 +139,7 @@ impl<'l> Client<'l> {
         loop {
             let now = Instant::now();
             while now < end && due <= now && !self.free.is_empty() {
-                // With a fixed rate, latency counts from the time when the request was due, even if
+                // At a fixed rate, latency counts from the time when the request was due, even if
                 // it was sent later.
                 self.begin(if step.is_some() { due } else { now });
                 due += step.unwrap_or_default();
@@ -196,7 +197,7 @@ impl<'l> Client<'l> {
             return self.flush(time);
         }
         let mut block = self.draw(self.blocks.len() as u64) as usize;
-        // There are more blocks than requests in flight.
+        // The search ends, as there are more blocks than requests in flight.
         while self.blocks[block].is_busy {
             block = (block + 1) % self.blocks.len();
         }
@@ -276,7 +277,7 @@ impl<'l> Client<'l> {
         match request.command {
             READ => {
                 self.report.reads.extend(latency);
-                // The contents before this load are unknown.
+                // Contents from before this load are unknown.
                 let is_right = block.written == 0
                     || matches!(found, Some(Contents::Version(version))
                         if (block.written..=block.tried).contains(&version));
@@ -303,7 +304,7 @@ impl<'l> Client<'l> {
         if !self.load.allow_errors || !is_timed && request.command == READ {
             return Err(format!("a {what} failed with error {error}"));
         }
-        // Retrying at once would only cause more errors.
+        // A retry without delay would only cause more errors.
         std::thread::sleep(Duration::from_millis(1));
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Results of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Duration of the slowest client's requests.
+    /// Duration of the requests of the slowest client.
     pub duration: Duration,
     /// Latencies of successful reads, in nanoseconds.
     pub(super) reads: Vec<u32>,
@@ -44,7 +44,7 @@ impl Report {
         self.writes.sort_unstable();
     }
 
-    /// Successful requests per second.
+    /// Returns the number of successful requests per second.
     pub fn iops(&self) -> f64 {
         (self.reads.len() + self.writes.len()) as f64 / self.duration.as_secs_f64().max(1e-9)
     }
@@ -54,17 +54,17 @@ impl Report {
         self.mismatches == 0
     }
 
-    /// Number of successful writes.
+    /// Returns the number of successful writes.
     pub fn write_count(&self) -> u64 {
         self.writes.len() as u64
     }
 
-    /// Number of successful reads.
+    /// Returns the number of successful reads.
     pub fn read_count(&self) -> u64 {
         self.reads.len() as u64
     }
 
-    /// The results as one line of JSON. Latencies are in microseconds.
+    /// Formats the results as one line of JSON. Latencies are in microseconds.
     pub fn json(&self) -> String {
         let mut line = format!(
             "{{\"schema\":\"blkkin.blockstack.load.v1\",\"seconds\":{:.3},\"iops\":{:.1},\
@@ -89,12 +89,12 @@ impl Report {
     }
 }
 
-/// Reported percentiles.
+/// Reported percentiles, with their names.
 const PARTS: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 impl Latency<'_> {
-    /// The percentile `part`, in microseconds.
+    /// Returns the percentile `part`, in microseconds.
     fn us(&self, part: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         let at = (last as f64 * part).round() as usize;

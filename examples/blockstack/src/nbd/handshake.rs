@@ -1,5 +1,5 @@
-//! The NBD handshake: the server's greeting and the client's options, in the fixed newstyle. No
-//! I/O: bytes in, bytes out.
+//! The NBD handshake: the server's greeting and the client's options, in the fixed newstyle. The
+//! module does no I/O; it reads from and writes to buffers.
 
 use super::request::{BLOCK_SIZE_PREFERRED, LENGTH_MAX};
 use crate::volume::Volume;
@@ -33,7 +33,7 @@ const INFO_BLOCK_SIZE: u16 = 3;
 /// connections.
 const TRANSMISSION_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8;
 
-/// Maximum size of an option's data. Names have at most 4096 bytes.
+/// Maximum size of an option's data, in bytes. Names have at most 4096 bytes.
 const DATA_MAX: u32 = 16 << 10;
 /// Maximum number of options from a client.
 const OPTIONS_MAX: u32 = 256;
@@ -41,7 +41,7 @@ const OPTIONS_MAX: u32 = 256;
 /// State of a client's handshake.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// The client's flags; `None` before they have arrived.
+    /// The client's flags; `None` until they arrive.
     client_flags: Option<u32>,
     option_count: u32,
     /// True once the greeting was sent.
@@ -55,7 +55,7 @@ pub(crate) enum Step {
     Short(usize),
     /// A message of this size was processed.
     Consumed(usize),
-    /// A message of this size ended the handshake; requests to this volume follow.
+    /// A message of this size ended the handshake; requests to the volume with this index follow.
     Ready(usize, usize),
     /// The connection must be closed once the pending output is sent.
     End,
@@ -74,8 +74,7 @@ impl Handshake {
         let Some(flags) = self.client_flags else {
             let Some((flags, _)) = input.split_first_chunk::<4>() else { return Step::Short(4) };
             let flags = u32::from_be_bytes(*flags);
-            // A client without option replies cannot be answered, and unknown flags may mean
-            // anything.
+            // The protocol requires option replies, and the meaning of unknown flags is undefined.
             if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 || flags & FIXED_NEWSTYLE == 0 {
                 return Step::End;
             }
@@ -174,7 +173,7 @@ impl InfoRequest<'_> {
     }
 }
 
-/// Finds a volume by name; an empty name means the first one.
+/// Finds a volume by name; an empty name selects the first volume.
 fn find(name: &[u8], volumes: &[Volume]) -> Option<usize> {
     match name {
         [] => (!volumes.is_empty()).then_some(0),

@@ -1,4 +1,4 @@
-//! A volume in the server's own memory, without other roles, to measure the server alone.
+//! A volume in the server's own memory, to measure the server without other roles.
 
 use crate::message::Kind;
 use std::io;
@@ -12,7 +12,7 @@ impl Memory {
         let size = usize::try_from(size).map_err(|_| too_large())?;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).map_err(|_| too_large())?;
-        // Touches all pages now, so that requests cause no page faults.
+        // Touch all pages now, so that requests cause no page faults.
         bytes.resize(size, 0);
         Ok(Memory(bytes))
     }
@@ -33,7 +33,7 @@ impl Memory {
             Kind::Read => output.extend_from_slice(bytes),
             Kind::Write => bytes.copy_from_slice(payload),
             Kind::Zero => bytes.fill(0),
-            // Memory cannot be made more durable.
+            // Memory has no durable state to flush to.
             Kind::Flush | Kind::List => {}
         }
     }

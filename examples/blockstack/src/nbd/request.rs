@@ -1,13 +1,13 @@
-//! Requests of NBD clients, and simple replies. No I/O.
+//! Requests of NBD clients, and simple replies. The module does no I/O.
 
 use crate::message::{Kind, PAYLOAD_MAX};
 
 const REQUEST: u32 = 0x2560_9513;
 const REPLY: u32 = 0x6744_6698;
 
-/// Size of a request without its data.
+/// Size of a request without its data, in bytes.
 pub(crate) const REQUEST_SIZE: usize = 28;
-/// Maximum size of a read or write.
+/// Maximum size of a read or write, in bytes.
 pub(crate) const LENGTH_MAX: u32 = PAYLOAD_MAX;
 pub(crate) const BLOCK_SIZE_PREFERRED: u32 = 4096;
 
@@ -24,7 +24,7 @@ const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
 
 const FLAG_FUA: u16 = 1;
-/// Asks not to punch a hole. Objects are sparse anyway, so the flag has no effect.
+/// Flag that forbids punching a hole. Objects are sparse anyway, so the flag has no effect.
 const FLAG_NO_HOLE: u16 = 2;
 
 /// A decoded request.
@@ -52,7 +52,7 @@ pub(crate) enum Task {
 }
 
 impl Request {
-    /// Decodes a request; `None` if the bytes are not a request, which makes all following bytes
+    /// Decodes a request; `None` if the bytes are not a request. All following bytes are then
     /// meaningless.
     #[inline]
     pub(crate) fn read(bytes: &[u8; REQUEST_SIZE]) -> Option<Request> {
@@ -68,13 +68,13 @@ impl Request {
         })
     }
 
-    /// Size of the data after the request.
+    /// Returns the size of the data after the request.
     #[inline]
     pub(crate) fn payload_size(&self) -> u32 {
         if self.command == WRITE { self.length } else { 0 }
     }
 
-    /// Determines the action, for a volume of this size.
+    /// Determines the action on a volume of this size.
     #[inline]
     pub(crate) fn task(&self, volume_size: u64) -> Task {
         let (kind, name, flags_known) = match self.command {
@@ -118,7 +118,7 @@ pub(crate) fn reply(cookie: u64, error: u32, output: &mut Vec<u8>) {
     output.extend_from_slice(&bytes);
 }
 
-/// Maps an error number to one of the few in the protocol; others become EIO.
+/// Maps an error number to one of the few in the protocol; any other number becomes EIO.
 fn known(error: u32) -> u32 {
     match error {
         0 | 1 | EIO | 12 | EINVAL | ENOSPC | EOVERFLOW | 95 | 108 => error,

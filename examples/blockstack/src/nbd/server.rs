@@ -1,10 +1,10 @@
 //! Serves NBD clients by calling the composer. Each request starts here, and so does its trace:
 //! sampling is decided once, when the request arrives.
 //!
-//! For a sampled request this role records six events: the request and the call to the composer,
-//! each at its end, and in between offset, length and handle of the request, and the forwarding of
-//! the call. With a volume in memory there is no call, but the same number of events: the span of
-//! the memory operation, and the reply.
+//! For a sampled request this role records six events. Two are the request and the call to the
+//! composer, each at its end. The others are offset, length and handle of the request, and the
+//! forwarding of the call. With a volume in memory there is no call, but the same number of events:
+//! the span of the memory operation, and the reply.
 
 use super::handshake::{Handshake, Step, greet};
 use super::memory::Memory;
@@ -29,7 +29,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const COMPOSER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which time limits are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which clients with unread replies are retried.
+/// Interval at which clients with unsent replies are retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Options {
@@ -54,7 +54,7 @@ enum StorageConnection {
 struct ClientState {
     phase: Phase,
     request_count: usize,
-    /// Size of the data of its requests in flight.
+    /// Total data size of the client's requests in flight, in bytes.
     byte_count: usize,
 }
 
@@ -72,7 +72,7 @@ struct PendingRequest {
     cookie: u64,
     kind: Kind,
     length: u32,
-    // Dropped in this order, which is the order of their ends.
+    // The call's span ends before the root: fields are dropped in this order.
     call: Span<'static>,
     root: Span<'static>,
 }
@@ -82,7 +82,7 @@ struct Server {
     event_loop: EventLoop<ClientState>,
     backing: StorageConnection,
     pending: IdTable<PendingRequest>,
-    /// True if a client's requests wait until it reads its replies.
+    /// True if a client's requests wait until the client reads its replies.
     has_blocked_client: bool,
 }
 
@@ -174,7 +174,7 @@ impl StorageConnection {
         }
     }
 
-    /// True if another request may be started.
+    /// True if a further request may be started.
     fn has_room(&self) -> bool {
         match self {
             StorageConnection::Composer(composer) => composer.has_room(),
@@ -244,7 +244,7 @@ impl Server {
                         return self.event_loop.drop_client(id);
                     };
                     let size = request.payload_size();
-                    // A request with too much data would have to be read to find the next one.
+                    // Finding the next request would require reading all data of this request.
                     if size > LENGTH_MAX {
                         return self.event_loop.drop_client(id);
                     }
@@ -335,7 +335,7 @@ fn bytes_of(kind: Kind, length: u32) -> usize {
     if matches!(kind, Kind::Read | Kind::Write) { length as usize } else { 0 }
 }
 
-/// Forwards a request to the composer; returns false if it is not connected.
+/// Forwards a request to the composer; returns false if the composer is not connected.
 #[inline]
 fn ask(
     (kind, fua, name): (Kind, bool, &'static str),

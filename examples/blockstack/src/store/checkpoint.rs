@@ -1,4 +1,4 @@
-//! The journal's files: appending of records, replay when a store starts, and removal of files. A
+//! The journal's files: appends records, replays them when a store starts, and removes files. A
 //! file is removed as soon as a background thread has made the changes of its records durable in
 //! the objects.
 
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 /// Maximum number of full files that wait for the thread. Beyond it, records are appended to the
-/// last file, whatever its size.
+/// last file, regardless of its size.
 const WAITING_MAX: usize = 2;
 
 /// The journal, open for appending.
@@ -27,13 +27,14 @@ pub(super) struct Journal {
     size: u64,
     size_max: u64,
     next_record: u64,
-    /// Files with records that may not be durable yet, including the current one.
+    /// Files with records that may not be durable yet, including the current file.
     unsynced: Vec<Arc<File>>,
     /// Objects changed by records of the current file.
     changed: BTreeSet<u64>,
     full: Sender<FullFile>,
     waiting: Arc<AtomicUsize>,
-    /// Set after an error. The contents of the file are unknown then, so nothing more is written.
+    /// Set after an error. The contents of the file are unknown then, so no more records are
+    /// written.
     broken: Option<io::ErrorKind>,
 }
 
@@ -98,7 +99,7 @@ impl Journal {
         Ok((journal, replayed))
     }
 
-    /// Returns the number of the next record and increments it.
+    /// Returns the number of the next record and increments the counter.
     pub(super) fn next_record(&mut self) -> u64 {
         self.next_record += 1;
         self.next_record - 1
@@ -141,7 +142,7 @@ impl Journal {
         }
     }
 
-    /// Starts a new file if the current one is full.
+    /// Starts a new file if the current file is full.
     fn rotate(&mut self) -> io::Result<()> {
         if self.size < self.size_max || self.waiting.load(Ordering::Acquire) >= WAITING_MAX {
             return Ok(());
@@ -165,7 +166,7 @@ fn begin(directory: &Path, number: u64) -> io::Result<(Arc<File>, PathBuf)> {
     Ok((Arc::new(file), path))
 }
 
-/// The journal's files in order.
+/// Returns the the journal's files in order.
 fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -178,15 +179,15 @@ fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Starts the thread that makes changes durable in the objects and removes full files. It ends when
-/// the sender is dropped.
+/// Starts the thread that makes changes durable in the objects and removes full files. The thread
+/// ends when the sender is dropped.
 fn start_thread(objects: PathBuf, waiting: Arc<AtomicUsize>) -> io::Result<Sender<FullFile>> {
     let (sender, receiver) = channel::<FullFile>();
     std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
         for FullFile { path, changed } in receiver {
             // A file stays in the journal if its changes cannot be made durable. Files are removed
-            // in order, also on disk: replaying only an old one would revert objects to an earlier
-            // state.
+            // in order, also on disk: a replay of only an old file would revert objects to an
+            // earlier state.
             let synced = objects::sync(&objects, changed);
             if synced.and_then(|()| fs::remove_file(&path)).is_ok() {
                 let directory = path.parent().unwrap_or_else(|| Path::new("."));

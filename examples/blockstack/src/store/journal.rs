@@ -1,12 +1,11 @@
 //! Encoding of the journal: records of changes to objects, appended to a file, and their replay. A
-//! truncated or damaged record ends the replay: nothing after it was acknowledged as durable, or
-//! the disk has lost it.
-//!
+//! truncated or damaged record ends the replay: the records after it were not acknowledged as
+//! durable, or the disk has lost them.
 //!
 //! | offset | field |
 //! | --- | --- |
 //! | 0 | magic |
-//! | 4 | CRC-32C of everything after it |
+//! | 4 | CRC-32C of all following bytes |
 //! | 8 | number of the record, counted over all files |
 //! | 16 | object |
 //! | 24 | offset in the object |
@@ -18,7 +17,7 @@ use std::io::{self, Read};
 
 const MAGIC: u32 = 0x4c4e_4a42;
 const HEADER_SIZE: usize = 40;
-/// Maximum size of an object.
+/// Maximum size of an object, in bytes.
 pub(super) const OBJECT_SIZE: u32 = 4 << 20;
 
 /// A change of an object.
@@ -42,7 +41,7 @@ pub(super) struct Record<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadSummary {
     pub(super) records: u64,
-    /// True if the file ends with something other than a record.
+    /// True if the file ends with bytes that are not a record.
     pub(super) is_torn: bool,
 }
 
@@ -77,7 +76,7 @@ impl Record<'_> {
 }
 
 /// Passes all records with consecutive numbers to `found`. `next_number` is the number of the first
-/// one, if known. An error is from `found` or from reading.
+/// record, if known. An error is from `found` or from reading.
 pub(super) fn read(
     input: &mut impl Read,
     mut next_number: Option<u64>,
@@ -89,7 +88,7 @@ pub(super) fn read(
     loop {
         let size = read_up_to(input, &mut header)?;
         if size < HEADER_SIZE {
-            // Zeros are preallocated space, or the remains of a write before a crash.
+            // Zeros are preallocated space, or left by a write before a crash.
             read.is_torn = header[..size].iter().any(|byte| *byte != 0);
             return Ok(read);
         }
@@ -141,7 +140,7 @@ mod tests {
 
     type ExampleRecord = (u64, u64, u32, Option<Vec<u8>>, u32);
 
-    /// Three records, and the offsets of their ends.
+    /// Returns three records, and the offsets of their ends.
     fn example() -> (Vec<u8>, Vec<usize>) {
         let mut bytes = Vec::new();
         let mut ends = Vec::new();
@@ -181,8 +180,7 @@ mod tests {
         assert_eq!(all(&[]).1, ReadSummary::default());
     }
 
-    /// A journal that is truncated anywhere yields the complete records before that, and nothing
-    /// else.
+    /// A journal that is truncated at any offset yields exactly the complete records before that.
     #[test]
     fn torn_tails() {
         let (bytes, ends) = example();
@@ -196,7 +194,7 @@ mod tests {
         }
     }
 
-    /// A journal with any bit flipped yields the records before it, and nothing else.
+    /// A journal with any bit flipped yields exactly the records before the damaged record.
     #[test]
     fn flipped_bits() {
         let (bytes, ends) = example();
@@ -213,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Old records after the end are not mistaken for the next ones.
+    /// Old records after the end are not mistaken for the next records.
     #[test]
     fn numbers_follow_each_other() {
         let (bytes, ends) = example();

@@ -1,4 +1,4 @@
-//! Objects in files, each named by its number. Ranges that were never written read as zeros.
+//! Stores objects in files, each named by its number. Ranges that were never written read as zeros.
 
 use super::journal::{Change, Record};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -95,7 +95,7 @@ impl Objects {
 pub(super) fn sync(directory: &Path, objects: impl IntoIterator<Item = u64>) -> io::Result<()> {
     for object in objects {
         match OpenOptions::new().write(true).open(path_of(directory, object)) {
-            // Zeros in an object without a file need no file.
+            // An object of zeros may have no file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             file => file?.sync_data()?,
         }

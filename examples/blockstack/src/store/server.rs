@@ -1,5 +1,5 @@
 //! The server of a store. Reads are answered at once. All changes that arrived together are
-//! appended to the journal in one piece, synced if required, applied, and answered.
+//! appended to the journal with one write, synced if required, applied, and answered.
 
 use super::checkpoint::Journal;
 use super::journal::{Change, OBJECT_SIZE, Record};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 const CLIENTS_MAX: usize = 8;
-/// Batch size at which changes are committed.
+/// Batch size at which changes are committed, in bytes.
 const BATCH_MAX: usize = 8 << 20;
 const EIO: u32 = 5;
 const EINVAL: u32 = 22;
@@ -37,7 +37,7 @@ struct PendingChange {
     object: u64,
     offset: u32,
     length: u32,
-    /// Range of the data to be written in the batch.
+    /// Range in the batch of the data to be written.
     bytes: Range<usize>,
     span: Span<'static>,
     /// Span of the journal write.
@@ -58,7 +58,7 @@ struct Store {
 }
 
 pub(crate) fn run(options: Options) -> io::Result<()> {
-    // The name lives as long as the process, and spans refer to it from anywhere.
+    // The name lives as long as the process, since any span may refer to it.
     let name: &'static str = Box::leak(options.name.into_boxed_str());
     let endpoint: &'static Endpoint<'static> = Box::leak(Box::new(Endpoint::named(name)));
     let objects_directory = options.directory.join("objects");
@@ -125,7 +125,7 @@ impl Store {
             if kind == Kind::Read
                 && self.waiting.iter().any(|it| it.changes(object, offset, length))
             {
-                // A read must see the changes requested before it.
+                // A read must return the changes requested before it.
                 self.commit();
                 continue;
             }
@@ -211,8 +211,8 @@ impl Store {
         self.is_sync_wanted = false;
     }
 
-    /// Writes the batch to the journal, and syncs it if a request requires that. All waiting
-    /// requests depend on it, so each has its own span for it.
+    /// Writes the batch to the journal, and syncs the journal if a request requires that. All
+    /// waiting requests depend on the write, so each has a separate span for it.
     fn write_journal(&mut self) -> io::Result<()> {
         if !self.batch.is_empty() {
             let changes = self.waiting.iter().filter(|waiting| waiting.kind != Kind::Flush);

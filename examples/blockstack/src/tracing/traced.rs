@@ -1,4 +1,4 @@
-//! Recording of spans: see [`super`].
+//! Recording of spans; see [`super`].
 
 use super::NBD;
 use blkkin_trace::context::packed;
@@ -6,13 +6,13 @@ use blkkin_trace::{Decision, Endpoint, Incoming, Trace, sample};
 
 pub(crate) use blkkin_trace::Span;
 
-/// Root span of a request from outside the chain.
+/// Starts the root span of a request from outside the chain.
 #[inline]
 pub(crate) fn root(name: &'static str) -> Span<'static> {
     Trace::root(name, &NBD, sample::global()).server_span()
 }
 
-/// Server side of the span that the message carries.
+/// Starts the server side of the span that the message carries.
 #[inline]
 pub(crate) fn arrived(
     name: &'static str,
@@ -21,7 +21,8 @@ pub(crate) fn arrived(
 ) -> Span<'static> {
     match packed::read(trace) {
         Ok(Some(context)) => Trace::with_context(name, endpoint, &context),
-        // No other role decides about sampling.
+        // Without a context, the request is not sampled: only the NBD server decides about
+        // sampling.
         _ => {
             let not_followed = Incoming::Decision(Decision::No);
             Trace::receive(name, endpoint, Some(&not_followed), sample::global())

@@ -1,4 +1,5 @@
-//! Empty versions of the recording functions. The cost of instrumentation is measured against them.
+//! Empty versions of the recording functions, against which the cost of instrumentation is
+//! measured.
 
 use blkkin_trace::Endpoint;
 use blkkin_trace::context::packed;
@@ -8,19 +9,19 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub(crate) struct Span<'a>(PhantomData<&'a str>);
 
-/// Recorded spans have a `Drop`, too.
+/// An empty `Drop`, since recorded spans have a `Drop`, too.
 impl Drop for Span<'_> {
     #[inline(always)]
     fn drop(&mut self) {}
 }
 
-/// Root span of a request.
+/// Starts an empty root span.
 #[inline(always)]
 pub(crate) fn root(_: &'static str) -> Span<'static> {
     Span(PhantomData)
 }
 
-/// Server side of a message's span.
+/// Starts an empty server span.
 #[inline(always)]
 pub(crate) fn arrived(
     _: &'static str,

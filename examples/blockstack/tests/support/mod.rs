@@ -110,7 +110,7 @@ pub struct Client {
     cookie: u64,
 }
 
-/// A connection before the handshake.
+/// Opens a connection, without the handshake.
 pub fn connect(address: &Address) -> UnixStream {
     let Address::Path(path) = address else { panic!("a path") };
     let stream = UnixStream::connect(path).unwrap();

@@ -1,5 +1,5 @@
-//! Compares recordings of a program for blkin by LTTng and by BlkKin: scripts for the one must work
-//! with the other.
+//! Compares recordings of a blkin program by LTTng and by BlkKin: scripts for one must work with
+//! the other.
 
 use super::support::{compile, have, installed, pkg_config, record, sources, succeed, text};
 use crate::bench::lttng::{Daemon, traced};
@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 
-/// Random ids; they are compared by the order in which they occur.
+/// Fields with random ids, which are compared by the order in which they occur.
 const IDS: [&str; 3] = ["trace_id = ", "span_id = ", "parent_span_id = "];
-/// Numbers that differ between recordings.
+/// Prefixes of numbers that differ between recordings.
 const NUMBERS: [&str; 5] = ["program:(", "trace:vpid = (", "cpu_id = ", "vpid = ", "vtid = "];
 
-/// Line of babeltrace2 without times, with ids replaced by their order.
+/// Returns a line of babeltrace2 without times, with ids replaced by their order.
 fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     let mut rest = line;
     let mut out = String::new();
@@ -49,7 +49,7 @@ fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     out + rest
 }
 
-/// Lines that babeltrace2 prints of a trace, after [`blank`].
+/// Returns the lines that babeltrace2 prints of a trace, after [`blank`].
 fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     let mut command = Command::new("babeltrace2");
     let output = succeed(command.env("TZ", "UTC").args(options).arg(trace));
@@ -57,7 +57,8 @@ fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(|line| blank(line, &mut ids)).collect()
 }
 
-/// Requests of a trace from `blkkin spans`, without times, with ids replaced by their order.
+/// Returns the requests of a trace from `blkkin spans`, without times, with ids replaced by their
+/// order.
 fn requests(trace: &Path) -> Vec<String> {
     let mut command = Command::new(installed().join("bin/blkkin"));
     let output = succeed(command.args(["spans", "--json"]).arg(trace));
@@ -88,13 +89,13 @@ fn requests(trace: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Details that babeltrace2 prints of a trace.
+/// Returns the details that babeltrace2 prints of a trace.
 fn details(trace: &Path) -> String {
     let component = "--component=sink.text.details";
     text(&succeed(Command::new("babeltrace2").arg(trace).arg(component)).stdout)
 }
 
-/// Lines with the fields of event types, by name; the contexts count as one type.
+/// Returns the lines with the fields of event types, by name; the contexts count as one type.
 fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     let stream = details.lines().skip_while(|line| !line.contains("Stream class"));
     let classes = stream.skip(1).take_while(|line| line.starts_with("    "));
@@ -102,9 +103,9 @@ fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     let mut name = String::new();
     let mut is_clock = false;
     for line in classes {
-        // The clocks differ.
+        // Clocks differ between recordings.
         is_clock = line.ends_with("Default clock class:") || is_clock && line.starts_with("      ");
-        // The numbers differ.
+        // Ids differ between recordings.
         if let Some((head, _)) = line.split_once(" (ID ") {
             name = head.trim().to_owned();
         }
@@ -115,14 +116,14 @@ fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     types
 }
 
-/// Entries of the trace's environment, which scripts may read.
+/// Returns the entries of the trace's environment, which scripts may read.
 fn environment(details: &str) -> Vec<String> {
     let words = details.lines().skip_while(|line| !line.contains("Environment ("));
     let entries = words.skip(1).take_while(|line| line.starts_with("      "));
     let mut names: Vec<String> = entries
         .map(|line| {
             let (name, value) = line.trim().split_once(": ").unwrap_or((line, ""));
-            // Values that always differ are compared by their form.
+            // Values that always differ are reduced to their form.
             match name {
                 "architecture_bit_width" => format!("{name}: {value}"),
                 "tracer_name" | "trace_name" => name.to_owned(),
@@ -149,7 +150,7 @@ fn lttng_and_we_record_the_same() {
     }
     let scratch = Scratch::new(TEST);
     let folder = sources("blkin");
-    // The same file name for both, as traces contain it.
+    // Both recordings use the same file name, as traces contain it.
     let (theirs, ours) = (scratch.0.join("lttng/program"), scratch.0.join("blkkin/program"));
     for program in [&theirs, &ours] {
         std::fs::create_dir_all(program.parent().expect("a folder")).expect("to make it");

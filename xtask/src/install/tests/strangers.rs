@@ -1,5 +1,5 @@
-//! Uses the installed files without the repository: by compilers, pkg-config, CMake, shells, man and
-//! linked programs.
+//! Tests the installed files without the repository: with compilers, pkg-config, CMake, shells, man
+//! and linked programs.
 
 use super::support::{
     PREFIX, compile, have, installed, pkg_config, record, sources, succeed, text,
@@ -39,7 +39,7 @@ fn c_with_pkg_config() {
     check("install-c", "cc", sources("installed").join("request.c"), &["-std=c99"], &packages);
 }
 
-/// Runs the printed hints and the README's next command in the shell of a user who is not root.
+/// The printed hints and the README's next command work in the shell of an unprivileged user.
 #[test]
 fn what_is_printed_works_in_a_users_shell() {
     if !have("install-hints", &NEEDED) {
@@ -81,7 +81,7 @@ fn blkin_with_pkg_config() {
     }
 }
 
-/// Links with the names of blkin's libraries, as existing programs do.
+/// Programs can be linked with the names of blkin's libraries, as existing programs are.
 #[test]
 fn blkin_by_its_libraries_names() {
     let root = installed();
@@ -98,7 +98,7 @@ fn blkin_by_its_libraries_names() {
     }
 }
 
-/// Links the static library into a dynamic program and into a static one.
+/// The static library can be linked into a dynamic program and into a static one.
 #[test]
 fn linked_statically() {
     if !have("install-static", &NEEDED) {
@@ -165,7 +165,8 @@ fn cmake_finds_the_package() {
     }
 }
 
-/// A package can be unpacked elsewhere: no other file contains the prefix or the build's path.
+/// A package can be unpacked at another path: only the unit contains the prefix or the build's
+/// path.
 #[test]
 fn only_the_unit_knows_the_prefix() {
     let root = installed();
@@ -196,7 +197,7 @@ fn only_the_unit_knows_the_prefix() {
     assert_eq!(knowing, UNITS.map(|(unit, _)| Path::new("lib/systemd/system").join(unit)));
 }
 
-/// Units and the commands that they start.
+/// Units, and the subcommands that they start.
 const UNITS: [(&str, &str); 2] =
     [("blkkin-agent.service", "agent"), ("blkkin-server.service", "server")];
 
@@ -210,7 +211,8 @@ fn the_units_are_units() {
         let unit = installed().join("lib/systemd/system").join(name);
         let unit = fs::read_to_string(unit).expect("the unit");
         assert!(unit.contains(&format!("\nExecStart={PREFIX}/bin/blkkin {command}\n")), "{unit}");
-        // With the program's actual path, and without its manual page, which man cannot find.
+        // The unit with the program's actual path, and without its manual page, which man cannot
+        // find.
         let unit = unit
             .replace(PREFIX, &installed().to_string_lossy())
             .replace(&format!("Documentation=man:blkkin-{command}(1)\n"), "");
@@ -240,7 +242,8 @@ fn the_manual_reads_without_warnings() {
     assert!(pages > 10, "{pages} pages");
 }
 
-/// Zsh runs the file as a function at the first completion, which must return words already.
+/// Zsh completes at the first attempt: it runs the file as a function, which must return words at
+/// once.
 #[test]
 fn zsh_completes_at_once() {
     if !have("install-zsh", &["zsh"]) {

@@ -1,4 +1,4 @@
-//! Shared helpers of the tests: the installation, compiling programs, recording them.
+//! Helpers of the tests: an installation, compiling programs, recording them.
 
 use crate::install::{Location, Options, run};
 use crate::tools::target_dir;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Whether all these programs are installed; otherwise the test is skipped.
+/// Returns true if all these programs are installed; otherwise the test is skipped.
 pub(super) fn have(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !crate::peers::in_path(program));
     missing.inspect(|missing| skip(test, &format!("{missing} is not installed"))).is_none()
 }
 
-/// Prefix of the installation; the directory does not exist.
+/// Prefix of the installation, which does not exist as a directory.
 pub(super) const PREFIX: &str = "/opt/blkkin";
 
-/// Installation that all tests share. It is not at its prefix, so that tests find out what depends
-/// on it.
+/// Returns the installation that all tests share. It is outside of its prefix, so that tests detect
+/// files that depend on the prefix.
 pub(super) fn installed() -> &'static Path {
     static INSTALLED: OnceLock<(PathBuf, File)> = OnceLock::new();
     let (root, _alone) = INSTALLED.get_or_init(|| {
@@ -30,7 +30,7 @@ pub(super) fn installed() -> &'static Path {
         let destdir = folder.join("root");
         let _ = fs::remove_dir_all(&destdir);
         let location = Location { prefix: PREFIX.into(), destdir: Some(destdir.clone()) };
-        // No test uses SQL, and cargo would build its dependencies again for these two packages.
+        // No test uses SQL, and cargo would rebuild its dependencies for these two packages.
         let profile = "dev".to_owned();
         run(&Options { location, no_build: false, profile, without_sql: true })
             .expect("to install");
@@ -43,7 +43,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs a command, which must succeed.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 pub(super) fn succeed(command: &mut Command) -> Output {
     // Replaces cargo's value, which users do not have.
@@ -59,7 +59,7 @@ pub(super) fn succeed(command: &mut Command) -> Output {
     output
 }
 
-/// Output of `pkg-config`, by words.
+/// Returns the output of `pkg-config`, split into words.
 #[track_caller]
 pub(super) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
@@ -67,12 +67,12 @@ pub(super) fn pkg_config(arguments: &[&str]) -> Vec<String> {
     text(&succeed(&mut command).stdout).split_whitespace().map(str::to_owned).collect()
 }
 
-/// Directory below `tests` of the repository.
+/// Returns a directory below `tests` of the repository.
 pub(super) fn sources(folder: &str) -> PathBuf {
     crate::tools::workspace_root().join("tests").join(folder)
 }
 
-/// Compiles a program, which must cause no warnings.
+/// Compiles a program that must cause no warnings, and returns its path.
 #[track_caller]
 pub(super) fn compile<S: AsRef<OsStr>>(
     compiler: &str,
@@ -85,12 +85,12 @@ pub(super) fn compile<S: AsRef<OsStr>>(
     succeed(command.args(options).arg("-o").arg(program));
 }
 
-/// Records a program that prints its number of events; `blkkin view` and babeltrace2 must find them
-/// all. Returns the trace's path.
+/// Records a program that prints its number of events; `blkkin view` and babeltrace2 must print all
+/// of them. Returns the trace's path.
 #[track_caller]
 pub(super) fn record(program: &Path, options: &[&str]) -> PathBuf {
     static TURN: Mutex<()> = Mutex::new(());
-    // One recording at a time, as each takes memory for the rings of every processor.
+    // One recording at a time, as each needs memory for the rings of every processor.
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let blkkin = installed().join("bin/blkkin");
     let trace = program.with_extension("trace");

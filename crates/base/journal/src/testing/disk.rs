@@ -1,5 +1,5 @@
-//! A simulated disk. It counts all operations that change something, so that a test can fail the
-//! k-th of them, or cut the power after it, for each k.
+//! A simulated disk. It counts all modifying operations, so that a test can fail the k-th of them,
+//! or cut the power after it, for each k.
 
 use super::inode::Inode;
 use super::random::Random;

@@ -103,7 +103,7 @@ impl Rig {
         let _ = log.shared().trim_before(before);
     }
 
-    /// Closes the log in order, if the disk permits it.
+    /// Closes the log cleanly, if the disk permits it.
     pub(super) fn close(&mut self) {
         self.follower = None;
         if let Some(log) = self.log.take() {

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 use support::{Daemon, LONG, Program, ProgramMessage, filtered, rule};
 
-/// The built program, linked with the library or without.
+/// The built program and its directory.
 struct Life {
     scratch: Scratch,
     program: PathBuf,
@@ -41,7 +41,7 @@ fn build(name: &str, link: Link) -> Option<Life> {
         Link::Statically => {
             command.arg(folder.join("libblkkin.a")).args(["-lm", "-lgcc_s"]);
         }
-        // Only the symbols that it looks up in a plugin are there.
+        // Defines only the symbols that the program looks up in a plugin.
         Link::Not => {
             let none = scratch.0.join("none.c");
             let text = "int blkkin_enabled_levels; int blkkin_set_context(void){return 0;}\n\
@@ -57,7 +57,7 @@ fn build(name: &str, link: Link) -> Option<Life> {
     Some(Life { scratch, program })
 }
 
-/// Makes a program wait for the agent, however long that takes.
+/// Variables that make a program wait for the agent for up to 30 s.
 const PATIENT: [(&str, &str); 1] = [("BLKKIN_WAIT", "30000")];
 
 /// A running program.
@@ -108,7 +108,7 @@ impl Running {
         self.heard()
     }
 
-    /// Ends the program, which must succeed.
+    /// Closes the program's input, which ends it; the program must succeed.
     #[track_caller]
     fn end(mut self) {
         self.input = None;
@@ -129,7 +129,7 @@ fn listens(program: &mut Program) {
     program.ping();
 }
 
-/// The recorded numbers.
+/// Returns the numbers in the recorded events.
 fn numbers(program: &mut Program) -> Vec<i64> {
     let number = |event: support::Event| {
         i64::from_le_bytes(event.fields.last().expect("a field")[..].try_into().expect("8 bytes"))
@@ -158,8 +158,8 @@ fn programs_in_c_are_found() {
     }
 }
 
-/// Types of annotations are listed before the first one is recorded, like those of blkin with
-/// `lttng list -u`.
+/// Types of annotations are listed before the first annotation, like those of blkin with `lttng
+/// list -u`.
 #[test]
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {
@@ -179,7 +179,7 @@ fn d7_types_of_annotations_are_told_at_once() {
         ];
         assert_eq!(told, expected);
         assert_eq!(running.step(), "off");
-        // Its event is unwanted, so no type of another level is registered.
+        // The annotation is unwanted, so no type of another level is registered.
         assert_eq!(program.types().len(), 3);
         running.end();
     }
@@ -192,10 +192,11 @@ fn a_program_that_closes_all_files_is_found_again() {
     let mut running = life.start(&daemon, &["closes".as_ref()]);
     let mut program = daemon.program();
     listens(&mut program);
-    // Its thread has checked the connection for the last time, and would not notice by itself.
+    // After that time the thread no longer checks for a closed connection, and would not notice by
+    // itself.
     std::thread::sleep(Duration::from_millis(5200));
     assert_eq!(running.step(), "closed");
-    // Nobody can be woken through a descriptor that is another file's now.
+    // The program must not write to a descriptor that is another file now.
     program.channels[&0].fall_asleep();
     assert_eq!(running.step(), "done");
     assert_eq!(program.channels[&0].wakes(), 0);
@@ -219,7 +220,7 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
     assert_eq!(running.step(), "closed");
     assert_eq!(parent.next_message(LONG).0, ProgramMessage::End);
     let parents = parent.pid();
-    // The child connects at its first event, which is recorded.
+    // The child connects at its first event, and the event is recorded.
     assert!(daemon.connected(Duration::from_millis(100)).is_none());
     running.go_on();
     let mut child = daemon.program();
@@ -227,12 +228,13 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
     listens(&mut child);
     assert_eq!(running.heard(), "done");
     assert_eq!(numbers(&mut child), [0]);
-    // The end of the child, whose parent is not this process.
+    // Ends the child, whose parent is not this process.
     running.input = None;
     assert_eq!(child.next_message(LONG).0, ProgramMessage::Message(FromApplication::Goodbye));
 }
 
-/// No descriptor of the library takes the place of one that the program is about to open.
+/// The library opens no descriptor with the number of a standard stream that the program is about
+/// to reopen.
 #[test]
 fn a_program_may_replace_its_standard_streams() {
     let Some(life) = build("replaces", Link::Dynamically) else { return };
@@ -241,7 +243,7 @@ fn a_program_may_replace_its_standard_streams() {
     let mut program = daemon.program();
     listens(&mut program);
     running.go_on();
-    // The library has to reconnect just then.
+    // Makes the library reconnect while the streams are closed.
     std::thread::sleep(Duration::from_millis(100));
     daemon.close();
     drop(program);
@@ -280,14 +282,14 @@ fn what_is_recorded_at_the_very_end_counts() {
         assert_eq!(program.next_message(LONG).0, ProgramMessage::Message(FromApplication::Goodbye));
         assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
         let numbers = numbers(&mut program);
-        // If the ring is full, the last events may be lost; it has room for some thousands.
+        // If a ring is full, the last events may be lost; the rings have room for some thousands.
         let is_full = numbers.len() > 1000;
         assert!(is_full || numbers.contains(&98) && numbers.contains(&99), "{numbers:?}");
         running.end();
     }
 }
 
-/// The first event of a child waits until the rules apply to the words that C's macros read, too.
+/// The first event of a child waits until the rules apply also to the words that C's macros read.
 #[test]
 fn l10_children_record_all_that_they_have() {
     let Some(life) = build("forks", Link::Dynamically) else { return };
@@ -305,8 +307,8 @@ fn l10_children_record_all_that_they_have() {
     running.end();
 }
 
-/// A child has no thread before it records something, so it may make system calls that only
-/// single-threaded processes may make; afterwards its first event is recorded.
+/// A child has no thread before its first event, so it may make system calls that require a
+/// single-threaded process; afterwards its first event is recorded.
 #[test]
 fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     let Some(life) = build("unshares", Link::Dynamically) else { return };
@@ -330,7 +332,7 @@ fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     running.end();
 }
 
-/// The start waits until the thread has made the system calls that threads make at first.
+/// The start waits until the thread has made the system calls of a new thread.
 #[test]
 fn l10_a_program_may_sandbox_itself_at_once() {
     let Some(life) = build("sandboxes", Link::Dynamically) else { return };
@@ -342,12 +344,13 @@ fn l10_a_program_may_sandbox_itself_at_once() {
     }
 }
 
-/// A limit on the size of files applies to memory files too, and exceeding it kills a program.
+/// A limit on the size of files applies to memory files too, and the library does not exceed it,
+/// which would kill the program.
 #[test]
 fn l10_a_limit_on_the_size_of_files_ends_no_program() {
     let Some(life) = build("fsize", Link::Dynamically) else { return };
     for limit in ["0", "3", "64"] {
-        // The program reconnects again and again.
+        // Each round has another agent, because the program reconnects repeatedly.
         let daemon = Daemon::new(&format!("capi-fsize-{limit}"));
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -f $0 && exec \"$1\" counts", limit]).arg(&life.program);
@@ -374,7 +377,7 @@ fn what_is_spawned_is_another_program() {
     let mut program = daemon.program();
     listens(&mut program);
     assert_eq!(running.step(), "done");
-    // Rings of several processors are read one after the other.
+    // Rings of several processors are read in turn, so the numbers are not in order.
     let mut numbers = numbers(&mut program);
     numbers.sort_unstable();
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
@@ -426,7 +429,7 @@ fn programs_with_others_rights_are_not_traced() {
     running.end();
 }
 
-/// Builds one of the other programs that run until their input ends.
+/// Builds another program that runs until its input ends.
 fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Option<Life> {
     let compiler = compilers(source, language).into_iter().next()?;
     let scratch = Scratch::new(&format!("life-{}-{}", source.replace('.', "-"), link as u8));
@@ -457,14 +460,14 @@ fn sampling_decides_about_requests_of_programs_in_c() {
         let mut running = life.start(&daemon, &[]);
         let mut program = daemon.program();
         listens(&mut program);
-        // Recorded events of 1000 requests, of all styles together.
+        // Number of events of 1000 requests, in all styles together.
         let all: usize = if language == Language::C { 3000 } else { 6000 };
         let mut check = |rules: Option<&str>, low: usize, high: usize| {
             let rules = rules.map(str::to_owned);
             program.say(&ToApplication::Sampling(rules.clone()), &[]);
             program.ping();
             let (mut sampled, mut events) = (0, Vec::new());
-            // In rounds, each of which fits the rings.
+            // Ten rounds, because the rings have room for one.
             for _ in 0..10 {
                 sampled += running.step().parse::<usize>().expect("a number");
                 events.extend(program.events(0));
@@ -472,7 +475,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
             assert!((low..=high).contains(&sampled), "{source}: {rules:?}: {sampled} contexts");
             let recorded = events.len() * 1000 / all;
             assert!((low..=high).contains(&recorded), "{source}: {rules:?}: {recorded} of 1000");
-            // Each request has all of its three events.
+            // Each request has all three events.
             let mut of_request = std::collections::HashMap::new();
             for event in &events {
                 *of_request.entry(event.fields[4].clone()).or_insert(0) += 1;
@@ -487,7 +490,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
     }
 }
 
-/// The variable has the same effect.
+/// The variable `BLKKIN_SAMPLE` samples programs in C, too.
 #[test]
 fn the_variable_samples_programs_in_c() {
     let Some(life) = build_of("sampled.c", Language::C, "c99", Link::Statically) else { return };
@@ -505,8 +508,8 @@ fn the_variable_samples_programs_in_c() {
     running.end();
 }
 
-/// L9: a handler on an alternate stack of 8 KiB records in C and C++ with at most 4 KiB of it, with
-/// all contexts and with a filter that is nested as deep as can be.
+/// L9: recording in C and C++ needs at most 4 KiB of an alternate stack of 8 KiB, with all contexts
+/// and with a filter of the deepest nesting.
 #[test]
 fn l9_recording_in_c_needs_little_stack() {
     let mut most = 0;
@@ -526,7 +529,7 @@ fn l9_recording_in_c_needs_little_stack() {
         };
         let [sum, not] = [nested("1 + (", 59, "tid"), nested("!(", 29, "tid < 0")];
         let deep = format!(r#"{sum} > 0 && {not} && $app.test:one == "m*" && text != "z*x*y""#);
-        // Annotations have no field `text`.
+        // Annotations have no field `text`, so the filter accepts them by `!has`.
         let deep = format!("!has(text) || {deep}");
         let names = ["stack:*", "zipkin:*"];
         for (channel, contexts) in [&[][..], &contexts, &[], &contexts].into_iter().enumerate() {
@@ -558,8 +561,8 @@ fn l9_recording_in_c_needs_little_stack() {
     figure("L9", &format!("recording in C takes {most} bytes of stack at most"));
 }
 
-/// Events with own fields are recorded, described with their source lines, and filtered, in C and
-/// in C++, with either library.
+/// Events with the program's fields are recorded, described with their source lines, and filtered,
+/// in C and in C++, with either library.
 #[test]
 fn events_of_ones_own_in_c() {
     for (language, standard, link) in [
@@ -639,7 +642,7 @@ fn events_of_ones_own_in_c() {
     }
 }
 
-/// Wrong uses are compile errors whose messages lead to the mistake.
+/// Wrong uses of the macros are compile errors whose messages name the mistake.
 #[test]
 fn wrong_events_do_not_compile() {
     let scratch = Scratch::new("capi-wrong-events");

@@ -1,4 +1,4 @@
-//! Sets of rings for tests, and events that carry their writer and number.
+//! Sets of rings for tests, and events with their writer and number.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ring::{
@@ -8,7 +8,7 @@ use blkkin_sys::SharedMemory;
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// A set of rings, as an agent has it.
+/// A set of rings, as the agent has it.
 pub(crate) struct Set {
     pub(crate) file: File,
     pub(crate) cells: Cells,
@@ -32,7 +32,7 @@ impl Set {
         Set { file, cells, shape }
     }
 
-    /// Makes a writer with a mapping of its own, as in another process.
+    /// Returns a writer with a separate mapping, as in another process.
     pub(crate) fn writer(&self, clock: Clock) -> Writer {
         let memory = SharedMemory::map(self.file.as_fd()).unwrap();
         Writer::new(Cells::new(memory), clock).unwrap()
@@ -42,7 +42,7 @@ impl Set {
         (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring, clock)).collect()
     }
 
-    /// Events lost so far in all rings.
+    /// Returns the number of lost events so far in all rings.
     pub(crate) fn lost(&self) -> u64 {
         (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
     }
@@ -54,7 +54,7 @@ impl Set {
         }
     }
 
-    /// Takes a packet, or finds that some were overwritten. Returns false if there is nothing.
+    /// Takes a packet, or counts overwritten ones. Returns false if there is none.
     pub(crate) fn take_one(&self, reader: &mut Reader, part: bool, into: &mut Harvest) -> bool {
         let mut buffer = Vec::new();
         match reader.take(&self.cells, &self.shape, part, &mut buffer) {
@@ -68,8 +68,7 @@ impl Set {
 }
 
 impl Set {
-    /// Finishes the streams of readers that have taken everything. Returns the number of final
-    /// packets.
+    /// Finishes the streams of readers without unread events. Returns the number of final packets.
     pub(crate) fn finish_all(&self, readers: &mut [Reader], into: &mut Harvest) -> usize {
         let mut packets = 0;
         for (ring, reader) in readers.iter_mut().enumerate() {
@@ -83,7 +82,7 @@ impl Set {
     }
 }
 
-/// Minimum bytes of an event's fields: writer, number, then padding that depends on both.
+/// Minimum size of an event's fields, in bytes: writer, number, then padding that depends on both.
 const FIELDS_MIN: usize = 16;
 
 /// A writer or a slot.
@@ -103,7 +102,7 @@ impl Recorder for Slot {
     }
 }
 
-/// Recorder the `number`th event of writer `who`; its size varies with the number.
+/// Records the `number`th event of writer `who`; the size of the event varies with the number.
 pub(crate) fn record(writer: &impl Recorder, who: u64, number: u64) -> Outcome {
     let size = size_of(who, number);
     let mut bytes = [0u8; 160];
@@ -126,14 +125,14 @@ fn filling(who: u64, number: u64) -> u8 {
     (who ^ number.wrapping_mul(167)) as u8
 }
 
-/// Contents taken from rings.
+/// Events taken from rings.
 #[derive(Default)]
 pub(crate) struct Harvest {
     /// Ring, writer, number and time of each event, in order for each ring.
     pub(crate) events: Vec<(usize, u64, u64, u64)>,
-    /// Bytes overwritten unread.
+    /// Number of bytes overwritten unread.
     pub(crate) overwritten: u64,
-    /// For each ring, the end time of the last packet, and its discarded events.
+    /// End time of each ring's last packet, and its number of discarded events.
     last: std::collections::HashMap<usize, (u64, u64)>,
 }
 
@@ -168,7 +167,7 @@ impl Harvest {
         self.last.insert(ring, (header.last_time, header.discarded));
     }
 
-    /// Discarded events, as in the last packet of each ring.
+    /// Returns the number of discarded events in the last packets of all rings.
     pub(crate) fn discarded(&self) -> u64 {
         self.last.values().map(|(_, discarded)| discarded).sum()
     }
@@ -176,7 +175,7 @@ impl Harvest {
 
 /// Pins this thread, or child, to one processor.
 pub(crate) fn move_to(processor: usize) {
-    // SAFETY: sets bits of a set of its own, and passes it.
+    // SAFETY: passes a set of processors that lives until the call returns.
     #[expect(unsafe_code)]
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();

@@ -1,5 +1,5 @@
-//! The forms of a context as tables of headers, and what is read from them, in a short notation:
-//! trace id, span id, parent span id (or `-`), decision, and `random` if it is.
+//! Tests of the context formats: tables of headers and the contexts parsed from them, in a short
+//! notation: trace id, span id, parent span id (or `-`), decision, and `random` if the trace id is.
 
 mod b3_tables;
 mod properties;
@@ -33,7 +33,7 @@ fn context(trace_id: u128, span_id: u64, parent: u64, decision: Decision) -> Spa
     }
 }
 
-/// `words` are the three numbers; the error's text is given where there should be one.
+/// Checks the packed context of three numbers; `expected` is the context or the error.
 #[track_caller]
 fn check_packed(words: &[u64], expected: &str) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -45,7 +45,7 @@ fn check_packed(words: &[u64], expected: &str) {
 fn packed_is_read() {
     check_packed(&[1, 2, 3], "0000000000000001 0000000000000002 0000000000000003 Yes");
     check_packed(&[u64::MAX, 1 << 63, 0], "ffffffffffffffff 8000000000000000 - Yes");
-    // blkin's and Ceph's way to say that there is no trace.
+    // A trace id of 0 means that there is no trace, for blkin and for Ceph.
     check_packed(&[0, 0, 0], "nothing");
     check_packed(&[0, 2, 3], "nothing");
     check_packed(&[1, 0, 3], "error: packed context, byte 8: an id that is 0");
@@ -69,11 +69,11 @@ fn packed_is_written() {
     check(context(1, 2, 3, Decision::No), not_followed);
     check(context(1, 2, 3, Decision::Deferred), not_followed);
     check(context(1, 2, 0, Decision::Yes), "000000000000000100000000000000020000000000000000");
-    // The lower half of a wide trace id.
+    // Only the lower half of a wide trace id is written.
     check(context(5 << 64 | 1, 2, 3, Decision::Yes), followed);
 }
 
-/// A root's trace id is its span id; children share it, and know their parent.
+/// A root's trace id is its span id; children have the same trace id, and the id of their parent.
 #[test]
 fn roots_and_children() {
     for root in [SpanContext::root(Decision::Yes), SpanContext::root_wide(Decision::Debug)] {

@@ -85,7 +85,7 @@ pub(super) struct Channel {
 #[derive(Debug)]
 pub(super) struct Orphan {
     rings: OrphanRings,
-    /// When the rings became orphans.
+    /// Time at which the rings became orphans.
     since: Instant,
 }
 

@@ -97,7 +97,7 @@ fn none_and_all() {
     assert!(Sampler::default().root(never));
 }
 
-/// The greatest chosen number and its successor, for several ratios.
+/// Draws up to the maximum of a ratio are chosen, and no greater ones.
 #[test]
 fn draws_are_chosen() {
     let check = |one_of: u64, draw: u64, expected: bool| {

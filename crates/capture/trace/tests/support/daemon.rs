@@ -1,5 +1,5 @@
-//! An agent for tests: the other end of the connection and of the rings, for one program at a time.
-//! It sends exactly what a test tells it to.
+//! An agent for tests: the agent's side of the connection and of the rings, for one program at a
+//! time. It sends exactly the messages of the test.
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
@@ -18,10 +18,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes, on any machine.
+/// Time limit on any operation in a test, longer than it takes on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// Listens in a directory of its own.
+/// A listening socket in a separate directory.
 pub(crate) struct Daemon {
     folder: PathBuf,
     pub(crate) path: PathBuf,
@@ -44,13 +44,13 @@ impl Daemon {
         self.listener = Some(Listener::bind(&self.path).unwrap());
     }
 
-    /// Closes the socket, like an agent that ends.
+    /// Closes the socket, like an agent that exits.
     pub(crate) fn close(&mut self) {
         self.listener = None;
         std::fs::remove_file(&self.path).unwrap();
     }
 
-    /// Accepts a connection within a time; nothing has been sent yet.
+    /// Accepts a connection within a time limit; nothing has been sent on it yet.
     pub(crate) fn connected(&self, within: Duration) -> Option<Socket> {
         let listener = self.listener.as_ref().unwrap();
         let end = Instant::now() + within;
@@ -78,7 +78,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A connected program.
+/// A connected program, as the agent sees it.
 pub(crate) struct Program {
     pub(crate) socket: Socket,
     openings: Option<Decoder<Opening>>,
@@ -86,12 +86,12 @@ pub(crate) struct Program {
     pub(crate) hello: Option<Hello>,
     pub(crate) catalog: Option<File>,
     pub(crate) channels: HashMap<u32, Channel>,
-    /// Channels of earlier agents.
+    /// Numbers of the offered channels of earlier agents.
     pub(crate) orphans: Vec<u32>,
     pings: u64,
 }
 
-/// Rings, and their readers.
+/// Rings of a channel, and their readers.
 pub(crate) struct Channel {
     pub(crate) contexts: Vec<Context>,
     cells: Cells,
@@ -101,7 +101,7 @@ pub(crate) struct Channel {
     pub(crate) eventfd: OwnedFd,
 }
 
-/// A message of a program.
+/// A message of a program, or the end of the connection.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ProgramMessage {
     Message(FromApplication),
@@ -187,7 +187,7 @@ impl Program {
         true
     }
 
-    /// Receives bytes, or the end of the connection; `None` if nothing comes in time.
+    /// Receives bytes, or the end of the connection as `Some(None)`; `None` after the time limit.
     fn receive(&self, within: Duration) -> Option<Option<(Vec<u8>, Vec<OwnedFd>)>> {
         let end = Instant::now() + within;
         loop {
@@ -207,7 +207,7 @@ impl Program {
         }
     }
 
-    /// Receives the program's next message.
+    /// Receives the program's next message; panics after the time limit.
     #[track_caller]
     pub(crate) fn next_message(&mut self, within: Duration) -> (ProgramMessage, Vec<OwnedFd>) {
         self.next_message_within(within).expect("the program says something")
@@ -235,7 +235,7 @@ impl Program {
         }
     }
 
-    /// Waits until all earlier messages have taken effect.
+    /// Sends a `Ping` and waits for the answer, so that all earlier messages have taken effect.
     #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.pings += 1;
@@ -246,7 +246,7 @@ impl Program {
         );
     }
 
-    /// Adds a channel.
+    /// Adds a channel with new rings.
     pub(crate) fn add(&mut self, number: u32, contexts: &[Context]) {
         let channel = Channel::new(contexts);
         let descriptors = [channel.file.as_fd(), channel.eventfd.as_fd()];
@@ -258,7 +258,7 @@ impl Program {
         self.say(&ToApplication::RemoveChannel(number), &[]);
     }
 
-    /// Puts rules in force.
+    /// Puts rules in force for a channel.
     pub(crate) fn enable(&mut self, channel: u32, rules: &[EventRule]) {
         for rule in rules {
             let rule = ChannelRule { channel, rule: rule.clone() };
@@ -267,16 +267,16 @@ impl Program {
         self.say(&ToApplication::Apply(channel), &[]);
     }
 
-    /// All types in the program's catalog, by index.
+    /// Returns all types in the program's catalog, by index.
     pub(crate) fn types(&self) -> HashMap<u32, EventType> {
         types(self.catalog.as_ref().unwrap())
     }
 
-    /// Events of a channel so far: name, and the bytes after the header.
+    /// Takes the events of a channel so far.
     pub(crate) fn events(&mut self, channel: u32) -> Vec<Event> {
         let channel = self.channels.get_mut(&channel).unwrap();
         let taken = channel.take();
-        // Read after the rings, so that all their types are there.
+        // Read after the rings, so that the types of all events are present.
         let types = types(self.catalog.as_ref().unwrap());
         taken.iter().flat_map(|bytes| split(bytes, &types, &channel.contexts)).collect()
     }
@@ -285,7 +285,7 @@ impl Program {
         self.events(channel).into_iter().map(|event| event.name).collect()
     }
 
-    /// Waits for events of a channel.
+    /// Waits until a channel has `count` events, and takes them.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, channel: u32, count: usize) -> Vec<Event> {
         let (mut events, end) = (Vec::new(), Instant::now() + LONG);
@@ -299,7 +299,7 @@ impl Program {
     }
 }
 
-/// An event as it was found.
+/// A recorded event, split into contexts and fields.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) name: String,
@@ -312,7 +312,7 @@ pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
     ToApplication::AddChannel(AddChannel { channel, session, contexts, replaces: None })
 }
 
-/// A rule for a pattern.
+/// Returns a rule for a name pattern.
 pub(crate) fn rule(name: &str) -> EventRule {
     EventRule::of([name])
 }
@@ -361,7 +361,7 @@ impl Channel {
         assert!(blkkin_sys::barrier_for_all());
     }
 
-    /// Number of wake-ups so far.
+    /// Returns the number of wake-ups since the last call.
     pub(crate) fn wakes(&self) -> u64 {
         let mut bytes = [0; 8];
         match rustix::io::read(&self.eventfd, &mut bytes) {
@@ -370,7 +370,7 @@ impl Channel {
         }
     }
 
-    /// Packets so far: their events.
+    /// Takes the packets so far, without their headers.
     fn take(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for reader in &mut self.readers {

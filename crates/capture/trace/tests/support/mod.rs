@@ -1,5 +1,5 @@
-//! A channel with rings and their readers, whose events are packets that `blkkin-ctf` decodes by
-//! metadata made from the registry's types.
+//! A channel with rings and their readers. `blkkin-ctf` decodes its packets by metadata generated
+//! from the registry's types.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ctf::decode::{Decoder, Node, View, Visitor};
@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Tests run one at a time, because the tracer's state belongs to the process.
+/// Lock by which tests run one at a time, because the tracer's state belongs to the process.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -28,13 +28,13 @@ pub(crate) struct Channel {
     readers: Vec<Reader>,
 }
 
-/// An event, decoded.
+/// A decoded event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DecodedEvent {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) time: u64,
-    /// Names and values.
+    /// Names and values of the payload's fields.
     pub(crate) fields: Vec<(String, String)>,
 }
 
@@ -48,7 +48,7 @@ impl DecodedEvent {
         self.field(name).parse::<i128>().unwrap() as u64
     }
 
-    /// Values of these fields.
+    /// Returns the values of the named fields.
     pub(crate) fn fields<const N: usize>(&self, names: [&str; N]) -> [&str; N] {
         names.map(|name| self.field(name))
     }
@@ -68,7 +68,7 @@ impl Channel {
         Channel { number, cells, shape, readers }
     }
 
-    /// A channel that wants all events with these names.
+    /// Returns a channel that records all events whose names match.
     pub(crate) fn wanting(names: &str) -> Channel {
         let channel = Channel::with(0, 1 << 16, Channel::clock());
         registry::set_rules(0, &[all(names)]);
@@ -79,7 +79,7 @@ impl Channel {
         if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic }
     }
 
-    /// Packets so far.
+    /// Takes the packets so far.
     fn packets(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for reader in &mut self.readers {
@@ -91,7 +91,7 @@ impl Channel {
         packets
     }
 
-    /// Events so far: their type, and the bytes of their fields.
+    /// Takes the events so far: their types, and the bytes of their fields.
     pub(crate) fn take(&mut self) -> Vec<(&'static EventType, Vec<u8>)> {
         let mut events = Vec::new();
         for bytes in self.packets() {
@@ -118,7 +118,7 @@ impl Channel {
         self.take().iter().map(|(event, _)| event.name()).collect()
     }
 
-    /// Events so far, in order of time.
+    /// Takes the events so far and decodes them, in order of time.
     pub(crate) fn decoded(&mut self) -> Vec<DecodedEvent> {
         let types: Vec<_> = registry::types().collect();
         let text = metadata_of(&types);
@@ -165,7 +165,7 @@ pub(crate) fn all(names: &str) -> EventRule {
     EventRule::of([names])
 }
 
-/// Collects the fields of payloads.
+/// Visitor that collects the fields of payloads.
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 
@@ -196,7 +196,7 @@ impl Visitor for Fields {
     }
 }
 
-/// Writes metadata of these types in TSDL.
+/// Returns metadata of these types in TSDL.
 fn metadata_of(types: &[&EventType]) -> String {
     let mut text = String::from(
         "/* CTF 1.8 */

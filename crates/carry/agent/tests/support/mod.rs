@@ -1,5 +1,5 @@
-//! A traced program without the library: it acts only as the test says, so that tests can have it
-//! violate the protocol too.
+//! Agents for tests, and a traced program without the tracer library. The program does only what a
+//! test requests, so that it can also violate the protocol.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_agent::{Agent, Background, Limits, Options};
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Timeout of operations that should be immediate.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Calls `look` until it returns a value.
+/// Calls `look` until it returns a value; panics after [`PATIENCE`].
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -88,7 +88,7 @@ impl Succession {
         self.agent = None;
     }
 
-    /// Starts the next agent.
+    /// Ends the agent, and starts the next one.
     pub(crate) fn go_on(&mut self) {
         self.end();
         self.agent = Some(Running::start(Options {
@@ -165,7 +165,7 @@ impl Node {
     pub(crate) fn record_all_as(&mut self, name: &str, purpose: Purpose, output: PathBuf) {
         let session = Session { name: name.into(), purpose, output: Some(output) };
         self.ask(&Request::CreateSession(session));
-        // Rings that a test can fill.
+        // Small rings, which a test can fill.
         let channel = Channel {
             mode: match purpose {
                 Purpose::Record => Mode::Discard,
@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-/// Returns a selection of all events of such names.
+/// Returns a selection of all events whose names match.
 pub(crate) fn events(names: &str) -> Events {
     let selection = Selection::of([names]);
     Events { session: "s".into(), channel: None, selection }
@@ -190,11 +190,11 @@ pub(crate) fn events(names: &str) -> Events {
 /// Rings of an earlier connection of a program.
 pub(crate) struct LeftRings {
     pub(crate) file: File,
-    /// Set if other rings have replaced them.
+    /// Set if other rings have replaced these.
     pub(crate) is_spent: bool,
 }
 
-/// Returns the use of a quota, and the number of refusals.
+/// Returns the reserved amount of a quota, and the number of refusals.
 pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     let status = client.ask_all(&Request::Status(None)).unwrap();
     let found = status.into_iter().find_map(|reply| match reply {
@@ -204,21 +204,22 @@ pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     found.map_or((0, 0), |quota| (quota.used, quota.refused))
 }
 
-/// A connected program.
+/// A connected program without the tracer library.
 pub(crate) struct Program {
     socket: Socket,
     decoder: Decoder<ToApplication>,
     pub(crate) catalog: SharedMemory,
     next_place: usize,
     pub(crate) writers: BTreeMap<u32, Writer>,
-    /// Rules that were received, by channel; and those in force.
+    /// Rules that were received since the last `Apply`, by channel; `in_force` has the applied
+    /// ones.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
-    /// The same memory, for direct access.
+    /// Memory of the writers' rings, for direct access.
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
-    /// Descriptors that stay open as long as the writers.
+    /// Eventfds by which writers wake the agent; they stay open as long as the writers.
     wakes: Vec<OwnedFd>,
-    /// Memory to pass on to the next agent.
+    /// Memory to offer to the next agent.
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
     /// Rings of earlier connections.
@@ -228,17 +229,17 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Connects, and follows the first messages.
+    /// Connects, and handles the messages up to the first `Ping`.
     pub(crate) fn start(node: &Node) -> Program {
         Program::start_as(node, std::process::id())
     }
 
-    /// Connects as a process that states that number.
+    /// Connects with `pid` as the process number in `Hello`.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
         Program::start_with(node.agent.as_ref().unwrap().socket(), pid, vec![])
     }
 
-    /// Connects to the agent that listens on that socket.
+    /// Connects to the agent that listens on this socket.
     pub(crate) fn start_at(socket: &Path) -> Program {
         Program::start_with(socket, std::process::id(), vec![])
     }
@@ -282,19 +283,19 @@ impl Program {
         self.socket = Socket::from(OwnedFd::from(nobody));
     }
 
-    /// Reconnects with the rings that it has; returns the earlier connection.
+    /// Reconnects with the program's rings; returns the earlier connection.
     pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
         self.come_back_to(node.agent.as_ref().unwrap().socket())
     }
 
-    /// Reconnects to the agent that listens on that socket now.
+    /// Reconnects to the agent that listens on this socket.
     pub(crate) fn come_back_to(&mut self, path: &Path) -> Socket {
         let before = self.come_slowly(path);
         eventually("a ping", || self.obey().then_some(()));
         before
     }
 
-    /// Reconnects, without following messages yet.
+    /// Reconnects, without handling messages yet.
     pub(crate) fn come_slowly(&mut self, path: &Path) -> Socket {
         let (socket, decoder) = connect(path, std::process::id());
         let live = std::mem::take(&mut self.files).into_values();
@@ -304,7 +305,7 @@ impl Program {
         std::mem::replace(&mut self.socket, socket)
     }
 
-    /// Reconnects, and loses the connection after the first message, without following it.
+    /// Reconnects, and loses the connection after the first message, without handling it.
     pub(crate) fn come_and_vanish(&mut self, path: &Path) {
         self.come_slowly(path);
         // The agent's first message follows its handling of the catalog.
@@ -315,7 +316,7 @@ impl Program {
         self.lose_connection();
     }
 
-    /// Follows the messages that were received; returns whether one of them was a `Ping`.
+    /// Handles the messages that were received; returns whether one of them was a `Ping`.
     pub(crate) fn obey(&mut self) -> bool {
         receive(&self.socket, &mut self.decoder);
         let mut is_done = false;
@@ -361,7 +362,7 @@ impl Program {
         is_done
     }
 
-    /// Follows messages on a thread, as long as `work` takes.
+    /// Handles messages on another thread while `work` runs.
     pub(crate) fn obeying<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -393,12 +394,12 @@ impl Program {
         self.catalog.word(catalog::COUNT).fetch_max(u64::from(index) + 1, SeqCst);
     }
 
-    /// Records an event of such a type.
+    /// Records an event of the type at `index`.
     pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
         record_as(&self.writers[&channel], index, number)
     }
 
-    /// Sends any bytes.
+    /// Sends bytes that need not be a message.
     pub(crate) fn send(&self, bytes: &[u8]) {
         let _ = self.socket.send(bytes, &[]);
     }
@@ -433,14 +434,14 @@ fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
     mount().inspect_err(|error| skip(test, &format!("nothing can be mounted: {error}"))).ok()
 }
 
-/// A file system in user space without a server, mounted over a directory until it is dropped.
+/// A file system in user space without a server, mounted over a directory, and unmounted on drop.
 pub(crate) struct Hung {
     fuse: Option<File>,
     path: PathBuf,
 }
 
 impl Hung {
-    /// Returns `None` if mounting is not possible.
+    /// Mounts the file system; returns `None` if that is not possible.
     pub(crate) fn over(test: &str, path: &Path, user: u32) -> Option<Hung> {
         let fuse = Some(mount_fuse(test, path, "fuse", user)?);
         Some(Hung { fuse, path: path.to_owned() })
@@ -449,19 +450,19 @@ impl Hung {
 
 impl Drop for Hung {
     fn drop(&mut self) {
-        // What waits for it fails from then on.
+        // Pending operations on the file system fail from now on.
         drop(self.fuse.take());
         blkkin_sys::testing::unmount(&self.path);
     }
 }
 
-/// A file system in user space that holds directories only.
+/// A file system in user space with a server; it holds directories only.
 pub(crate) struct Served {
     directory: blkkin_sys::testing::Scratch,
 }
 
 impl Served {
-    /// None where nothing can be mounted.
+    /// Mounts and serves the file system; returns `None` if that is not possible.
     pub(crate) fn start(test: &str, kind: &str, user: u32) -> Option<Served> {
         let directory = blkkin_sys::testing::Scratch::new("served");
         let fuse = mount_fuse(test, &directory.0, kind, user)?;
@@ -493,14 +494,14 @@ fn answer(mut fuse: &File) -> io::Result<()> {
     let mut attributes = vec![0; 88];
     attributes[60..64].copy_from_slice(&0o40755u32.to_ne_bytes());
     attributes[64..68].copy_from_slice(&2u32.to_ne_bytes());
-    // Names and attributes hold for ever.
+    // Names and attributes never expire.
     let valid = u64::from(u32::MAX).to_ne_bytes();
     let (error, body) = match operation {
-        // LOOKUP: nothing is there until it is made.
+        // LOOKUP: finds no name; the kernel caches names of directories that were made.
         1 => (-libc::ENOENT, vec![]),
         // GETATTR
         3 => (0, [&valid[..], &[0; 8], &attributes].concat()),
-        // MKDIR: each has a number of its own.
+        // MKDIR: each directory has its own number.
         9 => (0, [unique, &[0; 8], &valid, &valid, &[0; 8], &attributes].concat()),
         // RMDIR
         11 => (0, vec![]),
@@ -519,7 +520,7 @@ fn answer(mut fuse: &File) -> io::Result<()> {
     };
     let length = 16 + body.len() as u32;
     let head = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique].concat();
-    // Nobody waits any more for what was interrupted.
+    // The write fails if the request was interrupted.
     let _ = fuse.write(&[head, body].concat());
     Ok(())
 }
@@ -529,7 +530,7 @@ fn connect(path: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
     eventually("it is welcome", || try_to_connect(path, pid))
 }
 
-/// Connects; returns `None` if the agent asks for another attempt.
+/// Connects; returns `None` if the agent refuses the connection.
 fn try_to_connect(path: &Path, pid: u32) -> Option<(Socket, Decoder<ToApplication>)> {
     let socket = Socket::connect(path).unwrap();
     let role = Role::Application { pid, clock: Clock::Tsc };
@@ -602,16 +603,17 @@ fn receive<M: Messages>(socket: &Socket, decoder: &mut Decoder<M>) {
     }
 }
 
-/// Content of a stream's file: types and numbers of its events, and the number of discarded ones.
+/// Content of a trace's files: types and numbers of all events, and losses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) numbers: Vec<(u16, u64)>,
     pub(crate) discarded: u64,
     /// Set if no file ends within a packet.
     pub(crate) is_whole: bool,
-    /// Packets that are missing between others, by their numbers, in any direction.
+    /// Number of missing packets: differences of packet numbers, in any direction.
     pub(crate) gaps: u64,
-    /// Events that follow later ones, or the end of the packet before theirs.
+    /// Number of events that are older than an earlier event, or than the end of the previous
+    /// packet.
     pub(crate) back: u64,
 }
 
@@ -619,7 +621,7 @@ pub(crate) struct Found {
 pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
     let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
     let mut traces: Vec<PathBuf> = traces.map(|entry| entry.path()).collect();
-    // The second ends with `-2`.
+    // The name of the second trace ends with `-2`.
     traces.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     traces
 }
@@ -646,7 +648,7 @@ pub(crate) fn read(trace: &Path) -> Found {
         while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
             let header = packet::Header::from_bytes(header).expect("a packet");
             let size = header.packet_size as usize;
-            // One that is just being written.
+            // An incomplete packet is just being written.
             let Some((whole, others)) = rest.split_at_checked(size) else { break };
             for event in whole[packet::SIZE..].chunks(18) {
                 let time = u64::from_le_bytes(event[2..10].try_into().unwrap());

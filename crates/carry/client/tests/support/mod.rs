@@ -1,4 +1,4 @@
-//! A stand-in for the node daemon: listens on a socket of its own, and says what a test wants.
+//! Stand-in for the node agent: listens on a socket of its own, and sends what a test requests.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// A daemon, until it is dropped.
+/// A stand-in for an agent, which ends on drop.
 pub struct StandIn {
     pub path: PathBuf,
     ends: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// Does so with each connection, one after the other.
+    /// Starts a stand-in that calls `each` with its connections, one after the other.
     pub fn of(mut each: impl FnMut(Conversation) + Send + 'static) -> StandIn {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl StandIn {
         StandIn { path, ends, requests, thread: Some(thread) }
     }
 
-    /// Welcomes everybody, and answers each request so.
+    /// Starts a stand-in that welcomes each client, and answers each request by `answer`.
     pub fn answering(mut answer: impl FnMut(&Request) -> Vec<Reply> + Send + 'static) -> StandIn {
         StandIn::of(move |mut conversation| {
             let Some((_, mut decoder)) = conversation.welcome() else { return };
@@ -57,7 +57,7 @@ impl StandIn {
         })
     }
 
-    /// What it was asked since this was asked last.
+    /// Returns the requests that were received since the last call.
     pub fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.requests.lock().expect("no panic"))
     }
@@ -66,10 +66,10 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // A test may have closed the socket to everybody, which root alone would not notice.
+        // A test may have removed the permissions of the socket, which root alone does not need.
         let open = std::fs::Permissions::from_mode(0o600);
         let _ = std::fs::set_permissions(&self.path, open);
-        // Without a connection the thread would wait for ever, and so would this one.
+        // The thread waits for a connection, and this thread waits for its end.
         let woken = UnixStream::connect(&self.path);
         if let Err(error) = woken
             && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -87,7 +87,7 @@ impl Drop for StandIn {
     }
 }
 
-/// The daemon's end of a connection.
+/// The agent's end of a connection.
 pub struct Conversation {
     stream: UnixStream,
     bytes: Vec<u8>,
@@ -102,11 +102,11 @@ impl Conversation {
     }
 
     pub fn say_bytes(&mut self, bytes: &[u8]) {
-        // Whoever listens may have gone.
+        // The client may have closed the connection.
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Waits until the other side goes.
+    /// Waits until the client closes the connection.
     pub fn wait(&mut self) {
         let _ = self.stream.read_to_end(&mut self.bytes);
     }
@@ -122,7 +122,7 @@ impl Conversation {
         Some((hello, decoder.followed_by()))
     }
 
-    /// The next request; none if there are no more.
+    /// Receives the next request; returns `None` at the end of the connection.
     pub fn hear(&mut self, decoder: &mut Decoder<Request>) -> Option<Request> {
         let request = self.receive(decoder)?;
         self.heard.lock().expect("no panic").push(request.clone());

@@ -30,7 +30,7 @@ const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
 /// Slices and output, shared by all threads.
 pub(super) struct SliceQueue<'r, S> {
-    /// Slicer, with a lock of its own: slicing takes a while, and threads that wait for a turn need
+    /// Slicer, with a lock of its own: slicing is slow, and threads that wait for a turn need
     /// `state`.
     slicer: Mutex<Slicer<'r>>,
     state: Mutex<State>,
@@ -380,7 +380,7 @@ impl Block {
         Block { text: Text::default(), pieces: Vec::new() }
     }
 
-    /// Makes a block with enough capacity for all lines that it usually holds.
+    /// Makes a block whose capacity usually suffices for all its lines.
     fn new() -> Block {
         Block { text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 8), pieces: Vec::new() }
     }

@@ -28,8 +28,8 @@ const SLICES_PER_THREAD: u64 = 16;
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Maximum bytes of packets in a slice.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
-/// Maximum bytes of one packet of each stream, divided by the threads that wait for their turn;
-/// above it, slices are cut within packets.
+/// Maximum total size of one packet of each stream, in bytes, shared by the threads that wait for
+/// their turn. Above a thread's share, slices are cut within packets.
 const WHOLE_SIZE_MAX: u64 = 1 << 20;
 /// Minimum of one thread's share of `WHOLE_SIZE_MAX`, in bytes.
 const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
@@ -38,8 +38,8 @@ const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
 const SCOUTED_SIZE: u64 = 128 << 10;
 /// Maximum number of streams with scouts, each of which has a window.
 const SCOUTS_MAX: usize = 64;
-/// Maximum number of streams whose scouts hand over the bytes that they read, which takes memory
-/// for each stream of each slice.
+/// Maximum number of streams whose scouts hand over their read bytes, which occupy memory for each
+/// stream of each slice.
 const HANDING_OVER_MAX: usize = 16;
 /// Bytes of a scout's window. Each slice copies the unread part of the window.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
@@ -514,8 +514,8 @@ mod tests {
         assert_eq!(slices(80_000, |number| number).0, 1);
     }
 
-    /// Checks the slices of streams, for slices of two packets of one event each. Each slice has a
-    /// line: its begin and end, and for each stream the begins of its packets, with `<` before
+    /// Checks the slices of streams, with the size of two packets of one event each. Each slice has
+    /// a line: its begin and end, and for each stream the begins of its packets, with `<` before
     /// those that an earlier slice has started.
     #[track_caller]
     fn check_slices(description: &str, end: Option<i64>, expected: &str) {

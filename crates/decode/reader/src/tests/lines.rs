@@ -67,7 +67,7 @@ fn print(reading: &Reading<'_>) -> String {
     out
 }
 
-/// Checks the text of one thread, and that of several with slices of several sizes.
+/// Checks the text printed by one thread, and by several threads with slices of several sizes.
 #[track_caller]
 fn check(description: &str, expected: &str) {
     let folder = TraceFolder::new(description);

@@ -1,4 +1,4 @@
-//! Numbered spans, and checks that each is accounted for.
+//! Creates numbered spans, and checks that each is accounted for.
 
 use blkkin_deliver::{Cause, Counters, Destination, Exporter, Options};
 use blkkin_model::{Kind, Span, SpanId, SpanRef, TagRef, TraceId};
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Time limit of any wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Options for tests, with short delays.
+/// Returns options for tests, with short delays.
 pub(crate) fn options(url: &str) -> Options {
     of_format(url, None)
 }
@@ -39,7 +39,7 @@ pub(crate) fn with_span<T>(number: u64, then: impl FnOnce(&SpanRef<'_>) -> T) ->
     then(&span)
 }
 
-/// Numbers of the spans in a batch.
+/// Returns the numbers of the spans in a batch.
 #[track_caller]
 pub(crate) fn numbers(format: Format, batch: &[u8]) -> Vec<u64> {
     let mut spans: Vec<Span> = Vec::new();

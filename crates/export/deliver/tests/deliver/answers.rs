@@ -1,4 +1,4 @@
-//! Answers of HTTP destinations and the exporter's reaction.
+//! Answers of HTTP destinations, and the exporter's reaction.
 
 use crate::accounts::{PATIENCE, finish, of_format, options, push};
 use crate::server::{Reply, Server};
@@ -6,7 +6,8 @@ use blkkin_deliver::{Cause, Exporter, Headers, Options};
 use blkkin_wire::Format;
 use std::time::{Duration, Instant};
 
-/// Sends three batches of ten spans. The first requests get these answers, all others 202.
+/// Sends three batches of ten spans. The first requests get the answers in `replies`, later
+/// requests 202.
 fn send(
     options: impl FnOnce(&Server) -> Options,
     replies: &[Reply],
@@ -54,7 +55,7 @@ fn each_format_arrives() {
     }
 }
 
-/// Sends batches, the second of which gets this answer, and returns the batches that arrive.
+/// Checks that a batch is sent again if it first gets the answer `reply` twice.
 #[track_caller]
 fn check_later(reply: Reply) {
     let replies = [Reply::status(202), reply.clone(), reply.clone()];

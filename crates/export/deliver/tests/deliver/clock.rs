@@ -1,5 +1,5 @@
-//! Clock jumps between two exporters with one queue: waiting batches are neither dropped nor kept
-//! longer because of them.
+//! Clock jumps between two exporters with one queue: the jumps neither drop waiting batches nor
+//! keep them longer.
 
 use crate::accounts::{PATIENCE, finish, options, push};
 use crate::server::{Reply, Server};
@@ -32,7 +32,7 @@ fn with_queue(server: &Server, folder: &Path) -> Options {
 }
 
 /// Shifts the queueing times of the waiting batches, as if the clock had been set since. Returns
-/// the time of the last one.
+/// the time of the last batch.
 fn shift(folder: &Path, milliseconds: i64) -> u64 {
     let folder = folder.join("batches");
     let mut batches = Vec::new();
@@ -95,7 +95,7 @@ fn the_next_one_goes_on_where_the_last_batch_was_queued() {
     queued(scratch.path());
     let last = shift(scratch.path(), -YEAR_MS);
     queued_behind(scratch.path());
-    // The earlier batches are a year old; the new batch is queued a little later than they were.
+    // The earlier batches are a year old; the new batch is queued shortly after them.
     let folder = scratch.path().join("batches");
     let mut reader = Reader::open(&folder, 0).expect("a journal");
     let mut times = Vec::new();
@@ -108,7 +108,7 @@ fn the_next_one_goes_on_where_the_last_batch_was_queued() {
     assert!((last..last + PATIENCE.as_millis() as u64).contains(&times[3]), "{times:?}");
 }
 
-/// Adds another batch.
+/// Adds one batch to the queue folder.
 fn queued_behind(folder: &Path) {
     let server = Server::new(|_, _| Reply::status(503));
     let exporter = Exporter::open(with_queue(&server, folder)).expect("an exporter");

@@ -1,4 +1,4 @@
-//! The connection is cut after each number of bytes in either direction: all spans arrive
+//! Connections that are cut after each number of bytes in either direction: all spans arrive
 //! nevertheless, and each is accounted for.
 
 use crate::accounts::{finish, options, push};

@@ -1,4 +1,5 @@
-//! The queue on disk and in memory: waiting batches survive, are bounded, and damage is counted.
+//! The queue on disk and in memory: waiting batches survive a restart, the queue is bounded, and
+//! damage is counted.
 
 use crate::accounts::{PATIENCE, balanced, finish, of_format, options, push, with_span};
 use crate::server::{Reply, Server};
@@ -9,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The URL of a closed port.
+/// Returns the URL of a closed port.
 fn nobody() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -155,14 +156,14 @@ fn the_oldest_go_if_that_is_wanted() {
         balanced(&counters);
         let (dropped, waiting) = (counters.dropped(Cause::QueueFull), counters.waiting);
         assert_eq!(dropped + waiting, 3000, "{counters:?}");
-        // No more than necessary is dropped: a segment is as large as half of the queue.
+        // No more batches than necessary are dropped: a segment is as large as half of the queue.
         assert!((450..1030).contains(&waiting), "{waiting}");
         let bytes = if is_on_disk { size(scratch.path()) } else { 0 };
         assert!(bytes <= (10 << 20) + (64 << 10), "{bytes}");
     }
 }
 
-/// Total size of all files.
+/// Returns the total size of all files in a folder.
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
     entries
@@ -193,7 +194,7 @@ fn what_is_too_large_is_counted() {
     push(&exporter, 2);
     let counters = finish(exporter);
     assert_eq!((counters.pushed, counters.delivered), (4, 3));
-    // It is sent alone and delays no other span.
+    // The large span is sent alone and delays no other span.
     assert_eq!(server.asked().len(), 3);
 }
 
@@ -212,7 +213,7 @@ fn damage_costs_what_it_hits_and_is_counted() {
     let mut hit = 0;
     for file in files.filter(|file| file.is_file()) {
         let mut bytes = fs::read(&file).expect("a file");
-        // A name in the third batch.
+        // Damages a name in the third batch.
         if let Some(at) = bytes.windows(7).position(|window| window == b"span 25") {
             bytes[at] ^= 1;
             fs::write(&file, bytes).expect("a file");

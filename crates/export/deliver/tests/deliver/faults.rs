@@ -1,5 +1,5 @@
-//! D4, D5: a disk that fails, temporarily or permanently: no flushed span is lost, the pushing
-//! program gets an error, and the exporter recovers by itself with the disk.
+//! D4, D5: a disk that fails, temporarily or permanently. No flushed span is lost, the pushing
+//! program gets an error, and the exporter recovers with the disk, without a restart.
 
 use crate::life::{Destination, ProgramRun, RESUMES, RunOptions};
 use crate::sweep::{counts, flushed_behind_syncs, how};
@@ -17,7 +17,7 @@ struct FaultTotals {
     slowest: Duration,
 }
 
-/// Runs the program with a fault, then without.
+/// Runs the program with a fault, then without a fault.
 fn live(fault: Fault, totals: &mut FaultTotals) -> Result<(), String> {
     let scratch = Scratch::new("deliver-faults");
     let destination = Destination::new(&scratch.0.join("queue"));
@@ -32,7 +32,7 @@ fn live(fault: Fault, totals: &mut FaultTotals) -> Result<(), String> {
         if !life.status.success() || life.closed.is_none() {
             return Err(format!("it does not live: {life:?}"));
         }
-        // No restart is needed.
+        // A temporary fault requires no restart.
         if !fault.stays && !life.is_good() {
             return Err(format!("it does not go on in time: {life:?}"));
         }

@@ -1,4 +1,4 @@
-//! D4, D7: a full file system is a temporary state: the pushing program gets an error, refused
+//! D4, D7: a full file system is a temporary state. The pushing program gets an error, refused
 //! batches without room are counted, and the exporter continues by itself once there is room.
 
 use crate::accounts::{finish, options};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Size of the first file system. A queue of this size reserves 5 MiB at a time.
+/// Size of the first file system in KiB. A queue of `QUEUE_BYTES` reserves 5 MiB at a time.
 const KIB: u64 = 5 << 10;
 const QUEUE_BYTES: u64 = 40 << 20;
 
-/// Pushes spans until one is refused, and returns the number of accepted ones.
+/// Pushes spans until one is refused, and returns the number of accepted spans.
 fn fill(exporter: &Exporter, from: u64) -> (u64, Refusal) {
     for number in from.. {
         if let Err(refusal) = push(exporter, number) {
@@ -23,7 +23,7 @@ fn fill(exporter: &Exporter, from: u64) -> (u64, Refusal) {
         if number % 10 == 9
             && let Err(refusal) = exporter.flush()
         {
-            // The span was accepted and waits for room.
+            // The last span was accepted and waits for room.
             return (number + 1, refusal);
         }
     }

@@ -22,7 +22,7 @@ fn ok(body: &[u8]) -> Reply {
     Reply::Trailers(framed, vec![("grpc-status", "0".to_owned())])
 }
 
-/// Sends two batches of ten spans. The first requests get these answers.
+/// Sends two batches of ten spans. The first requests get the answers in `replies`.
 fn send(gzip: bool, replies: Vec<Reply>) -> (Server, Counters) {
     let how = ServerOptions { is_http2: true, tls: None };
     let server =

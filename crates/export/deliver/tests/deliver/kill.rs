@@ -1,4 +1,4 @@
-//! A program that pushes spans and reports flushed ones is killed at random moments and restarted:
+//! A program that pushes spans and reports flushed spans is killed at random moments and restarted:
 //! all spans reported as flushed arrive.
 
 use crate::accounts::{PATIENCE, balanced, options, push};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Prefix of the program's output, which distinguishes it from the test harness's.
 const MARK: &str = "says: ";
 
-/// The program: pushes spans from a number on, ten at a time, and reports the flushed ones.
+/// The tested program: pushes spans from a number on, ten at a time, and reports the flushed spans.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports() {
@@ -27,7 +27,8 @@ fn exports() {
     for number in first..first + count {
         push(&exporter, number);
         if number % 10 == 9 {
-            // The fault that the test must detect.
+            // With `TEST_EARLY`, the program reports before the flush: the fault that the test must
+            // detect.
             if std::env::var_os("TEST_EARLY").is_none() {
                 exporter.flush().expect("room");
             }
@@ -39,8 +40,8 @@ fn exports() {
     balanced(&exporter.close());
 }
 
-/// Runs the program from a number on, and kills it after this many reports. Returns the end of the
-/// flushed spans.
+/// Runs the program from a number on, and kills it after `reports` reports. Returns the number
+/// after the last flushed span.
 fn run(
     url: &str,
     queue: &std::path::Path,
@@ -72,10 +73,10 @@ fn run(
     flushed
 }
 
-/// Number of spans that were reported as flushed by the killed programs and did not arrive.
+/// Returns the number of spans that killed programs reported as flushed and that did not arrive.
 fn missing(early: bool) -> usize {
     let scratch = tempfile::tempdir().expect("a folder");
-    // Every third answer is some kind of failure.
+    // Every third answer is a failure.
     let server = Server::new(|count, _| match count % 9 {
         2 => Reply::status(503),
         5 => Reply::Reset,

@@ -21,13 +21,13 @@ const MARK: &str = "says: ";
 /// Maximum time until the exporter continues after a disk failure.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
-/// Spans in a batch.
+/// Number of spans in a batch.
 pub(crate) const SPANS: u64 = 10;
 
-/// Size of a span, so that a run fills more than one segment of the queue.
+/// Size of a span in bytes, chosen so that a run fills more than one segment of the queue.
 const TEXT_BYTES: usize = 30_000;
 
-/// The destination refuses one in this many batches.
+/// Share of refused batches: the destination refuses one batch in this many.
 const REFUSED_OF: u64 = 7;
 
 fn is_refused(number: u64) -> bool {
@@ -47,7 +47,7 @@ pub(crate) fn push(exporter: &Exporter, number: u64) -> Result<(), blkkin_delive
     with_span(number, |span| exporter.push(span))
 }
 
-/// Numbers of the spans in a body, after a check that they are unchanged.
+/// Returns the numbers of the spans in a body, after a check that the spans are unchanged.
 fn numbers(body: &[u8]) -> Result<Vec<u64>, String> {
     let mut spans: Vec<Span> = Vec::new();
     let outcome = Decoder::new(Limits::default()).decode(Format::ZipkinJson, body, &mut spans);
@@ -65,8 +65,8 @@ fn numbers(body: &[u8]) -> Result<Vec<u64>, String> {
     spans.iter().map(number).collect()
 }
 
-/// The program: pushes batches from a number on, and reports the flushed ones. If the disk fails
-/// for too long, it reports that and exits normally.
+/// The tested program: pushes batches from a number on, and reports the flushed batches. If the
+/// disk fails for too long, the program reports that and exits normally.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports_for_long() {
@@ -83,7 +83,8 @@ fn exports_for_long() {
     for batch in first..first + number("TEST_BATCHES") {
         let mut spans = batch * SPANS..(batch + 1) * SPANS;
         let pushed = spans.try_for_each(|number| until(patience, || push(&exporter, number)));
-        // The fault that the tests must detect.
+        // With `TEST_EARLY`, the program reports before the flush: the fault that the tests must
+        // detect.
         let is_early = std::env::var_os("TEST_EARLY").is_some();
         let flushed = pushed.and_then(|()| match is_early {
             true => Ok(()),
@@ -103,11 +104,11 @@ fn exports_for_long() {
     let counters = exporter.close();
     balanced(&counters);
     say(&format!("closed {}", counters.refused_not_kept));
-    // The test harness's own output might be made to fail.
+    // Skips the test harness's own output, whose system calls might be made to fail.
     std::process::exit(0);
 }
 
-/// Retries for this long.
+/// Retries `does` until it succeeds, for at most `patience`.
 fn until(
     patience: Duration,
     does: impl Fn() -> Result<(), blkkin_deliver::Refusal>,
@@ -124,7 +125,8 @@ fn until(
 
 fn say(what: &str) {
     let line = format!("\n{MARK}{what}\n");
-    // A single write, so that a report is never incomplete; it may fail on purpose.
+    // A single write, so that a report is never incomplete. The write may fail on purpose, hence
+    // the repetition.
     let _ = (0..100).any(|_| std::io::stdout().lock().write_all(line.as_bytes()).is_ok());
 }
 
@@ -134,7 +136,7 @@ struct Arrivals {
     batches: Vec<(bool, Result<Vec<u64>, String>)>,
 }
 
-/// A destination, and the queue folder of the program.
+/// A destination, with the queue folder of the program.
 pub(crate) struct Destination {
     server: Server,
     arrivals: Arc<Mutex<Arrivals>>,
@@ -154,14 +156,14 @@ impl Destination {
         Destination { server, arrivals, queue: queue.to_owned() }
     }
 
-    /// Number of batches that arrived.
+    /// Returns the number of batches that arrived.
     pub(crate) fn count(&self) -> usize {
         self.arrivals.lock().expect("no panic").batches.len()
     }
 
     /// Checks that all batches before `batches` arrived or were stored as refused, except for
-    /// `not_kept` refused ones; unchanged and in order, with at most `back_max` steps back where
-    /// batches were sent again.
+    /// `not_kept` refused batches. Batches must be unchanged and in order, with at most `back_max`
+    /// steps back where batches were sent again.
     pub(crate) fn check(&self, batches: u64, not_kept: u64, back_max: u64) -> Result<(), String> {
         let arrivals = self.arrivals.lock().expect("no panic");
         let mut there: BTreeSet<u64> = BTreeSet::new();
@@ -192,7 +194,7 @@ impl Destination {
         }
     }
 
-    /// Numbers of the spans in the folder of refused batches.
+    /// Returns the numbers of the spans in the folder of refused batches.
     fn put_aside(&self) -> Result<BTreeSet<u64>, String> {
         let mut found = BTreeSet::new();
         for entry in std::fs::read_dir(self.queue.join("refused")).into_iter().flatten() {
@@ -201,7 +203,7 @@ impl Destination {
                 continue;
             }
             let body = std::fs::read(&path).map_err(|error| error.to_string())?;
-            // A batch is incomplete if its program was killed; it is written again.
+            // If its program was killed, a batch may be incomplete; a later run writes it again.
             found.extend(numbers(&body).unwrap_or_default());
         }
         Ok(found)
@@ -224,7 +226,7 @@ pub(crate) struct ProgramRun {
     pub(crate) said: Vec<String>,
     /// Number of refused batches that could not be stored, if the exporter was closed.
     pub(crate) closed: Option<u64>,
-    /// End of the flushed batches.
+    /// Number after the last flushed batch.
     pub(crate) flushed: u64,
     /// Time until the first flush.
     pub(crate) took: Duration,

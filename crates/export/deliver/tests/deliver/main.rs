@@ -1,6 +1,6 @@
 //! Tests of the exporter against servers that fail in all documented ways: arriving batches are
 //! decoded, and each pushed span is accounted for. Tests whose names begin with a promise, such as
-//! `d1_`, are more thorough if environment variables ask for it, as `cargo xtask torture` does.
+//! `d1_`, are more thorough with the environment variables that `cargo xtask torture` sets.
 
 mod accounts;
 mod answers;

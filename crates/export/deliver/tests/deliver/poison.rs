@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Maximum time until the next batch.
+/// Maximum time until the next batch arrives.
 const MOVES_ON: Duration = Duration::from_secs(1);
 
 const SPANS: u64 = 10;
@@ -19,7 +19,7 @@ fn push_batch(exporter: &Exporter, batch: u64) {
     exporter.flush().expect("room");
 }
 
-/// Options as in a real program, with the usual delays.
+/// Returns options as in a real program, with the usual delays.
 fn usual(server: &Server, path: &str, queue: &Path) -> Options {
     let destination = Destination::parse(&server.url(path), None).expect("a destination");
     Options { queue: Some(queue.to_owned()), batch_age: PATIENCE, ..Options::new(destination) }
@@ -33,7 +33,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Time between a refused batch and the next one, in a queue in use.
+/// Measures the time between a refused batch and the next batch, in a queue in use.
 fn next_comes_after(path: &str, format: Format, refusal: Reply) -> Duration {
     let scratch = tempfile::tempdir().expect("a folder");
     let times: Arc<Mutex<Vec<Instant>>> = Arc::default();
@@ -87,7 +87,7 @@ fn d7_the_queue_moves_on_behind_a_batch_that_nobody_wants() {
     );
 }
 
-/// Total size and number of the files in a folder.
+/// Returns the total size and number of the files in a folder.
 fn size(folder: &Path) -> (u64, usize) {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let sizes = entries.map(|entry| entry.expect("an entry").metadata().expect("data").len());
@@ -95,7 +95,7 @@ fn size(folder: &Path) -> (u64, usize) {
     (sizes.iter().sum(), sizes.len())
 }
 
-/// Two runs in which all batches are refused: those without room are counted, and the folder stays
+/// In two runs all batches are refused: batches without room are counted, and the folder stays
 /// within its limit.
 #[test]
 fn d7_the_folder_of_what_nobody_wants_has_a_limit() {

@@ -44,7 +44,7 @@ impl Reply {
     }
 }
 
-/// Chooses the reaction by the number of earlier requests.
+/// Function that chooses the reaction by the number of earlier requests.
 type Script = Box<dyn Fn(usize, &ReceivedRequest) -> Reply + Send + Sync>;
 
 pub(crate) struct Server {
@@ -108,7 +108,7 @@ impl Server {
         self.shared.asked.lock().expect("no panic").clone()
     }
 
-    /// Numbers of all received spans, in order.
+    /// Returns the numbers of all received spans, in order.
     #[track_caller]
     pub(crate) fn numbers(&self, format: Format) -> Vec<u64> {
         self.asked().iter().flat_map(|asked| asked.numbers(format)).collect()

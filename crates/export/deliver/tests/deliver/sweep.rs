@@ -1,5 +1,5 @@
-//! D1: flushed spans arrive, whichever system call the program is killed in, and refused batches
-//! are stored.
+//! D1: flushed spans arrive, regardless of the system call in which the program is killed, and
+//! refused batches are stored.
 
 use crate::life::{Destination, ProgramRun, RESUMES, RunOptions};
 use blkkin_sys::testing::{
@@ -38,17 +38,17 @@ const LIVES: usize = 4;
 /// Maximum time until the first flush after a kill.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// Batches in a run, enough for more than one segment of the queue.
+/// Returns the number of batches in a run, enough for more than one segment of the queue.
 pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 20)
 }
 
-/// Parameters of a run from a batch on.
+/// Returns the parameters of a run from a batch on.
 pub(crate) fn how(first: u64) -> RunOptions {
     RunOptions { first, batches: batches(), patience: RESUMES, is_early: false }
 }
 
-/// Maximum number of times that a thread makes each call.
+/// Returns the maximum number of times that a thread makes each call.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("deliver-sweep");
     let destination = Destination::new(&scratch.0.join("queue"));
@@ -59,8 +59,8 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Runs the program and kills it in a call; returns whether it was killed. Batches that were not
-/// flushed are pushed again by the next run.
+/// Runs the program and kills it in a call; returns whether the program was killed. The next run
+/// pushes batches that were not flushed again.
 fn kill_in(
     (call, number): (&str, u64),
     destination: &Destination,
@@ -79,7 +79,7 @@ fn kill_in(
 }
 
 /// Runs the program undisturbed after a number of kills, and returns the time until its first
-/// flush. A further run checks that nothing is sent again without reason.
+/// flush. A further run checks that no batch is sent again without reason.
 fn check_at_rest(
     destination: &Destination,
     flushed: &mut u64,
@@ -97,8 +97,8 @@ fn check_at_rest(
     let before = destination.count();
     run()?;
     let after = destination.count();
-    // Waiting batches are sent again, and so are flushed ones whose flush was not reported; and
-    // again after each later kill.
+    // Waiting batches, and flushed batches whose flush was not reported, are sent again, after each
+    // later kill too.
     destination.check(*flushed, 0, kills * (kills + 2))?;
     if after != before + 1 {
         return Err(format!("{before} batches came, then {after}"));
@@ -136,7 +136,7 @@ fn d1_what_was_flushed_outlives_any_system_call() {
     let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
     let (killed, flushed) = (sum(|it| it.0), sum(|it| it.1));
     let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
-    // Threads differ between runs; a call that is not made kills no program.
+    // Threads differ between runs, and a call that is never made kills no program.
     assert!(killed >= points.len() as u64 / 2, "{killed} of {} were killed", points.len());
     figure(
         "D1",
@@ -164,8 +164,9 @@ fn d1_an_exporter_that_flushes_early_is_found_out() {
     assert!(found);
 }
 
-/// Kills cannot show that data is durable, because the system keeps written data; the order of the
-/// calls can. Returns how often a program whose n-th fdatasync fails reported a flush.
+/// Traces the order of a program's system calls and returns the number of reported flushes, each of
+/// which must follow an fdatasync. With `fails`, that fdatasync fails. Kills cannot show that data
+/// is durable, because the system keeps written data; the order of the calls can.
 pub(crate) fn flushed_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("deliver-order");
     let destination = Destination::new(&scratch.0.join("queue"));
@@ -178,7 +179,7 @@ pub(crate) fn flushed_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let life = ProgramRun::run(&words, &destination, how(0));
     let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
     let seen = answers_behind_syncs(&log, ".segment", "says: flushed")?;
-    // The calls to be checked must have been traced.
+    // The trace must contain the checked calls.
     match life.is_good() && seen == life.flushed {
         true => Ok(seen),
         false => Err(format!("{seen} were seen: {life:?}")),

@@ -1,4 +1,4 @@
-//! TLS with a certificate that only programs with its file trust.
+//! TLS with a certificate that only programs with the certificate's file trust.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};

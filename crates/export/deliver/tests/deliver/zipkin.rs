@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 /// Time limit for the server's start on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// The server's file in Maven's directory; `cargo xtask peers` has Maven download it.
+/// Returns the server's file in Maven's directory; `cargo xtask peers` has Maven download it.
 fn jar() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let jar = ".m2/repository/io/zipkin/zipkin-server/3.6.1/zipkin-server-3.6.1-exec.jar";
     Some(home.join(jar)).filter(|jar| jar.is_file())
 }
 
-/// A running server.
+/// A running Zipkin server.
 struct Zipkin {
     child: Child,
     http: u16,
@@ -64,8 +64,7 @@ impl Zipkin {
         })
     }
 
-    /// Waits until a span is searchable, some time after it was accepted, and checks that it is
-    /// unchanged.
+    /// Waits until an accepted span is searchable, and checks that the span is unchanged.
     #[track_caller]
     fn find(&self, number: u64) {
         let start = Instant::now();
@@ -121,6 +120,6 @@ fn spans_are_found_again() {
         }
     }
     send(options(&format!("scribe://127.0.0.1:{}", zipkin.scribe)));
-    // The server does not know spans that were never sent.
+    // The server finds no span that was never sent.
     assert_eq!(zipkin.get(&format!("/api/v2/trace/{:016x}", next + 1)).expect("an answer").0, 404);
 }

@@ -1,4 +1,4 @@
-//! One connection of a server: reads frames, passes them to the service in order, and writes the
+//! A connection of a server: reads frames, passes them to the service in order, and writes the
 //! replies.
 
 use super::state::{Peer, ServerState};

@@ -11,7 +11,7 @@ pub struct ServerCounters {
     pub accepted: u64,
     /// Connections closed at once, because the maximum number was reached.
     pub closed_too_many: u64,
-    /// Connections closed in favour of new ones.
+    /// Connections closed in favour of new connections.
     pub closed_made_room: u64,
     /// Connections closed because they were idle or slow.
     pub closed_slow: u64,

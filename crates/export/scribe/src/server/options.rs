@@ -12,7 +12,7 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// Time after which an idle connection is closed.
     pub idle_max: Duration,
-    /// Minimum idle time of a connection before it may be closed in favour of a new one.
+    /// Minimum idle time of a connection before it may be closed in favour of a new connection.
     pub idle_yields: Duration,
     /// Time limit for receiving a frame, and for sending replies.
     pub frame_time_max: Duration,

@@ -22,7 +22,7 @@ pub struct Collector<'t> {
     /// packet has a selected event.
     selected: bool,
     streams: Vec<StreamState<'t>>,
-    /// Tallies of the event classes of all stream classes, one after the other.
+    /// Tallies of all event classes, in the order of the stream classes.
     classes: Vec<Tally>,
     timeline: Timeline,
     losses: Losses,
@@ -65,7 +65,7 @@ struct Tally {
 }
 
 impl<'t> Collector<'t> {
-    /// Makes a collector for all events of `traces`, or only for `selected` ones.
+    /// Creates a collector for all events of `traces`, or only for selected events.
     pub fn new(traces: &'t [Arc<Trace>], selected: bool) -> Collector<'t> {
         let mut class_count = 0;
         let mut streams = Vec::new();
@@ -216,7 +216,7 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Counts the packet of an event, which is the packet's first one.
+    /// Counts the packet of an event, which is the first event of the packet.
     #[cold]
     fn begin_packet(&mut self, event: &mut Event<'_>) {
         self.has_no_event = false;

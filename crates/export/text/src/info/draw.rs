@@ -378,7 +378,7 @@ fn lost(counts: &Counts, selected: bool) -> Option<String> {
     if counts.events_lost > 0 {
         let made = counts.events.saturating_add(counts.events_lost);
         let share = format!(" ({} of all)", percent(counts.events_lost, made));
-        // The number of selected events among the lost ones is unknown.
+        // The number of selected events among the lost events is unknown.
         let share = if selected { "" } else { &share };
         parts.push(plural(counts.events_lost, "event") + share);
     }

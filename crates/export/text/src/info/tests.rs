@@ -23,7 +23,8 @@ fn event(name: &str, log_level: Option<i64>, count: u64, last: i64) -> EventInfo
     EventInfo { name: Some(name.into()), log_level, count, span }
 }
 
-/// Two streams over a tenth of a second: one with 3000 events at an increasing rate, and losses.
+/// Returns two streams over a tenth of a second: one with 3000 events at an increasing rate, and
+/// losses.
 fn collection() -> Collection {
     let env = |key: &str, value: &str| (key.to_owned(), EnvValue::Str(value.into()));
     let mut timeline = Timeline::default();

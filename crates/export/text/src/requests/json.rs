@@ -1,15 +1,15 @@
-//! Requests as JSON, one object a line, each with its `type`.
+//! Requests as JSON, one object per line, each with its `type`.
 //!
 //! | type | fields |
 //! | --- | --- |
 //! | `begin` | `schema`, and the `traces` that are read |
 //! | `request` | `trace_id`, `start`, `duration`; numbers of `spans`, `errors`, `events`, `events_left_out`; the reason why the request was completed, `completion` (`idle`, `ended`, `evicted`); and `oddities` with their counts |
 //! | `span` | `trace_id`, `id`, `parent_id`; indexes of the span and its parent among the request's spans, `step` and `parent`; `kind`, `name`, `service`, `ipv4`, `ipv6`, `port`, and `remote` with the same fields of the other side; `start`, `duration`, `self` (time without an active child), `moved` (correction of the span's clock); `shared`, `debug`, `error`; `annotations` (`time`, `value`), `tags` (`key`, `value`, and `of`: `span`, `scope`, `resource`), `odd` |
-//! | `end` | totals, events that could not be understood, and losses of the tracer |
+//! | `end` | totals, malformed events, and losses of the tracer |
 //!
 //! Times are nanoseconds, ids hexadecimal digits. Unknown values, flags that are not set, and empty
-//! lists are left out. Numbers that JSON lacks are strings. The spans of a request follow it, each
-//! after its parent.
+//! lists are omitted. Numbers that JSON lacks are strings. The spans of a request follow the
+//! request, each after its parent.
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef};
 use blkkin_reader::{Stats, Trace};

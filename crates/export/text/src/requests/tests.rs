@@ -133,7 +133,7 @@ fn no_line_is_too_long() {
             let out = drawn(&events, options);
             assert!(!ascii || out.is_ascii(), "{out}");
             for line in out.lines() {
-                // Parts that are always printed take 34 characters.
+                // The parts of a line that are always printed have 34 characters.
                 assert!(line.chars().count() <= width.max(34), "{width}: {line}");
                 assert_eq!(line.trim_end(), line);
             }

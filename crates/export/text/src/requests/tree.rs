@@ -359,7 +359,7 @@ struct Guides {
 impl Guides {
     fn new(request: &Request<'_>, ascii: bool) -> Guides {
         let mut steps = vec![(false, false); request.steps.len()];
-        // In reverse order, since parents come before their children.
+        // In reverse order, since parents precede their children.
         for (at, step) in request.steps.iter().enumerate().rev() {
             if let Some(parent) = step.parent {
                 steps[at].0 = std::mem::replace(&mut steps[parent].1, true);

@@ -43,7 +43,7 @@ pub struct Failure {
     pub code: u32,
     /// The reason.
     pub message: String,
-    /// Delay before a retry, if the receiver states one (`RetryInfo`).
+    /// Delay before a retry, if the receiver states it (`RetryInfo`).
     pub retry_after: Option<Duration>,
 }
 

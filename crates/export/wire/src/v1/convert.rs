@@ -11,7 +11,7 @@ use crate::error::{FieldContext, Reason, Result};
 use crate::limits::Limits;
 use blkkin_model::{EndpointRef, Kind, ValueRef};
 
-/// The span of one host.
+/// The span of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct HostSpan<'b> {
     pub(super) kind: Kind,
@@ -82,8 +82,8 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Returns the index of a host's span: the first with the host's service name or without a
-    /// host, or a new one.
+    /// Returns the index of a host's span: the first span with the host's service name or without a
+    /// host, or a new span.
     fn host_span_of(&mut self, host: EndpointRef<'b>) -> usize {
         if host.is_none() {
             return 0;
@@ -180,7 +180,7 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Adds a span for the other side of a call within one service.
+    /// Adds a span for the second side of a call within one service.
     fn split_off(&mut self, local: EndpointRef<'b>, kind: Kind) -> usize {
         self.lists.host_spans.push(HostSpan { kind, local, ..HostSpan::default() });
         self.lists.host_spans.len() - 1

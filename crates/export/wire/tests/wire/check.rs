@@ -12,7 +12,7 @@ pub(crate) fn read(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     (spans, outcome)
 }
 
-/// Decodes a batch without faults.
+/// Decodes a batch that must have no faults.
 pub(crate) fn good(format: Format, batch: &[u8]) -> Vec<Span> {
     let (spans, outcome) = read(format, batch);
     assert!(outcome.is_good(), "{outcome:?} of {}", String::from_utf8_lossy(batch));
@@ -20,14 +20,14 @@ pub(crate) fn good(format: Format, batch: &[u8]) -> Vec<Span> {
     spans
 }
 
-/// The first refusal of a batch, as text.
+/// Returns the first refusal of a batch, as text.
 pub(crate) fn refusal(format: Format, batch: &[u8]) -> String {
     let (_, outcome) = read(format, batch);
     outcome.first_refusal().map_or_else(|| "nothing".to_owned(), ToString::to_string)
 }
 
-/// Decodes a possibly damaged batch and checks the invariants of spans and refusals, and that the
-/// strict decoder accepts all or nothing.
+/// Decodes a possibly damaged batch. Checks the invariants of spans and refusals, and that the
+/// strict decoder accepts all spans or none.
 pub(crate) fn hostile(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let (spans, outcome) = read(format, batch);
     for span in &spans {
@@ -41,7 +41,7 @@ pub(crate) fn hostile(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let mut kept = Vec::new();
     let strict = Decoder::new(Limits::default()).strict(true).decode(format, batch, &mut kept);
     assert_eq!(strict.is_good(), outcome.is_good());
-    // NaN is not comparable, so compare as text.
+    // NaN is not comparable, so compare the spans as text.
     let expected = if outcome.is_good() { spans.as_slice() } else { &[] };
     assert_eq!(format!("{kept:?}"), format!("{expected:?}"));
     (spans, outcome)

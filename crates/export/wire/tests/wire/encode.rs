@@ -1,5 +1,5 @@
-//! Encoded spans are equal when decoded by this crate and by others, and Zipkin's JSON equals
-//! Zipkin's own output byte for byte.
+//! Encoded spans are equal when decoded by this crate and by other libraries, and Zipkin's JSON
+//! equals Zipkin's own output byte for byte.
 
 use crate::check::good;
 use crate::random::Random;
@@ -39,7 +39,7 @@ fn text(format: Format, spans: &[Span]) -> String {
     String::from_utf8(encode(format, spans)).expect("text")
 }
 
-/// A span that both of Zipkin's formats can represent.
+/// Returns a span that both of Zipkin's formats can represent.
 fn for_both(random: &mut Random) -> Span {
     let span = random.zipkin_span();
     let is_shared = span.kind == Kind::Server && random.one_in(2);
@@ -56,7 +56,8 @@ fn for_both(random: &mut Random) -> Span {
     }
 }
 
-/// A span whose end exceeds the range of times.
+/// A span whose end exceeds the range of times is encoded as one span with its start, in every
+/// format.
 #[test]
 fn an_end_beyond_time() {
     let start = u64::MAX - 5000;
@@ -114,7 +115,7 @@ fn others_read_the_same() {
             let mut expected = zipkin_json::object(span);
             tidy(&mut expected);
             let mut written = written.clone();
-            // Zipkin has its own notation for these; another test checks it.
+            // Zipkin has its own notation for addresses, which another test checks.
             addresses(&mut expected);
             addresses(&mut written);
             assert_eq!(written, expected);
@@ -131,7 +132,7 @@ fn others_read_the_same() {
     }
 }
 
-/// Removes fields that Zipkin does not write: empty, null or false ones.
+/// Removes the fields that Zipkin omits: empty, null or false values.
 fn tidy(span: &mut Json) {
     let Json::Object(span) = span else { panic!("no object") };
     span.retain(|_, value| match value {
@@ -176,12 +177,12 @@ fn thrift_is_written_as_zipkin_does() {
         }
         let expected = structure(&span);
         let found = encode(ZipkinThriftSpan, std::slice::from_ref(&span));
-        // Our encoder omits a false flag and writes the parent before the lists.
+        // The encoder omits a false flag and writes the parent before the lists.
         assert_eq!(found, crate::thrift::in_writers_order(expected).bytes());
     }
 }
 
-/// A span with all properties.
+/// Returns a span with all properties.
 fn full() -> Span {
     let trace_id = blkkin_model::TraceId::from_number(0x7180_c278_b62e_8f6a_216a_2aea_4d08_fc6d);
     let tag = |key: &str, value| Tag { key: key.to_owned(), value, origin: Origin::Span };
@@ -355,7 +356,7 @@ fn spans_of_zipkins_keep_their_ends_in_open_telemetrys() {
     for format in [OtlpJson, OtlpProto] {
         let span = good(format, &encode(format, &[full()])).remove(0);
         assert_eq!(span.local, full().local);
-        // There is room for one address.
+        // OpenTelemetry has room for one address.
         assert_eq!(span.remote, Endpoint { ipv6: None, ..full().remote });
         let keys: Vec<&str> = span.tags.iter().map(|tag| tag.key.as_str()).collect();
         let expected = [

@@ -1,4 +1,4 @@
-//! Decoding of batches made by other senders; `golden/README.md` documents their origin.
+//! Decodes batches of other senders; `golden/README.md` documents their origin.
 
 use crate::check::good;
 use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Value};
@@ -32,7 +32,7 @@ fn compare(batch: &Path, found: &str) {
     }
 }
 
-/// Spans as text: a line for the ids, and one for each property.
+/// Formats spans as text: a line for the ids, and a line for each property.
 fn show(spans: &[Span]) -> String {
     let mut out = String::new();
     for span in spans {

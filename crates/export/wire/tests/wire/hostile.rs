@@ -1,5 +1,5 @@
-//! Large batches made to consume time or stack. Each is decoded or refused, in time linear in its
-//! size (a test that hangs has failed).
+//! Large batches that are designed to consume time or stack. Each is decoded or refused, in time
+//! linear in its size (a test that hangs has failed).
 
 use crate::check::read;
 use blkkin_wire::Format::{
@@ -9,7 +9,7 @@ use blkkin_wire::{Decoder, Limits, Outcome};
 
 const SIZE: usize = 1 << 20;
 
-/// Repetitions of `text`, about `SIZE` bytes, between two others.
+/// Returns repetitions of `text`, about `SIZE` bytes, between `begin` and `end`.
 fn repeated(begin: &str, text: &str, end: &str) -> Vec<u8> {
     [begin, &text.repeat(SIZE / text.len()), end].concat().into_bytes()
 }
@@ -83,7 +83,7 @@ fn long_binaries_are_read_or_refused() {
     }
 }
 
-/// Values nested so deep that recursion would overflow the stack.
+/// Values nested so deep that recursion would overflow the stack are refused under any limits.
 #[test]
 fn depth_has_a_bound_whatever_the_limits_say() {
     let unlimited = || Decoder::new(Limits { depth: usize::MAX, ..Limits::default() });

@@ -8,7 +8,7 @@ use blkkin_wire::End;
 use blkkin_wire::Format::OtlpJson;
 use serde_json::Value as Json;
 
-/// Tags of a span as text.
+/// Formats the tags of a span as text.
 fn tags(span: &Span) -> String {
     let tags = span.tags.iter().map(|tag| match &tag.value {
         Value::Str(text) => format!("{}={text}", tag.key),

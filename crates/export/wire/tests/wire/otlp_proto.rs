@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use prost::Message;
 
-/// An attribute.
+/// Returns an attribute.
 pub(crate) fn pair(key: &str, value: Theirs) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
@@ -39,7 +39,7 @@ fn attributes(span: &Ours, origin: Origin) -> Vec<KeyValue> {
     of_origin.map(|tag| pair(&tag.key, value(&tag.value))).collect()
 }
 
-/// The message of a span.
+/// Converts a span to a protobuf message.
 pub(crate) fn message(span: &Ours) -> Span {
     let start = span.start_ns.unwrap_or(0);
     Span {
@@ -82,7 +82,7 @@ pub(crate) fn message(span: &Ours) -> Span {
     }
 }
 
-/// A request with one resource and scope for each span.
+/// Returns a request with one resource and scope for each span.
 pub(crate) fn request(spans: &[Ours]) -> Request {
     let resource_spans = spans.iter().map(|span| {
         let mut of_resource = attributes(span, Origin::Resource);
@@ -117,7 +117,8 @@ fn bytes(spans: Vec<Span>) -> Vec<u8> {
     of_resource(Vec::new(), spans).encode_to_vec()
 }
 
-/// Tags of a span as text; those of its resource with a leading slash.
+/// Formats the tags of a span as text, with `/` before tags of the resource and `+` before those of
+/// the scope.
 fn tags(span: &Ours) -> String {
     let tags = span.tags.iter().map(|tag| {
         let mark = ["/", "+", ""][tag.origin as usize];

@@ -2,7 +2,7 @@
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
 
-/// xorshift64*, which is sufficient for tests.
+/// Random numbers by xorshift64*, which is sufficient for tests.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -29,7 +29,7 @@ impl Random {
         (!self.one_in(3)).then(|| make(self))
     }
 
-    /// Text with characters that are special in some format, but no upper case.
+    /// Returns text with characters that are special in some format, but no upper case.
     pub(crate) fn text(&mut self) -> String {
         const PIECES: [&str; 16] = [
             "get /",
@@ -55,12 +55,12 @@ impl Random {
         (0..self.below(4)).map(|_| self.pick(&PIECES)).collect()
     }
 
-    /// Text that is not empty.
+    /// Returns text that is not empty.
     pub(crate) fn word(&mut self) -> String {
         self.text() + "w"
     }
 
-    /// Numbers of all magnitudes.
+    /// Returns numbers of all magnitudes.
     pub(crate) fn number(&mut self) -> u64 {
         let bits = self.below(64);
         self.next() >> bits
@@ -103,7 +103,7 @@ impl Random {
         all
     }
 
-    /// A span with any properties that Zipkin's v2 format can represent.
+    /// Returns a span with any properties that Zipkin's v2 format can represent.
     pub(crate) fn zipkin_span(&mut self) -> Span {
         let kinds = [Kind::Unspecified, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
         let wide = if self.one_in(2) { u128::from(self.next()) << 64 } else { 0 };
@@ -131,7 +131,7 @@ impl Random {
         }
     }
 
-    /// A span with any properties that survive encoding and decoding as OpenTelemetry.
+    /// Returns a span with any properties that survive encoding and decoding as OpenTelemetry.
     pub(crate) fn otlp_span(&mut self) -> Span {
         let ns = |random: &mut Random| 1 + random.next() % 2_000_000_000_000_000_000;
         let statuses = [Status::Unset, Status::Ok];

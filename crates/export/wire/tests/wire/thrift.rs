@@ -72,7 +72,7 @@ impl Thrift {
         bytes
     }
 
-    /// Size of a structure, if the crate can read it.
+    /// Returns the size of a structure, if the crate can read it.
     fn struct_size(bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
         TBinaryInputProtocol::new(&mut rest, true).skip_till_depth(TType::Struct, 31).ok()?;
@@ -104,7 +104,7 @@ fn value(value: &Value) -> (i32, Thrift) {
     }
 }
 
-/// A span without core and address annotations, which is one span in both formats.
+/// Converts a span without core and address annotations, which is one span in both formats.
 pub(crate) fn structure(span: &Span) -> Thrift {
     let id = span.trace_id;
     let here = || host(&span.local);
@@ -132,7 +132,7 @@ pub(crate) fn structure(span: &Span) -> Thrift {
     Struct(fields)
 }
 
-/// The same structure in the order of Zipkin's writer, which omits a false flag.
+/// Returns the same structure in the order of Zipkin's writer, which omits a false flag.
 pub(crate) fn in_writers_order(span: Thrift) -> Thrift {
     let Struct(mut fields) = span else { panic!("no structure") };
     fields.retain(|field| *field != (9, Bool(false)));
@@ -140,7 +140,8 @@ pub(crate) fn in_writers_order(span: Thrift) -> Thrift {
     Struct(fields)
 }
 
-/// Such a span; without a host if it has no annotations and tags.
+/// Returns a span without core and address annotations; without a host if it has no annotations and
+/// tags.
 fn local_span(random: &mut Random) -> Span {
     let mut tags = random.otlp_span().tags;
     tags.iter_mut().for_each(|tag| tag.origin = Origin::Span);
@@ -182,7 +183,8 @@ fn damaged_bytes_are_understood_where_the_crate_does() {
         let theirs = Thrift::struct_size(batch).is_some();
         match &outcome.end {
             End::Whole => {
-                // The crate requires booleans of 0 or 1, and does not know all types.
+                // The crate may refuse this input: it requires booleans of 0 or 1, and lacks some
+                // types.
                 understood += usize::from(theirs);
             }
             End::Broken(refusal) if refusal.fault.reason == Reason::Expected("a type") => {}
@@ -220,7 +222,7 @@ fn values_are_taken_by_zipkins_rules() {
     check(vec![(10, I64(-5)), (11, I64(0))], |_| {});
     check(vec![(3, Bytes(vec![b'a', 0xff]))], |span| span.name = "a\u{fffd}".to_owned());
     check(vec![(6, List(vec![I64(1)])), (8, List(vec![text("x")]))], |_| {});
-    // Without time, without text, and with the duration field of Finagle.
+    // An annotation without time, one without text, and one with Finagle's duration field.
     let note = |fields| List(vec![Struct(fields)]);
     check(vec![(6, note(vec![(2, text("x"))]))], |_| {});
     check(vec![(6, note(vec![(1, I64(1))]))], |_| {});
@@ -285,6 +287,6 @@ fn broken_batches_give_what_is_before() {
     check(&[12, 0x7f, 0, 0, 0], 0, "span 0, byte 5: ends early");
     check(&[8, 0, 0, 0, 1], 0, "span 0, byte 0: should be a list of structures");
     check(&[12, 0, 0, 0, 0], 0, "nothing");
-    // A list that claims two thousand million bytes is not trusted.
+    // A forged list size of two thousand million bytes is refused.
     check(&[12, 0, 0, 0, 1, 15, 0, 99, 3, 0x7f, 0, 0, 0], 0, "span 0, byte 13: ends early");
 }

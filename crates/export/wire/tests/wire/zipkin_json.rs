@@ -34,7 +34,7 @@ fn endpoint(endpoint: &Endpoint) -> Json {
     Json::Object(all)
 }
 
-/// A span as an object of the v2 format; unknown properties are null.
+/// Converts a span to an object of the v2 format; unknown properties are null.
 pub(crate) fn object(span: &Span) -> Json {
     let us = |ns: u64| ns / 1000;
     let notes = span.annotations.iter();
@@ -61,7 +61,7 @@ pub(crate) fn object(span: &Span) -> Json {
     })
 }
 
-/// A span without core and address annotations as an object of the v1 format.
+/// Converts a span without core and address annotations to an object of the v1 format.
 fn v1_object(span: &Span) -> Json {
     let us = |ns: u64| ns / 1000;
     let here = endpoint(&span.local);
@@ -113,7 +113,8 @@ fn local_span(random: &mut Random) -> Span {
     }
 }
 
-/// The list as different senders would write it: with blanks, keys in any order, and without nulls.
+/// Writes the list as different senders would: with or without blanks, keys in any order, and
+/// without nulls.
 fn written(random: &mut Random, list: &[Json]) -> Vec<u8> {
     let list: Vec<Json> = list
         .iter()
@@ -155,7 +156,7 @@ fn damaged_bytes_are_understood_where_serde_json_does() {
     };
     let (mut same, mut broken) = (0, 0);
     damaged(ZipkinJson, 9, make, |batch, spans, outcome| {
-        // Both parsers only agree on a batch that is a list of objects.
+        // The two parsers agree only on batches that are a list of objects.
         let theirs = serde_json::from_slice::<Vec<Map<String, Json>>>(batch);
         match (&theirs, &outcome.end) {
             (Ok(theirs), End::Whole) if outcome.refused == 0 && theirs.len() == spans.len() => {
@@ -180,7 +181,7 @@ fn damaged_bytes_are_understood_where_serde_json_does() {
     damaged(ZipkinV1Json, 10, make, |_, _, _| ());
 }
 
-/// Checks a batch with one change to a valid span.
+/// Checks the decoding of a valid span with one change.
 fn changed(format: Format, change: &str, expected: impl FnOnce(&mut Span)) {
     let plain = r#"[{"traceId":"1","id":"2"}]"#;
     let mut span = good(format, plain.as_bytes()).remove(0);
@@ -248,7 +249,7 @@ fn values_are_taken_by_zipkins_rules() {
     check(r#""annotations":null,"binaryAnnotations":[],"debug":true,"tags":{}"#, |span| {
         span.debug = true;
     });
-    // Of 17 to 31 digits, only the lower half counts.
+    // Of an id with 17 to 31 digits, only the lower half counts.
     check(r#""traceId":"10000000000000005""#, |span| {
         span.trace_id = TraceId::from_number(5).expect("not 0");
     });

@@ -64,7 +64,7 @@ pub(crate) struct Annotation {
     pub(crate) value: String,
 }
 
-/// A span as a message.
+/// Converts a span to a protobuf message.
 pub(crate) fn message(span: &blkkin_model::Span) -> Span {
     let wide = span.trace_id.number().to_be_bytes();
     let us = |ns: Option<u64>| ns.unwrap_or(0) / 1000;
@@ -115,7 +115,7 @@ fn endpoint(endpoint: &blkkin_model::Endpoint) -> Option<Endpoint> {
     })
 }
 
-/// A valid span.
+/// Returns a valid span.
 fn plain() -> Span {
     Span { trace_id: vec![0, 0, 1], id: vec![2], ..Span::default() }
 }
@@ -143,7 +143,7 @@ fn damaged_bytes_are_read_as_prost_reads_them_or_refused() {
             return;
         }
         for (span, theirs) in spans.iter().zip(&list.spans) {
-            // Only fields without rules of Zipkin's own are comparable after damage.
+            // After damage, only fields without additional rules of Zipkin are comparable.
             let ours = message(span);
             // prost accepts a map entry regardless of the wire type in its key.
             if ours.tags.len() != theirs.tags.len() {
@@ -264,7 +264,7 @@ fn broken_batches_give_what_is_before() {
     check(&[0xff; 11], 0, "span 0, byte 0: should be a number of 64 bits");
     assert_eq!(refusal(ZipkinProto, &[0x0a, 0]), "span 0, byte 1: traceId is missing");
     assert_eq!(refusal(ZipkinProto, &[]), "nothing");
-    // Other fields of each wire type are skipped.
+    // Unknown fields of each wire type are skipped.
     let others = [0x10, 0x80, 1, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 1, 9, 0x25, 1, 2, 3, 4];
     assert_eq!(good(ZipkinProto, &[&others[..], &batch[..]].concat()).len(), 2);
 }

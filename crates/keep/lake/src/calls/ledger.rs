@@ -1,5 +1,5 @@
 //! [`Ledger`]: sums of the calls of all files in time slots of 1, 4, 16, … minutes and of all time.
-//! The calls of any window are the sum of few slots. Start at [`Ledger::calls`].
+//! The calls of any window are the sum of a few slots. Start at [`Ledger::calls`].
 //!
 //! The counts of a file are added when the file is committed and subtracted when it expires. Merges
 //! of files do not change the sums. When the sums exceed their memory limit, the oldest slots are
@@ -76,7 +76,7 @@ const GAP_MAX: u16 = 4;
 /// Maximum number of nonzero counts in a run. The greatest count sets the width of the whole run.
 const RUN_MAX: usize = 32;
 
-/// A node, with true if its sums are added and false if they are subtracted.
+/// Node with a flag that is set if its sums are added, and clear if they are subtracted.
 type Signed<'s> = (&'s Node, bool);
 
 /// Calls of a window: the ledger's sums, and the minutes whose calls must be read from files.
@@ -222,7 +222,7 @@ impl Ledger {
             nodes.push((node, is_added));
             return;
         }
-        // Level 0: a minute is inside or outside as a whole.
+        // A slot of level 0 is one minute, which is inside or outside as a whole.
         let Some(below) = level.checked_sub(1) else { return };
         let known_from = minutes_from(below, self.levels[below].from);
         if first < known_from {
@@ -235,7 +235,7 @@ impl Ledger {
             within += u32::from(first <= *of_part.start() && *of_part.end() <= last);
             outside += u32::from(*of_part.end() < first || last < *of_part.start());
         }
-        // Subtraction requires that no slot below the node was dropped.
+        // Subtraction requires that no slot below the node was evicted.
         if outside < within && self.levels[0].from <= *of_node.start() {
             nodes.push((node, is_added));
             for (&part, node) in parts {

@@ -16,7 +16,7 @@ pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 /// Calls by minute, caller and callee.
 #[derive(Default)]
 pub(crate) struct LinkTable {
-    /// By minute, number of the caller and number of the callee.
+    /// Sums by minute, number of the caller and number of the callee.
     links: HashMap<(u64, u32, u32), CallSum, RandomState>,
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, u32, RandomState>,
@@ -29,8 +29,8 @@ struct CallSum {
     durations: BTreeMap<u16, i64>,
 }
 
-/// How late a span may arrive after other spans of its request, in ns. It may then be in another
-/// file.
+/// Maximum delay of a span after other spans of its request, in nanoseconds. A delayed span may be
+/// in another file.
 const LATE_NS: u64 = 2_000_000_000;
 
 /// Maximum number of reads of earlier files that found spans. If more requests continue earlier

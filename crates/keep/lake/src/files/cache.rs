@@ -32,7 +32,7 @@ struct Entry {
     loaded: Arc<LoadedFile>,
     bytes: usize,
     used: u64,
-    /// Set if the entry has dictionaries, which can be evicted without its index.
+    /// Set if the entry may have dictionaries, which can be evicted without its index.
     can_shrink: bool,
 }
 
@@ -42,8 +42,8 @@ impl Cache {
         Cache { bytes_limit: bytes_max, bytes_max: limit, state: Mutex::default() }
     }
 
-    /// Lowers the limit by the bytes that another part of the store needs now, and evicts entries
-    /// above the new limit.
+    /// Sets the limit to its maximum minus the bytes that another part of the store needs now, and
+    /// evicts entries above the new limit.
     pub(crate) fn make_way_for(&self, bytes: usize) {
         let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 pub(crate) type ColumnFile = blkkin_columns::File<DiskInput>;
 
-/// Number of rows that loops over a whole file read at a time.
+/// Number of rows read at a time by loops over a whole file.
 pub(crate) const ROWS_AT_ONCE: u32 = 64 << 10;
 
 pub(crate) fn spans_error(number: u64, error: impl fmt::Display) -> Error {
     Error::Spans(format!("{}: {error}", spans_name(number)))
 }
 
-/// Converts a read error, so that refusals of the operating system are told from damage.
+/// Converts a read error, so that refusals of the operating system are distinguished from damage.
 pub(crate) fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
     match error {
         blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),

@@ -1,5 +1,5 @@
-//! [`DamagedFiles`]: damaged span files, renamed and kept for inspection within limits of number and
-//! size. Start at [`DamagedFiles::find`].
+//! [`DamagedFiles`]: damaged span files, renamed and kept for inspection within limits of number
+//! and size. Start at [`DamagedFiles::find`].
 
 use crate::files::naming;
 use blkkin_journal::Disk;

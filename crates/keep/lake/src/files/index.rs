@@ -69,7 +69,7 @@ const CODE_BITS: u32 = 12;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 
-/// Stands for the text of groups that combine the spans of many services or names.
+/// Text number of groups that combine the spans of many services or names.
 pub(crate) const ANY_TEXT: u32 = u32::MAX;
 
 #[cfg(test)]

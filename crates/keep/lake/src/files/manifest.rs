@@ -1,5 +1,5 @@
-//! [`Manifest`]: the list of valid files, and the position up to which they contain the journal. Each
-//! change is atomic and durable.
+//! [`Manifest`]: the list of valid files, and the position up to which they contain the journal.
+//! Each change is atomic and durable.
 //!
 //! There are two copies. Each copy is written to a new file, which is then renamed to the copy's
 //! name. The store opens the later intact copy. A span file is removed only after both copies list
@@ -101,8 +101,8 @@ impl Manifest {
         files
     }
 
-    /// Reads the later intact copy. The bool tells whether the other copy was damaged. Returns
-    /// `None` if there is no copy.
+    /// Reads the later intact copy. The flag is set if the other copy was damaged. Returns `None`
+    /// if there is no copy.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
         let mut found: Option<Manifest> = None;
         let (mut damaged, mut newer) = (false, false);

@@ -58,7 +58,7 @@ impl TagTable {
         }
         for (layout, (spans, numbers)) in layouts {
             for (place, (shape, numbers)) in block.layout(layout).iter().zip(numbers).enumerate() {
-                // Of several tags with the same key, the last one counts.
+                // The last of several tags with the same key counts.
                 let next = block.layout(layout).get(place + 1);
                 let counts = next.is_none_or(|next| next.key != shape.key);
                 if counts {

@@ -1,5 +1,5 @@
-//! [`LatencySum`]: histogram of the durations of matching spans. The counts are read from the indexes
-//! where these suffice, and from the columns otherwise.
+//! [`LatencySum`]: histogram of the durations of matching spans. The counts are read from the
+//! indexes where these suffice, and from the columns otherwise.
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};

@@ -1,9 +1,9 @@
 //! Statistics over many spans: [`heat`] counts spans by start and duration, and [`difference`]
 //! compares the spans in a box with the spans outside.
 //!
-//! A span counts by its own start, whenever its request began. Of a file, only starts, durations
-//! and the condition's columns are read. The columns of words are read only for pages with matching
-//! spans.
+//! A span counts by its own start, whenever its request began. Only starts, durations and the
+//! condition's columns are read from a file. The columns of words, which are the values of tags and
+//! other fields, are read only for pages with matching spans.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;

@@ -147,8 +147,8 @@ pub(crate) fn span(
     let status = match (number(Column::Error), page.has(Column::Status)) {
         (Some(1), _) => Status::Error,
         (_, true) if text(Column::Status) != "ok" => Status::Unset,
-        // If the column was not read, the condition does not test it. Whether the span has failed
-        // is enough then.
+        // A column that was not read is not tested by the condition. It is enough then to know that
+        // the span has not failed.
         _ => Status::Ok,
     };
     Ok(SpanRef {
@@ -510,7 +510,7 @@ pub(crate) fn words_of<'p>(
     for (topic, word) in own {
         each(Word { topic, letter: b's', text: PageText(word) });
     }
-    // Tags are in order of key. Of several tags with the same key, the last one counts.
+    // Tags are in order of key. The last of several tags with the same key counts.
     let mut last: Option<(&str, Word<'_>)> = None;
     for_each_tag(page, row, |key, letter, text, _| {
         let word = Word { topic: Topic::Tag(PageText(key)), letter, text: PageText(text) };

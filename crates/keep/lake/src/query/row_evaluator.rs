@@ -1,5 +1,5 @@
-//! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated once
-//! for each combination of texts on a page.
+//! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated
+//! once for each combination of texts on a page.
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;
@@ -21,7 +21,8 @@ pub(crate) struct RowEvaluator<'c> {
     condition: &'c Condition,
     /// Projection of the condition; `None` if the condition holds for all rows.
     projection: Option<Projection<'c>>,
-    /// First row of the current page.
+    /// First row of the current page. `residuals` has the residual conditions of this page, by the
+    /// text numbers of service, name and remote service.
     page: Option<u64>,
     residuals: HashMap<[u32; 3], Residual>,
 }

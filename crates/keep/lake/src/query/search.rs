@@ -6,9 +6,9 @@
 //! index covers all of its spans ([`crate::files::index`]). A request in memory and in files counts
 //! as in memory.
 //!
-//! Most candidates are in one file alone. Of such candidates, only the columns of the conditions
-//! are read, and the columns of a summary if all conditions hold. Other requests are read whole: a
-//! duplicate span must count once, and only a comparison of all fields recognizes a duplicate.
+//! Most candidates are in one file alone. For them, only the columns of the conditions are read,
+//! and the columns of a summary if all conditions hold. Other requests are read whole: a duplicate
+//! span must count once, and only a comparison of all fields recognizes a duplicate.
 
 use crate::Error;
 use crate::files::index::{Entry, NO_DURATION};
@@ -43,8 +43,8 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// Number of a file's rows for each fruitless read of a request that is allowed before the file's
-/// columns are scanned instead. A scan costs about as much as those reads.
+/// Number of a file's rows per allowed fruitless read. When these reads are used up, the file's
+/// columns are scanned, which costs about as much as the reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
 /// Maximum number of conditions of a query for which columns are scanned.
@@ -54,15 +54,15 @@ const CONDITIONS_MAX: usize = 32;
 /// larger.
 const FIRST_ORDINALS: u32 = 4096;
 
-/// Number of a file's rows for each request with the same duration code that is allowed before the
-/// requests are ordered by a column scan, and not one by one.
+/// Number of a file's rows per request that may share a duration code. If more requests share the
+/// code, a column scan orders them, instead of reads of single requests.
 const ROWS_PER_SIMILAR: usize = 256;
 
 /// Number of candidates that are sorted in the first step. Each further step is four times larger.
 const FIRST_MATCHES: usize = 4096;
 
-/// Threshold in requests for each match. Up to it, matches are collected in a bitmap; above it, by
-/// sort and dedup.
+/// Number of requests per match up to which matches are collected in a bitmap. With more requests
+/// per match, they are collected by sort and dedup.
 const REQUESTS_PER_MARK: usize = 16;
 
 /// Returns the page of requests that a query selects.
@@ -505,8 +505,7 @@ impl<'q> Search<'q> {
         true
     }
 
-    /// Returns the times of the requests in memory that have a span which meets the driving
-    /// condition.
+    /// Returns the times of the requests in memory that have a span matching the driving condition.
     fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
@@ -598,7 +597,7 @@ impl<'q> Search<'q> {
         file.note(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
-    /// Returns the ordinals within a range whose requests may have a span that meets the driving
+    /// Returns the ordinals within a range whose requests may have a span matching the driving
     /// condition.
     fn candidate_ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
         if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {

@@ -203,7 +203,7 @@ struct SmallestTexts {
     texts: BTreeSet<String>,
     count_max: usize,
     bytes: usize,
-    /// Smallest text that exceeded a limit. It and all greater texts are left out.
+    /// Smallest text that exceeded a limit. This text and all greater texts are left out.
     end: Option<String>,
 }
 

@@ -2,10 +2,10 @@
 //! span files, and rebuilds the indexes of the files that the manifest did not name. Start at
 //! [`adopt`].
 //!
-//! No file is removed. A file whose spans are all in other files, or an unreadable file, is renamed
-//! to a name that no store ever removes. The journal is not changed. If no manifest gives the
-//! position up to which files contain the journal, the next start reads the whole journal and
-//! recognizes the spans that files already have.
+//! No file is removed. A file that repeats spans of other files, or cannot be read, is renamed to a
+//! name that no store ever removes. The journal is not changed. If no manifest gives the position
+//! up to which files contain the journal, the next start reads the whole journal and recognizes the
+//! spans that files already have.
 
 use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::files::cache::Cache;
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Extension appended to the name of a file that shares spans with other files. Its remaining spans
 /// are written to a new file.
 const DUPLICATE: &str = ".duplicate";
-/// Extension appended to the name of a file that is damaged or has too many rows.
+/// Extension appended to the name of a file that is damaged, is no span file, or has too many rows.
 const UNREADABLE: &str = ".unreadable";
 
 /// Number of spans that are compared with other files at a time.
@@ -79,8 +79,8 @@ pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, 
 }
 
 /// Adopts a directory together with imported files. `incoming` has the numbers of the imported
-/// files, which have unfinished names. They are removed if the store already has all of their
-/// spans.
+/// files, which have unfinished names. If such a file repeats spans of the store, its other spans
+/// are written to a new file, and the imported file is removed.
 pub(crate) fn adopt_with(
     root: Arc<dyn Disk>,
     incoming: &[u64],

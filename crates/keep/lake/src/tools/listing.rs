@@ -1,4 +1,5 @@
-//! [`Listing`]: the files of a store at one moment, for readers in other processes than the server's.
+//! [`Listing`]: the files of a store at one moment, for readers in other processes than the
+//! server's.
 
 use crate::files::file_entry::FileEntry;
 use crate::files::manifest::Manifest;

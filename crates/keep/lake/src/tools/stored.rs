@@ -1,4 +1,5 @@
-//! [`Stored`]: reads and copies the spans of a store that no server has open, and imports span files.
+//! [`Stored`]: reads and copies the spans of a store that no server has open, and imports span
+//! files.
 
 use crate::files::column_file::{self, ColumnFile, DiskInput};
 use crate::files::directory_names::DirectoryNames;

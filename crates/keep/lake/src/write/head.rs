@@ -18,7 +18,8 @@ const COMBINED_SPANS_MAX: usize = 8 * BATCH_SPANS_MIN;
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
-    /// Earliest and latest start of the spans; `None` if no span has a start.
+    /// Earliest and latest start of the spans; `None` if no span has a start. `all_started` is set
+    /// if every span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
     pub(crate) all_started: bool,
     /// Groups of rows, computed on first use.

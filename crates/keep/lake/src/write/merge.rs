@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Divisor of the retention's bytes that gives the maximum size of a merged file.
 const MERGED_FRACTION: u64 = 16;
 
-/// Divisor of the retention's bytes that gives the size of the oldest files which are about to
+/// Divisor of the retention's bytes: the oldest files, up to this size in total, are about to
 /// expire.
 const EXPIRING_FRACTION: u64 = 4;
 

@@ -1,4 +1,4 @@
-//! [`Field`]: the fields of spans in filters.
+//! The fields of spans in filters: [`Field`].
 
 use super::TextField;
 use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step, suggest};
@@ -19,13 +19,13 @@ pub(super) enum Field {
     TraceId,
     Root,
     Annotation,
-    /// `event`: the name of an event.
+    /// `event`: the name of an event of the span.
     Event,
-    /// `event.KEY`
+    /// `event.KEY`: an attribute of an event.
     EventAttribute(String),
-    /// `link`: the request of a link's target.
+    /// `link`: the trace id of a link's target.
     Link,
-    /// `link.KEY`
+    /// `link.KEY`: an attribute of a link.
     LinkAttribute(String),
     /// `any`: any text of the span.
     AnyText,
@@ -35,7 +35,7 @@ pub(super) enum Field {
     Tag(String),
 }
 
-/// Span kinds by their names in a condition.
+/// Span kinds with their names in filters.
 pub(super) const KINDS: [(&str, Kind); 5] = [
     ("internal", Kind::Internal),
     ("client", Kind::Client),
@@ -44,10 +44,10 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
     ("consumer", Kind::Consumer),
 ];
 
-/// Words for statuses.
+/// Names of span statuses in filters.
 pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
 
-/// Names of fields.
+/// Names of fields, for suggestions.
 const NAMES: [&str; 13] = [
     "service",
     "remote",
@@ -64,7 +64,7 @@ const NAMES: [&str; 13] = [
     "link",
 ];
 
-/// The field that an operand nearly matches although it is taken for a tag, as any other name is.
+/// Returns the field whose name nearly matches an operand that was resolved as a tag, if any.
 pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {
@@ -74,7 +74,8 @@ pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     }
 }
 
-/// For an attribute of an event or a link: its owner, and the key of a tag of the same name.
+/// Returns the owner of an attribute of an event or a link, and the key of the tag that has the
+/// same name. `None` for any other operand.
 pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, String)> {
     let (OperandKind::Payload, [Step::Name(owner), Step::Name(_), ..]) =
         (operand.kind, operand.path.as_slice())
@@ -138,7 +139,7 @@ impl Field {
     }
 }
 
-/// The kind of a word, ignoring case.
+/// Returns the kind with this name, ignoring case.
 pub(super) fn kind_of(word: &str) -> Option<Kind> {
     KINDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, kind)| *kind)
 }

@@ -15,27 +15,27 @@ impl Condition {
     /// Compiles a filter in the language of `base/filter`.
     ///
     /// - `service`, `remote` (or `remote_service`) and `name` are texts; `kind` is client, server,
-    ///   producer, consumer or internal. All of them ignore case.
+    ///   producer, consumer or internal. Comparisons with these fields ignore case.
     /// - `duration` and `start` (or `time`) are nanoseconds.
-    /// - `error` and `root` stand alone. `status` is error, ok or unset.
+    /// - `error` and `root` are flags and are not compared. `status` is error, ok or unset.
     /// - `trace_id` is the request's id, hexadecimal.
-    /// - `annotation` matches if one of the span's annotations does.
-    /// - `event` is the name of an event, `event.KEY` an attribute of one.
-    /// - `link` is the request of a link's target, `link.KEY` an attribute of the link.
-    /// - `any` matches if one of the span's texts does, ignoring case: service, remote service,
-    ///   name, an annotation, or the value of a tag.
+    /// - `annotation` matches if any annotation of the span does.
+    /// - `event` is the name of an event, `event.KEY` an attribute of an event.
+    /// - `link` is the trace id of a link's target, `link.KEY` an attribute of the link.
+    /// - `any` matches if any text of the span does, ignoring case: service, remote service, name,
+    ///   an annotation, or the value of a tag.
     /// - `tag.KEY`, with dots or without, is a tag, and so is any other name. A tag compares with
-    ///   numbers if it is a number or its text is one, and with text.
+    ///   text, and with numbers if its value or text is a number.
     ///
-    /// Empty text counts as absent. Arithmetic and comparisons of two fields are errors, as is `<`
-    /// with text.
+    /// Empty text counts as absent. Arithmetic, comparisons of two fields and `<` with text are
+    /// errors.
     pub fn parse(text: &str) -> Result<Condition, FilterError> {
         let filter = Filter::parse(text)?;
         Parser::of(&filter).condition(filter.root())
     }
 
     /// Compiles a filter for requests. Comparisons of `trace.duration` with a number may be joined
-    /// to it by `&&`; they are returned as the range of durations.
+    /// to the rest of the filter by `&&`; they are returned as the range of durations.
     pub fn parse_with_durations(
         text: &str,
     ) -> Result<(Condition, RangeInclusive<u64>), FilterError> {
@@ -47,7 +47,8 @@ impl Condition {
     }
 }
 
-/// Hints for a filter that finds nothing: names that are taken for tags but nearly match a field.
+/// Returns hints for a filter that matches nothing: names that were resolved as tags but nearly
+/// match a field.
 pub fn doubts(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
@@ -58,7 +59,7 @@ pub fn doubts(text: &str) -> Vec<String> {
         }
         let is_word = |word: &str| operand.to_string().eq_ignore_ascii_case(word);
         if STATUSES.into_iter().chain(KINDS.map(|(word, _)| word)).any(is_word) {
-            // A word for a kind or a status, used with `kind` or `status`.
+            // The operand names a kind or a status, and is compared with `kind` or `status`.
             return None;
         }
         let meant = probably_meant(operand)?;
@@ -69,19 +70,19 @@ pub fn doubts(text: &str) -> Vec<String> {
 
 struct Parser<'f> {
     filter: &'f Filter,
-    /// Resolved operands.
+    /// Resolved operands, in the order of the filter's operands.
     fields: Vec<Result<Field, FilterError>>,
 }
 
 impl<'f> Parser<'f> {
     fn of(filter: &'f Filter) -> Parser<'f> {
         let fields = filter.operands().iter().map(|operand| Field::of(filter, operand));
-        // Some operands are words for kinds and need not be valid fields.
+        // An operand that names a kind need not be a valid field, so errors are kept until use.
         Parser { filter, fields: fields.collect() }
     }
 
-    /// Adds the conditions on spans to `parts`, and intersects `durations` with those on the
-    /// request.
+    /// Adds the conditions on spans to `parts`, and intersects `durations` with the conditions on
+    /// the request's duration.
     fn split(
         &self,
         node: &Node,
@@ -110,7 +111,8 @@ impl<'f> Parser<'f> {
         Ok(())
     }
 
-    /// The operator and the number of a comparison with the request's duration.
+    /// Returns the operator and the number of a comparison with the request's duration; `None` for
+    /// other nodes.
     fn trace_duration<'n>(&self, node: &'n Node) -> Option<(CompareOp, &'n Node)> {
         let Expr::Compare(op, left, right) = &node.expr else { return None };
         let is_field = |node: &Node| match node.expr {
@@ -162,7 +164,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// A field that stands alone: a flag, or a number other than 0.
+    /// Compiles a field without an operator: a flag, or a number other than 0.
     fn alone(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
         match self.field(operand)? {
             Field::Error => Ok(Condition::Error),
@@ -230,7 +232,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Compares a field with a literal on its right.
+    /// Compiles the comparison of a field with a literal on its right.
     fn compare(
         &self,
         op: CompareOp,
@@ -370,7 +372,7 @@ impl<'f> Parser<'f> {
         })
     }
 
-    /// Refuses `trace.duration` in a place that allows only conditions on spans.
+    /// Refuses `trace.duration` where only conditions on spans are allowed.
     fn refuse_trace_duration(&self, node: &Node) -> Result<(), FilterError> {
         let operands: &[usize] = match &node.expr {
             Expr::Operand(operand) | Expr::Has(operand) => &[*operand],
@@ -393,7 +395,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// The name of an operand, if it may be a word for a kind.
+    /// Returns the name of an operand that consists of a single name.
     fn word(&self, operand: usize) -> Option<&str> {
         match self.filter.operands()[operand].path.as_slice() {
             [Step::Name(name)] => Some(name),
@@ -480,7 +482,7 @@ impl<'f> Parser<'f> {
     }
 }
 
-/// A number literal.
+/// Number literal of a filter.
 #[derive(Clone, Copy)]
 enum Literal {
     Int(i128),
@@ -506,7 +508,7 @@ impl Literal {
         }
     }
 
-    /// The nearest integers below and above, or the number itself.
+    /// Returns the nearest integers below and above; twice the number if it is an integer.
     fn floor_and_ceiling(self) -> (i128, i128) {
         match self {
             Literal::Int(number) => (number, number),
@@ -515,7 +517,7 @@ impl Literal {
     }
 }
 
-/// Condition on a nonnegative field, which holds only if the field exists.
+/// Returns the condition that a nonnegative field exists and compares like this with a number.
 fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
     let (floor, ceiling) = number.floor_and_ceiling();
     let (first, last) = match op {
@@ -537,7 +539,7 @@ fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Co
     }
 }
 
-/// Condition on a tag, or on an attribute of an event or a link.
+/// Returns the condition on a tag, or on an attribute of an event or a link.
 fn attribute(field: &Field, test: TagTest) -> Condition {
     match field {
         Field::Tag(key) => Condition::Tag(key.clone(), test),
@@ -547,7 +549,7 @@ fn attribute(field: &Field, test: TagTest) -> Condition {
     }
 }
 
-/// Condition on a numeric tag or attribute.
+/// Returns the condition that compares a tag or an attribute with a number.
 fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
     let tag = |least, greatest| attribute(field, TagTest::Number(least, greatest));
     let equal = tag(number, number);
@@ -561,7 +563,7 @@ fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
     }
 }
 
-/// The condition that a span has a field.
+/// Returns the condition that a span has a field.
 fn present(field: &Field) -> Condition {
     match field {
         Field::Text(field) => Condition::Text(*field, TextTest::Present),
@@ -582,12 +584,13 @@ fn present(field: &Field) -> Condition {
     }
 }
 
-/// The condition that a span has a status: it failed, or its sender marked it as successful.
+/// Returns the condition that a span has a status: the span failed, or its sender marked it as
+/// successful.
 fn has_status() -> Condition {
     Condition::Any(vec![Condition::Error, Condition::StatusOk])
 }
 
-/// The condition that a field has any text to compare with.
+/// Returns the condition that a field has text to compare with.
 fn has_text(field: &Field) -> Condition {
     match field {
         Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
@@ -597,7 +600,7 @@ fn has_text(field: &Field) -> Condition {
     }
 }
 
-/// The test for a literal. `None` if no text can match it.
+/// Returns the test for a literal. `None` if no text can match the literal.
 fn text_test(expr: &Expr, ignores_case: bool) -> Option<TextTest> {
     match expr {
         Expr::Str(bytes) => {
@@ -616,7 +619,7 @@ fn in_lower_case(glob: &Glob) -> Glob {
     Glob::new(&pieces).unwrap_or_else(|| glob.clone())
 }
 
-/// The operator with its sides exchanged.
+/// Returns the operator for exchanged operands.
 fn mirrored(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Less => CompareOp::Greater,

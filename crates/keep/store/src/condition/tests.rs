@@ -20,7 +20,7 @@ fn service(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// The letters of the spans that a filter asks for.
+/// Returns the letters of the spans that match a filter.
 fn matching(text: &str) -> String {
     let condition = match Condition::parse(text) {
         Ok(condition) => condition,
@@ -106,7 +106,7 @@ fn matching(text: &str) -> String {
 #[test]
 fn filters_find_spans() {
     let check = |text: &str, expected: &str| assert_eq!(matching(text), expected, "{text}");
-    // Texts, in whatever case; what is absent is not different.
+    // Comparisons of texts ignore case, and an absent text is not unequal.
     check(r#"service == "osd.1""#, "b");
     check(r#""OSD.1" == service"#, "b");
     check(r#"service == "Osd.*""#, "bd");
@@ -157,7 +157,7 @@ fn filters_find_spans() {
     check("has(error) && root", "c");
     check("root", "ac");
     check("!has(root)", "bd");
-    // Annotations: one of them.
+    // A comparison holds if any annotation passes.
     check(r#"annotation == "Sent *""#, "c");
     check(r#"annotation == "sent*""#, "");
     check(r#"annotation == "done""#, "c");
@@ -194,19 +194,19 @@ fn filters_find_spans() {
     check("has(nothing) || nothing == 0 || nothing != 0", "");
     check(r#"tag."http.method" == "GET" && tag.http."method" == "GET""#, "b");
     check(r#"has(tag."a-b/c.0")"#, "");
-    // All texts, in any case.
+    // `any` compares all texts, ignoring case.
     check(r#"any == "OSD.1""#, "b");
     check(r#"any == "timeOUT""#, "c");
     check(r#"any == "sent *""#, "c");
     check(r#"any == "*40*""#, "b");
     check(r#"has(any) && any != "osd*""#, "c");
-    // The status of a span, as the sender set it or by a tag.
+    // The status is set by the sender, or by a tag `error`.
     check("status == error", "cd");
     check(r#""OK" == status"#, "b");
     check("status == unset", "a");
     check("status != ok", "acd");
     check("has(status)", "bcd");
-    // Ids: the lower half finds the whole.
+    // An id of 64 bits matches the lower half of an id of 128 bits.
     check(r#"trace_id == "00000000000000ab0000000000001234""#, "b");
     check(r#"trace_id == "1234""#, "b");
     check(r#"trace_id == "ac0000000000001234""#, "");
@@ -405,8 +405,8 @@ fn what_spans_cannot_be_asked_is_refused() {
     assert!(Condition::parse(&format!("{}a", "a||".repeat(1 << 14))).is_ok());
 }
 
-/// A span as the language's own evaluation sees it. Texts in which case does not matter are in
-/// lower case.
+/// Values of a span for the evaluation in the filter language. Texts that compare without case are
+/// in lower case.
 struct Asked<'a> {
     values: Vec<Answer<'a>>,
 }
@@ -415,7 +415,7 @@ struct Asked<'a> {
 enum Answer<'a> {
     Value(Value<'a>),
     Text(String),
-    /// A number or not, and texts of which one is meant.
+    /// An optional number, and texts of which any may match.
     Labels(Option<i64>, Texts),
 }
 
@@ -440,7 +440,7 @@ impl Values for Asked<'_> {
     }
 }
 
-/// Texts of which one is meant, but for empty ones.
+/// Returns an answer that matches if any nonempty text does.
 fn one_of<'a>(texts: impl Iterator<Item = String>) -> Answer<'a> {
     let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
     match texts.is_empty() {
@@ -503,9 +503,9 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
 
 const TEXTS: [&str; 7] = ["", "osd.1", "osd.2", "Qemu", "a", "ab", "5"];
 
-/// A filter with all that the language has and spans can be asked. Numbers with a dot are only
-/// asked for where all values are numbers with one, as the evaluation knows none that are text as
-/// well.
+/// Generates a filter with every construct that spans support. Fractional numbers are only compared
+/// with fields that have fractional values, as the language's evaluation has no value that is both
+/// a text and a fraction.
 fn filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(60) {
         let one = filter(random, depth - 1);

@@ -28,8 +28,8 @@ impl Linker {
     }
 }
 
-/// Order in which the parts of a span are adjacent, and a client precedes its server. It does not
-/// depend on the order of arrival.
+/// Compares spans so that parts of a span are adjacent, and a client precedes its server. The order
+/// does not depend on the order of arrival.
 fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     let key = |span: &SpanRef<'_>| {
         let is_client = span.kind == Kind::Client;
@@ -48,7 +48,8 @@ fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     })
 }
 
-/// All other fields that linking depends on. Stores pass no more of a span to it.
+/// Returns the sort key made of all other fields that linking depends on. Stores give the linker no
+/// further fields.
 fn remaining_fields<'a>(span: &SpanRef<'a>) -> impl Ord + use<'a> {
     let parent = span.parent_id.map(|id| id.number());
     let times = (span.start_ns, span.duration_ns);

@@ -3,7 +3,7 @@
 use blkkin_model::{EndpointRef, Kind, SpanRef};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A call that a request shows.
+/// Call between two services, derived from a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     /// Calling service; not empty.
@@ -12,30 +12,30 @@ pub struct Call<'a> {
     pub child: &'a str,
     /// True if the call failed.
     pub is_error: bool,
-    /// Duration of the span that shows the call. `None` for a call that only the
-    /// name of a client suggests.
+    /// Duration of the span that shows the call. `None` for a call that is only derived from a
+    /// client's name.
     pub duration_ns: Option<u64>,
-    /// Index of the span that shows the call, or of one of its parts.
+    /// Index of the span that shows the call, or of one of that span's parts.
     pub span: usize,
 }
 
-/// Derives calls from requests, and reuses its memory for the next request.
+/// Derives calls from requests, and reuses its allocations for the next request.
 #[derive(Debug, Default)]
 pub struct Linker {
-    /// Indexes of spans, sorted so that parts of one span are adjacent.
+    /// Indexes of spans, sorted so that parts of a span are adjacent.
     pub(super) order: Vec<usize>,
-    /// In order of span id.
+    /// Nodes in order of span id.
     pub(super) nodes: Vec<Node>,
-    /// Shared nodes by span id and hash of their endpoint.
+    /// Shared nodes as sorted tuples of span id, hash of the endpoint, and index.
     pub(super) shared: Vec<(u64, u64, usize)>,
-    /// Nodes whose ancestor is being searched for.
+    /// Nodes on the path of the current search for an ancestor.
     pub(super) path: Vec<usize>,
 }
 
-/// A span, merged from its parts.
+/// Span, merged from its parts.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// Index of one of the parts.
+    /// Index of one part.
     pub(super) span: usize,
     /// Index of a part that names the remote service.
     pub(super) remote: Option<usize>,
@@ -45,20 +45,21 @@ pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) shared: bool,
     pub(super) is_error: bool,
-    /// False if a part was already linked before.
+    /// False if a part was already linked by an earlier call of [`Linker::link`].
     pub(super) counts: bool,
     pub(super) duration_ns: Option<u64>,
     pub(super) endpoint: Endpoint,
-    /// The last node with this id that is not shared. Only set in the first node with an id.
+    /// Index of the last node with this id that is not shared. Only set in the first node with an
+    /// id.
     pub(super) unshared: Option<usize>,
     pub(super) parent: Option<usize>,
-    /// The nearest ancestor that is a call or a message.
+    /// Index of the nearest ancestor that is a call or a message.
     pub(super) ancestor: Option<usize>,
     pub(super) position: Position,
     pub(super) has_children: bool,
-    /// Some children were already linked before.
+    /// True if some children were already linked by an earlier call of [`Linker::link`].
     pub(super) has_earlier_children: bool,
-    /// The call was counted for the client alone before, and its server has now been found.
+    /// True if the call was counted for the client alone before, and its server has now been found.
     pub(super) has_late_server: bool,
 }
 
@@ -69,11 +70,11 @@ pub(super) enum Position {
     /// On the path of the current search.
     Visiting,
     Rooted,
-    /// The node is its own ancestor.
+    /// The node is on a cycle of parents, or leads into a cycle.
     Cyclic,
 }
 
-/// Endpoint of a span, merged from its parts, each of which may know only some fields.
+/// Endpoint of a span, merged from its parts, each of which may lack some fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Endpoint {
     /// Index of a span that names the service.
@@ -83,7 +84,7 @@ pub(super) struct Endpoint {
     port: u16,
 }
 
-/// The kind as far as it is a side of a call or a message.
+/// Returns the kind if it is a side of a call or a message, else [`Kind::Unspecified`].
 pub(super) fn call_or_message(kind: Kind) -> Kind {
     if kind == Kind::Internal { Kind::Unspecified } else { kind }
 }
@@ -115,7 +116,8 @@ impl Node {
         }
     }
 
-    /// Returns whether a span is another part of this node.
+    /// Returns whether a span is another part of this node: same id, and endpoints that may be the
+    /// same.
     pub(super) fn is_part(&self, span: &SpanRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         self.id == span.id.number()
             && self.shared == span.shared
@@ -134,8 +136,8 @@ impl Node {
         self.endpoint.merge(at, &span.local);
     }
 
-    /// Completes a server's node from its client's. A server that is not marked as shared counts as
-    /// shared if its client precedes it. It may not know its parent.
+    /// Completes a server's node, which may lack its parent, from its client's node. A server that
+    /// is not marked as shared counts as shared if its client precedes it.
     pub(super) fn inherit(&mut self, last: &Node) {
         if self.id != last.id {
             return;
@@ -152,7 +154,7 @@ impl Endpoint {
         Endpoint { service: named(at, of.service), ipv4: of.ipv4, ipv6: of.ipv6, port: of.port }
     }
 
-    /// Returns whether no field that both know differs.
+    /// Returns whether two endpoints may be the same: no field that both have differs.
     pub(super) fn may_be(&self, other: &EndpointRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
             one.is_some() && other.is_some() && one != other
@@ -177,7 +179,7 @@ impl Endpoint {
         }
     }
 
-    /// Name of the service; empty if unknown.
+    /// Returns the name of the service; empty if unknown.
     pub(super) fn service<'a>(&self, spans: &[SpanRef<'a>]) -> &'a str {
         self.service.map_or("", |at| spans[at].local.service)
     }
@@ -187,7 +189,7 @@ impl Endpoint {
             && self.service(spans).eq_ignore_ascii_case(other.service(spans))
     }
 
-    /// Hash that is equal for equal endpoints (FNV-1a).
+    /// Returns a hash that is equal for equal endpoints (FNV-1a).
     pub(super) fn number(&self, spans: &[SpanRef<'_>]) -> u64 {
         const PRIME: u64 = 0x0000_0100_0000_01b3;
         let service = self.service(spans).bytes().map(|byte| u64::from(byte.to_ascii_lowercase()));

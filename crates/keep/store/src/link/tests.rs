@@ -20,8 +20,8 @@ fn named(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// A span from text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`; `-`
-/// for a missing field.
+/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`;
+/// `-` for a missing field.
 fn span(text: &'static str) -> SpanRef<'static> {
     let mut words = text.split_whitespace();
     let mut pair = || words.next().and_then(|pair| pair.split_once('>')).expect("a pair");
@@ -50,7 +50,7 @@ fn span(text: &'static str) -> SpanRef<'static> {
     span
 }
 
-/// Links in order: `parent>child calls errors`.
+/// Returns links in order, as `parent>child calls errors`.
 fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     let mut found: BTreeMap<(String, String), Link> = BTreeMap::new();
     Linker::default().link(spans, counts, |call| {
@@ -65,7 +65,7 @@ fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// The links of a request do not depend on the order in which its spans come.
+/// Asserts the links of a request, for several orders of its spans.
 #[track_caller]
 fn check(spans: &[&'static str], expected: &str) {
     let mut spans: Vec<SpanRef<'static>> = spans.iter().map(|text| span(text)).collect();
@@ -79,7 +79,7 @@ fn check(spans: &[&'static str], expected: &str) {
     }
 }
 
-/// A request through three services, the client of the first known by its server only.
+/// Request through three services. The client of the first service is only named by the server.
 const REQUEST: [&str; 4] = [
     "b>c client app>db error",
     "a>b server app>web shared",
@@ -120,14 +120,14 @@ fn calls() {
     ] {
         check(&[unknown], "");
     }
-    // The call is counted once, whichever side failed.
+    // The call is counted once, whether the client or the server failed.
     check(&["->a client client>-", "a>b server server>-"], "client>server 1");
     check(&["->a client client>- error", "a>b server server>- error"], "client>server 1 1!");
     check(&["->a client client>- error", "a>b server server>-"], "client>server 1 1!");
     check(&["->a client client>- error", "->a server server>- shared error"], "client>server 1 1!");
     check(&["->a client client>server", "a>b server server>-"], "client>server 1");
     check(&["->a client client>other", "a>b server server>-"], "client>server 1");
-    // Two answers, or two calls.
+    // Two calls, shown by two servers.
     check(
         &["->a client client>-", "a>b server server>client error", "a>c server server>client"],
         "client>server 2 1!",
@@ -173,7 +173,7 @@ fn steps_between() {
     // The client's span is missing.
     check(&["->a server web>-", "a>b client app>-"], "web>app 1");
     check(&["->a server web>-", "b>c server app>-"], "web>app 1");
-    // The parent is unknown.
+    // The request lacks the parent span.
     check(&["a>b server one>-", "a>c server two>-"], "");
     check(&["a>b server one>-", "b>c server two>-"], "one>two 1");
     // With two candidates for the root, the lesser id wins.
@@ -193,7 +193,7 @@ fn messages() {
     check(&["->a client c>-", "a>b consumer d>-"], "");
 }
 
-/// A tag `error` says that a call failed, an annotation does not.
+/// A tag `error` marks a failed call, an annotation `error` does not.
 #[test]
 fn annotations_are_no_errors() {
     let annotations = [blkkin_model::AnnotationRef { time_ns: 1, value: "error" }];
@@ -209,7 +209,7 @@ fn parts() {
         "web>db 1 1!",
     );
     check(&["->a server web>-", "a>b client web>-", "->b - web>db"], "web>db 1");
-    // Two servers share one id; each child finds its own parent.
+    // Two servers share an id; each child finds the server of its own host.
     check(
         &[
             "->a server web>-",
@@ -226,7 +226,7 @@ fn parts() {
         let ipv4 = Some(Ipv4Addr::new(10, 0, 0, last));
         SpanRef { local: EndpointRef { ipv4, port, ..span.local }, ..span }
     };
-    // Endpoints are the same if no field that both know differs.
+    // Endpoints are the same if no field that both have differs.
     let root = span("->a server web>-");
     let call = span("a>b client web>-");
     let below = |last, port| {
@@ -252,7 +252,7 @@ fn ids_may_be_cut() {
     assert_eq!(links(&spans, |_| true), "app>db 1 1!, web>app 1");
 }
 
-/// A call names the span that shows it, with that span's duration.
+/// A call has the index and the duration of the span that shows it.
 #[test]
 fn who_decides() {
     let spans = [
@@ -277,7 +277,7 @@ fn who_decides() {
         [
             ("app", "cache", Some(2), 5),
             ("web", "app", Some(5), 2),
-            // A call that only the client's name suggests has no duration.
+            // A call that is only derived from the client's name has no duration.
             ("web", "db", None, 3),
         ]
     );
@@ -301,11 +301,11 @@ fn late_spans() {
     check(&[], &REQUEST, "app>db 1 1!, web>app 1");
     check(&REQUEST, &["b>d client app>cache"], "app>cache 1");
     check(&[REQUEST[3]], &[REQUEST[0], REQUEST[1], REQUEST[2]], "app>db 1 1!, web>app 1");
-    // The client showed the call alone; a second server is another call.
+    // The client's span showed the call without its server; a second server is another call.
     check(&["->a client web>app"], &["a>b server app>-"], "");
     check(&["->a client web>app"], &["a>b server app>-", "a>c server app>-"], "web>app 1");
     check(&["->a client web>app", "a>b server app>-"], &["a>c server app>-"], "web>app 1");
-    // The client did not show the call, as it did not know the called service.
+    // The client's span did not show the call, as it lacked the called service.
     check(&["->a client web>-"], &["a>b server app>-"], "web>app 1");
     check(&["->a client ->app"], &["a>b server app>web"], "web>app 1");
     // Another part of an earlier span.
@@ -319,20 +319,21 @@ fn hostile_requests_end_soon() {
     let many = |make: &dyn Fn(u64) -> SpanRef<'static>| (1..=COUNT).map(make).collect::<Vec<_>>();
     let server = Kind::Server;
     let requests = [
-        // A chain of steps, of calls, in either order of ids; all below one; each its own root.
+        // Chains of steps and of calls, in either order of ids; children of a single root; only
+        // roots.
         many(&|id| bare(id, id - 1)),
         many(&|id| bare(id, (id + 1) % (COUNT + 1))),
         many(&|id| SpanRef { kind: server, local: named("a"), ..bare(id, id - 1) }),
         many(&|id| SpanRef { kind: Kind::Client, local: named("a"), ..bare(id, (id > 1).into()) }),
         many(&|id| bare(id, 0)),
-        // Circles: of all, of two, and a tail that leads into one.
+        // Cycles: of all spans, of two spans, and a chain that ends in a cycle.
         many(&|id| SpanRef { kind: server, local: named("a"), ..bare(id, id % COUNT + 1) }),
         many(&|id| SpanRef { kind: server, ..bare(id, ((id - 1) ^ 1) + 1) }),
         many(&|id| bare(id, if id == COUNT { COUNT / 2 } else { id + 1 })),
-        // Parts of one span.
+        // All spans are parts of a single span.
         many(&|id| SpanRef { start_ns: Some(id), kind: server, local: named("a"), ..bare(1, 0) }),
     ];
-    // An id that all spans share, on different hosts, with a child for each of them.
+    // Spans of different hosts share an id, and each has a child.
     let services: Vec<String> = (0..COUNT).map(|number| format!("service {number}")).collect();
     let shared: Vec<SpanRef<'_>> = services
         .iter()
@@ -350,7 +351,7 @@ fn hostile_requests_end_soon() {
     assert!(calls >= COUNT, "{calls}");
 }
 
-/// For random spans, no link has an end without a name, and the order of the spans does not matter.
+/// For random spans, each link has two named services, and the order of the spans does not matter.
 #[test]
 fn random_requests_have_one_answer() {
     let mut random = Random::new(4);

@@ -6,7 +6,7 @@ use blkkin_model::SpanRef;
 impl Linker {
     pub(super) fn build_tree(&mut self, spans: &[SpanRef<'_>]) {
         self.index(spans);
-        // Nodes without a parent, or with an unknown one, become children of the first root.
+        // Nodes without a parent, or with an unknown parent, become children of the first root.
         let root = self.nodes.iter().position(|node| !node.shared && node.parent_id.is_none());
         for at in 0..self.nodes.len() {
             let parent = self.parent_of(at, spans).or(root).filter(|_| Some(at) != root);
@@ -41,9 +41,9 @@ impl Linker {
         shared.sort_unstable();
     }
 
-    /// The parent node, if it exists. For a shared node it is the client with the same id. For
-    /// other nodes it is the node of the same host that shares the parent's id, or else the node
-    /// that is not shared.
+    /// Returns the parent node, if it exists. The parent of a shared node is the client with the
+    /// same id. For another node, the parent is the node of the same host that shares the parent's
+    /// id, or else the node that is not shared.
     fn parent_of(&self, at: usize, spans: &[SpanRef<'_>]) -> Option<usize> {
         let node = &self.nodes[at];
         if node.shared {
@@ -58,7 +58,7 @@ impl Linker {
         self.nodes.get(first).filter(|node| node.id == id)?.unshared
     }
 
-    /// The last node that shares an id and has the endpoint of another node.
+    /// Returns the last shared node with this id that has the same endpoint as another node.
     fn shared_by(&self, id: u64, of: &Node, spans: &[SpanRef<'_>]) -> Option<usize> {
         let from = self.shared.partition_point(|entry| entry.0 < id);
         let rest = &self.shared[from..];
@@ -74,7 +74,8 @@ impl Linker {
             .filter(|&at| self.nodes[at].endpoint.is(&of.endpoint, spans))
     }
 
-    /// Finds the nearest call or message above a node, and above all nodes on the path to the root.
+    /// Finds the nearest ancestor that is a call or a message, for a node and for all nodes between
+    /// it and the root.
     fn find_ancestor(&mut self, mut at: usize) {
         self.path.clear();
         let (mut ancestor, position) = loop {

@@ -17,7 +17,8 @@ impl Linker {
         }
     }
 
-    /// Returns whether the call that a server shows was counted before for its client alone.
+    /// Returns whether the call that a server shows was counted for its client by an earlier
+    /// linking.
     fn was_counted(&mut self, at: usize) -> bool {
         let Node { kind: Kind::Server, parent: Some(parent), .. } = self.nodes[at] else {
             return false;
@@ -41,7 +42,7 @@ impl Linker {
         let local = node.endpoint.service(spans);
         let remote = node.remote.map_or("", |at| spans[at].remote.service);
         let kind = match node.kind {
-            // The server's node shows the call.
+            // The call is counted for the server's node.
             Kind::Client if node.has_children => return,
             Kind::Unspecified if local.is_empty() || remote.is_empty() => return,
             Kind::Unspecified => Kind::Client,

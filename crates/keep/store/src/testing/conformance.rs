@@ -1,9 +1,9 @@
 //! Conformance tests of stores. A store runs them by
-//! [`conformance_tests!`](crate::conformance_tests) with a function that makes an empty store, as a
-//! [`Subject`]. Each case is a test of its own.
+//! [`conformance_tests!`](crate::conformance_tests) with a function that creates an empty store, as
+//! a [`Subject`]. Each case becomes a separate test.
 //!
-//! They cover what Zipkin's own storage tests demand, and what the [trait](crate::SpanStore)
-//! promises beyond it. The last one compares answers to random queries with those of a
+//! The cases cover the requirements of Zipkin's own storage tests, and the further guarantees of
+//! the [trait](crate::SpanStore). The last case compares answers to random queries with those of a
 //! [`MemoryStore`](crate::MemoryStore); `TEST_SEED` sets its seed.
 
 mod answers;
@@ -18,10 +18,10 @@ mod subject;
 
 pub use subject::Subject;
 
-/// A test case.
+/// Test case of the conformance tests.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Name of the property.
+    /// Name of the tested property.
     pub name: &'static str,
     /// Runs the case on an empty store; panics on failure.
     pub run: fn(&Subject),
@@ -29,11 +29,11 @@ pub struct Case {
 
 macro_rules! cases {
     ($dollar:tt $($module:ident::$name:ident,)*) => {
-        /// All cases.
+        /// All test cases.
         pub const CASES: &[Case] =
             &[$(Case { name: stringify!($name), run: $module::$name },)*];
 
-        /// A test for each case, with a function that makes a
+        /// Defines a test for each case, given a function that creates a
         /// [`Subject`]($crate::testing::conformance::Subject).
         #[macro_export]
         macro_rules! conformance_tests {
@@ -92,11 +92,11 @@ cases! { $
     random::answers_are_those_of_the_plain_store,
 }
 
-// Defined after the macro that it uses.
+// Declared here because the module uses the macro above.
 #[cfg(test)]
 mod tests;
 
-/// Runs a case.
+/// Runs the case with this name; panics on failure.
 pub fn run(name: &str, make: impl FnOnce() -> Subject) {
     match CASES.iter().find(|case| case.name == name) {
         Some(case) => (case.run)(&make()),

@@ -1,10 +1,9 @@
-//! [`Requests`]: a deterministic generator of requests as a block store for virtual machines makes
-//! them.
+//! Deterministic generator of requests to a block store for virtual machines: [`Requests`].
 //!
 //! A guest reads, writes or flushes. qemu passes the operation on to `nbd`, `composer` or `mapper`,
-//! which calls one to nine of `osd.0` to `osd.11`. Each of those writes to its journal and calls
-//! its disk. A request thus has 4 to 40 spans, mostly 8. Generating a span allocates nothing; a
-//! sink that ignores them receives several million spans a second.
+//! which calls one to nine of `osd.0` to `osd.11`. Each called OSD writes to its journal and calls
+//! its disk. A request thus has 4 to 40 spans, mostly 8. Generating a span does not allocate; a
+//! sink that discards its spans receives several million spans per second.
 
 mod numbers;
 #[cfg(test)]
@@ -22,7 +21,7 @@ use std::ops::ControlFlow;
 const VOLUMES: usize = 1000;
 /// Number of storage services, each with a disk.
 const OSDS: usize = 12;
-/// Services that distribute data.
+/// Services between qemu and the storage services.
 const MIDDLES: [&str; 3] = ["nbd", "composer", "mapper"];
 const PATHS: [&str; 4] = ["/objects", "/objects/head", "/map", "/snapshots"];
 const EVENTS: [&str; 6] = ["queued", "sent", "received", "journaled", "committed", "acked"];
@@ -35,17 +34,17 @@ pub struct Options {
     pub seed: u64,
     /// Start of the first request, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Mean interval between requests.
+    /// Mean interval between the starts of requests, in nanoseconds.
     pub gap_ns: u64,
-    /// Both sides of a call share one id, as with Zipkin.
+    /// Both sides of a call share a span id, as with Zipkin.
     pub shared: bool,
-    /// Trace ids have 128 bits.
+    /// Trace ids have 128 bits, not 64.
     pub wide: bool,
-    /// Numeric tags are numbers. Otherwise they are text, as in Zipkin's formats.
+    /// Numeric tags are numbers; if false, text as in Zipkin's formats.
     pub typed: bool,
 }
 
-/// A thousand requests a second from the 1st of November 2026 on.
+/// A thousand requests per second, starting on 1 November 2026.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -59,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// Generator of requests.
+/// Generator of requests; the same options give the same requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
     options: Options,
@@ -67,11 +66,11 @@ pub struct Requests {
     next_start_ns: u64,
     volumes: Vec<String>,
     osds: Vec<String>,
-    /// Steps of the current request.
+    /// Steps of the current request, in the order in which their spans are emitted.
     steps: Vec<Step>,
 }
 
-/// A span without its texts.
+/// Span without its texts.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     id: SpanId,
@@ -95,7 +94,7 @@ enum Service {
 }
 
 impl Requests {
-    /// Creates a generator, which starts with the first request.
+    /// Creates a generator positioned before the first request.
     pub fn new(options: Options) -> Requests {
         Requests {
             options,
@@ -143,7 +142,8 @@ impl Requests {
         ControlFlow::Continue(())
     }
 
-    /// Generates whole requests until there are at least `spans_min` spans. Returns their number.
+    /// Generates whole requests until they have at least `spans_min` spans. Returns the number of
+    /// spans.
     pub fn fill(&mut self, spans_min: u64, sink: &mut dyn SpanSink) -> u64 {
         let mut given = 0;
         while given < spans_min && self.next(sink).is_continue() {
@@ -152,7 +152,7 @@ impl Requests {
         given
     }
 
-    /// Start of the next request.
+    /// Returns the start of the next request.
     pub fn next_start_ns(&self) -> u64 {
         self.next_start_ns
     }
@@ -194,7 +194,8 @@ impl Requests {
         }
     }
 
-    /// Adds both sides of a call. Returns the id of the server's side, and its time.
+    /// Adds the spans of both sides of a call. Returns the id of the server's side, and its start
+    /// and duration.
     fn call(
         &mut self,
         name: &'static str,
@@ -243,7 +244,7 @@ impl Requests {
         id
     }
 
-    /// A random interval within another one.
+    /// Returns a random interval within another interval, both as start and duration.
     fn within(&mut self, (start_ns, duration_ns): (u64, u64)) -> (u64, u64) {
         let lead = duration_ns / 64 * (1 + self.numbers.below(8)) / 2;
         let tail = duration_ns / 64 * self.numbers.below(8) / 2;
@@ -323,7 +324,7 @@ impl Requests {
     }
 }
 
-/// Properties that all spans of a request share.
+/// Values that all spans of a request share.
 struct RequestContext<'a> {
     trace_id: TraceId,
     volume: usize,
@@ -331,6 +332,6 @@ struct RequestContext<'a> {
     length: ValueRef<'a>,
     status: ValueRef<'a>,
     path: &'static str,
-    /// Index of the step that has failed.
+    /// Index of the step that failed, if any.
     failed: Option<usize>,
 }

@@ -8,7 +8,7 @@ use crate::config::{Block, Config, Problem, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Scribe's keys without effect here, each with the reason.
+/// Keys of Scribe that have no effect here, each with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 15] = [
     ("target_write_size", "what comes is written at once"),
     ("max_write_interval", "what comes is written at once"),
@@ -28,7 +28,7 @@ const WITHOUT_EFFECT: [(&str, &str); 15] = [
 ];
 
 impl Plan {
-    /// Plan for a configuration.
+    /// Builds the plan for a configuration.
     pub fn of(config: &Config) -> Plan {
         let mut reader = Reader { problems: config.problems.clone(), notes: Vec::new() };
         let root = &config.root;
@@ -66,7 +66,7 @@ impl Plan {
     }
 }
 
-/// Minimum quota: two segments of a journal.
+/// Minimum quota in bytes: two segments of a journal.
 const QUOTA_BYTES_MIN: u64 = 16 << 20;
 
 /// Maximum number of buckets.
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    /// Store in a nested block.
+    /// Reads the store in the nested block `name`.
     fn within(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
         let Some(block) = scope.blocks.first().and_then(|block| block.block(name)) else {
             self.problem(scope.line(), format!("the store has no `<{name}>`"));

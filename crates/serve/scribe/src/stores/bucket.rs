@@ -1,5 +1,5 @@
-//! Bucket store: distributes messages to stores by the key at their begin. The first store gets
-//! messages without a key.
+//! Bucket store: distributes messages to stores by the key at the beginning of each message. The
+//! first store gets messages without a key.
 
 use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;
@@ -20,7 +20,7 @@ impl Bucket {
     pub(super) fn new(plan: &BucketPlan, context: &StoreContext) -> Bucket {
         let stores = (0..=plan.count).filter_map(|number| {
             let kind = plan.model.as_ref().or_else(|| plan.each.get(number))?;
-            // Stores that are configured one by one have their own directories.
+            // Individually configured stores have their own directories.
             let directory = || format!("{}{:03}", plan.directory, number + plan.offset);
             let bucket = plan.model.is_some().then(directory);
             Some(build(kind, &StoreContext { bucket, ..context.clone() }))
@@ -37,8 +37,8 @@ impl Bucket {
         }
     }
 
-    /// Distributes the messages. Called once for each batch, so a retry uses the same distribution,
-    /// even a random one.
+    /// Distributes the messages of a batch. Called only once for each batch, so that a retry uses
+    /// the same distribution, even a random one.
     fn part(&mut self, batch: &Batch) {
         for part in &mut self.batches {
             part.reuse(batch.id);
@@ -108,12 +108,12 @@ fn of_key(rule: BucketRule, key: &[u8], count: usize) -> usize {
     number as usize + 1
 }
 
-/// Scribe's hash (djb2), so that keys stay in the same buckets.
+/// Computes Scribe's hash (djb2), so that keys stay in the same buckets.
 fn hash(key: &[u8]) -> u32 {
     key.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()))
 }
 
-/// Number formed by the leading digits of a key.
+/// Parses the leading digits of a key as a number; saturates.
 fn leading_number(key: &[u8]) -> u64 {
     let digits = key.trim_ascii_start().iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| {

@@ -1,5 +1,5 @@
-//! Category store: one store for each category. Mostly there is only one, as each journal belongs
-//! to one category.
+//! Category store: one store for each category. A journal belongs to one category, so there is
+//! usually only one store.
 
 use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;

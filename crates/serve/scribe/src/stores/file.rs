@@ -2,8 +2,8 @@
 //! that no name repeats.
 //!
 //! A retry of a batch continues after the last message that was written; an incomplete message is
-//! cut off first. After a crash, or after a failed sync, a new file begins, as the end of the old
-//! one is uncertain; messages that were not noted as written come again.
+//! truncated first. After a crash or a failed sync the store begins a new file, because the end of
+//! the old file is uncertain. Messages after the last durable position are then written again.
 
 use super::{Failure, Store, StoreContext, WriteCounts};
 use crate::messages::Batch;
@@ -17,10 +17,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Size of a write.
+/// Size of the buffer after which it is written to the file, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// Maximum length of a category that is used as a file name, leaving room for date and number.
+/// Maximum length of a category used as a file name, in bytes; leaves room for date and number.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
 /// Whether a category is a valid file name.
@@ -36,7 +36,7 @@ pub(crate) struct File {
     directory: PathBuf,
     base: OsString,
     open: Option<Open>,
-    /// Whether the next file is a new one, instead of the last one found.
+    /// Whether the store opens a new file next, instead of appending to the last existing one.
     begins_anew: bool,
     /// Id of the last batch, and number of its messages that are written.
     done: (u64, u64),
@@ -81,7 +81,7 @@ impl File {
         move |error| Failure(format!("{}: cannot {during}: {error}", path.display()))
     }
 
-    /// Open file, after a rotation if one is due.
+    /// Returns the open file, after a rotation if one is due.
     fn at(&mut self, now: Moment) -> Result<&mut Open, Failure> {
         let is_due = self.open.as_ref().is_some_and(|open| self.is_due(open, now));
         if is_due {
@@ -110,7 +110,7 @@ impl File {
             }
     }
 
-    /// Ends the file durably, and begins the next.
+    /// Syncs and closes the current file, and opens the next one.
     fn rotate(&mut self, now: Moment) -> Result<(), Failure> {
         self.begins_anew = true;
         let (name, path) = self.next_name(now)?;
@@ -133,7 +133,7 @@ impl File {
         stem
     }
 
-    /// Name of the file to open.
+    /// Returns the name and path of the file to open next.
     fn next_name(&self, now: Moment) -> Result<(OsString, PathBuf), Failure> {
         let directory = &self.directory;
         fs::create_dir_all(directory).map_err(File::failed("make the directory", directory))?;
@@ -164,7 +164,7 @@ impl File {
         let file = fs::OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(File::failed("open", &path))?;
         let bytes = file.metadata().map_err(File::failed("look at", &path))?.len();
-        // Makes the name of the file survive a power failure.
+        // Syncs the directory, so that the name of the file survives a power failure.
         let directory = fs::File::open(&self.directory).and_then(|directory| directory.sync_all());
         directory.map_err(File::failed("make durable", &self.directory))?;
         if self.plan.makes_symlink {
@@ -188,7 +188,7 @@ impl File {
         made.map_err(File::failed("link", &path))
     }
 
-    /// Encodes a message for the file.
+    /// Encodes a message into the buffer; `at` is the file offset at which the buffer begins.
     fn put(&mut self, entry: Entry<'_>, at: u64) {
         let start = self.buffer.len();
         let plan = &self.plan;
@@ -215,7 +215,7 @@ impl File {
     fn flush(&mut self) -> Result<(), Failure> {
         let Some(open) = &mut self.open else { return Ok(()) };
         if let Err(error) = open.file.write_all(&self.buffer) {
-            // The next attempt writes the part again that is cut off here.
+            // Truncates the partial write; the next attempt writes these bytes again.
             let cut = open.file.set_len(open.bytes);
             let path = self.directory.join(&open.name);
             if cut.is_err() {
@@ -236,7 +236,7 @@ impl Store for File {
         let mut done = if self.done.0 == batch.id { self.done.1 } else { 0 };
         self.done = (batch.id, done);
         self.buffer.clear();
-        // The file or its directory may have been removed by somebody else.
+        // Another program may have removed the file or its directory.
         if self.open.as_ref().is_some_and(|open| !self.directory.join(&open.name).exists()) {
             self.sync()?;
             self.open = None;
@@ -257,7 +257,7 @@ impl Store for File {
             }
         }
         self.flush()?;
-        // The batch may come again from its start, after a failed sync.
+        // After a failed sync the whole batch may be written again.
         self.done = (u64::MAX, 0);
         Ok(WriteCounts::sent(batch))
     }
@@ -275,7 +275,7 @@ impl Store for File {
     }
 }
 
-/// Number at the end of a file name with this stem.
+/// Parses the number at the end of a file name with this stem.
 fn suffix(name: &OsStr, stem: &OsStr) -> Option<u64> {
     let digits = name.as_bytes().strip_prefix(stem.as_bytes())?;
     let is_number = digits.len() >= 5 && digits.iter().all(u8::is_ascii_digit);
@@ -308,9 +308,10 @@ impl Moment {
         self.0 / 86_400
     }
 
-    /// Date in UTC, as `YYYY-MM-DD`.
+    /// Returns the date in UTC, as `YYYY-MM-DD`.
     fn date(self) -> impl Display {
-        // Years that begin in March have their leap day at the end; 400 of them have 146,097 days.
+        // The year is counted from March, which puts the leap day at its end; 400 years have
+        // 146,097 days.
         let days = self.days().min(2_900_000) + 719_468;
         let (era, day) = (days / 146_097, days % 146_097);
         let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,5 +1,5 @@
-//! Multi store: each child gets all messages; success of all or, with `is_any`, of one child is
-//! enough.
+//! Multi store: writes all messages to each child. A write succeeds if all children succeed or,
+//! with `is_any`, if at least one does.
 
 use super::{BatchProgress, Failure, Store, WriteCounts, sync_all};
 use crate::messages::Batch;

@@ -1,15 +1,15 @@
 //! Network store: forwards messages to another Scribe server, one call after the other, in the
 //! journal's order.
 //!
-//! After a call timed out, calls get smaller, down to one message, so that some messages arrive
-//! even over a slow line. After successful calls they grow again.
+//! After a call times out, calls become smaller, down to one message, so that a slow line still
+//! delivers some messages. After successful calls they grow again.
 
 use super::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 
-/// Minimum size of a batch that is preceded by a probe after a failure, as in Scribe.
+/// Minimum size in bytes of a batch that a probe precedes after a failure, as in Scribe.
 const PROBE_BYTES: usize = 4096;
 
 /// Maximum size of a call, and the minimum to which a slow line reduces it, in bytes.
@@ -24,7 +24,7 @@ pub(super) struct Network {
     has_failed: bool,
     batch: blkkin_scribe::Batch,
     call_bytes: usize,
-    /// Id of the last batch, and number of its messages that the server has.
+    /// Id of the last batch, and number of its messages that the server has acknowledged.
     done: (u64, u64),
 }
 
@@ -89,7 +89,7 @@ impl Network {
         Err(failure)
     }
 
-    /// Sends the batch; tries each server once.
+    /// Sends the batch, trying each server at most once.
     fn call(&mut self) -> Result<(), Failure> {
         let is_large = self.batch.payload_bytes() > PROBE_BYTES;
         let mut done = self.try_server(is_large);
@@ -124,8 +124,8 @@ impl Store for Network {
                     lost.bytes_lost += self.batch.payload_bytes() as u64;
                 }
                 Err(failure) => {
-                    // If the server only answered `TRY_LATER`, the connection is still open, and
-                    // the size did not matter.
+                    // After `TRY_LATER` the connection is still open, and the size of the call was
+                    // not the cause.
                     if self.client.is_none() {
                         self.call_bytes = (self.batch.frame_bytes() / 4).max(CALL_BYTES_MIN);
                     }

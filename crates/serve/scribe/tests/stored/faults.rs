@@ -1,5 +1,5 @@
-//! D4, D5: a disk that refuses, a few times or for good: nothing that was answered with `OK` is lost, who sends is told
-//! to come again, and the daemon goes on by itself when the disk is well.
+//! D4, D5: disk errors, temporary and permanent. No message answered with `OK` is lost, clients
+//! receive `TRY_LATER`, and the daemon resumes by itself when the disk works again.
 
 use crate::kills::{answered_behind_syncs, batches, counts};
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
@@ -9,7 +9,7 @@ use blkkin_sys::testing::{
 };
 use std::time::Duration;
 
-/// What became of some faults.
+/// Sums over the injected faults.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     faults: u64,
@@ -18,7 +18,8 @@ struct Told {
     slowest: Duration,
 }
 
-/// A life with a fault, then one without.
+/// Runs the daemon once with an injected fault and once without, and checks that no acknowledged
+/// message is lost.
 fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);
@@ -38,7 +39,7 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
                 other => return Err(format!("it does not live: {other:?}")),
             }
             if !fault.stays {
-                // No restart is needed.
+                // The daemon resumes without a restart.
                 told.slowest =
                     told.slowest.max(life.hand_over(&sent, &stores, deadline(RESUMES))?);
             }
@@ -52,7 +53,7 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
                 return Err(format!("it ends with {end}"));
             }
         }
-        // Before there is a program, the system's loader may be refused.
+        // The fault may hit the dynamic loader before the daemon starts.
         Err((_, said)) if said.is_empty() && ["openat", "write"].contains(&fault.call) => {}
         Err((status, said)) => return Err(format!("it does not start: {status} {said:?}")),
     }
@@ -66,7 +67,7 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
     told.slowest = told.slowest.max(sent.slowest);
     (told.acknowledged, told.later) =
         (told.acknowledged + sent.acknowledged, told.later + sent.later);
-    // What a store could not make durable comes again.
+    // Messages that a store could not make durable are delivered again.
     sent.check(&stores, (sent.again + 1) * 4 * Fault::TIMES)
 }
 

@@ -1,14 +1,15 @@
-//! D4, D7: a file system that fills up is a state: the daemon lives, says `TRY_LATER`, counts, and goes on by itself when
-//! there is room.
+//! D4, D7: a full file system is a temporary state. The daemon keeps running, answers `TRY_LATER`,
+//! counts the denied messages, and resumes by itself when space is free.
 
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
 use std::time::{Duration, Instant};
 
-/// Of the first file system. A category reserves 8 MiB at a time.
+/// Size of the first file system, in KiB. A category reserves 8 MiB at a time.
 const KIB: u64 = 11 << 10;
 
-/// Fills it, gives it room, and looks what has come. How many batches were taken, and how soon it went on.
+/// Fills the file system, enlarges it, and checks delivery, twice. Returns the number of
+/// acknowledged batches and the longest time to resume.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let stores = Stores::new(mounted.path());
     let start = || Life::start(&[], &stores).unwrap_or_else(|end| panic!("{end:?}"));
@@ -17,7 +18,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     for round in 0..2 {
         while sent.send(&life, 1, Duration::from_millis(300)) {}
         assert!(sent.later > 0, "{kib} KiB: nobody was told to come again");
-        // Its files have no room either, so that it looks less often than at first.
+        // The file store has no space either; after 2 s its retries are at their maximum interval.
         std::thread::sleep(Duration::from_secs(2));
         let denied = life.client().counter("scribe_overall:denied for queue size");
         assert_eq!(denied.expect("a counter"), sent.later as i64);

@@ -1,4 +1,4 @@
-//! D1: what is answered with `OK` outlives the process, in whichever of its system calls it is killed.
+//! D1: messages answered with `OK` survive a kill of the process in any of its system calls.
 
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_sys::testing::{
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// All by which the daemon changes something on disk, or says something.
+/// System calls by which the daemon changes files or sends data.
 pub(crate) const CALLS: [&str; 19] = [
     "openat",
     "mkdir",
@@ -32,21 +32,21 @@ pub(crate) const CALLS: [&str; 19] = [
     "sendmsg",
 ];
 
-/// So many lives have one directory.
+/// Number of kills in the same directory before the final check.
 const LIVES: usize = 4;
 
-/// How soon it serves again after it was killed.
+/// Maximum time in which a restarted daemon accepts messages after a kill.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// The first bytes of what says `OK`.
+/// First bytes of an answer `OK`, as strace prints them.
 const ANSWER: &str = r"\200\1\0\2\0\0\0\3Log";
 
-/// Batches of a life: enough for more than one segment of a journal.
+/// Returns the number of batches of a run: enough for more than one segment of a journal.
 pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 26)
 }
 
-/// How many of each call a thread makes, at most.
+/// Returns the maximum number of each system call in any thread of an undisturbed run.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);
@@ -60,7 +60,7 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Whether it was killed.
+/// Runs the daemon and kills it in the given system call; returns whether the kill happened.
 fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Result<bool, String> {
     let inject = format!("signal=SIGKILL:when={number}");
     let place = |why| format!("killed in {call} number {number}: {why}");
@@ -75,8 +75,9 @@ fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Res
     }
 }
 
-/// Starts it undisturbed after so many kills: how long it takes until it has taken what was sent again. And nothing comes
-/// again when nothing is sent again.
+/// Restarts the daemon undisturbed after `kills` kills, and checks delivery. Returns the time until
+/// the daemon accepted the first batch. Also checks that another restart, without a retry, repeats
+/// no message.
 fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duration, String> {
     let start = || Life::start(&[], stores).map_err(|end| format!("does not start: {end:?}"));
     let mut life = start()?;
@@ -84,13 +85,13 @@ fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duratio
         return Err("it takes nothing".to_owned());
     }
     let took = life.age();
-    // When another one has come, what was sent again has come twice, if it has.
+    // After a further batch has arrived, any duplicates of the retried batch have arrived, too.
     sent.send(&life, 1, HANG);
     life.hand_over(sent, stores, HANG)?;
     if !life.end().success() {
         return Err("it does not end in order".to_owned());
     }
-    // What was sent again comes again with what was on its way at a later kill.
+    // A retried batch may be delivered again with the messages in flight at a later kill.
     let back_max = kills + sent.again * (kills + 1);
     sent.check(stores, back_max)?;
     let before = stores.came()?.map(|came| came.len());
@@ -136,7 +137,7 @@ fn d1_what_is_answered_ok_outlives_any_system_call() {
     let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
     let (killed, acknowledged) = (sum(|it| it.0), sum(|it| it.1));
     let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
-    // Threads differ from life to life; a call that was not made kills nobody.
+    // Thread schedules differ between runs; a run without the numbered call is not killed.
     assert!(killed >= points.len() as u64 / 2, "{killed} of {} were killed", points.len());
     figure(
         "D1",
@@ -166,8 +167,9 @@ fn d1_who_takes_silence_for_ok_is_found_out() {
     assert!(found);
 }
 
-/// Kills do not show that what was written is durable, as the system keeps it; the order of the calls does. How often a
-/// daemon whose n-th fdatasync fails has said `OK`.
+/// Counts the `OK` answers of a daemon whose n-th fdatasync fails, and checks that each follows an
+/// fdatasync. A kill does not test durability, because the kernel keeps written pages; the order of
+/// the system calls does.
 pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("scribe-order");
     let stores = Stores::new(&scratch.0);
@@ -186,7 +188,8 @@ pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let end = life.end();
     let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
     let seen = answers_behind_syncs(&log, ".segment", ANSWER)?;
-    // What this looks for must be there to be seen. `TRY_LATER` looks the same, and comes behind what failed.
+    // The trace must show every answer. `TRY_LATER` has the same first bytes and follows the failed
+    // call.
     match end.success() && seen == sent.acknowledged + sent.later / 4 {
         true => Ok(seen),
         false => Err(format!("{seen} answers were seen: {end} {sent:?}")),

@@ -1,5 +1,5 @@
-//! A life of the program, what was sent to it, and what has to have come of it. Start at [`Life`], [`Sent`] and
-//! [`Stores`].
+//! Harness for one run of the daemon, the messages sent to it, and their arrival in the stores.
+//! Start at [`Life`], [`Sent`] and [`Stores`].
 
 use crate::program::MARK;
 use blkkin_scribe::{
@@ -16,28 +16,28 @@ use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Waits for nothing longer; it is not reached where all is well.
+/// Time limit for any wait; a working daemon does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// How soon it goes on when the disk is well again.
+/// Maximum time until delivery resumes after the disk works again.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
-/// Each message has so many bytes, so that a life fills more than a segment of a journal.
+/// Size of a message, in bytes; a run fills more than one segment of a journal.
 const MESSAGE_BYTES: usize = 90_000;
 
-/// Messages of a batch.
+/// Number of messages per batch.
 const TOGETHER: u64 = 4;
 
 const CATEGORY: &str = "c";
 
-/// The message with that number.
+/// Returns the message with this number.
 fn message(number: u64) -> Vec<u8> {
     let mut message = format!("{number:08}").into_bytes();
     message.resize(MESSAGE_BYTES, b'a' + (number % 26) as u8);
     message
 }
 
-/// The number of a message that is as it was sent.
+/// Returns the number of a message, after checking that its bytes are unchanged.
 fn number(text: &[u8]) -> Result<u64, String> {
     let digits = text.get(..8).and_then(|digits| std::str::from_utf8(digits).ok());
     let number = digits.and_then(|digits| digits.parse().ok());
@@ -48,7 +48,7 @@ fn number(text: &[u8]) -> Result<u64, String> {
     })
 }
 
-/// Where messages go: into files, and to another server.
+/// Destinations of the messages: files, and another server.
 pub(crate) struct Stores {
     pub(crate) spool: PathBuf,
     out: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) struct Stores {
     came: Arc<Mutex<Came>>,
 }
 
-/// Numbers of what came, in their order.
+/// Numbers of the messages that the server received, in order of arrival.
 type Came = Vec<Result<u64, String>>;
 
 pub(crate) struct Keeping(Arc<Mutex<Came>>);
@@ -86,18 +86,18 @@ impl Stores {
         )
     }
 
-    /// The files, in their order.
+    /// Returns the files of the file store, in order.
     fn files(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.out.join(CATEGORY)) else { return Vec::new() };
         let mut files: Vec<PathBuf> =
             entries.map(|entry| entry.expect("an entry").path()).collect();
-        // Links come and go.
+        // The symbolic link may appear and disappear.
         files.retain(|file| !file.to_string_lossy().contains("_current"));
         files.sort();
         files
     }
 
-    /// Numbers of what has come to each store.
+    /// Returns the numbers of the messages in each store.
     pub(crate) fn came(&self) -> Result<[Vec<u64>; 2], String> {
         let mut numbers = Vec::new();
         for file in self.files() {
@@ -116,7 +116,7 @@ impl Stores {
         Ok([numbers, came?])
     }
 
-    /// Whether the last message that was sent is the last that has come to both.
+    /// Whether the last message sent is the last one in both stores.
     fn have_all(&self, sent: &Sent) -> bool {
         let last = sent.next.checked_sub(1);
         let came = self.came.lock().expect("no panic").last().cloned();
@@ -133,27 +133,28 @@ impl Stores {
     }
 }
 
-/// What was sent: the messages of all numbers before the next one, in their order.
+/// Messages sent so far: those with numbers below `next`, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     next: u64,
-    /// Sent, and not answered with `OK` yet: these are sent again.
+    /// Messages sent without an `OK` yet; they are sent again.
     waiting: Range<u64>,
-    /// Batches that were answered with `OK`.
+    /// Number of batches answered with `OK`.
     pub(crate) acknowledged: u64,
-    /// How often one was sent again.
+    /// Number of retries.
     pub(crate) again: u64,
-    /// Messages that were answered with `TRY_LATER`.
+    /// Number of messages answered with `TRY_LATER`.
     pub(crate) later: u64,
-    /// The longest time in which all was answered so.
+    /// Longest time until a batch was answered with `OK`.
     pub(crate) slowest: Duration,
-    /// Takes a batch for acknowledged when it is sent, which tests have to find.
+    /// Counts a batch as acknowledged when it is sent: a deliberate error that the tests must
+    /// detect.
     pub(crate) is_early: bool,
 }
 
 impl Sent {
-    /// Sends so many batches, each until it is taken, or nobody answers any more, or it was not taken for too long.
-    /// Whether all were taken.
+    /// Sends batches, each until it is accepted. Returns false if the connection fails, or if a
+    /// batch is not accepted within `patience`.
     pub(crate) fn send(&mut self, life: &Life, batches: u64, patience: Duration) -> bool {
         let options = ClientOptions { timeout: HANG, ..ClientOptions::default() };
         let Ok(mut client) = Client::connect(life.address, options) else { return false };
@@ -194,8 +195,8 @@ impl Sent {
         true
     }
 
-    /// That all that was sent has come to both stores, as it was sent and in order, but that it went back so often at
-    /// most, as something was sent again.
+    /// Checks that both stores have all messages unchanged and in order. Repetitions are permitted:
+    /// the sequence may step back at most `back_max` times.
     pub(crate) fn check(&self, stores: &Stores, back_max: u64) -> Result<(), String> {
         for (store, came) in ["files", "the server"].into_iter().zip(stores.came()?) {
             self.check_store(&came, back_max).map_err(|why| format!("{store}: {why}"))?;
@@ -225,7 +226,7 @@ impl Sent {
     }
 }
 
-/// A program that runs.
+/// Running daemon process.
 pub(crate) struct Life {
     child: Child,
     input: Option<ChildStdin>,
@@ -235,7 +236,8 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Starts it, by the words before it. If it ends before it listens: how, and what it has said.
+    /// Starts the daemon with the command prefix `starter`. If the daemon ends before it listens,
+    /// returns its exit status and its output.
     pub(crate) fn start(
         starter: &[String],
         stores: &Stores,
@@ -269,12 +271,13 @@ impl Life {
         Client::connect(self.address, ClientOptions::default()).expect("a connection")
     }
 
-    /// How long it has lived.
+    /// Returns the time since the process was started.
     pub(crate) fn age(&self) -> Duration {
         self.begun.elapsed()
     }
 
-    /// Waits until all that was sent has come to all stores, or it has ended. How long that took, if not too long.
+    /// Waits until all messages have reached both stores, or the process has ended. Returns the
+    /// time taken, or an error if it exceeds `patience`.
     pub(crate) fn hand_over(
         &mut self,
         sent: &Sent,
@@ -292,10 +295,10 @@ impl Life {
         Ok(begun.elapsed())
     }
 
-    /// Has it end, if it has not been ended.
+    /// Ends the daemon by closing its standard input, and returns its exit status.
     pub(crate) fn end(mut self) -> ExitStatus {
         drop(self.input.take());
-        // It must not wait for somebody to listen.
+        // Drains the output, so that the daemon does not block on a full pipe.
         let _ = self.output.read_to_string(&mut String::new());
         self.child.wait().expect("its end")
     }

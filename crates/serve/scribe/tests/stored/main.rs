@@ -1,9 +1,10 @@
-//! What the daemon promises of messages that it has answered with `OK`, tried with processes of its own on real files:
-//! they are in the files and with the server that they are for, whatever ends the process and whatever the disk does.
-//! Each test names its promise. Amounts are small here; environment variables make them large, as `cargo xtask torture`
-//! does.
+//! Durability tests of messages answered with `OK`, with daemon processes on real files: the
+//! messages reach the configured files and server, whatever kills the process and whichever disk
+//! errors occur. Each test names its promise. Amounts are small by default; environment variables
+//! raise them, as `cargo xtask torture` does.
 //!
-//! [`program`] is what is started; [`life`] starts it, sends, and knows what has to be there afterwards.
+//! [`program`] is the daemon process; [`life`] starts it, sends messages, and checks the stores
+//! afterwards.
 
 mod faults;
 mod full;

@@ -1,14 +1,14 @@
-//! The program that the other tests start: the daemon.
+//! The daemon as a process that the other tests start.
 
 use blkkin_scribed::{Config, Daemon, Options, Plan};
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-/// Before what the program says, as the test harness speaks too.
+/// Prefix of the daemon's output lines, which separates them from the test harness's output.
 pub(crate) const MARK: &str = "says: ";
 
-/// Takes messages until nobody holds its standard input.
+/// Runs the daemon until its standard input is closed.
 #[test]
 #[ignore = "a program of other tests"]
 fn serves() {
@@ -32,11 +32,11 @@ fn serves() {
         remote.stop();
     });
     daemon.run();
-    // What the test harness would say now might be refused.
+    // Skips the test harness's final output, which could block or fail.
     std::process::exit(0);
 }
 
 fn say(what: &str) {
-    // One write, so that nothing is said by halves.
+    // A single write, so that a kill leaves no partial line.
     let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
 }

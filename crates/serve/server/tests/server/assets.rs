@@ -1,4 +1,4 @@
-//! The pages for a browser.
+//! Tests of the web pages.
 
 use crate::support::{Reply, Tested, gunzip, request, start, start_with};
 
@@ -66,7 +66,7 @@ fn pages_are_packed_once_and_sent_once() {
     assert_eq!(tags.len(), FILES.len());
 }
 
-/// They hold no data; what they ask for does.
+/// Pages contain no data and need no token; their API requests do.
 #[test]
 fn pages_need_no_token() {
     let directory = tempfile::tempdir().expect("a directory");

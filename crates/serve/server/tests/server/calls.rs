@@ -1,4 +1,4 @@
-//! Calls of gRPC, byte by byte. Start at [`call`].
+//! A minimal gRPC client that exposes every byte. Start at [`call`].
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub(crate) const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 pub(crate) const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 
-/// What a call ended with.
+/// Result of a gRPC call.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) http: u16,
@@ -19,7 +19,7 @@ pub(crate) struct Ended {
     pub(crate) message: Vec<u8>,
 }
 
-/// Makes a call with a body.
+/// Makes a call with this body, and waits for its end.
 pub(crate) fn call(
     address: SocketAddr,
     path: &str,
@@ -55,7 +55,7 @@ pub(crate) fn call(
     })
 }
 
-/// A message with what stands before it.
+/// Returns a message with gRPC's prefix of compression flag and length.
 pub(crate) fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     let len = (message.len() as u32).to_be_bytes();
     [&[flag], &len[..], message].concat()

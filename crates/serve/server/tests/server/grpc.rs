@@ -1,4 +1,4 @@
-//! Spans that come over gRPC: what is sent and answered, byte by byte.
+//! Tests of spans received over gRPC, with requests and responses compared byte by byte.
 
 use crate::calls::{OTLP, ZIPKIN, call, framed};
 use crate::support::{gzip, request, start, start_with};
@@ -61,7 +61,7 @@ fn what_is_no_call_is_refused() {
     check(OTLP, &[], framed(0, &[0; 10_000]), "8", "larger than 10000 bytes");
     let bomb = framed(1, &gzip(&vec![0; 1 << 20]));
     check(OTLP, &[("grpc-encoding", "gzip")], bomb, "8", "larger than 10000 bytes");
-    // In a span of length 2, a known field, and an id that is 0 bytes long.
+    // A span of 2 bytes, with a valid tag of the id field and a length of 0.
     let bad = b"\x0a\x02\x0a\x00".to_vec();
     check(ZIPKIN, &[], framed(0, &bad), "3", "reading List<Span> from proto3 (span 0, byte");
 }
@@ -87,7 +87,7 @@ fn who_is_turned_away_is_told_when_to_come_again() {
     for (path, format) in [(OTLP, Format::OtlpProto), (ZIPKIN, Format::ZipkinProto)] {
         let ended = call(tested.web(), path, &[], framed(0, &batch(format, [1])));
         assert_eq!((ended.status.as_str(), ended.text.as_str()), ("14", "the disk is full"));
-        // google.rpc.Status with RetryInfo of 2.5 s.
+        // google.rpc.Status with a RetryInfo of 2.5 s.
         let mut details = Vec::new();
         blkkin_scribe::base64::decode(ended.details.as_bytes(), &mut details).expect("base64");
         let retry = b"type.googleapis.com/google.rpc.RetryInfo\x12\x0a\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01";
@@ -109,7 +109,7 @@ fn calls_need_tokens_too() {
     assert_eq!(call(address, OTLP, &known, framed(0, b"")).status, "0");
 }
 
-/// Probes ask for health without a token, of the server or of one of its services.
+/// Health probes need no token, and report the server's health or that of one of its services.
 #[test]
 fn health_is_told() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -147,7 +147,7 @@ fn health_is_told() {
     check("", serving);
 }
 
-/// Each packing that is known, for gRPC and HTTP.
+/// Spans are accepted in each supported compression, over gRPC and HTTP.
 #[test]
 fn packed_spans_are_taken() {
     let tested = start();

@@ -1,4 +1,4 @@
-//! What is taken over HTTP, what is not, and what is said then.
+//! Tests of spans received over HTTP: accepted and refused batches, and the responses.
 
 use crate::support::{Reply, connect, gzip, head, request, start, start_with, until};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 const JSON: &str = "application/json";
 const PROTO: &str = "application/x-protobuf";
 
-/// Spans with these ids, as a batch.
+/// Returns a batch of spans with these ids.
 fn batch(format: Format, ids: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let spans = ids.into_iter().map(|id| SpanRef {
@@ -46,7 +46,7 @@ fn each_format_is_taken() {
         let tested = start();
         let one = tested.post(path, kind, &batch(format, [1]));
         assert_eq!(one.status, status, "{path} {kind} {one:?}");
-        // More than is read where it is received.
+        // Larger than the buffer of the first read.
         let many = batch(format, 2..1000);
         let packed = gzip(&many);
         assert_eq!(tested.post(path, kind, &many[..]).status, status, "{path} {kind}");
@@ -210,7 +210,7 @@ fn nothing_is_said_before_it_is_stored() {
     stream.write_all(head.as_bytes()).expect("sent");
     stream.write_all(&body).expect("sent");
     until("it is given to the store", || !tested.store.held.lock().expect("no panic").is_empty());
-    // Others are answered meanwhile, and it is not.
+    // The server answers other requests meanwhile, but not this one.
     assert_eq!(tested.get("/api/v2/services").status, 200);
     stream.set_nonblocking(true).expect("not waiting");
     let error = stream.read(&mut [0]).expect_err("no answer yet");

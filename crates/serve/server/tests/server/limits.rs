@@ -1,4 +1,5 @@
-//! That no peer, however large, slow or many it is, takes more than its part.
+//! Resource limits: no peer takes more than its share, however large, slow or numerous its requests
+//! are.
 
 use crate::support::{HANG, Reply, connect, gzip, head, request, start, start_with, until};
 use std::io::{Read, Write};
@@ -8,7 +9,7 @@ use std::time::Duration;
 const JSON: (&str, &str) = ("content-type", "application/json");
 const GZIP: (&str, &str) = ("content-encoding", "gzip");
 
-/// Whether the other side has closed, once it has had the time to.
+/// Reads to the end of the stream; returns whether the server has closed the connection.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -20,7 +21,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 #[test]
 fn bombs_are_refused() {
     let tested = start();
-    // A gibibyte of blanks. What memory it takes is measured where the server is a process of its own.
+    // A gibibyte of blanks. `bombs.rs` measures the memory, in a process of its own.
     let bomb = gzip(&vec![b' '; 1 << 20]).repeat(1024);
     for path in ["/api/v2/spans", "/v1/traces"] {
         let reply = request(tested.web(), "POST", path, &[JSON, GZIP], &bomb);
@@ -53,7 +54,7 @@ fn bodies_are_limited() {
     assert_eq!(post(&[JSON, GZIP], &gzip(blanks(1001).as_bytes())), 413);
     let name = "zipkin_collector_messages_dropped_total{transport=\"http\"}";
     assert_eq!(tested.metric(name), 2);
-    // It is said before any of it is sent.
+    // The server refuses by `content-length`, before the client sends the body.
     let mut stream = connect(tested.web());
     let head = head(tested.web(), "POST", "/api/v2/spans", &[JSON], 1 << 40);
     stream.write_all(head.as_bytes()).expect("sent");
@@ -89,7 +90,8 @@ fn who_sends_slowly_is_not_waited_for() {
         settings.idle = Duration::from_millis(200);
         settings.collector.part_patience = Duration::from_millis(200);
     });
-    // Neither who begins no request, nor who does not end its head, nor who begins to speak HTTP/2.
+    // The server closes connections without a request, with an unfinished head, and with an
+    // unfinished HTTP/2 preface.
     for begun in
         ["", "G", "GET /health HTTP/1.1\r\nhost: ", "PRI * HTT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
     {
@@ -97,7 +99,7 @@ fn who_sends_slowly_is_not_waited_for() {
         stream.write_all(begun.as_bytes()).expect("sent");
         assert!(is_closed(&mut stream), "{begun:?}");
     }
-    // Who does not end its body is told.
+    // An unfinished body gets a response with status 408.
     let mut stream = connect(tested.web());
     let head = head(tested.web(), "POST", "/api/v2/spans", &[JSON], 100);
     stream.write_all(head.as_bytes()).expect("sent");
@@ -114,7 +116,7 @@ fn those_who_only_hold_connections_hurt_nobody() {
         .map(|number| {
             let mut stream = connect(tested.web());
             let begun = ["", "GET /", "GET / HTTP/1.1\r\nhost: x\r\n", "PRI * HTTP/2.0\r\n"];
-            // It may have been closed by now.
+            // The server may already have closed the connection.
             let _ = stream.write_all(begun[number % begun.len()].as_bytes());
             stream
         })
@@ -128,7 +130,7 @@ fn those_who_only_hold_connections_hurt_nobody() {
     assert_eq!(closed.count(), 100, "the first of them had to leave");
 }
 
-/// All places are taken by requests under way, so the next connection is refused in HTTP's words.
+/// If requests in progress use all connections, the next connection gets an HTTP response 503.
 #[test]
 fn a_connection_without_a_place_is_answered() {
     let tested = start_with(|settings| settings.connections_max = 4);
@@ -136,7 +138,7 @@ fn a_connection_without_a_place_is_answered() {
     std::thread::scope(|scope| {
         let asking = [1, 2, 3, 4].map(|number| {
             let asking = scope.spawn(|| tested.get("/api/v2/services").status);
-            // With the one that asks for the metric, there are never more than four.
+            // The connection that requests the metric counts too; with it there are at most four.
             if number < 4 {
                 let is_here = || tested.metric("blkkin_server_connections") == number + 1;
                 until("the question is asked", is_here);
@@ -144,7 +146,7 @@ fn a_connection_without_a_place_is_answered() {
             asking
         });
         let refused = || request(web, "GET", "/health", &[], b"");
-        // The last question may be on its way, and would have to make room.
+        // The fourth query may still be arriving, and an idle connection would be evicted.
         std::thread::sleep(Duration::from_millis(500));
         for _ in 0..20 {
             let reply = refused();
@@ -168,7 +170,8 @@ fn questions_take_their_time_and_no_more() {
     assert_eq!((reply.status, reply.text().as_str()), (500, "the question takes too long"));
     let reply = tested.get("/api/blkkin/v1/fields?of=services");
     assert_eq!(reply.status, 504);
-    // All threads for questions are taken, and this one asks the store nothing that is stuck.
+    // All query threads are blocked, so this query fails, too, although it does not use the locked
+    // `services`.
     assert_eq!(tested.get("/api/v2/trace/a").status, 500);
     assert_eq!(tested.get("/health").status, 200);
     let post = request(

@@ -1,4 +1,5 @@
-//! The server as its clients see it: each test starts one on a port of its own, and talks to it over sockets.
+//! The server as its clients see it: each test starts a server on free ports and connects to it
+//! over sockets.
 
 mod assets;
 mod calls;

@@ -1,9 +1,9 @@
-//! BlkKin's own API, as `docs/server-api.md` describes it.
+//! Tests of BlkKin's own API, which `docs/server-api.md` describes.
 
 use crate::support::{Tested, start};
 use serde_json::{Value, json};
 
-/// Three requests of two services, of which one failed.
+/// Starts a server with three requests of two services; one request has an error.
 fn filled() -> Tested {
     let tested = start();
     tested.given(
@@ -22,7 +22,7 @@ fn get(tested: &Tested, path: &str) -> Value {
     reply.json()
 }
 
-/// The last digits of the ids of a page's requests.
+/// Returns the last hex digit of each request's id in a page.
 fn ids(page: &Value) -> String {
     let requests = page["requests"].as_array().expect("a list");
     let id = |request: &Value| request["traceId"].as_str().and_then(|id| id.chars().last());
@@ -68,7 +68,7 @@ fn requests_are_searched() {
     check("filter=name+%3D%3D+%22wri*%22+%26%26+duration+%3C+1ms", "e");
     check("filter=tag.pool+%3D%3D+%22rbd%22", "a");
     check("filter=!has(tag.pool)&order=slowest", "cae");
-    // Of the request, not of one of its spans.
+    // The condition applies to the whole request, not to a single span.
     check("filter=trace.duration+%3E%3D+3ms+%26%26+name+%3D%3D+%22sub%22", "a");
     check("filter=trace.duration+%3C+9ms", "ea");
     check("filter=trace.duration+%3E+9ms", "");
@@ -198,7 +198,7 @@ fn heat_is_told_in_cells() {
         assert_eq!(told, expected, "{query}");
     };
     check("", json!(["1000000000", "3000000000", 120, 4]));
-    // When spans started themselves counts, not their requests.
+    // The start of each span counts, not the start of its request.
     check("startNs=1000050000", json!(["1000050000", "3000000000", 120, 3]));
     check("endNs=1000050000", json!(["1000000000", "1000050000", 120, 1]));
     check("startNs=9000000000", json!(["9000000000", "9000000000", 120, 0]));
@@ -418,7 +418,8 @@ fn numbers_of_the_server_are_told() {
     assert_eq!((&status["tls"], &status["tokens"]), (&json!(false), &json!(false)));
 }
 
-/// What is dropped has a cause, a place and times, in the JSON and for Prometheus.
+/// The JSON and Prometheus counters of dropped data have a cause, a place, and the times of the
+/// first and last drop.
 #[test]
 fn drops_are_told_with_their_times() {
     let tested = filled();

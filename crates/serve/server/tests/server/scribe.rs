@@ -1,4 +1,4 @@
-//! Spans that come by Scribe.
+//! Tests of spans received over Scribe.
 
 use crate::support::{Tested, start};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -6,7 +6,7 @@ use blkkin_scribe::{Batch, Client, ClientOptions, Entry, ResultCode, base64};
 use blkkin_wire::{Format, encode};
 use std::sync::atomic::Ordering;
 
-/// A span with this id, as an entry's message.
+/// Returns a span with this id, encoded as the message of an entry.
 fn message(id: u64) -> String {
     let trace_id = TraceId::from_number(7).expect("not 0");
     let span =

@@ -1,4 +1,5 @@
-//! Who is let in, and what browsers are told. The rules are in the tests of `guard`; here it is that they are asked.
+//! Access control of the running server, and the security headers for browsers. The unit tests of
+//! `guard` cover the rules; these tests show that each listener applies them.
 
 use crate::calls::{OTLP, call, framed};
 use crate::support::{Reply, any_port, connect, head, request, start, start_with};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const SECRET: &str = "planted-secret-4711";
 
-/// A certificate for localhost and its key, as files.
+/// Directory with a certificate for localhost, its key, and a token file.
 struct Files {
     directory: tempfile::TempDir,
     certificate: String,
@@ -63,7 +64,7 @@ fn other_machines_are_let_in_with_tls_and_tokens_only() {
             assert!(error.contains("can be reached from other machines, and there"), "{error}");
         }
         if let Err(error) = check(&tls, &tokens) {
-            // There may be no IPv6 here.
+            // The machine may lack IPv6.
             assert!(matches!(error, StartError::Listen { .. }), "{error}");
         }
     }
@@ -205,7 +206,7 @@ fn tokens_are_asked_for_and_never_shown() {
         assert_ne!(reply.status, 401, "{path}");
         told += &format!("{:?} {}", reply.headers, reply.text());
     }
-    // Probes and monitoring have none.
+    // Health probes and monitoring need no token.
     for path in ["/health", "/metrics", "/prometheus", "/actuator/metrics"] {
         for token in ["", "wrong-secret", SECRET] {
             let reply = ask(path, token);
@@ -220,7 +221,7 @@ fn tokens_are_asked_for_and_never_shown() {
     }
 }
 
-/// Connects with TLS to a server that must have this certificate.
+/// Connects with TLS and verifies the server against this certificate.
 fn tls_stream(
     certificate: &str,
     to: SocketAddr,
@@ -259,7 +260,8 @@ fn with_tls_nothing_is_said_in_the_open() {
     assert!(!String::from_utf8_lossy(&bytes).contains("HTTP/1.1"), "{bytes:?}");
 }
 
-/// Connections that never begin TLS's handshake make room as others do, long before the handshake's time is up.
+/// Connections without a TLS handshake are evicted like other idle connections, long before the
+/// handshake's timeout.
 #[test]
 fn handshakes_count_as_connections() {
     let files = Files::new();
@@ -280,7 +282,7 @@ fn handshakes_count_as_connections() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// A server with TLS does not wait for handshakes when it ends.
+/// A server with TLS stops without waiting for handshakes.
 #[test]
 fn handshakes_do_not_keep_the_server() {
     let files = Files::new();
@@ -293,7 +295,8 @@ fn handshakes_do_not_keep_the_server() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// Which token is for which path. The rules are in the tests of `guard`.
+/// Read tokens and write tokens are accepted only on their own paths. The unit tests of `guard`
+/// cover the rules.
 #[test]
 fn tokens_can_be_for_one_purpose() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -328,7 +331,8 @@ fn tokens_can_be_for_one_purpose() {
     assert_eq!(call(tested.web(), OTLP, &writer, framed(0, b"")).status, "0");
 }
 
-/// Tokens and the certificate, while requests go on; a file that is bad changes nothing.
+/// A reload applies new tokens and a new certificate while the server runs; an invalid file changes
+/// nothing.
 #[test]
 fn files_are_read_again() {
     let files = Files::new();
@@ -369,9 +373,9 @@ fn files_are_read_again() {
     assert_eq!(status(old, "another"), None, "the old certificate is shown no more");
 }
 
-/// The first address of this machine that others reach, if it has one.
+/// Returns an address of this machine on its outer network, if there is one.
 fn outer_address() -> Option<IpAddr> {
-    // Nothing is sent.
+    // Connecting a UDP socket sends no packet.
     let socket = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
         socket.connect("192.0.2.1:9")?;
         socket.local_addr()
@@ -379,7 +383,7 @@ fn outer_address() -> Option<IpAddr> {
     socket.ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }
 
-/// Beyond this machine without TLS and tokens, and only for those networks.
+/// Trusted networks need neither TLS nor tokens; connections from other networks are closed.
 #[test]
 fn trusted_networks_are_let_in_and_no_others() {
     let Some(outer) = outer_address() else {
@@ -401,7 +405,7 @@ fn trusted_networks_are_let_in_and_no_others() {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     assert_eq!(String::from_utf8_lossy(&bytes), "", "closed without an answer");
-    // This machine itself is let in.
+    // Connections from this machine are always accepted.
     let reply = request(tested.running.otlp_http[0], "GET", "/metrics", &[], b"").text();
     assert!(reply.contains("blkkin_server_connections_denied_network_total 1\n"), "{reply}");
 }

@@ -1,4 +1,4 @@
-//! A server to test, a client that does nothing on its own, and a store that can be told to misbehave.
+//! A server under test, a minimal HTTP client, and a store with injectable faults.
 
 use blkkin_model::{SpanId, SpanRef};
 use blkkin_server::{Listen, Running, Server, Settings};
@@ -14,26 +14,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// No test waits for longer; it is not reached where all is well.
+/// Time limit for any wait; a working server does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
 
-/// A server, and its store.
+/// Server under test, and its store.
 pub(crate) struct Tested {
     pub(crate) running: Running,
     pub(crate) store: Arc<Wayward>,
 }
 
-/// A store in memory that does what it is told.
+/// Store in memory with injectable faults.
 pub(crate) struct Wayward {
     inner: MemoryStore,
-    /// Refuses batches.
+    /// Whether batches are refused.
     pub(crate) refuses: AtomicBool,
-    /// Takes batches, but says so only when it is told to.
+    /// Whether acknowledgements of accepted batches are delayed; they are collected in `held`.
     pub(crate) holds: AtomicBool,
     pub(crate) held: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Panics when it is given a batch or asked for services.
+    /// Whether `accept` and `services` panic.
     pub(crate) panics: AtomicBool,
-    /// Does not answer questions for services while this is locked.
+    /// Blocks `services` while a test holds the lock.
     pub(crate) services: Mutex<()>,
 }
 
@@ -144,7 +144,7 @@ impl SpanStore for Wayward {
     }
 }
 
-/// A port of this machine, whichever is free.
+/// Returns a local address with port 0, so that the system chooses a free port.
 pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
@@ -154,7 +154,7 @@ pub(crate) fn start() -> Tested {
     start_with(|_| {})
 }
 
-/// Starts one with other settings.
+/// Starts a server with changed settings.
 pub(crate) fn start_with(change: impl FnOnce(&mut Settings)) -> Tested {
     let mut settings = Settings {
         listen: Listen {
@@ -180,7 +180,7 @@ impl Tested {
         request(self.web(), "GET", path, &[], b"")
     }
 
-    /// Posts spans as JSON of Zipkin's, which have to be taken.
+    /// Posts spans in Zipkin's JSON; panics if the server does not accept them.
     pub(crate) fn given(&self, spans: &str) {
         let reply = self.post("/api/v2/spans", "application/json", spans.as_bytes());
         assert_eq!((reply.status, reply.text()), (202, String::new()), "{spans}");
@@ -190,7 +190,7 @@ impl Tested {
         request(self.web(), "POST", path, &[("content-type", kind)], body)
     }
 
-    /// A number of Prometheus's, with its labels.
+    /// Returns the value of a Prometheus metric, given its name with labels.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.get("/metrics").text();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -198,7 +198,7 @@ impl Tested {
     }
 }
 
-/// What was answered.
+/// Response of the server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -219,7 +219,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Reads an answer up to the end of its connection.
+    /// Parses a response that ends with its connection.
     pub(crate) fn parse(bytes: &[u8]) -> Reply {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| {
             panic!("no head in {:?}", String::from_utf8_lossy(bytes));
@@ -245,7 +245,7 @@ pub(crate) fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The bytes of a request. It says to which host, unless it does so already.
+/// Returns the head of a request, with a `host` header unless `headers` has one.
 pub(crate) fn head(
     address: SocketAddr,
     method: &str,
@@ -266,7 +266,7 @@ pub(crate) fn head(
     head + "\r\n"
 }
 
-/// Sends a request on a connection of its own.
+/// Sends a request on a new connection and reads the response.
 pub(crate) fn request(
     address: SocketAddr,
     method: &str,
@@ -277,7 +277,7 @@ pub(crate) fn request(
     let mut stream = connect(address);
     let head = head(address, method, path, headers, body.len());
     stream.write_all(head.as_bytes()).expect("sent");
-    // Who is refused early may not be read to the end.
+    // The server may refuse the request early, without reading the body.
     let _ = stream.write_all(body);
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
@@ -298,7 +298,7 @@ pub(crate) fn gunzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Waits until something holds.
+/// Waits until the condition holds.
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let end = std::time::Instant::now() + HANG;
     while !holds() {

@@ -1,14 +1,15 @@
-//! Zipkin's API: each question and its answer, as Zipkin's server gives it.
+//! Tests of Zipkin's API: each request gets the same response as from Zipkin's server.
 
 use crate::support::{Tested, gunzip, head, request, start, start_with};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// In milliseconds.
+/// Returns the time since 1970, in milliseconds.
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
 }
 
-/// A request of a shop: its front asks its back, and that fails; and another one of one span.
+/// Stores two requests of a shop: a call from `front` to `back` that fails, and a single span.
+/// Returns the start of the first request, in microseconds.
 fn shop(tested: &Tested) -> u64 {
     let start_us = (now_ms() - 60_000) * 1000;
     let (later, last) = (start_us + 1000, start_us + 2_000_000);
@@ -20,7 +21,7 @@ fn shop(tested: &Tested) -> u64 {
     start_us
 }
 
-/// Ids of the requests of an answer, in order.
+/// Returns the trace ids of the requests in a response, in order.
 fn ids(tested: &Tested, path: &str) -> String {
     let reply = tested.get(path);
     assert_eq!(reply.status, 200, "{path}: {}", reply.text());
@@ -165,7 +166,8 @@ fn requests_are_searched() {
     check(&format!("endTs={start_ms}"), &[cart]);
     check(&format!("endTs={}", start_ms - 1), &[]);
     check(&format!("endTs={}&lookback=1000", start_ms + 2000), &[tick]);
-    // Zipkin's times are microseconds, and a window ends with a millisecond's first.
+    // Zipkin's times are in microseconds, and a window ends with the first microsecond of a
+    // millisecond.
     let late = start_us + 1;
     tested.given(&format!(r#"[{{"traceId":"e","id":"e","name":"late","timestamp":{late}}}]"#));
     check(&format!("endTs={start_ms}"), &[cart]);

@@ -1,5 +1,5 @@
-//! D3, D8: bytes of a store's files change, or their ends are missing: the server starts, serves all the rest as it was
-//! sent, and says what is missing.
+//! D3, D8: changed bytes or truncated files of a store. The server starts, serves the undamaged
+//! spans unchanged, and reports the loss.
 
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
@@ -7,7 +7,7 @@ use blkkin_sys::testing::{Random, amount, figure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files below a directory.
+/// Returns all files below a directory, sorted.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory") {
@@ -26,15 +26,16 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A byte has changed, or all from one on is missing.
+/// Flips a bit of a file, or truncates the file at a random offset; returns a description.
 fn damage(file: &Path, random: &mut Random) -> String {
     let mut bytes = fs::read(file).expect("read");
-    // Most of a segment is room for what comes.
+    // A segment is preallocated and mostly zero; the damage must hit its records.
     let end = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
     let at = random.below(end);
     let what = if random.chance(25) {
         bytes.truncate(at);
-        // Where a journal was cut between two records, nobody can tell; as a rule one is torn.
+        // A cut exactly between two records of a journal is undetectable; the extra byte makes a
+        // torn record.
         if file.extension().is_some_and(|kind| kind == "segment") {
             bytes.push(0x5a);
         }
@@ -47,7 +48,8 @@ fn damage(file: &Path, random: &mut Random) -> String {
     format!("{} {what} at {at}", file.display())
 }
 
-/// Whether what is missing was told. Gives how much it is.
+/// Starts a server on the damaged store, and checks that it reports a loss. Returns the number of
+/// missing requests.
 fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
     let life = Life::start(&[], directory, Plant::Nothing);
     let life = life.map_err(|(end, said)| format!("does not start: {end} {said:?}"))?;
@@ -59,7 +61,7 @@ fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
     if missing > 0 && told == 0 {
         return Err(format!("{missing} are missing, and nothing was counted: {:?}", life.said));
     }
-    // It goes on taking spans, and keeps them.
+    // The server still accepts and stores spans.
     let mut new = sent.clone();
     if new.send_one(life.web) != Some(202) {
         return Err("it takes nothing more".to_owned());
@@ -78,7 +80,7 @@ fn d3_damage_stays_where_it_is_and_is_told() {
     let life = start(&data);
     sent.send(&life, 34);
     life.kill();
-    // What was just being made when it was killed may have nothing to damage.
+    // A file in creation at the kill may be empty, and cannot be damaged.
     let mut names = files(&data);
     names.retain(|file| file.metadata().is_ok_and(|file| file.len() > 0));
     let count = amount("TEST_DAMAGES", 60);

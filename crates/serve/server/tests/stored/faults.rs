@@ -1,5 +1,5 @@
-//! D4, D5: a disk that refuses, for once or for good: nothing that was acknowledged is lost, who sends is told to come
-//! again, and what is started again starts.
+//! D4, D5: disk errors, temporary and permanent. No acknowledged request is lost, clients receive a
+//! status 503, and a restarted server starts.
 
 use crate::kills::{batches, counts};
 use crate::life::{Life, Sent, ask};
@@ -8,18 +8,18 @@ use blkkin_sys::testing::{amount, by_two, figure, is_installed, points, skip, so
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Calls of which the disk can refuse one. Sockets are none of its business.
+/// Whether a disk error can occur in this system call; socket calls are excluded.
 fn is_of_disk(call: &str) -> bool {
     !["write", "writev", "sendto"].contains(&call)
 }
 
-/// A refusal: in which call, which of them, how often.
+/// Injected error: its system call, the number of the call, and the error number.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     call: &'static str,
     number: u64,
     error: &'static str,
-    /// Whether all that follow are refused, too.
+    /// Whether all later calls fail, too.
     stays: bool,
 }
 
@@ -32,16 +32,17 @@ impl Fault {
     }
 }
 
-/// What a process was told that lives with it.
+/// Sums over the injected faults.
 #[derive(Clone, Debug, Default)]
 struct Told {
     faults: u64,
-    /// It did not start, and said why.
+    /// Number of servers that did not start, and reported the reason.
     did_not_start: u64,
     statuses: BTreeMap<u16, u64>,
 }
 
-/// A life with a fault, then one without.
+/// Runs the server once with an injected fault and once without, and checks that no acknowledged
+/// request is lost.
 fn live(
     fault: Fault,
     directory: &Path,
@@ -57,7 +58,7 @@ fn live(
             if status != 200 {
                 return Err(format!("its health is {status}"));
             }
-            // Something may be missing just now, but nothing else may be there.
+            // Requests may be missing at this moment, but none may be wrong.
             if let Some(Ok(found)) = life.all() {
                 sent.compare(&found)?;
             }
@@ -68,7 +69,7 @@ fn live(
         }
         Err((_, said)) => {
             told.did_not_start += 1;
-            // Before there is a program, the system's loader may be refused.
+            // The fault may hit the dynamic loader before the server starts.
             let is_told = said.iter().any(|line| line.starts_with("cannot start: "));
             if !is_told && fault.call != "openat" {
                 return Err(format!("it did not start, and says {said:?}"));
@@ -85,7 +86,8 @@ fn live(
 fn sweep(faults: &[Fault]) -> (Told, u64) {
     let mut told = Told::default();
     let mut acknowledged = 0;
-    // Each meets what the one before has left, and a new one from time to time.
+    // Eight faults in a row share a directory, so that each server starts on the files of the
+    // previous one.
     for some in faults.chunks(8) {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
@@ -93,7 +95,7 @@ fn sweep(faults: &[Fault]) -> (Told, u64) {
         for &fault in some {
             let held = live(fault, &data, Plant::Nothing, &mut sent, &mut told);
             if let Err(why) = held {
-                // Who looks into it finds the files.
+                // Keeps the files for a developer's analysis.
                 panic!("{fault:?} of {some:?} in {}: {why}", directory.keep().display());
             }
         }
@@ -109,7 +111,7 @@ fn check(promise: &str, error: &'static str, what: &str) {
     let mut counts = counts();
     counts.retain(|call, _| is_of_disk(call));
     let places = some_of(points(&counts), amount("TEST_FAULTS", 20).div_ceil(2));
-    // In each place for once and for good, one after the other in the same directory.
+    // Each call fails first once and then permanently, in the same directory.
     let both = |&(call, number): &(&'static str, u64)| {
         [false, true].map(|stays| Fault { call, number, error, stays })
     };

@@ -1,4 +1,5 @@
-//! D4, D7: a file system that fills up is a state: the server lives and says so, and goes on by itself when there is room.
+//! D4, D7: a full file system is a temporary state. The server keeps running, reports the state,
+//! and resumes by itself when space is free.
 
 use crate::life::{Sent, ask, start};
 use blkkin_lake::{Lake, Options};
@@ -8,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How soon it goes on when there is room.
+/// Maximum time until the server resumes after space is free.
 const RESUMES: Duration = Duration::from_secs(5);
 
-/// After so many refusals, all that could become free is used.
+/// Number of refusals in a row after which the store has no reclaimable space left.
 const REFUSALS: u64 = 20;
 
-/// How many requests were acknowledged, and how soon it went on.
+/// Fills the file system and enlarges it, twice. Returns the number of acknowledged requests and
+/// the longest time to resume.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let data = mounted.path().join("data");
     let mut sent = Sent::default();
@@ -70,8 +72,9 @@ fn d4_a_full_file_system_is_a_state_that_ends() {
     );
 }
 
-/// D7: senders of small batches meet a store whose memory stays full, so that each batch that reaches the store waits
-/// there for a second. Everybody else is answered meanwhile, and senders are refused at once.
+/// D7: clients send small batches to a store whose memory stays full, so that each batch that
+/// reaches the store waits for a second. The server answers other requests meanwhile, and refuses
+/// the clients at once.
 #[test]
 fn d7_a_store_without_room_does_not_stop_the_server() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -119,6 +122,6 @@ fn d7_a_store_without_room_does_not_stop_the_server() {
         ),
     );
     assert!(slowest < deadline(Duration::from_millis(90)), "{slowest:?}, {refused} refusals");
-    // At a second each, two workers would refuse eight or nine.
+    // If each refusal took a second, two workers would refuse eight or nine batches.
     assert!(refused > 100, "{refused}");
 }

@@ -1,4 +1,4 @@
-//! D1: what is acknowledged outlives the process, in whichever of its system calls it is killed.
+//! D1: acknowledged requests survive a kill of the process in any of its system calls.
 
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// All by which the server changes something on disk, or says something.
+/// System calls by which the server changes files or sends data.
 const CALLS: [&str; 13] = [
     "openat",
     "mkdirat",
@@ -26,18 +26,18 @@ const CALLS: [&str; 13] = [
     "sendto",
 ];
 
-/// Batches of a life: enough for a few files, and to merge some.
+/// Returns the number of batches of a run: enough for several files and merges.
 pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 22)
 }
 
-/// So many lives have one directory.
+/// Number of kills in the same directory before the final check.
 const LIVES: usize = 10;
 
-/// How soon it serves again after it was killed.
+/// Maximum time in which a restarted server listens after a kill.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// How many of each call a thread makes, at most.
+/// Returns the maximum number of each system call in any thread of an undisturbed run.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
@@ -49,7 +49,7 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Whether it was killed.
+/// Runs the server and kills it in the given system call; returns whether the kill happened.
 fn kill_in(
     (call, number): (&str, u64),
     directory: &Path,
@@ -70,7 +70,7 @@ fn kill_in(
     }
 }
 
-/// How long it takes until it serves again.
+/// Restarts the server undisturbed and checks its requests; returns the time until it listened.
 fn check_at_rest(directory: &Path, sent: &Sent) -> Result<Duration, String> {
     let life = Life::start(&[], directory, Plant::Nothing).map_err(|end| format!("{end:?}"))?;
     let (said, took) = (life.said.clone(), life.took);
@@ -106,7 +106,8 @@ fn d1_what_is_acknowledged_outlives_any_system_call() {
     }
     let wanted = amount("TEST_POINTS", 1000).min(200);
     let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
-    // Threads differ from life to life, most where others want the processors; a call that was not made kills nobody.
+    // Thread schedules differ between runs, most on a busy machine; a run without the numbered call
+    // is not killed. So the sweep repeats until enough runs were killed.
     for _ in 0..4 {
         let results = by_two(&some_of(points(&counts()), amount("TEST_POINTS", 1000)), sweep);
         killed += results.iter().map(|it| it.0).sum::<u64>();
@@ -142,14 +143,14 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
     assert!(found);
 }
 
-/// Kills at random moments find writes that were said to be done and were not.
+/// A kill at a random moment detects a store that acknowledges writes without doing them.
 #[test]
 fn d1_a_server_that_forgets_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut sent = Sent::default();
     let life = Life::start(&[], directory.path(), Plant::Forgets);
     let life = life.unwrap_or_else(|end| panic!("{end:?}"));
-    // Not enough for a file.
+    // Fewer spans than a file needs.
     sent.send(&life, 4);
     life.kill();
     assert!(check_at_rest(directory.path(), &sent).unwrap_err().contains("lost"));
@@ -159,7 +160,7 @@ fn sent_number(all: &serde_json::Value, place: usize) -> u64 {
     all[place][0]["tags"]["number"].as_str().expect("text").parse().expect("a number")
 }
 
-/// What the comparison says of what is lost, changed, doubled or made up.
+/// The comparison detects lost, changed, duplicate and invented requests.
 #[test]
 fn d1_what_differs_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -180,7 +181,7 @@ fn d1_what_differs_is_found_out() {
         Ok(vec![sent_number(&all, 2)])
     );
     for change in [
-        // As a reader without checksums would answer.
+        // The answer of a reader that ignores checksums.
         (|all| all[1][0]["name"] = "reed-0".into()) as fn(&mut Vec<serde_json::Value>),
         |all| all.push(all[0].clone()),
         |all| {

@@ -1,4 +1,5 @@
-//! A life of the program, what was sent to it, and what has to be there afterwards. Start at [`Life`] and [`Sent`].
+//! Harness for one run of the server, the requests sent to it, and the check of its answers. Start
+//! at [`Life`] and [`Sent`].
 
 use crate::program::{MARK, Plant};
 use blkkin_sys::testing::own_test;
@@ -11,35 +12,37 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Waits for nothing longer; it is not reached where all is well.
+/// Time limit for any wait; a working server does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// Spans of a request that is sent.
+/// Number of spans per request.
 pub(crate) const SPANS: u64 = 3;
 
-/// Requests of a batch.
+/// Number of requests per batch.
 const TOGETHER: u64 = 4;
 
-/// Requests are looked for one by one, so many of those that came last.
+/// Number of the newest acknowledged requests that are also queried individually.
 const ASKED_FOR: usize = 8;
 
-/// What has been sent: numbers of requests, and whether they were acknowledged.
+/// Requests sent so far, by number, and whether each was acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     requests: BTreeMap<u64, bool>,
-    /// The first of the numbers.
+    /// First number.
     begin: u64,
-    /// Of answers to batches.
+    /// Counts of response statuses for batches.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
 
 impl Sent {
-    /// Of one who is not alone, and has numbers of its own.
+    /// Creates the state of a client whose numbers start at `begin`, so that several clients do not
+    /// collide.
     pub(crate) fn from(begin: u64) -> Sent {
         Sent { begin, ..Sent::default() }
     }
 
-    /// What another one has sent, too, of which these are what was acknowledged.
+    /// Adds the requests of another client; `acknowledged` says for each number whether it counts
+    /// as acknowledged.
     pub(crate) fn add(&mut self, other: &Sent, acknowledged: impl Fn(u64) -> bool) {
         self.requests.extend(other.requests.keys().map(|&number| (number, acknowledged(number))));
     }
@@ -48,12 +51,12 @@ impl Sent {
         self.requests.values().filter(|is| **is).count() as u64
     }
 
-    /// The number that is sent next.
+    /// Returns the number of the next request.
     pub(crate) fn next(&self) -> u64 {
         self.requests.last_key_value().map_or(self.begin.max(1), |(last, _)| last + 1)
     }
 
-    /// Sends so many batches, or until nobody answers any more.
+    /// Sends batches, and stops early if the server does not respond.
     pub(crate) fn send(&mut self, life: &Life, batches: u64) {
         for _ in 0..batches {
             if self.send_one(life.web).is_none() {
@@ -62,7 +65,7 @@ impl Sent {
         }
     }
 
-    /// Sends one batch. `None` if there was no answer.
+    /// Sends one batch; returns the status, or `None` without a response.
     pub(crate) fn send_one(&mut self, web: SocketAddr) -> Option<u16> {
         let numbers = self.next()..self.next() + TOGETHER;
         let body = format!("[{}]", spans_of(numbers.clone()).join(","));
@@ -75,7 +78,8 @@ impl Sent {
         Some(status)
     }
 
-    /// Whether what is there has been sent, as it is there. Gives the requests that were acknowledged and are missing.
+    /// Compares the server's requests with those sent; fails on an unknown, changed or duplicate
+    /// request. Returns the acknowledged requests that are missing.
     pub(crate) fn compare(&self, found: &Value) -> Result<Vec<u64>, String> {
         let found = found.as_array().ok_or("not a list")?;
         let mut numbers = BTreeSet::new();
@@ -105,8 +109,8 @@ impl Sent {
         Ok(self.requests.iter().filter(|one| is_lost(*one)).map(|(number, _)| *number).collect())
     }
 
-    /// That all which was acknowledged is there, and nothing that was not sent. Who does not answer, as he was killed,
-    /// is not wrong.
+    /// Checks that all acknowledged requests are there unchanged, and no others. Succeeds if the
+    /// server does not respond, because it may have been killed.
     pub(crate) fn check(&self, life: &Life) -> Result<(), String> {
         let Some(found) = life.all() else { return Ok(()) };
         let lost = self.compare(&found?)?;
@@ -129,7 +133,7 @@ impl Sent {
 }
 
 fn trace_id(number: u64) -> String {
-    // Neighbours are far from each other, as ids are.
+    // Spreads consecutive numbers over the id space, like random ids.
     format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -137,7 +141,7 @@ fn number_of(span: &Value) -> Option<u64> {
     span["tags"]["number"].as_str()?.parse().ok()
 }
 
-/// The spans of requests, each as it is answered too.
+/// Returns the spans of these requests, in the form in which the server returns them.
 fn spans_of(numbers: Range<u64>) -> Vec<String> {
     let services = ["guest", "nbd", "disk"];
     let span = |number: u64, place: u64| {
@@ -158,7 +162,7 @@ fn spans_of(numbers: Range<u64>) -> Vec<String> {
     numbers.flat_map(|number| (0..SPANS).map(move |place| span(number, place))).collect()
 }
 
-/// Asks; `None` if there is no whole answer.
+/// Sends an HTTP request; returns status and body, or `None` if the response is incomplete.
 pub(crate) fn ask(web: SocketAddr, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(web).ok()?;
     stream.set_read_timeout(Some(HANG)).ok()?;
@@ -177,20 +181,21 @@ pub(crate) fn ask(web: SocketAddr, method: &str, path: &str, body: &str) -> Opti
     (text.len() == len).then_some((head.split(' ').nth(1)?.parse().ok()?, text))
 }
 
-/// A program that runs.
+/// Running server process.
 pub(crate) struct Life {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// What it has said.
+    /// Output lines of the process.
     pub(crate) said: Vec<String>,
     pub(crate) web: SocketAddr,
-    /// How long it took to start.
+    /// Time from the start of the process until it listened.
     pub(crate) took: Duration,
 }
 
 impl Life {
-    /// Starts it, by the words before it. If it ends before it listens: how, and what it has said.
+    /// Starts the server with the command prefix `starter`. If the server ends before it listens,
+    /// returns its exit status and its output.
     pub(crate) fn start(
         starter: &[String],
         directory: &Path,
@@ -219,7 +224,7 @@ impl Life {
         }
     }
 
-    /// All that is there, if it answers.
+    /// Returns all requests of the server, or `None` without a response.
     pub(crate) fn all(&self) -> Option<Result<Value, String>> {
         let path = "/api/v2/traces?limit=1000000&endTs=1800000000000&lookback=1800000000000";
         let (status, body) = ask(self.web, "GET", path, "")?;
@@ -227,22 +232,22 @@ impl Life {
         Some(if status == 200 { parsed } else { Err(format!("{status} {body}")) })
     }
 
-    /// One of its numbers.
+    /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let (_, text) = ask(self.web, "GET", "/metrics", "").expect("an answer");
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
     }
 
-    /// Has it end, if it has not been ended.
+    /// Ends the server by closing its standard input, and returns its exit status.
     pub(crate) fn end(mut self) -> ExitStatus {
         drop(self.input.take());
-        // It must not wait for somebody to listen.
+        // Drains the output, so that the server does not block on a full pipe.
         let _ = self.output.read_to_string(&mut String::new());
         self.child.wait().expect("its end")
     }
 
-    /// Ends it at once.
+    /// Kills the process, and waits for its end.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("its end");
@@ -251,13 +256,13 @@ impl Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        // A test that has failed leaves nobody behind, who would hold its files.
+        // A failed test must not leave a process with open files.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Starts it undisturbed, which has to succeed.
+/// Starts a server without faults; panics if it does not start.
 pub(crate) fn start(directory: &Path) -> Life {
     Life::start(&[], directory, Plant::Nothing).unwrap_or_else(|end| panic!("{end:?}"))
 }

@@ -1,10 +1,12 @@
-//! What the server promises of spans that it has acknowledged, tried with processes of its own on real files: they are
-//! there, once and as they were sent, whatever ends the process, whatever the disk does and whatever becomes of its
-//! files. Each test names its promise. Amounts are small here; environment variables make them large, as
-//! `cargo xtask torture` does.
+//! Durability tests of acknowledged spans, with server processes on real files: each span is stored
+//! once and unchanged, whatever kills the process, whichever disk errors occur, and whatever
+//! damages the files. Each test names its promise. Amounts are small by default; environment
+//! variables raise them, as `cargo xtask torture` does.
 //!
-//! [`program`] is what is started, with files so small that all that happens to them happens soon; [`life`] starts it,
-//! sends, and knows what has to be there. [`recorder`] and [`replay`] cut the power of its disk. What is planted in the program (`program::Plant`) has to be found out.
+//! [`program`] is the server process, with small files, so that merges and trims occur early;
+//! [`life`] starts it, sends requests, and checks the answers. [`recorder`] and [`replay`] simulate
+//! power cuts of its disk. The tests must also detect each deliberate fault of the program
+//! (`program::Plant`).
 
 mod damage;
 mod faults;

@@ -1,5 +1,6 @@
-//! D1, D5: before an acknowledgement is said, what it is of was written and made durable, by a call that has succeeded.
-//! Kills do not show that, as the system keeps what was written; the order of the calls does.
+//! D1, D5: before the server acknowledges a batch, the batch has been written and an fdatasync has
+//! succeeded. A kill does not test this, because the kernel keeps written pages; the order of the
+//! system calls does.
 
 use crate::life::{Life, Sent};
 use crate::program::Plant;
@@ -10,7 +11,8 @@ const CALLS: [&str; 5] = ["pwrite64", "fdatasync", "write", "writev", "sendto"];
 
 const ANSWER: &str = "\"HTTP/1.1 202";
 
-/// A life, whose calls are looked at.
+/// Runs a server under strace; returns the number of acknowledgements, each preceded by an
+/// fdatasync.
 fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, String> {
     let log = directory.join("log");
     let mut words = traced(&CALLS, None, &log);
@@ -26,7 +28,7 @@ fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, St
     let told = sent.statuses.get(&202).copied().unwrap_or_default();
     let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
     let seen = answers_behind_syncs(&text, "/journal/", ANSWER)?;
-    // What this test looks for must be there to be seen.
+    // The trace must show every acknowledgement.
     if seen == told { Ok(seen) } else { Err(format!("{seen} of {told} answers were seen")) }
 }
 

@@ -1,5 +1,6 @@
-//! D2: what is acknowledged is there after a power cut. Servers live on a disk that writes down what it is told; from that
-//! come images of what is on the disk when its power is cut at this or that moment, and each has to do.
+//! D2: acknowledged requests survive a power cut. Servers run on a disk that logs its writes and
+//! flushes. From the log the test builds images of the disk at simulated power cuts, and checks a
+//! server on each.
 
 use crate::life::{Life, Sent};
 use crate::program::Plant;
@@ -12,16 +13,17 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Who sends at a time.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 4;
 
-/// Batches that a client sends to a server: enough for a few files, and to merge some.
+/// Batches that a client sends to each server: enough for several files and merges.
 const BATCHES: u64 = 12;
 
-/// How soon a server has to serve again, built without care for speed and beside others.
+/// Maximum time for a server to start: a debug build, on a machine with other load.
 const SERVES: Duration = Duration::from_secs(20);
 
-/// A client: what it has sent, and how long the disk's log was when it had been acknowledged.
+/// Client: its requests, and for each acknowledged request the length of the disk's log at the
+/// acknowledgement.
 struct Client {
     sent: Sent,
     acknowledged: Vec<(u64, u64)>,
@@ -32,12 +34,12 @@ impl Client {
         Client { sent: Sent::from(1 + number * 1_000_000), acknowledged: Vec::new() }
     }
 
-    /// Sends so many batches, or until nobody answers any more.
+    /// Sends batches, and stops early if the server does not respond.
     fn send(&mut self, web: SocketAddr, log: &Path, batches: u64) {
         for _ in 0..batches {
             let begin = self.sent.next();
             let status = self.sent.send_one(web);
-            // Not before the answer: what it promises has to have been flushed by then.
+            // Read after the response: the promised data must have been flushed by then.
             let len = std::fs::metadata(log).expect("a log").len();
             match status {
                 Some(202) => {
@@ -50,7 +52,8 @@ impl Client {
     }
 }
 
-/// A server is killed in the midst, the next one ends by itself.
+/// Runs two servers in sequence on the recorded disk: the first is killed while clients send, the
+/// second stops normally.
 fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(Client::new).collect();
     let log = recorder.log();
@@ -78,7 +81,8 @@ fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
     clients
 }
 
-/// What has to be there if nothing reached the disk after the log was so long.
+/// Returns the requests that were acknowledged when the log had the length `len`; these must be in
+/// an image of that moment.
 fn sent_then(clients: &[Client], len: u64) -> Sent {
     let mut sent = Sent::default();
     for client in clients {
@@ -89,12 +93,13 @@ fn sent_then(clients: &[Client], len: u64) -> Sent {
     sent
 }
 
-/// Most at flushes, all of them if there are so many images, and some anywhere.
+/// Chooses the positions of power cuts: three fifths directly after flushes (at most all flushes),
+/// the rest at random positions.
 fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
     let flushes = log.flushes();
     let of_flushes = flushes.len().min(images as usize * 3 / 5);
     let others = images as usize - of_flushes;
-    // With the last one, as there is the most to be lost.
+    // Includes the last flush, where most data can be lost.
     let at_flushes = (1..=of_flushes).map(|it| flushes[it * flushes.len() / of_flushes - 1]);
     let mut cuts: Vec<Cut> = at_flushes.map(|entries| Cut { entries, left: Left::All }).collect();
     for place in 0..others {
@@ -106,20 +111,20 @@ fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
     cuts
 }
 
-/// What has been seen.
+/// Sums over all images.
 #[derive(Default)]
 struct Seen {
     images: u64,
     flushes: usize,
-    /// Requests that were sent and acknowledged.
+    /// Number of requests acknowledged during the recordings.
     acknowledged: usize,
-    /// Of all images.
+    /// Number of acknowledged requests, summed over all images.
     found: u64,
     torn: u64,
     slowest: Duration,
 }
 
-/// Starts a server on an image, which has to have what was acknowledged before.
+/// Starts a server on an image, and checks that all requests acknowledged before the cut are there.
 fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), String> {
     let life = Life::start(&[], &mounted.path().join("data"), Plant::Nothing);
     let life = life.map_err(|(status, said)| format!("does not start: {status} {said:?}"))?;
@@ -145,14 +150,15 @@ fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), S
     Ok(())
 }
 
-/// Who looks into it finds the files.
+/// Copies the files of a failed check to a directory that is kept, and adds its path to the
+/// message.
 fn keep(mounted: &Mounted, why: String) -> String {
     let kept = tempfile::tempdir().expect("a directory").keep();
     let copied = Command::new("cp").arg("-a").args([&mounted.path().join("data"), &kept]).status();
     format!("{why}; {copied:?}: {}", kept.display())
 }
 
-/// Records, cuts, and looks at each image.
+/// Records a run on one file system, builds an image for each cut, and checks each image.
 fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> Result<(), String> {
     let mut recorder = Recorder::new(kind);
     let clients = record(&mut recorder, plant);
@@ -182,13 +188,13 @@ fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> 
             mounted.unmount();
         }
     };
-    // Most of the time each of them waits.
+    // Two threads, because each of them mostly waits.
     let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let threads = [0, 1].map(|worker| scope.spawn(move || work(worker)));
         threads.map(|it| it.join().expect("it looks")).into()
     });
     results.into_iter().collect::<Result<(), String>>()?;
-    // Who replays wrongly would find what he likes.
+    // Verifies the replay itself: a replay of the whole log must reproduce the disk.
     let mut replay = replay.into_inner().unwrap_or_else(PoisonError::into_inner);
     let end = recorder.files().join("end");
     replay.cut(Cut { entries: log.entries(), left: Left::All }, &end);

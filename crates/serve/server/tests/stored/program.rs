@@ -1,5 +1,5 @@
-//! The program that the other tests start: a server with a store of small files, on a disk in which faults can be
-//! planted.
+//! The server as a process that the other tests start: a store with small files, on a disk that can
+//! have deliberate faults.
 
 use blkkin_journal::{Directory, Disk, File, Lock};
 use blkkin_lake::{Lake, Options, Retention};
@@ -10,20 +10,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Before what the program says, as the test harness speaks too.
+/// Prefix of the server's output lines, which separates them from the test harness's output.
 pub(crate) const MARK: &str = "says: ";
 
-/// A fault of the program, which tests have to find.
+/// Deliberate fault of the program, which the tests must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plant {
     Nothing,
-    /// Some writes are not done, and said to be.
+    /// Some writes are acknowledged, but not done.
     Forgets,
-    /// Writes are said to be done before they are.
+    /// Writes are acknowledged before they are done.
     Early,
-    /// Nothing is made durable.
+    /// `sync` does nothing.
     Unsynced,
-    /// What failed is said to have been done.
+    /// Failed writes and syncs are reported as successful.
     Shrugs,
 }
 
@@ -56,7 +56,7 @@ fn options() -> Options {
     }
 }
 
-/// Takes spans until nobody holds its standard input.
+/// Runs the server until its standard input is closed.
 #[test]
 #[ignore = "a program of other tests"]
 fn serves() {
@@ -89,11 +89,13 @@ fn serves() {
 }
 
 fn say(what: &str) {
-    // One write, so that nothing is said by halves. Nobody may be listening, or the call fails by design.
+    // A single write, so that a kill leaves no partial line. Errors are ignored: the reader may be
+    // gone, or the fault injected.
     let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
 }
 
-/// The store's directory: what is wrong is its journal, by which batches are acknowledged.
+/// Wraps the store's directory so that its journal, on which acknowledgements depend, has the
+/// fault.
 fn planted(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     match Plant::here() {
         Plant::Nothing => disk,
@@ -101,7 +103,7 @@ fn planted(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     }
 }
 
-/// A disk, or a file, with a fault.
+/// Disk or file with a deliberate fault.
 #[derive(Clone)]
 struct Planted<T: ?Sized> {
     plant: Plant,
@@ -158,7 +160,7 @@ impl Disk for Planted<dyn Disk> {
     }
 }
 
-/// A write that is not done, of so many.
+/// [`Plant::Forgets`] skips one write in this many.
 const FORGOTTEN_OF: u64 = 5;
 
 static WRITES: AtomicU64 = AtomicU64::new(0);

@@ -1,5 +1,6 @@
-//! A disk that writes down what it is told, in order, with a file system on it: QEMU's `blklogwrites` on two files in
-//! memory, exported as a file by FUSE, on which a loop device is. Start at [`Recorder`].
+//! A disk that logs all writes, discards and flushes, in order, with a file system on it. QEMU's
+//! `blklogwrites` driver logs to two files in memory; FUSE exports the disk as a file, which a loop
+//! device mounts. Start at [`Recorder`].
 
 use crate::life::HANG;
 use blkkin_sys::testing::{Mounted, is_installed, unmount};
@@ -8,25 +9,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A file system that stores are put on.
+/// File system type to test on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     mkfs: &'static str,
     words: &'static [&'static str],
     mib: u64,
-    /// Mounts what has the id of another one, too.
+    /// Mount options; xfs needs `nouuid`, because images have the same UUID as the original.
     options: &'static str,
-    /// What it takes disks to write whole, of what it writes in place.
+    /// Writes that the file system expects the disk to do atomically.
     pub(crate) whole: Whole,
 }
 
-/// What a power cut does not tear, as then the file system itself cannot be mounted.
+/// Blocks that a simulated power cut never tears, because otherwise the file system itself could
+/// not be mounted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whole {
-    /// Its superblock, in the first so many bytes.
+    /// The superblock, in the first bytes of the disk (size in bytes).
     First(u64),
-    /// All blocks of so many bytes.
+    /// Each block (size in bytes).
     Blocks(u64),
 }
 
@@ -34,7 +36,7 @@ pub(crate) const KINDS: [Kind; 2] = [
     Kind {
         name: "ext4",
         mkfs: "mkfs.ext4",
-        // What is written when nobody has asked would be cut for nothing.
+        // Without lazy initialization, so that the log contains no background writes of the kernel.
         words: &["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
         mib: 64,
         options: "loop",
@@ -51,13 +53,13 @@ pub(crate) const KINDS: [Kind; 2] = [
 ];
 
 impl Kind {
-    /// Mounts an image of it.
+    /// Mounts an image of this file system.
     pub(crate) fn mount(&self, image: &Path) -> Result<Mounted, String> {
         Mounted::new(&["-t", self.name, "-o", self.options, &image.to_string_lossy()])
     }
 }
 
-/// Why there can be no recorder here.
+/// Returns the reason why a recorder cannot run on this machine.
 pub(crate) fn missing() -> Option<String> {
     let programs = ["qemu-storage-daemon", "cp", "mount", "umount"];
     let mkfs = KINDS.map(|kind| kind.mkfs);
@@ -73,9 +75,9 @@ pub(crate) fn missing() -> Option<String> {
     Mounted::in_memory(64).err().map(|why| format!("only root can mount one: {why}"))
 }
 
-/// A new file system on a disk that writes down what it is told.
+/// New file system on a disk that logs its writes.
 pub(crate) struct Recorder {
-    // First what is on top.
+    // In the order of dropping: the mounted file system, then the daemon below it.
     mounted: Option<Mounted>,
     daemon: Option<Daemon>,
     files: Mounted,
@@ -98,17 +100,17 @@ impl Recorder {
         recorder
     }
 
-    /// Where the file system is mounted.
+    /// Returns the mount point of the file system.
     pub(crate) fn path(&self) -> &Path {
         self.mounted.as_ref().expect("it has not been ended").path()
     }
 
-    /// What is on the disk now.
+    /// Returns the path of the disk's current content.
     pub(crate) fn image(&self) -> PathBuf {
         self.files.path().join("image")
     }
 
-    /// What was on it before it was told anything.
+    /// Returns the path of the disk's content before the first logged write.
     pub(crate) fn beginning(&self) -> PathBuf {
         self.files.path().join("beginning")
     }
@@ -117,19 +119,19 @@ impl Recorder {
         self.files.path().join("log")
     }
 
-    /// A place for more images.
+    /// Returns the directory for further images.
     pub(crate) fn files(&self) -> &Path {
         self.files.path()
     }
 
-    /// Unmounts it. The files stay.
+    /// Unmounts the file system and stops the daemon. The files stay.
     pub(crate) fn end(&mut self) {
         self.mounted.take().expect("it has not been ended").unmount();
         self.daemon = None;
     }
 }
 
-/// Whoever answers for the disk.
+/// QEMU's storage daemon, which serves the disk.
 struct Daemon {
     child: Child,
     exported: PathBuf,
@@ -140,7 +142,7 @@ impl Daemon {
         File::create(exported).expect("a file");
         let file = |name: &str, path: &Path| {
             let path = path.display();
-            // It need not be on the disk of this machine.
+            // Skips flushes to this machine's disk; the files are in memory.
             format!("driver=file,node-name={name},filename={path},cache.no-flush=on")
         };
         let mut command = Command::new("qemu-storage-daemon");
@@ -163,14 +165,14 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // What it holds is in files already.
+        // All of the daemon's data is already in files.
         unmount(&self.exported);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What is empty takes no room.
+/// Copies a file; ranges of zeros become holes.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("--sparse=always").args([from, to]).status();
     assert!(status.expect("a program").success());

@@ -1,7 +1,8 @@
-//! What a disk was told, in order, and what is on it if its power is cut in between. Start at [`Log`] and [`Replay`].
+//! Log of a disk's writes, and images of the disk after a power cut at a position in the log. Start
+//! at [`Log`] and [`Replay`].
 //!
-//! What was told before a flush that was answered is on the disk. Of what came later, any part is: all up to the cut, or
-//! writes here and there, the last of them by halves.
+//! All writes before a completed flush are on the disk. Of later writes, the disk may have all up
+//! to the cut, or an arbitrary subset, the last of them torn.
 
 use crate::recorder::{Whole, copy};
 use blkkin_sys::testing::Random;
@@ -17,18 +18,18 @@ const MAGIC: u64 = 0x006a_7366_7773_6872;
 const FLUSH: u64 = 1;
 const DISCARD: u64 = 4;
 
-/// What a disk was told once.
+/// Logged write, discard or flush.
 #[derive(Debug)]
 struct Entry {
-    /// Where in the image, in bytes.
+    /// Offset in the image, in bytes.
     offset: u64,
     len: u64,
     flags: u64,
-    /// Its bytes in the log; of a discard there are none.
+    /// Range of its data in the log; empty for a discard.
     data: Range<usize>,
 }
 
-/// All that a disk was told. Lengths of the log are points in time.
+/// Log of a disk. The log's length in bytes serves as a timestamp.
 pub(crate) struct Log {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
@@ -60,13 +61,13 @@ impl Log {
         self.entries.len()
     }
 
-    /// How many entries there are before and with each flush.
+    /// Returns, for each flush, the number of entries up to and including it.
     pub(crate) fn flushes(&self) -> Vec<usize> {
         let flushes = self.entries.iter().enumerate().filter(|(_, entry)| entry.flags & FLUSH != 0);
         flushes.map(|(place, _)| place + 1).collect()
     }
 
-    /// How long the log was after so many entries.
+    /// Returns the length of the log after this many entries, in bytes.
     pub(crate) fn len(&self, entries: usize) -> u64 {
         entries.checked_sub(1).map_or(0, |last| self.entries[last].data.end as u64)
     }
@@ -83,7 +84,7 @@ impl Log {
         to.write_all_at(bytes, offset).expect("a write");
     }
 
-    /// Some sectors of a write, from its first on.
+    /// Writes a random number of sectors of an entry, from the first one on.
     fn write_some(&self, place: usize, to: &File, whole: Whole, random: &mut Random) {
         let Entry { offset, len, flags, ref data } = self.entries[place];
         if flags & DISCARD != 0 || len == 0 {
@@ -99,29 +100,29 @@ impl Log {
     }
 }
 
-/// When the power is cut.
+/// Simulated power cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
-    /// So many entries were begun.
+    /// Number of entries that were begun before the cut.
     pub(crate) entries: usize,
     pub(crate) left: Left,
 }
 
-/// What is left of what came after the last flush.
+/// Subset of the writes after the last flush that the disk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     All,
-    /// All, of the last one some sectors.
+    /// All writes; the last one torn at a sector.
     Torn,
-    /// Any, of the last one some sectors.
+    /// A random subset; the last write torn at a sector.
     Any,
 }
 
-/// The images of a disk, from its beginning on.
+/// Builds the images of a disk, for cuts in ascending order.
 pub(crate) struct Replay<'a> {
     log: &'a Log,
     whole: Whole,
-    /// The image up to a flush.
+    /// Image of all entries up to the last flush applied.
     path: &'a Path,
     image: File,
     applied: usize,
@@ -129,13 +130,13 @@ pub(crate) struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Takes what was on the disk at first, and changes it.
+    /// Creates a replay on the disk's initial content at `path`, which it modifies.
     pub(crate) fn new(log: &'a Log, path: &'a Path, whole: Whole, seed: u64) -> Replay<'a> {
         let image = File::options().write(true).open(path).expect("an image");
         Replay { log, whole, path, image, applied: 0, random: Random::new(seed) }
     }
 
-    /// Makes the image of a disk whose power is cut then, not before that of the one before.
+    /// Writes the image of the disk after this cut to `to`. Cuts must be in ascending order.
     pub(crate) fn cut(&mut self, cut: Cut, to: &Path) {
         let Replay { log, random, .. } = self;
         let flush = log.entries[..cut.entries].iter().rposition(|entry| entry.flags & FLUSH != 0);

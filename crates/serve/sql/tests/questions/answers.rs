@@ -1,4 +1,5 @@
-//! What is asked is answered: tables and their columns, the examples of the help, formats, what is read for it.
+//! Tests of query results: tables and their columns, the examples of the help, output formats, and
+//! the number of bytes read.
 
 use crate::support::{MS, NOON, Store, asked, requests, span, tag};
 use blkkin_model::{Annotation, Origin, Value};
@@ -45,13 +46,13 @@ fn examples_have_the_answers_that_they_promise() {
             example.sql
         );
     }
-    // The 99th percentile of five durations is the largest or near it.
+    // The 99th percentile of five durations is approximately their maximum.
     let rows = store.rows(EXAMPLES[1].sql);
     let p99: f64 = rows[0].rsplit(',').next().and_then(|p99| p99.parse().ok()).expect("a number");
     assert!((90e6..=100e6).contains(&p99), "{p99}");
 }
 
-/// What `--tables` says of columns is what they are.
+/// The columns of each table have the names and types that `--tables` lists.
 #[test]
 fn tables_have_the_columns_that_are_listed() {
     let store = Store::of(&requests());
@@ -168,7 +169,7 @@ fn rows_beyond_the_limit_are_told() {
     }
 }
 
-/// Of many requests one is found by reading a little of the files, through views too.
+/// A query for a single request reads only a small part of the files, also through views.
 #[test]
 fn a_request_is_found_without_reading_all() {
     let mut store = Store::new();
@@ -178,7 +179,7 @@ fn a_request_is_found_without_reading_all() {
                 let request = (at * 3 + file + 1) << 40;
                 let mut span = span(request, at + 1, 0, "service", &format!("name {}", at % 7));
                 span.start_ns = Some(NOON + at);
-                // Nothing that compresses well.
+                // Random text, because it compresses poorly.
                 let mut random = request;
                 let mut next = || {
                     random = (random ^ random >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at;
@@ -226,7 +227,7 @@ fn requests_and_services_are_summed_up() {
     assert_eq!(rows, ["osd.3,5,2", "osd.7,5,0", "qemu,10,0"]);
 }
 
-/// Windows, joins, WITH, regular expressions, dates.
+/// Window functions, joins, WITH, regular expressions and dates work.
 #[test]
 fn the_usual_sql_is_there() {
     let store = Store::of(&requests());

@@ -1,4 +1,4 @@
-//! What is only in the journal is asked too, beside a store that takes more and writes files at the same time.
+//! Queries find records that are only in the journal, while a store accepts spans and writes files.
 
 use crate::support::{asked, options};
 use blkkin_lake::Lake;
@@ -20,7 +20,7 @@ fn open(directory: &Path) -> Lake {
     Lake::open(directory, blkkin_lake::Options::default()).expect("opened").0
 }
 
-/// Sends a span of each of these requests, and waits until they are acknowledged.
+/// Sends a span for each of these requests, and waits for the acknowledgement.
 fn send(lake: &Lake, requests: Range<u64>) {
     let spans = requests.map(|number| {
         format!(
@@ -35,7 +35,7 @@ fn send(lake: &Lake, requests: Range<u64>) {
     answer.recv().expect("an answer").expect("acknowledged");
 }
 
-/// How many spans of how many requests there are.
+/// Returns the number of spans and the number of requests in the store.
 fn count(directory: &Path) -> (u64, u64) {
     let (answer, _) = asked(&options(directory), Format::Csv, COUNT);
     let answer = answer.expect("an answer");
@@ -75,7 +75,8 @@ fn limits_hold_while_the_journal_is_read() {
     }
 }
 
-/// Files are made and merged, and segments of the journal go, while it is asked: nothing is missing or there twice.
+/// Each query result is complete, without duplicates, while the store writes and merges files and
+/// removes journal segments.
 #[test]
 fn answers_are_whole_while_files_are_made() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Questions to small stores, in one program, since each that has DataFusion in it takes long to link.
+//! Queries on small stores. All tests are in one executable, because linking DataFusion takes long.
 
 mod answers;
 mod journal;

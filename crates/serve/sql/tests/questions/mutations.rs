@@ -1,11 +1,12 @@
-//! SQL that nobody would write, made of what people do write: it is answered or refused, whatever it is. It is not fuzzed
-//! with a sanitizer, since its parser and planner are DataFusion's, which would be built a second time for that.
+//! Random mutations of the example queries end with a result or a proper error. This is a plain
+//! test, not a fuzz target with a sanitizer, which would build DataFusion's parser and planner a
+//! second time.
 
 use crate::support::{Store, asked, requests};
 use blkkin_sql::{EXAMPLES, Format, Options};
 use std::time::{Duration, Instant};
 
-/// What queries are made of, beside parts of the examples.
+/// Words to insert into queries, besides parts of the examples.
 const WORDS: &[&str] = &[
     "SELECT",
     "FROM",
@@ -129,7 +130,7 @@ const WORDS: &[&str] = &[
     "\u{1f600}",
 ];
 
-/// How long queries are made up: what others of the project's parsers get in such a run.
+/// Time spent on mutated queries, equal to that of the project's other parsers in such a run.
 const FOR: Duration = Duration::from_secs(20);
 
 struct Random(u64);
@@ -143,7 +144,7 @@ impl Random {
     }
 }
 
-/// A query made of another one by cutting, doubling and adding.
+/// Returns an example query after random cuts, duplications and insertions.
 fn mutated(random: &mut Random) -> String {
     let example = |random: &mut Random| EXAMPLES[random.below(EXAMPLES.len())].sql;
     let mut words: Vec<String> = example(random).split(' ').map(str::to_owned).collect();

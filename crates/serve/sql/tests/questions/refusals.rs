@@ -1,4 +1,4 @@
-//! What has no answer is refused in words that help, and what takes too much is stopped.
+//! Tests of refused queries, which get a helpful error, and of queries that a limit stops.
 
 use crate::support::{Store, asked, requests, span, tag};
 use blkkin_model::{Origin, Value};
@@ -107,7 +107,7 @@ fn nothing_is_changed_and_no_other_file_is_read() {
     assert_eq!(names, ["manifest", "other.csv", "spans"]);
 }
 
-/// How long a query that is stopped took, and what was said.
+/// Runs a query that a limit must stop; returns the time taken and the error message.
 fn stopped(store: &Store, options: &Options, sql: &str) -> (Duration, String) {
     let started = Instant::now();
     let (answer, _) = asked(options, Format::Csv, sql);
@@ -122,14 +122,14 @@ fn endless_queries_are_stopped_in_time() {
     let store = Store::of(&requests());
     let options = Options { timeout: Duration::from_millis(500), ..store.options() };
     for sql in [
-        // 20 to the 12th rows.
+        // 20¹² rows.
         "SELECT count(*) FROM spans a, spans b, spans c, spans d, spans e, spans f, spans g, spans h, \
          spans i, spans j, spans k, spans l WHERE a.name < l.service",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
         "SELECT count(*) FROM generate_series(1, 1000000000000) a WHERE a.value % 7 = 8",
     ] {
         let (took, said) = stopped(&store, &options, sql);
-        // What is promised is twice the limit; a machine that has much else to do gets more.
+        // The promise is twice the timeout; the test allows more, for a busy machine.
         assert!(took < Duration::from_secs(5), "{sql}: {took:?}");
         assert!(said.contains("longer than"), "{sql}: {said}");
     }
@@ -140,7 +140,7 @@ fn queries_that_need_much_memory_are_stopped() {
     let store = Store::of(&requests());
     let options = Options { memory_bytes: 128 << 20, ..store.options() };
     for sql in [
-        // Sorted, so all of it is kept.
+        // The sort buffers all rows.
         "SELECT a.value, row_number() OVER (ORDER BY a.value % 1000, b.value) AS n \
          FROM generate_series(1, 100000) a, generate_series(1, 100000) b ORDER BY n DESC, 1 LIMIT 5",
         "SELECT string_agg(CAST(value AS VARCHAR), ',') FROM generate_series(1, 10000000000)",
@@ -153,7 +153,7 @@ fn queries_that_need_much_memory_are_stopped() {
     }
 }
 
-/// The most memory that this process has had.
+/// Returns the peak resident memory of this process, in bytes.
 fn peak_bytes() -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
@@ -161,7 +161,7 @@ fn peak_bytes() -> usize {
     kib << 10
 }
 
-/// Long and deep SQL is answered or refused, whatever it is made of.
+/// Long or deeply nested SQL ends with a result or a proper error.
 #[test]
 fn long_and_deep_sql_ends_well() {
     let store = Store::of(&requests());
@@ -192,11 +192,11 @@ fn long_and_deep_sql_ends_well() {
         let error = store.error(&sql);
         assert!(error.is_usage() && error.to_string().contains(said), "{error}");
     }
-    // An expression that would become an automaton of gigabytes.
+    // A regular expression whose automaton would take gigabytes.
     let error =
         store.error("SELECT count(*) FROM spans WHERE name ~ '((a{1,1000}){1,1000}){1,1000}'");
     assert!(!error.is_stopped(), "{error}");
-    // One that takes exponential time where texts are matched by trying.
+    // A regular expression that takes exponential time in a backtracking engine.
     let sql = format!("SELECT '{}' ~ '^(a+)+$' AS is_so", "a".repeat(50_000) + "!");
     assert_eq!(store.rows(&sql), ["false"]);
 }
@@ -211,7 +211,7 @@ fn flip(path: &Path, at: impl Fn(usize) -> usize) {
 #[test]
 fn damaged_files_are_named_and_left_out_by_choice() {
     let requests = requests();
-    // In the first column's pages, and in the footer.
+    // Offsets in the first column's pages, and in the footer.
     for at in [|_: usize| 60, |len: usize| len - 40, |len: usize| len - 2] {
         let mut store = Store::of(&requests[..10]);
         store.add(2, &requests[10..]);
@@ -229,8 +229,8 @@ fn damaged_files_are_named_and_left_out_by_choice() {
     }
 }
 
-/// The query engine passes over a file of no bytes where it cuts files into parts, which it does
-/// from 10 MB on: the answer was of all others, without an error.
+/// The query engine silently skips an empty file if it splits files into parts, which it does from
+/// 10 MB on. The result then covered only the other files, without an error.
 #[test]
 fn empty_files_beside_large_ones_are_named() {
     let mut random = 1_u64;
@@ -285,7 +285,7 @@ fn only_files_of_the_manifest_count() {
     assert_eq!(store.rows("SELECT count(*) FROM spans"), ["20"]);
     store.forget(2);
     assert_eq!(store.rows("SELECT count(*) FROM spans"), ["10"]);
-    // Named, but not there.
+    // The manifest names a file that does not exist.
     fs::remove_file(store.file(1)).expect("removed");
     let error = store.error("SELECT 1");
     assert!(error.to_string().contains("0000000001.parquet"), "{error}");

@@ -1,4 +1,4 @@
-//! Small stores, written as the server writes them, and questions to them.
+//! Small stores, written in the server's format, and helpers that query them.
 
 use blkkin_columns::{Block, Options as Written, Sorted, Writer};
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
@@ -13,7 +13,7 @@ pub(crate) const NOON: u64 = 1_795_262_400_000_000_000;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A store in a directory of its own.
+/// Store in a temporary directory.
 pub(crate) struct Store {
     directory: TempDir,
     files: Vec<(u64, usize, u64)>,
@@ -28,7 +28,7 @@ impl Store {
         store
     }
 
-    /// One with a file of requests.
+    /// Creates a store with one file of these spans.
     pub(crate) fn of(spans: &[Span]) -> Store {
         let mut store = Store::new();
         store.add(1, spans);
@@ -43,7 +43,7 @@ impl Store {
         self.path().join(format!("spans/{number:010}.parquet"))
     }
 
-    /// Adds a file, and a manifest that names it.
+    /// Adds a span file, and names it in the manifest.
     pub(crate) fn add(&mut self, number: u64, spans: &[Span]) {
         let mut block = Block::new();
         for span in spans {
@@ -58,7 +58,7 @@ impl Store {
         self.write_manifest();
     }
 
-    /// The manifest names a file no more.
+    /// Removes a file from the manifest, but not from the disk.
     pub(crate) fn forget(&mut self, number: u64) {
         self.files.retain(|(one, ..)| *one != number);
         self.write_manifest();
@@ -92,7 +92,7 @@ impl Store {
         answer.unwrap_or_else(|error| panic!("{error}: {sql}"))
     }
 
-    /// Lines of CSV behind the names.
+    /// Runs a query and returns the lines of its CSV output after the header.
     #[track_caller]
     pub(crate) fn rows(&self, sql: &str) -> Vec<String> {
         self.ask(Format::Csv, sql).lines().skip(1).map(str::to_owned).collect()
@@ -154,8 +154,9 @@ pub(crate) fn tag(key: &str, value: Value, origin: Origin) -> Tag {
     Tag { key: key.into(), value, origin }
 }
 
-/// Ten requests: a client's span of qemu, and below it a server's of osd.3 or osd.7. The n-th starts n times 20 seconds
-/// after noon and takes n times 10 ms, half of which is the server's; every fourth fails in the server.
+/// Returns the spans of ten requests, each with a client span of qemu and a child server span of
+/// osd.3 or osd.7. Request n starts n × 20 s after noon and takes n × 10 ms, of which the server
+/// takes half. Every fourth request has an error in the server span.
 pub(crate) fn requests() -> Vec<Span> {
     let mut spans = Vec::new();
     for number in 1..=10_u64 {

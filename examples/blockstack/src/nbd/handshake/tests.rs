@@ -1,4 +1,4 @@
-//! Handshakes of correct and incorrect clients.
+//! Tests handshakes of correct and incorrect clients.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn option(number: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Data of the options INFO and GO.
+/// Encodes the data of the options INFO and GO.
 fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
     let mut bytes = (name.len() as u32).to_be_bytes().to_vec();
     bytes.extend_from_slice(name.as_bytes());
@@ -23,7 +23,7 @@ fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
     bytes
 }
 
-/// A handshake after the client's flags.
+/// Returns the state of a handshake after the client's flags.
 fn begun(flags: u32) -> Handshake {
     let mut handshake = Handshake::default();
     assert_eq!(
@@ -33,7 +33,7 @@ fn begun(flags: u32) -> Handshake {
     handshake
 }
 
-/// Types and data of the replies.
+/// Returns the types and data of the replies.
 fn replies(mut bytes: &[u8], option: u32) -> Vec<(u32, Vec<u8>)> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {
@@ -47,7 +47,7 @@ fn replies(mut bytes: &[u8], option: u32) -> Vec<(u32, Vec<u8>)> {
     replies
 }
 
-/// Result of one option, and the types of its replies.
+/// Checks the result of one option, and the types of its replies.
 #[track_caller]
 fn check(number: u32, data: &[u8], expected: Step, kinds: &[u32]) -> Vec<(u32, Vec<u8>)> {
     let bytes = option(number, data);
@@ -123,17 +123,17 @@ fn hostile_clients() {
     end(&0u32.to_be_bytes(), Handshake::default());
     end(&7u32.to_be_bytes(), Handshake::default());
     end(b"GET / HTTP/1.1\r\n\r\n", begun(3));
-    // Too much data is refused without waiting for it.
+    // An option with too much data is refused before the data arrives.
     let mut long = option(GO, b"");
     long[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
     end(&long, begun(3));
-    // Lengths that do not fit.
+    // Lengths that exceed the data, or fall short of it.
     for data in
         [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x04disk\0\x01", b"\0\0\0\0\0\0x"]
     {
         check(GO, data, Step::Consumed(16 + data.len()), &[INVALID]);
     }
-    // An unlimited number of options.
+    // The number of options is limited.
     let mut handshake = begun(3);
     let mut output = Vec::new();
     let list = option(LIST, b"");

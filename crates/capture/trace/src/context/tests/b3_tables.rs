@@ -1,4 +1,5 @@
-//! B3 in one header and in several, good and bad, after the examples and rules of its description.
+//! Tables of valid and invalid B3 headers, single and several, after the examples and rules of B3's
+//! description.
 
 use super::{context, shown_result};
 use crate::context::{Decision, SpanContext, b3};
@@ -26,7 +27,7 @@ fn one_header() {
         "000000000000000064fe8b2a57d3eff7-e457b5a2e4d86bd1-1",
         "64fe8b2a57d3eff7 e457b5a2e4d86bd1 - Yes",
     );
-    // A root whose sender writes a parent nonetheless.
+    // A root whose sender writes a parent of 0.
     check(
         "64fe8b2a57d3eff7-e457b5a2e4d86bd1-1-0000000000000000",
         "64fe8b2a57d3eff7 e457b5a2e4d86bd1 - Yes",
@@ -60,7 +61,7 @@ fn one_bad_header() {
         "64fe8b2a57d3eff7-e457b5a2e4d86bd1-D",
         "34: 'D' where a decision, one of 1, 0 and d, should be",
     );
-    // A parent without a decision.
+    // A parent without a decision is invalid.
     bad("64fe8b2a57d3eff7-e457b5a2e4d86bd1-05e3ac9a4f6e3b90", "35: '5' where '-' should be");
     bad("64fe8b2a57d3eff7-e457b5a2e4d86bd1-1-", "36: ends where a digit of 0-9a-f should be");
     bad("64fe8b2a57d3eff7-e457b5a2e4d86bd1-1-05", "38: ends where a digit of 0-9a-f should be");
@@ -96,7 +97,7 @@ fn several_headers() {
     check_ids(&[TRACE, SPAN, ("X-B3-Flags", "1"), ("X-B3-Sampled", "0")], "- Debug");
     check_ids(&[TRACE, SPAN, YES, ("X-B3-Flags", "0")], "- Yes");
     check_ids(&[TRACE, SPAN, ("X-B3-ParentSpanId", "0000000000000000")], "- Deferred");
-    // The first of a name counts.
+    // Of several headers with the same name, the first is kept.
     check_ids(&[TRACE, SPAN, YES, ("X-B3-Sampled", "0")], "- Yes");
     check_parts(
         &[("x-b3-traceid", "64fe8b2a57d3eff7"), ("x-b3-spanid", " e457b5a2e4d86bd1 ")],
@@ -156,7 +157,7 @@ fn one_header_wins_over_several() {
         &[("B3", "64fe8b2a57d3eff7-e457b5a2e4d86bd1-d"), TRACE, SPAN, YES],
         "64fe8b2a57d3eff7 e457b5a2e4d86bd1 - Debug",
     );
-    // Unless it is bad, and they are not.
+    // An invalid single header is ignored if the others are valid.
     check_parts(&[("b3", "-"), YES], "Yes");
     let bad = "error: b3, byte 0: '-' where a decision, one of 1, 0 and d, should be";
     check_parts(&[("b3", "-")], bad);

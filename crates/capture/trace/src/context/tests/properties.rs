@@ -1,5 +1,5 @@
-//! Properties: what is written is read again, but for what a form cannot say; what is read is
-//! written again in one way; and no input makes the readers panic.
+//! Property tests: a written context is read unchanged, except for values that the format cannot
+//! express; a context that was read is written in one way; and no input makes the readers panic.
 
 use super::context;
 use crate::context::{Decision, Incoming, SpanContext, b3, packed, w3c};
@@ -7,7 +7,8 @@ use blkkin_sys::testing::Random;
 
 const DECISIONS: [Decision; 4] = [Decision::Deferred, Decision::No, Decision::Yes, Decision::Debug];
 
-/// Often with few bits, with zeros in front, and wide or not.
+/// Returns a random context, often with few bits and leading zeros, with a wide trace id or a
+/// narrow one.
 fn some_context(random: &mut Random) -> SpanContext {
     let number = |random: &mut Random| random.next() >> random.below(64);
     let high = if random.below(2) == 0 { 0 } else { number(random) };
@@ -53,7 +54,7 @@ fn written_is_read_again() {
     }
 }
 
-/// Checks all that holds for any input; true if something could be read.
+/// Checks the properties that hold for any input. Returns true if a format accepts the input.
 fn survives(input: &[u8]) -> bool {
     let w3c = w3c::read(input);
     if let Ok(context) = w3c {
@@ -91,7 +92,8 @@ fn random_input_is_survived() {
     assert!(read > 100, "only {read} could be read");
 }
 
-/// Good headers with one to three changes: bytes replaced, removed, inserted or swapped.
+/// Valid headers with one to three mutations (bytes replaced, removed, inserted or swapped) make no
+/// reader panic.
 #[test]
 fn mutated_headers_are_survived() {
     let mut random = Random::new(0xd1b5_4a32_d192_ed03);

@@ -1,4 +1,5 @@
-//! `traceparent`, good and bad, after the examples and rules of the specification.
+//! Tables of valid and invalid `traceparent` headers, after the examples and rules of the
+//! specification.
 
 use super::{context, shown_result};
 use crate::context::{Decision, Incoming, SpanContext, w3c};
@@ -18,11 +19,11 @@ fn good_ones() {
     good("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", "No");
     good("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-02", "No random");
     good("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-03", "Yes random");
-    // Flags that nobody knows yet.
+    // Undefined flags are ignored.
     good("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff", "Yes random");
     good("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-fc", "No");
     good(" \t00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 ", "Yes");
-    // A trace id of 64 bits.
+    // The trace id has 64 bits.
     check(
         "00-0000000000000000a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "a3ce929d0e0e4736 00f067aa0ba902b7 - Yes",
@@ -91,7 +92,7 @@ fn bad_ones() {
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-011",
         "55: goes on where it should end",
     );
-    // Longer than version 00 may be, in the way of versions to come.
+    // A trailing dash is valid only in later versions.
     bad(
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
         "55: goes on where it should end",
@@ -101,7 +102,7 @@ fn bad_ones() {
         " 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0\u{e9}",
         "55: '\\xc3' where a digit of 0-9a-f should be",
     );
-    // Two headers that were joined.
+    // Two joined headers.
     bad(
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01,00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "55: goes on where it should end",

@@ -94,7 +94,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Opens an index without the checksum of its body, which was verified before.
+    /// Opens an index without verifying its body again.
     pub(crate) fn load(file: Arc<dyn File>) -> Result<Index, OpenError> {
         Index::read(file).map(|(index, _)| index)
     }

@@ -1,11 +1,11 @@
-//! Cases: names, tags, summaries and durations.
+//! Cases for lists of names and tags, for summaries, and for durations.
 
 use super::subject::{MS, NOON, Subject, With, condition, span, trace_id};
 use crate::{Durations, Query, Window};
 use blkkin_model::{Span, SpanId};
 use std::collections::BTreeSet;
 
-/// The names of a service's spans and its remote services are listed, each once.
+/// The names of a service's spans and its remote services are listed without duplicates.
 pub(super) fn names_are_listed(subject: &Subject) {
     let store = subject.store();
     let many: Vec<Span> = (0..60u64)
@@ -76,12 +76,12 @@ pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     assert_eq!((summary.spans, summary.errors), (5, 2));
     let services = summary.services.iter().map(|it| (it.service.as_str(), it.spans, it.errors));
     assert_eq!(services.collect::<Vec<_>>(), [("b", 2, 1), ("a", 1, 1), ("c", 1, 0)]);
-    // The start of the root counts, although another clock was behind.
+    // The start of the root counts, although a child starts earlier by a skewed clock.
     assert!(subject.between(0, MS - 1).is_empty());
     assert_eq!(subject.between(MS, MS), [1]);
 }
 
-/// Latency measures the matching spans of requests that began in a window, with examples.
+/// Latency covers the matching spans of requests that began in a window, and has examples.
 pub(super) fn latency_is_measured(subject: &Subject) {
     let spans: Vec<Span> = (1..=200u64)
         .map(|at| {

@@ -1,4 +1,4 @@
-//! Cases: batches.
+//! Cases for batches: duplicates, refusals, formats and concurrency.
 
 use super::subject::{NOON, Subject, With, assert_same, encoded, span, trace_id};
 use crate::{Counters, Policy, Query};
@@ -6,7 +6,8 @@ use blkkin_model::{Span, TraceId};
 use blkkin_wire::{Decoder, End, Format};
 use std::sync::mpsc;
 
-/// Asserts that each accepted span is counted as kept or removed.
+/// Returns the counters, and asserts that each accepted span is counted as kept, duplicate or
+/// removed.
 fn balanced(subject: &Subject) -> Counters {
     let counters = subject.store().counters();
     let Counters { accepted, kept, duplicates, expired, lost, .. } = counters;
@@ -15,7 +16,7 @@ fn balanced(subject: &Subject) -> Counters {
 }
 
 /// Duplicates in one batch, across batches and among other spans are stored once. A span that
-/// differs in any field is another span.
+/// differs in any field is stored separately.
 pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     let one = span(1, 1, 0, 0, "a", "x").tag("k", "v").annotation(NOON, "sent");
     let others = [
@@ -43,8 +44,8 @@ pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     assert_eq!((counters.accepted, counters.refused), (2 + 8 + 8 + 3, 0));
 }
 
-/// The policy decides whether good spans are refused with bad ones. The outcome says which ones are
-/// bad.
+/// The policy decides whether valid spans are refused with invalid spans. The outcome identifies
+/// the invalid spans.
 pub(super) fn bad_spans_are_refused(subject: &Subject) {
     let json = |ids: &[&str], rest: &str| {
         let spans = ids.iter().map(|id| {
@@ -73,7 +74,7 @@ pub(super) fn bad_spans_are_refused(subject: &Subject) {
     assert!(subject.store().services().expect("an answer").is_empty());
     let outcome = check(&bad, Policy::EachSpan, 2, 2, &[1, 2]);
     assert_eq!(outcome.refusals.iter().map(|it| it.span).collect::<Vec<_>>(), [1, 3]);
-    // The rest of the batch cannot be decoded.
+    // The batch is truncated, so the spans after the fault cannot be decoded.
     let broken = json(&["3", "4"], ",{");
     let outcome = check(&broken, Policy::Whole, 0, 0, &[1, 2]);
     assert!(matches!(outcome.end, End::Broken(_)), "{outcome:?}");
@@ -117,7 +118,7 @@ pub(super) fn all_formats_are_taken(subject: &Subject) {
     }
 }
 
-/// Concurrent batches and queries: no span is lost, and no answer is partial.
+/// With concurrent batches and queries, no span is lost, and no answer is partial.
 pub(super) fn threads_do_not_disturb_each_other(subject: &Subject) {
     const THREADS: u64 = 4;
     const BATCHES: u64 = 25;

@@ -1,11 +1,11 @@
-//! Cases: measures over many spans, and reads of large requests.
+//! Cases for heat maps, differences and starts, and for reads of large requests.
 
 use super::subject::{MS, NOON, Subject, With, assert_same, condition, span, trace_id};
 use crate::{Area, Condition, Difference, Heat, Spoken, Topic, Window, words_of};
 use blkkin_model::{Kind, Span, SpanId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Spans of several requests, some without a start or a duration.
+/// Creates spans of several requests, some without a start or a duration.
 fn spans() -> Vec<Span> {
     let mut spans: Vec<Span> = (1..=120u64)
         .map(|at| {
@@ -23,7 +23,8 @@ fn spans() -> Vec<Span> {
     spans
 }
 
-/// The spans that meet a condition, started in a window, and have a duration.
+/// Returns the spans that match a condition, started in a window, and have a duration, each with
+/// start and duration.
 pub(super) fn like<'s>(
     spans: &'s [Span],
     window: Window,
@@ -36,7 +37,7 @@ pub(super) fn like<'s>(
     })
 }
 
-/// Asserts that a heat map equals a count span by span.
+/// Asserts that a heat map equals the counts of a scan over all spans.
 pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condition: &Condition) {
     let mut found = cells.clone();
     subject.store().heat(condition, &mut found).expect("an answer");
@@ -51,7 +52,7 @@ pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condi
     assert_eq!(found, expected, "{window:?} {condition:?}");
 }
 
-/// Asserts that a difference equals a count span by span.
+/// Asserts that a difference equals the counts of a scan over all spans.
 pub(super) fn assert_difference(
     subject: &Subject,
     spans: &[Span],
@@ -103,7 +104,7 @@ const FILTERS: [&str; 7] = [
     r#"service == "nobody""#,
 ];
 
-/// Heat maps use the starts of spans, not of their requests.
+/// Heat maps use the starts of spans rather than of their requests.
 pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -124,7 +125,7 @@ pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject)
     }
 }
 
-/// Words are counted separately inside and outside of a box, and not for spans that do not match.
+/// Words are counted separately inside and outside of a box, and only for spans that match.
 pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -142,7 +143,8 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     }
 }
 
-/// All spans of a request, or those with a span id, are visited for any upper half of the trace id.
+/// A visit covers the spans of all requests that share the lower half of the trace id, restricted
+/// to a span id if one is given.
 pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     let wide = (7 << 64) | 3;
     let mut all: Vec<Span> = (1..=50).map(|id| span(3, id, id / 3, id, "a", "x")).collect();

@@ -1,4 +1,4 @@
-//! Cases: spans with unusual values.
+//! Cases for spans with unusual values.
 
 use super::subject::{NOON, Subject, With, encoded, span};
 use crate::zipkin::Parameters;
@@ -7,7 +7,7 @@ use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Tag, Value};
 use blkkin_wire::{Decoder, Format};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Sends spans in OTLP and returns them as decoded.
+/// Sends spans in OTLP and returns them as decoded from the batch.
 fn accept_otlp(subject: &Subject, spans: &[Span]) -> Vec<Span> {
     let bytes = encoded(Format::OtlpProto, spans);
     let outcome = subject.hand_over(Format::OtlpProto, &bytes, Policy::Whole).outcome;
@@ -18,7 +18,7 @@ fn accept_otlp(subject: &Subject, spans: &[Span]) -> Vec<Span> {
     decoded
 }
 
-/// The first and the last nanosecond are stored.
+/// Extreme and odd start times and durations are stored exactly.
 pub(super) fn odd_times_are_kept(subject: &Subject) {
     let at = |trace, start_ns, duration_ns| Span {
         start_ns: Some(start_ns),
@@ -55,7 +55,7 @@ pub(super) fn odd_times_are_kept(subject: &Subject) {
     assert_eq!(subject.filtered("duration == 999"), [3]);
     assert_eq!(subject.filtered("duration == 1 && start > 0"), [7, 6, 2]);
     assert_eq!(subject.filtered("duration > 9223372036854775807"), [8]);
-    // A duration of 0 differs from a missing one.
+    // A duration of 0 differs from a missing duration.
     assert_eq!(subject.filtered("duration == 0 || duration == 5"), {
         let known = |span: &&Span| matches!(span.duration_ns, Some(0 | 5));
         let mut found: Vec<&Span> = decoded.iter().filter(known).collect();
@@ -64,7 +64,7 @@ pub(super) fn odd_times_are_kept(subject: &Subject) {
     });
 }
 
-/// Texts that are empty, end with other texts, or are very long.
+/// Texts that are empty, contain unusual characters, or are very long are stored exactly.
 pub(super) fn odd_texts_are_kept(subject: &Subject) {
     let long = "long ".repeat((1 << 20) / 5);
     let texts = [
@@ -106,7 +106,7 @@ pub(super) fn odd_texts_are_kept(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer").len(), texts.len());
 }
 
-/// Numbers, booleans and bytes keep their types, for each origin.
+/// Tags keep their values' types (numbers, booleans, bytes), for each origin.
 pub(super) fn typed_tags_are_kept(subject: &Subject) {
     let values = [
         ("bool", Value::Bool(true)),

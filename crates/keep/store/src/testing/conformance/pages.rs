@@ -1,10 +1,10 @@
-//! Cases: order and pages of requests.
+//! Cases for order and pages of results.
 
 use super::subject::{MS, NOON, Subject, With, condition, span};
 use crate::{Order, Place, Query, Window};
 use blkkin_model::Span;
 
-/// The duration of the root decides, whatever other spans last.
+/// Requests are ordered by the duration of the root, not of other spans.
 pub(super) fn the_slowest_come_first(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x").lasting(5 * MS),
@@ -23,13 +23,13 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
         let within = |durations| subject.found(&Query { durations, order, ..slowest.clone() });
         assert_eq!(within(6 * MS..=u64::MAX), [2]);
         assert_eq!(within(0..=MS), if order == Order::Slowest { [3, 4] } else { [4, 3] });
-        // The child of 7 ms does not count, nor does the extent of its request.
+        // Neither the child's duration of 7 ms nor the extent of the request counts.
         assert_eq!(within(7 * MS..=40 * MS), [0; 0]);
     }
 }
 
-/// The place of a request depends on all of its parts, whatever their order and whichever of them
-/// matches.
+/// The place of a request depends on all of its spans, in whatever order they arrive and whichever
+/// of them matches.
 pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     let root = |trace: u128, start_ms: u64, ms: u64| {
         span(trace, 1, 0, start_ms, "a", "x").lasting(ms * MS)
@@ -66,7 +66,7 @@ pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     }
 }
 
-/// Each request is on exactly one page, also among ties, and the last page is marked as the last.
+/// Each request is on exactly one page, also among ties, and the last page has no next place.
 pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     let spans: Vec<Span> = (1..=40u64)
         .map(|at| {
@@ -86,7 +86,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
         let page = subject.page(&Query { order, ..Query::new(39) });
         let last = page.requests.last().expect("some").trace_id;
         assert_eq!(page.next.map(|place| place.trace_id), Some(last));
-        // Behind all requests, and a place that no request has.
+        // Cursors before and after all requests, which are not the place of any request.
         let behind = |rank_ns, trace_id| {
             let after = Some(Place { rank_ns, trace_id });
             subject.found(&Query { order, after, ..Query::new(1000) })
@@ -97,7 +97,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     }
 }
 
-/// Requests that arrive meanwhile do not shift later pages.
+/// Requests that arrive between pages do not shift later pages.
 pub(super) fn pages_hold_while_requests_come(subject: &Subject) {
     let at = |number: u64| span(number.into(), 1, 0, number, "a", "x");
     subject.accept(&(1..=20).map(at).collect::<Vec<_>>());

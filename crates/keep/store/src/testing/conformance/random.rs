@@ -1,4 +1,4 @@
-//! Case: answers to random queries equal those of the [`MemoryStore`].
+//! Case in which answers to random queries equal those of the [`MemoryStore`].
 
 use super::measures::{assert_difference, assert_heat};
 use super::subject::{MS, NOON, Subject, condition, endpoint, span};
@@ -45,17 +45,18 @@ const FILTERS: [&str; 28] = [
     "has(annotation)",
 ];
 
-/// Runs with the seed in `TEST_SEED`, or with several seeds.
+/// Answers to random queries equal the answers of the [`MemoryStore`], for the seed in `TEST_SEED`
+/// or several seeds.
 pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match seed {
         Some(seed) => seed..seed + 2,
         None => 1..1 + SEEDS,
     };
-    // Queries cover all spans that were sent so far.
+    // The reference store. Each query covers the spans of all seeds so far.
     let plain = Arc::new(MemoryStore::default());
     let plain = Subject::settling(plain, || {});
-    // The first half of the requests are sent whole, the others in parts.
+    // The first half of the seeds send requests whole, the second half split over batches.
     let middle = seeds.start + (seeds.end - seeds.start) / 2;
     for seed in seeds {
         let are_whole = seed < middle;
@@ -97,7 +98,7 @@ fn is_one_request(spans: &[Span]) -> bool {
     spans.iter().all(|span| span.trace_id.low() == spans[0].trace_id.low())
 }
 
-/// A span of one of several requests, whose ids may share their lower halves.
+/// Creates a random span of one of 60 requests, whose trace ids may share their lower halves.
 fn random_span(random: &mut Random, seed: u64) -> Span {
     let request = 1 + random.below(60u64);
     let high = if request.is_multiple_of(7) { u128::from(random.below(3u64)) << 64 } else { 0 };
@@ -140,14 +141,14 @@ fn random_span(random: &mut Random, seed: u64) -> Span {
     }
 }
 
-/// Compares the answers that take no query.
+/// Compares the lists that depend on no query: services, names and tags.
 fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     let (one, other) = (subject.store(), plain.store());
     assert_eq!(one.services().expect("an answer"), other.services().expect("an answer"));
     for service in SERVICES {
         let names = |store: &dyn SpanStore| store.span_names(service).expect("an answer");
         let remotes = |store: &dyn SpanStore| store.remote_services(service).expect("an answer");
-        // A service without a name cannot be queried.
+        // An empty service name cannot be queried.
         if !service.is_empty() {
             assert_eq!(names(one), names(other), "seed {seed}");
             assert_eq!(remotes(one), remotes(other), "seed {seed}");
@@ -169,7 +170,7 @@ fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     assert_eq!(counted(one), counted(other), "seed {seed}");
 }
 
-/// Up to three conditions, some of them combined.
+/// Returns up to three filters, some of them combinations.
 fn random_conditions(random: &mut Random) -> Vec<String> {
     let one = |random: &mut Random| random.one_of(&FILTERS).to_owned();
     let joined = |random: &mut Random| {
@@ -184,7 +185,7 @@ fn random_conditions(random: &mut Random) -> Vec<String> {
     (0..random.below(4)).map(|_| joined(random)).collect()
 }
 
-/// Compares all pages of a random query.
+/// Compares the pages of a random query.
 fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_measured: bool) {
     let filters = random_conditions(random);
     let first = NOON + random.below(200u64) * MS;
@@ -205,7 +206,7 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
         after: None,
     };
     let context = format!("TEST_SEED={seed} {filters:?} {query:?}");
-    // All pages of one query in four, the first page of others.
+    // All pages for a quarter of the queries, otherwise only the first page.
     for _ in 0..if random.chance(25) { 100 } else { 1 } {
         let page = subject.store().search(&query).expect("an answer");
         assert_eq!(page, plain.store().search(&query).expect("an answer"), "{context}");
@@ -228,13 +229,13 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
     }
 }
 
-/// All spans, except those of requests without any time.
+/// Returns all spans, except those of requests without any start.
 fn all_of(plain: &Subject) -> Vec<Span> {
     let page = plain.store().search(&Query::new(usize::MAX)).expect("an answer");
     page.requests.iter().flat_map(|summary| plain.trace(summary.trace_id)).collect()
 }
 
-/// Compares measures with a count span by span.
+/// Compares heat maps and differences with counts of a scan over all spans.
 fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     let window = |random: &mut Random| {
         let first = NOON + random.below(200u64) * MS;
@@ -251,7 +252,7 @@ fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     assert_difference(subject, all, random.one_of(&windows), &condition, &area);
 }
 
-/// Asserts that a request matches the query and is in its place.
+/// Asserts that a request matches the query, and that its place has the request's rank.
 fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
     let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
     let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();

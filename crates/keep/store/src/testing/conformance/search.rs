@@ -1,4 +1,4 @@
-//! Cases: search for requests.
+//! Cases for searches.
 
 use super::subject::{MS, NOON, Subject, US, With, condition, span, trace_id};
 use crate::zipkin::Parameters;
@@ -41,21 +41,21 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
     assert_eq!((counters.accepted, counters.kept, counters.refused), (0, 0, 0));
 }
 
-/// A request without any start is stored but not found.
+/// A request without any start is stored but not found by searches.
 pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     let timeless = Span { start_ns: None, duration_ns: None, ..span(1, 1, 0, 0, "a", "get") };
     subject.accept(std::slice::from_ref(&timeless));
     subject.assert_trace(std::slice::from_ref(&timeless));
     assert!(subject.found(&Query::new(10)).is_empty());
     assert!(subject.asked(&Parameters { service: "a", span_name: "get", ..ASK }).is_empty());
-    // A later part has a start.
+    // A later span of the request has a start.
     let later = span(1, 1, 0, 0, "a", "get").remote("b");
     subject.accept(std::slice::from_ref(&later));
     subject.assert_trace(&[timeless, later]);
     assert_eq!(subject.asked(&Parameters { service: "a", remote_service: "b", ..ASK }), [1]);
 }
 
-/// The parts of a request may arrive in any order, interleaved with others, the root last.
+/// Spans of a request may arrive in any order, interleaved with other requests, the root last.
 pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     let of = |trace: u128| -> Vec<Span> {
         (1..=6).map(|id| span(trace, id, id - 1, id * 2, "a", &format!("step {id}"))).collect()
@@ -70,14 +70,14 @@ pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
         subject.assert_trace(spans);
     }
     assert_eq!(subject.found(&Query::new(10)), [1, 2, 3]);
-    // Different spans may meet different conditions.
+    // The conditions may match different spans of the request.
     let conditions = vec![condition(r#"name == "step 2""#), condition(r#"name == "step 6""#)];
     assert_eq!(subject.found(&Query { conditions, ..Query::new(10) }), [1, 2, 3]);
     let conditions = vec![condition(r#"name == "step 2""#), condition(r#"name == "step 7""#)];
     assert!(subject.found(&Query { conditions, ..Query::new(10) }).is_empty());
 }
 
-/// Trace ids that differ only in their upper halves are different requests, which can be read
+/// Trace ids that differ only in their upper halves identify different requests, which can be read
 /// together.
 pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     let ids = [7, 7 | 1 << 64, 7 | 2 << 64, 8 | 1 << 64];
@@ -98,7 +98,7 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     assert!(subject.trace(trace_id(1 << 64)).is_empty());
 }
 
-/// The newest requests of a window are returned if there are more than the limit.
+/// If more requests match than the limit allows, the newest are returned.
 pub(super) fn the_newest_come_first(subject: &Subject) {
     let early: Vec<Span> =
         (1..=10).map(|at| span(at, 1, 0, 100 - at as u64, "a", "early")).collect();
@@ -119,7 +119,7 @@ pub(super) fn the_newest_come_first(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(5)), [22, 25, 31, 9 << 64, 11]);
 }
 
-/// Other parameters must match spans of the given service.
+/// With a service parameter, all other parameters must match spans of that service.
 pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     let client = |trace, service: &str, text: &str| {
         let start = trace as u64 * 10;
@@ -165,7 +165,7 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     assert_eq!(subject.asked(&slow), [2, 1]);
 }
 
-/// One condition must hold for one span, not for several together.
+/// A condition must hold for a single span; several spans together do not satisfy it.
 pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x"),
@@ -177,13 +177,13 @@ pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     assert_eq!(subject.filtered(r#"service == "a" && name == "y""#), [2]);
     let conditions = vec![condition(r#"service == "a""#), condition(r#"name == "x""#)];
     assert_eq!(subject.found(&Query { conditions, ..Query::new(9) }), [2, 1]);
-    // The negation holds if some span does not match, not if none does.
+    // A negation holds if any span does not match, even if another span matches.
     assert_eq!(subject.filtered(r#"!(service == "a")"#), [2, 1]);
 }
 
-/// Names are found in any case, and returned as sent.
+/// Searches for names ignore case, and names are returned as sent.
 pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
-    // OTLP preserves upper case.
+    // Sent in OTLP, as Zipkin's formats convert names to lower case.
     let mixed = span(1, 1, 0, 0, "Guest.VM", "Read Block").kind(Kind::Client);
     subject.accept_as(Format::OtlpProto, &[mixed]);
     let name =
@@ -199,7 +199,7 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
-/// All terms must match; annotations and values are case-sensitive.
+/// All terms of an annotation query must match; annotations and values are case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
     let at = NOON + 5 * MS;
@@ -232,7 +232,7 @@ pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     check("foo=", &[4, 3, 2, 1]);
 }
 
-/// Durations of the service's spans count, not those of requests.
+/// Zipkin's duration parameters apply to the service's spans, not to requests.
 pub(super) fn durations_are_found(subject: &Subject) {
     let step = |trace, id, parent, start, (service, remote), name, duration_ms| {
         span(trace, id, parent, start, service, name).remote(remote).lasting(duration_ms * MS)
@@ -265,7 +265,7 @@ pub(super) fn durations_are_found(subject: &Subject) {
     assert_eq!(subject.filtered("!has(duration)"), [4]);
 }
 
-/// Later parts add what earlier ones did not know.
+/// A later span of the same id adds the fields that an earlier span lacks.
 pub(super) fn parts_may_be_late(subject: &Subject) {
     let whole = span(1, 5, 0, 3, "a", "get").lasting(7 * MS);
     let first = Span { duration_ns: None, ..whole.clone() };
@@ -277,23 +277,23 @@ pub(super) fn parts_may_be_late(subject: &Subject) {
     subject.assert_trace(&[first, last]);
     assert_eq!(subject.filtered("duration >= 7ms"), [1]);
     assert_eq!(subject.filtered(r#"name == "get""#), [1]);
-    // The request began earlier than its first part.
+    // A late span moves the start of the request to an earlier time.
     assert_eq!(subject.between(0, 2 * MS), [0; 0]);
     subject.accept(&[span(1, 4, 0, 1, "a", "start")]);
     assert_eq!(subject.between(0, 2 * MS), [1]);
     assert_eq!(subject.between(2 * MS, 5 * MS), [0; 0]);
 }
 
-/// The window of a request is that of its start, whatever its duration.
+/// A request is in a window if it starts in the window, bounds included, whatever its duration.
 pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 10, "a", "x").lasting(100 * MS),
         span(1, 2, 1, 30, "a", "y"),
         span(2, 1, 0, 20, "a", "x"),
-        // The root starts later than its child, by skewed clocks.
+        // By skewed clocks, the root starts later than its child.
         span(3, 1, 0, 40, "a", "x"),
         span(3, 2, 1, 38, "a", "x"),
-        // Without a root, the earliest span counts.
+        // Without a root, the earliest span determines the start.
         span(4, 3, 1, 52, "a", "x"),
         span(4, 2, 1, 50, "a", "x"),
     ]);
@@ -315,7 +315,7 @@ pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(9)), [4, 3, 2, 1]);
 }
 
-/// All fields of the filter language.
+/// Filters on each field of the filter language find the matching requests.
 pub(super) fn filters_are_found(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "osd.1", "read").kind(Kind::Server).tag("offset", "4096"),
@@ -366,7 +366,7 @@ pub(super) fn filters_are_found(subject: &Subject) {
     check(&format!("start <= {}", NOON + MS), &[2, 1]);
 }
 
-/// Events and links are found by names, targets and attributes.
+/// Filters on events and links match names, targets and attributes.
 pub(super) fn events_and_links_are_found(subject: &Subject) {
     let link = format!("{:032x}|{:016x}||{{\"batch\":7}}|0", 3, 1);
     subject.accept(&[

@@ -1,4 +1,4 @@
-//! [`Subject`]: a store under test, with helpers for the cases.
+//! The store under test and helpers for the cases. Start at [`Subject`].
 
 use crate::zipkin::{Parameters, conditions};
 use crate::{
@@ -14,10 +14,10 @@ pub(super) const NOON: u64 = 1_793_491_200_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
 
-/// Time limit for a batch.
+/// Time limit for the result of a batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An empty store under test.
+/// Empty store under test.
 pub struct Subject {
     store: Arc<dyn SpanStore>,
     settle: Box<dyn Fn()>,
@@ -25,19 +25,18 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// A store that links accepted spans immediately.
+    /// Wraps a store that links accepted spans immediately.
     pub fn new(store: impl SpanStore + 'static) -> Subject {
         Subject::settling(Arc::new(store), || {})
     }
 
-    /// A store that links requests later; `settle` returns once all accepted spans are linked. It
-    /// may also hold resources that must outlive the store.
+    /// Wraps a store that links requests later; `settle` returns once all accepted spans are
+    /// linked. The closure may also own resources that must outlive the store.
     pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
         Subject { store, settle: Box::new(settle), measures_parts: false }
     }
 
-    /// Declares that the store measures the latency of each part of a request by that part's own
-    /// start.
+    /// Declares that the store measures the latency of each part of a request by that part's start.
     pub fn measuring_parts(self) -> Subject {
         Subject { measures_parts: true, ..self }
     }
@@ -74,7 +73,7 @@ impl Subject {
         assert_eq!(accepted.outcome.given, spans.len() as u64);
     }
 
-    /// The spans of a request. Asserts that they are in order and distinct.
+    /// Returns the spans of a request. Asserts that they are in order and distinct.
     pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
         let spans = self.store.trace(id).expect("an answer");
         assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
@@ -88,7 +87,7 @@ impl Subject {
         assert_same(&self.trace(expected[0].trace_id), expected);
     }
 
-    /// A page of results. Asserts that the summaries are correct.
+    /// Returns a page of results. Asserts that the summaries are correct.
     #[track_caller]
     pub(super) fn page(&self, query: &Query) -> Page {
         let page = self.store.search(query).expect("an answer");
@@ -102,34 +101,34 @@ impl Subject {
         page
     }
 
-    /// The trace ids on a page, in order.
+    /// Returns the trace ids on a page, in order.
     #[track_caller]
     pub(super) fn found(&self, query: &Query) -> Vec<u128> {
         self.page(query).requests.iter().map(|summary| summary.trace_id.number()).collect()
     }
 
-    /// The trace ids that Zipkin's parameters find, in order.
+    /// Returns the trace ids of requests that match Zipkin's parameters, in order.
     #[track_caller]
     pub(super) fn asked(&self, parameters: &Parameters<'_>) -> Vec<u128> {
         let conditions = conditions(parameters).expect("a good question");
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// The trace ids that a filter finds, in order.
+    /// Returns the trace ids of requests that match a filter, in order.
     #[track_caller]
     pub(super) fn filtered(&self, filter: &str) -> Vec<u128> {
         let conditions = vec![condition(filter)];
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// The trace ids of requests that began in a range of times since noon.
+    /// Returns the trace ids of requests that began in a range of times since noon, in nanoseconds.
     #[track_caller]
     pub(super) fn between(&self, first: u64, last: u64) -> Vec<u128> {
         let window = Window { start_ns: NOON + first, end_ns: NOON + last };
         self.found(&Query { window, ..Query::new(100) })
     }
 
-    /// All trace ids in an order, page by page.
+    /// Returns the trace ids of all requests in an order, read page by page.
     pub(super) fn all_pages(&self, order: Order, limit: usize) -> Vec<u128> {
         let mut query = Query { order, ..Query::new(limit) };
         let mut all = Vec::new();
@@ -161,8 +160,7 @@ pub(super) fn trace_id(number: u128) -> TraceId {
     TraceId::from_number(number).expect("an id is not 0")
 }
 
-/// A span that starts this many milliseconds after noon: trace id, span id, parent (0 for none),
-/// service and name.
+/// Creates a span that starts `start_ms` milliseconds after noon; a parent of 0 stands for none.
 pub(super) fn span(
     trace: u128,
     id: u64,

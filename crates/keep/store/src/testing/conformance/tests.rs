@@ -1,4 +1,5 @@
-//! The [`MemoryStore`] passes all cases, and each planted fault fails the case meant for it.
+//! Tests of the conformance tests: the [`MemoryStore`] passes all cases, and each planted fault
+//! fails the case that covers it.
 
 use super::{CASES, Subject};
 use crate::{
@@ -13,7 +14,7 @@ use std::sync::Mutex;
 
 conformance_tests!(|| Subject::new(MemoryStore::default()));
 
-/// Fault planted in a store.
+/// Fault planted in a store, by the behaviour that it causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
@@ -80,7 +81,7 @@ impl Broken {
         self.fault == fault
     }
 
-    /// A window other than the requested one.
+    /// Returns the window that the faulty store uses instead of the requested window.
     fn window(&self, window: Window) -> Window {
         match self.fault {
             Fault::IgnoresTheStartOfWindows => Window { start_ns: 0, ..window },
@@ -341,7 +342,7 @@ fn passes(fault: Fault, name: &str) -> bool {
 
 #[test]
 fn planted_faults_are_found() {
-    // The faulty store without a fault passes all cases.
+    // Without a fault, the wrapper passes all cases.
     for case in CASES {
         assert!(passes(Fault::Nothing, case.name), "{}", case.name);
     }

@@ -1,18 +1,18 @@
-//! Fast random numbers and decimal digits for generated requests, a few nanoseconds each.
+//! Random numbers and decimal digits for generated requests, at a few nanoseconds each.
 
 use blkkin_model::SpanId;
 use blkkin_sys::testing::Random;
 use std::num::NonZeroU64;
 
-/// Number of steps of the tabulated distribution of durations.
+/// Number of samples in the tabulated distribution of durations.
 const STEPS: usize = 1024;
-/// Standard deviation of the logarithm: one of a thousand requests takes 15 times as long as most.
+/// Standard deviation of the logarithm: one request in a thousand takes about 15 times the median.
 const SIGMA: f64 = 0.85;
 
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     random: Random,
-    /// Factors of the median.
+    /// Sampled factors of the median.
     factors: Vec<f32>,
 }
 
@@ -30,7 +30,7 @@ impl Numbers {
         self.random.next()
     }
 
-    /// A number from 0 to below `end`.
+    /// Returns a random number from 0 to below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
@@ -43,7 +43,7 @@ impl Numbers {
         (NonZeroU64::MIN | self.next()).into()
     }
 
-    /// A log-normal number with this median.
+    /// Returns a random number of a log-normal distribution with this median.
     pub(super) fn log_normal(&mut self, median: u64) -> u64 {
         let at = self.index(STEPS);
         let factor = self.factors[at];

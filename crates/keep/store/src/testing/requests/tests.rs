@@ -1,4 +1,4 @@
-//! The generated requests have the documented properties.
+//! Tests that generated requests have the documented properties.
 
 use super::*;
 use crate::{Linker, compare};
@@ -51,7 +51,7 @@ fn requests_are_as_they_should_be() {
                     assert!(end(parent) >= end(&span.to_owned()));
                 }
             }
-            // Each call is seen as one.
+            // The linker counts each call once.
             let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
             let mut calls = 0;
             Linker::default().link(&spans, |_| true, |_| calls += 1);
@@ -70,7 +70,7 @@ fn seeds_give_the_same_requests_again() {
     assert_ne!(seeded(3), seeded(4));
 }
 
-/// Whole requests survive encoding in any format, except for fields that the format lacks.
+/// Whole requests survive encoding in each format, except for fields that the format lacks.
 #[test]
 fn all_formats_hold_them() {
     for format in Format::ALL {
@@ -93,7 +93,7 @@ fn all_formats_hold_them() {
         let keys = |spans: &[Span]| spans.iter().map(key).collect::<BTreeSet<_>>();
         assert_eq!(keys(&back), keys(&spans), "{format:?}");
         if format == Format::ZipkinProto {
-            // All but the nanoseconds.
+            // Zipkin's formats truncate times to microseconds.
             for span in spans.iter_mut() {
                 span.start_ns = span.start_ns.map(|time| time / 1000 * 1000);
                 span.duration_ns = span.duration_ns.map(|time| time / 1000 * 1000);
@@ -133,7 +133,7 @@ fn vocabularies_are_those_of_the_business() {
     assert!((900..=1000).contains(&tags["volume"].len()));
     let annotated = spans.iter().filter(|span| !span.annotations.is_empty()).count();
     assert!((spans.len() / 4..spans.len() / 3).contains(&annotated));
-    // The slowest take many times as long as most.
+    // The slowest requests take many times as long as the median.
     let mut durations: Vec<u64> = spans.iter().filter_map(|span| span.duration_ns).collect();
     durations.sort_unstable();
     let (median, last) = (durations[durations.len() / 2], durations[durations.len() * 999 / 1000]);

@@ -31,7 +31,7 @@ fn batch(messages: &[&str]) -> Batch {
     batch
 }
 
-/// Names of the files in a directory, with their contents.
+/// Returns the names of the files in a directory, with their contents.
 fn found(directory: &Path) -> Vec<(String, String)> {
     let mut found: Vec<_> = fs::read_dir(directory)
         .expect("a directory")
@@ -74,15 +74,15 @@ fn files_grow_and_are_numbered() {
     File::new(&plan, &context(true)).write(&batch(&["one", "two"])).expect("to write");
     let both = "one\ntwo\n";
     check(&scratch.0, &[("cat_00000", both), ("cat_current", both)]);
-    // The next one appends to the last file.
+    // A new store appends to the last file.
     File::new(&plan, &context(true)).write(&batch(&["three"])).expect("to write");
     let three = "one\ntwo\nthree\n";
     check(&scratch.0, &[("cat_00000", three), ("cat_current", three)]);
-    // After a crash it begins a new file.
+    // After a crash the store begins a new file.
     let torn = StoreContext { may_be_torn: true, ..context(true) };
     File::new(&plan, &torn).write(&batch(&["four"])).expect("to write");
     check(&scratch.0, &[("cat_00000", three), ("cat_00001", "four\n"), ("cat_current", "four\n")]);
-    // A category that the configuration does not name gets a directory.
+    // A category without an exact name in the configuration gets its own directory.
     (plan.writes_category, plan.adds_newlines) = (true, false);
     (plan.base, plan.makes_symlink) = (Some("other".to_owned()), false);
     let bucket = StoreContext { bucket: Some("bucket007".to_owned()), ..context(false) };
@@ -156,7 +156,7 @@ fn directories_come_back() {
     fs::remove_dir_all(&path).expect("to remove");
     file.write(&batch(&["two"])).expect("to write");
     check(&path, &[("cat_00000", "two\n")]);
-    // While it cannot be created, nothing is written; afterwards everything is written once.
+    // A batch fails while the directory cannot be created; afterwards a retry writes it once.
     fs::remove_dir_all(&path).expect("to remove");
     fs::write(&path, "in the way").expect("to write");
     let mut again = batch(&["three"]);
