@@ -137,6 +137,9 @@ impl Attachment {
         self.mapped = mapped;
         self.has_sent_rules = false;
         self.retry = None;
+        // `RemoveChannel` may not have been delivered, and the number of its `Pong` is of the last
+        // connection.
+        self.removal = None;
         self.rings.wake_up();
     }
 

@@ -601,6 +601,9 @@ impl Program {
             attachment.reconnect(0, number_of);
             return Some((ToApplication::KeepChannel(KeepChannel { channel, orphan }), vec![]));
         }
+        if attachment.is_removed() {
+            return None;
+        }
         let file = attachment.rings.file()?;
         attachment.reconnect(self.pinged + 1, number_of);
         let last = attachment.adopted.last().and_then(|set| find(set.rings.identity()));

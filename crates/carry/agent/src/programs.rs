@@ -287,6 +287,9 @@ impl Programs {
         log_unwritten(&before, drain.trouble, log);
         for attachment in before.attachments.extract_if(.., |one| one.is_written) {
             sessions.count_ended(&attachment);
+            if attachment.is_removed() {
+                sessions.count_loss(attachment.session, &attachment.lost_by_renewal());
+            }
         }
         evict_snapshot_rings(&mut before, sessions);
         Ok(messages)

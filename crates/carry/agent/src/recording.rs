@@ -572,11 +572,16 @@ mod tests {
     use crate::quota::{Accounts, Limits};
     use crate::requests::{Answer, FollowUp, RequestHandler};
     use crate::saved::SavedState;
-    use crate::source::Poller;
+    use crate::peers::Peer;
+    use crate::sessions::REFUSED_MAX;
+    use crate::source::{EACH_WRITE, Poller, Source};
     use blkkin_control::{Clock, Events, Request, Selection, catalog};
+    use rustix::event::{EventfdFlags, eventfd};
     use rustix::fs::{MemfdFlags, SealFlags, memfd_create};
+    use std::collections::HashSet;
     use std::fs::File;
     use std::os::unix::fs::FileExt;
+    use std::time::Duration;
 
     const PROGRAM: ConnectionId = 1;
 
@@ -585,17 +590,38 @@ mod tests {
         programs: Programs,
         sessions: Sessions,
         accounts: Accounts,
+        catalog: OwnedFd,
         log: Log,
     }
 
-    fn catalog_file() -> DeferredClose<OwnedFd> {
+    fn catalog_file() -> OwnedFd {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create(c"catalog", flags).unwrap());
         file.set_len(catalog::SIZE as u64).unwrap();
         let magic = catalog::MAGIC.map(u64::to_le_bytes).concat();
         file.write_all_at(&magic, 0).unwrap();
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).unwrap();
-        DeferredClose::new(file.into(), 0)
+        file.into()
+    }
+
+    /// This process as a program that has connected and sent its catalog.
+    fn program(connection: ConnectionId, account: Arc<Account>, catalog: &OwnedFd) -> Program {
+        let pid = std::process::id();
+        let introduction = Introduction {
+            process: ProcessInspector::start().unwrap().inspect(pid, 0).unwrap(),
+            descriptors: account.take(Quota::Descriptors, OWN_DESCRIPTORS).unwrap(),
+            account: account.clone(),
+            pid_inner: pid,
+            name: "program".to_owned(),
+            release: String::new(),
+            clock: Clock::Monotonic,
+            wake: Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap()),
+        };
+        let mut program = Program::new(connection, introduction);
+        let catalog = DeferredClose::new(catalog.try_clone().unwrap(), 0);
+        let share = account.take(Quota::TypeBytes, 0).unwrap();
+        program.catalog = Some(Catalog::open(catalog, share).unwrap());
+        program
     }
 
     impl Fixture {
@@ -603,25 +629,14 @@ mod tests {
             let poller = Arc::new(Poller::new().unwrap());
             let notebook = Notebook::of(&directory.join("agent.sock"), |_| ());
             let mut accounts = Accounts::new(Limits::default(), None);
-            let (account, pid) = (accounts.of(0), std::process::id());
-            let process = ProcessInspector::start().unwrap().inspect(pid, 0).unwrap();
-            let introduction = Introduction {
-                process,
-                descriptors: account.take(Quota::Descriptors, OWN_DESCRIPTORS).unwrap(),
-                account: account.clone(),
-                pid_inner: pid,
-                name: "program".to_owned(),
-                release: String::new(),
-                clock: Clock::Monotonic,
-                wake: Arc::new(memfd_create(c"wake", MemfdFlags::CLOEXEC).unwrap()),
-            };
-            let mut program = Program::new(PROGRAM, introduction);
-            let share = account.take(Quota::TypeBytes, 0).unwrap();
-            program.catalog = Some(Catalog::open(catalog_file(), share).unwrap());
-            let mut programs = Programs::new(poller);
+            let catalog = catalog_file();
+            let program = program(PROGRAM, accounts.of(0), &catalog);
+            let mut programs = Programs::new(poller.clone());
+            poller.add(&program.wake, Source::WakeUp(PROGRAM), EACH_WRITE).unwrap();
             programs.connected.insert(PROGRAM, program);
             let sessions = Sessions::new(SavedState::default(), notebook);
-            let mut fixture = Fixture { programs, sessions, accounts, log: Log::new(|_| ()) };
+            let log = Log::new(|_| ());
+            let mut fixture = Fixture { programs, sessions, accounts, catalog, log };
             let owner = Owner { uid: 0, gid: 0 };
             let output = Output::trusted(directory.join("traces"), owner);
             let session = blkkin_control::Session {
@@ -701,6 +716,49 @@ mod tests {
         assert!(node.programs.get(PROGRAM).unwrap().attachments.is_empty());
     }
 
+    /// A program whose connection ends before `RemoveChannel` arrives keeps recording into its
+    /// rings. If it has unmapped them, what it recorded without rings is lost and counted.
+    #[test]
+    fn rings_are_kept_unless_the_program_has_unmapped_them() {
+        for has_rings in [true, false] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut node = Fixture::new(directory.path());
+            let (name, selection) = ("session".to_owned(), Selection::of(["*"]));
+            let events = Events { session: name.clone(), channel: None, selection };
+            node.act(Request::EnableEvents(events));
+            node.act(Request::StartSession(name));
+            node.update();
+            let now = Instant::now();
+            let program = node.programs.get_mut(PROGRAM).unwrap();
+            let ping = program.ping();
+            program.begin_removal(0, ping, now);
+            let identity = program.attachments[0].rings.identity();
+            node.programs.disconnect(PROGRAM, false, &mut node.sessions, &node.log);
+
+            let again = PROGRAM + 1;
+            let mut program = super::tests::program(again, node.accounts.of(0), &node.catalog);
+            if has_rings {
+                let orphan = Orphan { number: 7, is_spent: false };
+                let rings = OrphanedRings { orphan, identity, memory: None };
+                program.recovery.offer(rings, true, || false).unwrap();
+            }
+            node.programs.connected.insert(again, program);
+            let messages = node.programs.reconnect(again, &mut node.sessions, &node.log).unwrap();
+            let kept = messages.iter().map(|(message, _)| match message {
+                ToApplication::KeepChannel(kept) => kept.orphan,
+                other => panic!("{other:?}"),
+            });
+            let expected: &[u32] = if has_rings { &[7] } else { &[] };
+            assert_eq!(kept.collect::<Vec<u32>>(), expected);
+            let program = node.programs.get_mut(again).unwrap();
+            assert_eq!(program.take_removed(now + Duration::from_secs(3600)).len(), 0);
+            assert_eq!(program.attachments.len(), expected.len());
+            let session = &node.sessions.list[0];
+            let losses = node.sessions.loss_replies(session, node.programs.all());
+            assert_eq!(losses.is_empty(), has_rings, "{losses:?}");
+        }
+    }
+
     /// Without quota for its rings, a program is counted as refused, and nothing is sent.
     #[test]
     fn programs_without_quota_are_refused() {
@@ -720,5 +778,30 @@ mod tests {
         let losses = node.sessions.loss_replies(session, node.programs.all());
         let [blkkin_control::Reply::Loss(loss)] = &losses[..] else { panic!("{losses:?}") };
         assert_eq!((loss.cause, loss.uncounted), (Cause::Quota, 1));
+    }
+
+    /// Refusals of processes that are not connected make room for those that are turned away.
+    #[test]
+    fn programs_are_counted_as_turned_away_after_many_refusals() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut node = Fixture::new(directory.path());
+        let (name, selection) = ("session".to_owned(), Selection::of(["*"]));
+        let events = Events { session: name.clone(), channel: None, selection };
+        node.act(Request::EnableEvents(events));
+        node.act(Request::StartSession(name));
+        let own = std::process::id();
+        let (key, error) = (ChannelKey { session: 0, channel: 0 }, io::Error::other("no reason"));
+        for pid in (0..REFUSED_MAX as u32 + 1).filter(|pid| *pid != own) {
+            node.sessions.count_refused(key, pid, &error, HashSet::new);
+        }
+        let inspector = ProcessInspector::start().unwrap();
+        let peer = Peer { pid: own, uid: 0, gid: 0 };
+        node.sessions.count_turned_away(peer, "quota".to_owned(), &inspector, HashSet::new);
+        let session = &node.sessions.list[0];
+        let losses = node.sessions.loss_replies(session, node.programs.all());
+        let is_quota = |reply: &blkkin_control::Reply| {
+            matches!(reply, blkkin_control::Reply::Loss(loss) if loss.cause == Cause::Quota)
+        };
+        assert!(losses.iter().any(is_quota), "{losses:?}");
     }
 }

@@ -68,7 +68,7 @@ const DESTROYED_MAX: usize = 16;
 /// Value of `Refusal::channel` for programs whose connection was refused.
 const CONNECTION: usize = usize::MAX;
 /// Maximum number of refusals that are stored, so that each is counted once.
-const REFUSED_MAX: usize = 4096;
+pub(crate) const REFUSED_MAX: usize = 4096;
 /// Maximum total size of the saved directory paths of a session's suspended traces, in bytes.
 const SAVED_PATHS_MAX: usize = 1 << 20;
 /// Maximum number of suspended traces.
@@ -141,10 +141,7 @@ impl Sessions {
         connected: impl FnOnce() -> HashSet<u32>,
     ) {
         let ChannelKey { session, channel } = key;
-        if self.refused.len() >= REFUSED_MAX {
-            let pids = connected();
-            self.refused.retain(|refusal| pids.contains(&refusal.pid));
-        }
+        self.forget_refusals(connected);
         // When the maximum number of refusals is stored, each attempt counts.
         let is_known = self.refused.len() < REFUSED_MAX
             && !self.refused.insert(Refusal { session, channel, pid });
@@ -160,6 +157,14 @@ impl Sessions {
         self.count_loss(session, &losses);
     }
 
+    /// Forgets the refusals of processes that are not connected, once there are too many.
+    fn forget_refusals(&mut self, connected: impl FnOnce() -> HashSet<u32>) {
+        if self.refused.len() >= REFUSED_MAX {
+            let pids = connected();
+            self.refused.retain(|refusal| pids.contains(&refusal.pid));
+        }
+    }
+
     /// Counts a program whose connection was refused, once for each session that would record it.
     pub(crate) fn count_turned_away(
         &mut self,
@@ -168,6 +173,7 @@ impl Sessions {
         inspector: &ProcessInspector,
         connected: impl Fn() -> HashSet<u32>,
     ) {
+        self.forget_refusals(&connected);
         let Peer { pid, uid, .. } = peer;
         let is_meant =
             |one: &&Session| one.is_active() && (one.is_privileged || one.owner.uid == uid);

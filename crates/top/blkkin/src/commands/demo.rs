@@ -86,7 +86,7 @@ enum Role {
     },
 }
 
-/// Maximum time from one check for a stored request to the next, until a request is found.
+/// Maximum time from the start of the load until the server stores a request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Duration of load between two checks for the end.
@@ -119,7 +119,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut load = LoadRunner::new(&chain, args.rate);
     let mut client = QueryClient::to(&chain.url())?;
     let mut is_shown = false;
-    let mut told = Instant::now();
+    let load_begun = Instant::now();
     let line = StatusLine { is_live: !args.json && io::stderr().is_terminal() };
     let is_over = || interrupt.is_asked() || args.time.is_some_and(|time| begun.elapsed() >= time);
     while !is_over() {
@@ -128,11 +128,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         chain.check()?;
         if !is_shown && args.rate > 0 {
             is_shown = show(&mut client, &chain, &args, &reporter)?;
-            if !is_shown && told.elapsed() > PATIENCE {
+            if !is_shown && load_begun.elapsed() > PATIENCE {
                 return Err(Error::failed("no request of the chain has come to the server")
                     .hint("`--dir` names a directory whose `log` says more"));
             }
-            told = Instant::now();
         }
         line.update(begun, load.requests, &chain);
     }
