@@ -20,7 +20,7 @@ pub struct SpanEvent<'t> {
     attributes: &'t str,
 }
 
-/// Link of a span to another one.
+/// Link of a span to another span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanLink<'t> {
     /// Trace id of the linked span.

@@ -508,7 +508,7 @@ impl Literal {
         }
     }
 
-    /// Returns the nearest integers below and above; twice the number if it is an integer.
+    /// Returns the nearest integers below and above; for an integer, both are the number itself.
     fn floor_and_ceiling(self) -> (i128, i128) {
         match self {
             Literal::Int(number) => (number, number),

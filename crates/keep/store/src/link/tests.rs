@@ -290,7 +290,7 @@ fn who_decides() {
     assert_eq!(link.durations.counts(), [(1, 1), (3, 1)]);
 }
 
-/// Late spans are linked with earlier ones, which are not counted again.
+/// Late spans are linked with earlier spans, whose calls are not counted again.
 #[test]
 fn late_spans() {
     let check = |earlier: &[&'static str], later: &[&'static str], expected: &str| {
