@@ -1,9 +1,9 @@
 /* BlkKin in C: follow one request through every layer that it crosses.
  *
  * A *trace* (struct blkin_trace) is one step of one request: a name, three ids, and the endpoint
- * where it happens. Annotations say what happened in it. A program that gets a request makes a
- * trace, annotates it, and makes children of it for what it asks of others; the children's ids
- * travel with the messages.
+ * where it happens. Annotations are its events and key-value pairs. A program that receives a request
+ * begins a trace, annotates it, and begins a child for each call to another program; the child's ids
+ * travel with the message.
  *
  *     #include <blkkin.h>
  *
@@ -274,8 +274,8 @@ BLKKIN_INLINE int blkkin_enabled_at(blkkin_level level)
 	return (unsigned)level < 15 && blkkin_any_enabled_(1 << level);
 }
 
-/* True if the request of a trace is sampled, or `trace` is NULL. Worth checking before expensive
- * work for annotations; functions that record check it themselves. */
+/* False if sampling excluded the request of `trace`; true otherwise, also for NULL. Worth checking
+ * before expensive work for annotations; functions that record check it themselves. */
 BLKKIN_INLINE int blkkin_followed(const struct blkin_trace *trace)
 {
 	return trace == NULL || trace->info.trace_id != 0 || trace->info.span_id != -1;
@@ -466,31 +466,31 @@ int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t si
  *
  *     BLKKIN_EVENT(osd, write, BLKKIN_INFO, (int, count, n), (string, path, p));
  *
- * It is a statement. As long as nobody wants such events it costs two loads and a branch, and evaluates
- * no argument; provider, name and level have to be constant. `blkkin event list` shows where it stands,
- * and sessions, filters and readers treat it as all other events. It may stand in signal handlers, in
- * headers and in libraries that are unloaded. C99 and later, C++11 and later.
+ * It is a statement. While no session records such events, it costs two loads and a branch, and
+ * evaluates no argument; provider, name and level have to be constant. `blkkin event list` shows its
+ * source line, and sessions, filters and readers treat it like all other events. It may be used in
+ * signal handlers, in headers and in libraries that are unloaded. C99 and later, C++11 and later.
  *
- * Provider and name are words as in C, or literals. Up to 32 fields follow, each in parentheses: what it
- * is, its name, and its value.
+ * Provider and name are identifiers as in C, or literals. Up to 32 fields follow, each in parentheses:
+ * its type, its name, and its value.
  *
  *     (int, name, value)       also short, long, unsigned, ushort, ulong, size (a size_t),
  *                              int8 to int64, uint8 to uint64, float, double, bool
  *     (hex32, name, value)     shown in hexadecimal; also hex8, hex16, hex64
  *     (pointer, name, value)   an address
  *     (string, name, value)    a string with its NUL; NULL is an empty one
- *     (text, name, start, length)           a string of so many bytes
- *     (bytes, name, start, length)          so many bytes
- *     (array, name, int, start, 3)          three of any of the numbers above; 3 is constant
- *     (sequence, name, int, start, length)  so many of them
- *     (enum, name, value, labels)           an int of which values have labels:
+ *     (text, name, start, length)           a string of `length` bytes
+ *     (bytes, name, start, length)          `length` bytes
+ *     (array, name, int, start, 3)          three elements of any number type above; 3 is constant
+ *     (sequence, name, int, start, length)  `length` elements
+ *     (enum, name, value, labels)           an int with labels for some values:
  *         static const struct blkkin_label labels[] = {{"idle", 0}, {"busy", 1}};
  *
- * Long strings are shortened as the channel says, and end with `...[cut: 100000 bytes]` then. Arrays and
- * sequences never are: an event that does not fit is counted as lost.
+ * Strings longer than the channel's limit are truncated and end with `...[cut: 100000 bytes]`. Arrays
+ * and sequences are never truncated: an event that does not fit is counted as lost.
  *
- * If the compiler names BLKKIN_CLASS_x, then x is nothing that a field can be. Two fields of one name
- * are an error, too. An event whose level is none does not compile from C11 on. */
+ * A compiler error about BLKKIN_CLASS_x means that x is no type of a field. Two fields with the same
+ * name are an error, too. From C11 on, an invalid level does not compile. */
 
 /* A label of an enumeration. */
 struct blkkin_label {

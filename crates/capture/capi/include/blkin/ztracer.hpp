@@ -262,7 +262,7 @@ class ZTrace;
 typedef shared_ptr<ZTraceEndpoint> ZTraceEndpointRef;
 typedef shared_ptr<ZTrace> ZTraceRef;
 
-// Returns copies of strings, which the program must free, as in the first generations.
+// Return copies of strings, which the program must delete[], as in the first generations.
 inline char *to_cstr(string &s)
 {
 	char *copy = new char[s.size() + 1];
