@@ -7,10 +7,11 @@
 //!   [`Page`] of [`Summary`]s; whole requests are read by their ids.
 //! - [`Link`]s count calls between services, and [`Latency`] is a histogram of durations. [`Heat`]
 //!   shows durations over time. A [`Difference`] compares the spans in a box of start times and
-//!   durations with the spans outside.
+//!   durations with the spans outside the box.
 //!
-//! The semantics that all stores share are implemented here: evaluation of a [`Query`] on a
-//! request, its [`Summary`] and page, and the [`Linker`]. [`MemoryStore`] is the simplest store.
+//! This crate also implements what must be the same in all stores: the evaluation of a [`Query`] on
+//! a request, the [`Summary`] of a request, the order of pages, and the [`Linker`]. [`MemoryStore`]
+//! is the simplest store.
 
 mod batch;
 mod cancel;
