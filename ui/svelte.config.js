@@ -1,4 +1,5 @@
-// How Svelte compiles: runes everywhere, and its styles in the one style sheet, as the server allows no others.
+// Svelte's compiler options: runes everywhere, and all styles in one style sheet, since the server's policy forbids
+// inline styles.
 import { vitePreprocess } from '@sveltejs/vite-plugin-svelte';
 
 export default {

@@ -116,7 +116,8 @@ def sql(peer, question):
     start, end = peer.moment(question["start_ns"]), peer.moment(question["end_ns"])
     window = f"start_time >= {start} AND start_time <= {end}"
     if kind == "dependencies":
-        # Only what client spans record about the remote side: less than our server computes, and no join.
+        # Counts only remote sides recorded by client spans: less work than BlkKin's server does,
+        # and no join.
         failed = "CASE WHEN error THEN 1 ELSE 0 END"
         return (
             f"SELECT service, remote_service, count(*), sum({failed}) FROM spans "

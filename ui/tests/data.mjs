@@ -1,7 +1,6 @@
-// Spans to try the pages with: requests that cross a storage stack, as Zipkin's second format has them. The same seed
-// gives the same spans.
+// Test data: requests that cross a storage stack, in Zipkin's v2 JSON. The same seed gives the same spans.
 
-/** A generator of numbers from 0 to 1. */
+/** Returns a pseudo-random generator of numbers from 0 to 1. */
 export function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -15,7 +14,7 @@ export function random(seed) {
 
 const hex = (number, digits = 16) => number.toString(16).padStart(digits, '0');
 
-/** One request: guest → nbd → composer → mapper → osd.N → its journal. Times in microseconds. */
+/** Returns one request: guest → nbd → composer → mapper → osd.N → its journal. Times are in microseconds. */
 export function request(number, startUs, next) {
   const traceId = hex(0x5eed0000 + number);
   const spans = [];
@@ -81,7 +80,7 @@ export function request(number, startUs, next) {
   return spans;
 }
 
-/** Requests over so many milliseconds until now, with a time in which a disk is slow. */
+/** Returns requests spread over the last `spreadMs` milliseconds, with a period in which one disk is slow. */
 export function requests(count, nowMs, spreadMs, seed = 7) {
   const next = random(seed);
   const all = [];
@@ -92,7 +91,7 @@ export function requests(count, nowMs, spreadMs, seed = 7) {
   return all;
 }
 
-/** One request of so many spans: deep and wide, in many services. */
+/** Returns one request of `count` spans: deep and wide, in many services. */
 export function large(count, startUs, traceNumber = 0x1a46e) {
   const next = random(3);
   const traceId = hex(traceNumber);
@@ -127,7 +126,7 @@ export function large(count, startUs, traceNumber = 0x1a46e) {
   return spans;
 }
 
-/** Sends spans, in parts. */
+/** Sends spans in batches. */
 export async function send(url, spans, part = 20_000) {
   for (let at = 0; at < spans.length; at += part) {
     const answer = await fetch(new URL('/api/v2/spans', url), {
@@ -139,7 +138,7 @@ export async function send(url, spans, part = 20_000) {
   }
 }
 
-/** Traces of a shop, one for each thing that is hard to show. Times count back from now. */
+/** Returns traces of a shop, one for each case that is hard to display. Times are relative to now. */
 export function shop(nowMs) {
   const us = (msAgo) => Math.round((nowMs - msAgo) * 1000);
   const spans = [];
@@ -151,7 +150,8 @@ export function shop(nowMs) {
     return made;
   };
   const named = {};
-  // A message is consumed long after the caller has its answer: 21 ms and 2.6 s, and 206 ms in the other one.
+  // A message is consumed long after the caller has its answer: after 21 ms and 2.6 s in the quick trace, 206 ms and
+  // 900 ms in the slow one.
   for (const [name, id, ms, lag] of [['quick', 'a51c01', 21, 2600], ['slow', 'a51c02', 206, 900]]) {
     named[name] = hex(0x5b0000000000 + Number.parseInt(id, 16));
     const at = us(300_000 + ms);
@@ -160,7 +160,7 @@ export function shop(nowMs) {
     const sent = span(named[name], root, 'orders', 'orders.created', at + 12_000, 500, { kind: 'PRODUCER', remoteEndpoint: { serviceName: 'kafka' } });
     span(named[name], sent, 'mailer', 'send mail', at + lag * 1000 - 30_000, 30_000, { kind: 'CONSUMER', tags: { 'otlp.link.0': `${named[name].padStart(32, '0')}|${pay.id}||{"reason":"message"}|0` } });
   }
-  // A failure that three spans pass on.
+  // A failure that passes through three spans.
   named.failed = hex(0x5b0000000003);
   let parent = null;
   for (const [at, service] of ['web', 'api', 'billing', 'card'].entries()) {
@@ -168,18 +168,18 @@ export function shop(nowMs) {
     named.origin = parent.id;
   }
   parent.annotations = [{ timestamp: us(200_000) + 9000, value: '"exception": {"exception.type":"DeclinedError","exception.message":"no funds","exception.stacktrace":"DeclinedError: no funds\\n\\tat charge (card.js:7)\\n\\tat pay (card.js:9)\\n\\tat main"}' }];
-  // A chain that is deep, and a span at its end that takes no time to speak of, and fails.
+  // A deep chain that ends in a very short span, which fails.
   named.deep = hex(0x5b0000000004);
   parent = null;
   for (let at = 0; at < 120; at += 1) parent = span(named.deep, parent, `level-${at % 7}`, `step ${at}`, us(100_000) + at * 100, 30_000 - at * 200, { tags: { ...(at > 116 ? { error: at === 119 ? 'disk full' : 'not written' } : {}), ...(at === 119 ? { marker: 'bottommost' } : {}) } });
   named.bottom = parent.id;
-  // The clock of a service that is 3 s behind: its span starts long before its caller's.
+  // A service whose clock is 3 s behind, so that its span starts long before its caller's.
   named.skewed = hex(0x5b0000000006);
   const request = span(named.skewed, null, 'portal', 'GET /stock', us(90_000), 100_000, { kind: 'SERVER' });
   const asks = span(named.skewed, request, 'portal', 'ask stock', us(90_000) + 10_000, 80_000, { kind: 'CLIENT' });
   const behind = span(named.skewed, asks, 'stock', 'count stock', us(93_000) + 10_000, 70_000, { kind: 'SERVER' });
   span(named.skewed, behind, 'stock', 'look up', us(93_000) + 20_000, 30_000);
-  // A name that is not what it seems, where text turns its direction within it.
+  // A name with a character that reverses the direction of text.
   named.turned = hex(0x5b0000000007);
   span(named.turned, null, 'shell', 'run evil\u202egnp.exe', us(80_000), 3000, { tags: { 'file\u202ename': 'evil\u202egnp.exe' } });
   // A clock that is two hours ahead.

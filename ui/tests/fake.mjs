@@ -1,6 +1,6 @@
-// A server that answers as blkkin server does, from memory, and knows only simple filters: to work on the pages without
-// building the server (`npm run demo`), and for states that the real one is hard to bring to. Tests that are given
-// BLKKIN_URL do not use it.
+// An in-memory server with the API of blkkin server and simple filters only. It serves work on the pages without a
+// build of the server (`npm run demo`), and states that are hard to produce with the real server. Tests with BLKKIN_URL
+// do not use it.
 
 import { createReadStream, existsSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -56,9 +56,9 @@ function percentiles(sorted) {
 
 const SCALES = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 };
 
-/** Conditions with `&&` between, of the simplest kinds. */
+/** Parses simple conditions joined by `&&`. */
 function filterOf(text, summaryOf) {
-  // Brackets around all but the last condition change nothing.
+  // Brackets around all but the last condition are redundant.
   const parts = text.replace(/^\((.*)\) && error$/s, '$1 && error').split('&&').map((part) => part.trim()).filter((part) => part !== '');
   const tests = parts.map((part) => {
     if (part === 'error') return (span) => span.isError;
@@ -156,7 +156,7 @@ export class Store {
     };
   }
 
-  /** Spans in the window that are like the filter says. */
+  /** Yields the spans of the time range that match the filter. */
   *matching(params) {
     const test = filterOf(params.get('filter') ?? '', (id) => this.summary(id));
     const [start, end] = [BigInt(params.get('startNs') ?? 0), BigInt(params.get('endNs') ?? 2n ** 63n)];
@@ -311,7 +311,7 @@ export class Store {
     for (const [row, parent] of parents.entries()) (parent < 0 ? roots : children[parent]).push(row);
     const when = (row) => Number(BigInt(spans[row].startNs ?? summary.startNs) - BigInt(summary.startNs));
     for (const list of [roots, ...children]) list.sort((a, b) => when(a) - when(b));
-    // The nearest to the roots are kept, then walked.
+    // Keeps the spans nearest to the roots, then walks them.
     const kept = new Set();
     for (let level = roots; level.length > 0 && kept.size < limit; level = level.flatMap((row) => children[row])) {
       for (const row of level) if (kept.size < limit) kept.add(row);
@@ -381,7 +381,7 @@ export class Store {
     if (path.startsWith('find/')) return this.find(path.slice(5), params);
     if (path.startsWith('trace/')) return this.trace(path.slice(6), params.get('span'));
     if (path.startsWith('outline/')) {
-      // Making it again for each look would be what is measured.
+      // Cached, since otherwise a measurement would mostly show the time of building it.
       const key = `${pad(path.slice(8))} ${params.get('limit')}`;
       const known = this.outlines.get(pad(path.slice(8)));
       if (known?.key === key) return known.text;
@@ -393,7 +393,7 @@ export class Store {
   }
 }
 
-/** Starts it on a port, or any. */
+/** Starts the server on the given port, or on any free one. */
 export async function start(store = new Store(), port = 0) {
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, 'http://localhost');

@@ -1,5 +1,5 @@
-// A map of very many services: opens on a part that can be read, is searched, zoomed and narrowed, and its table is
-// limited. A small one with failures of very different frequency.
+// A map of very many services opens on a readable part and can be searched, zoomed and narrowed; its table is limited.
+// A small map has failures of very different frequency.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -9,7 +9,7 @@ import { findings, open, setUp, tearDown } from './support.mjs';
 const hex = (number) => number.toString(16).padStart(16, '0');
 const COUNT = 352;
 
-/** Calls between services in a chain, some of them often. */
+/** Returns calls between services in a chain, some of them frequent. */
 function many(nowMs) {
   const next = random(4);
   const spans = [];
@@ -20,7 +20,7 @@ function many(nowMs) {
   };
   let trace = 0;
   for (let at = 1; at < COUNT; at += 1) call((trace += 1), Math.floor(next() * at), at, false);
-  // Two that are busiest; one in 40 fails, and all of the other's.
+  // The two busiest connections: in one, one call in 40 fails; in the other, every call.
   for (let at = 0; at < 40; at += 1) call((trace += 1), 200, 201, at === 0);
   for (let at = 0; at < 30; at += 1) call((trace += 1), 200, 202, true);
   return spans;
@@ -59,7 +59,7 @@ test('a large map opens on the busiest services, in sight, and has all of them o
   assert.ok((await rows(page).count()) > 300);
   await page.getByRole('button', { name: `Draw all ${COUNT}` }).click();
   await page.waitForFunction((count) => document.querySelectorAll('svg .box').length === count, COUNT);
-  // Nobody who records spans is shown as a peer that does not.
+  // No service with spans of its own is drawn as a remote endpoint.
   await page.waitForFunction(() => document.querySelectorAll('svg .box rect.peer').length === 0);
   const width = () => page.locator('svg.map').evaluate((node) => node.getBoundingClientRect().width);
   const before = await width();
@@ -81,7 +81,7 @@ test('a service that is searched for is scrolled to, and picture and table are o
   await page.waitForFunction(() => document.querySelectorAll('svg .box').length < 60);
   assert.equal(await inSight(page, 'service-34'), true);
   for (const text of await rows(page).allTextContents()) assert.match(text, /service-34(?=\d|service)/);
-  // A part of a name finds several.
+  // Part of a name matches several services.
   await page.getByRole('combobox', { name: 'Service' }).fill('ice-20');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => location.hash.includes('find=ice-20'));

@@ -1,6 +1,6 @@
-// What `cargo xtask bench ui` has measured in a real Chromium, one task a run: `node measure.mjs '{"task":"trace",…}'`.
-// Prints what it found as JSON: a list of { what, unit, figures, server }, where `server` has the milliseconds of each
-// figure in which an answer was waited for. Each figure is of a window of its own that knows nothing yet.
+// Measurements for `cargo xtask bench ui` in a real Chromium, one task per run: `node measure.mjs
+// '{"task":"trace",…}'`. Prints the results as JSON: a list of { what, unit, figures, server }, where `server` is the
+// time in milliseconds that each figure waited for an answer. Each figure is from a new window without caches.
 
 import assert from 'node:assert/strict';
 import { large, send } from './data.mjs';
@@ -13,13 +13,13 @@ const SHOWN_MAX = 100_000;
 const hex = (number) => number.toString(16).padStart(16, '0');
 const ago = (seconds) => (Date.now() - seconds * 1000) * 1000;
 
-// These run in the page, and are true when there is what is waited for.
+// Predicates that run in the page and are true once the awaited content is painted.
 const WATERFALL = `() => document.querySelector('.bars canvas')?.width > 100 && document.querySelectorAll('[role=row][aria-level]').length > 10`;
 const REQUESTS = `() => document.querySelector('.plot canvas')?.width > 100 && document.querySelector('table.requests tbody tr') !== null`;
-/** Zipkin's page has no marks of its own: each row says how long its span took, and nine places beside them say times. */
+/** Zipkin's page has no test ids: each row has the text of its duration, and nine other places show times. */
 const OF_ZIPKIN = `() => document.querySelector('main')?.textContent.match(/\\d(ms|μs|µs)/g)?.length > 20`;
 
-/** Figures by what they are of, in the order in which they came. */
+/** Figures by name, in the order of measurement. */
 class Found {
   #all = new Map();
 
@@ -35,8 +35,8 @@ class Found {
   }
 }
 
-/** Opens a page, and says after how many milliseconds what is looked for was painted, and those of them that an answer
- *  took. Times count from when the browser set off. */
+/** Opens a page. Returns the milliseconds until the awaited content was painted, and the part of them spent waiting for
+ * the server's answer. Time starts with the browser's navigation. */
 async function opened(url, path, seen, answer) {
   let server = 0;
   const page = await open(path, {
@@ -49,7 +49,7 @@ async function opened(url, path, seen, answer) {
       await page.addInitScript(`
         globalThis.__painted = new Promise((done) => {
           const seen = ${seen};
-          // What a frame finds is painted at its end, and thus before the next.
+          // Content found in a frame is painted at the end of that frame, thus before the next one.
           const look = () => (seen() ? requestAnimationFrame(() => done(performance.now())) : requestAnimationFrame(look));
           requestAnimationFrame(look);
         });`);
@@ -64,7 +64,7 @@ async function finish(page) {
   await page.end();
 }
 
-/** Milliseconds from a key to the frame behind it. */
+/** Returns the milliseconds from a key to the next frame. */
 const keyed = (page, key) =>
   page.evaluate(
     (key) =>
@@ -77,7 +77,7 @@ const keyed = (page, key) =>
     key,
   );
 
-/** The frames of so many milliseconds of scrolling, in milliseconds each. */
+/** Scrolls for `ms` milliseconds and returns the duration of each frame in milliseconds. */
 const scrolled = (page, ms) =>
   page.evaluate(
     (ms) =>
@@ -89,7 +89,7 @@ const scrolled = (page, ms) =>
         const step = (now) => {
           frames.push(now - last);
           last = now;
-          // Each frame shows other rows than the one before.
+          // Each frame shows rows that the previous one did not.
           scroller.scrollTop = (scroller.scrollTop + 1777) % (scroller.scrollHeight - scroller.clientHeight);
           if (now - began < ms) requestAnimationFrame(step);
           else resolve(frames.slice(1));
@@ -109,7 +109,7 @@ const isDrawn = (page) =>
 
 const rowsShown = (page) => page.evaluate(() => Number(document.querySelector('[role=treegrid]').getAttribute('aria-rowcount')));
 
-/** Sends the two requests that are looked at later. */
+/** Sends the two requests that are opened later. */
 async function sendLarge({ url, small, wide }) {
   await send(url, large(small, ago(60)));
   await send(url, large(wide, ago(90), WIDE));
@@ -148,7 +148,7 @@ async function trace({ url, small, wide, rounds }) {
   return found.rows();
 }
 
-/** The service that is said first, and a duration that one in a hundred of its spans has. */
+/** Returns a filter: the first service of the list, and at least the 99th percentile of its durations. */
 async function chosen(url) {
   const ask = async (path, params) => {
     const answer = await fetch(`${url}/api/blkkin/v1/${path}?${new URLSearchParams(params)}`);
@@ -161,7 +161,7 @@ async function chosen(url) {
   return `${filter} && duration >= ${percentilesNs[99]}ns`;
 }
 
-/** Writes a filter and presses Enter; milliseconds until what it finds is painted. */
+/** Types a filter, presses Enter, and returns the milliseconds until the result is painted. */
 const applied = (page, filter) =>
   page.evaluate(
     (filter) =>
@@ -199,7 +199,7 @@ async function search({ url, rounds }) {
     for (const [what, path] of Object.entries(pages)) {
       const { page, ms, server } = await opened(url, path, REQUESTS, '/search?');
       found.add(`${what}: rows`, 'ms', ms, server());
-      // Whoever sees rows can use them when a key is answered.
+      // The page is usable when it responds to a key, not when rows are visible.
       await keyed(page, 'j');
       const { at, isChosen } = await page.evaluate(() => ({ at: performance.now(), isChosen: document.activeElement?.id.startsWith('request-') }));
       assert.ok(isChosen, 'the key j chooses no request');
@@ -211,13 +211,13 @@ async function search({ url, rounds }) {
   return found.rows();
 }
 
-/** Requests of so many spans, in Zipkin's page and in ours, in turn. */
+/** Opens requests of the given sizes alternately in Zipkin's page and in BlkKin's. */
 async function beside({ url, zipkin, spans, rounds }) {
   const id = (count) => 0xb0000 + count;
   for (const count of spans) {
     for (const each of [url, zipkin]) await send(each, large(count, ago(60), id(count)), 1000);
   }
-  // Zipkin says that it has taken spans before it has.
+  // Zipkin acknowledges spans before they can be read.
   await new Promise((resolve) => setTimeout(resolve, 3000));
   const found = new Found();
   for (let round = 0; round < rounds; round += 1) {

@@ -1,5 +1,5 @@
-// Narrow windows and fingers: names and errors stay in sight, rows stay low, tables break no names into letters, and a swipe
-// over a drawing scrolls the page.
+// Narrow windows and touch: names and errors stay visible, rows stay low, tables do not break names into letters, and a
+// swipe over a drawing scrolls the page.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -30,7 +30,7 @@ test('at 768 pixels rows are low, the header is one row, and failures are in sig
   const page = await open('#/search?filter=error', { width: 768 });
   await page.getByText(/osd\.\d: EIO/).first().waitFor();
   const rows = await heights(page, 'table.requests tbody tr');
-  // A name, and a message in two lines.
+  // A name and two lines of message.
   assert.ok(Math.max(...rows) <= 68, rows.join());
   assert.ok((await heights(page, 'header.top'))[0] < 50);
   for (const box of await page.locator('table.requests .failure').evaluateAll((lines) => lines.map((line) => line.getBoundingClientRect().right))) assert.ok(box <= 768, `${box}`);
@@ -63,7 +63,7 @@ test('tables do not break names of services into letters', async () => {
       cells.filter((cell) => {
         const range = document.createRange();
         range.selectNodeContents(cell);
-        // A short name in several lines.
+        // Finds short names that are broken over several lines.
         return cell.textContent.trim().length < 12 && !cell.textContent.trim().includes(' ') && new Set([...range.getClientRects()].map((line) => Math.round(line.top))).size > 1;
       }).map((cell) => cell.textContent),
     );

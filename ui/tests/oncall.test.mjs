@@ -1,5 +1,5 @@
-// What somebody on call does with the pages, with traces of a shop: that figures are those that a caller felt, ids and words
-// are found, what is linked leads on, and no place is lost on the way.
+// The tasks of an engineer on call, with traces of a shop: durations are those that the caller saw, ids and words are
+// found, links lead to the linked trace, and Back restores the position.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -32,7 +32,7 @@ test('a trace takes as long as its root, and says until when work goes on', asyn
   const slow = rowsOf(page).filter({ has: page.locator(`#request-${named.slow}`) });
   assert.equal((await slow.locator('.took').textContent()).trim(), '206 ms');
   assert.match(await slow.textContent(), /async work until 900 ms/);
-  // The order is by the same figure: the one of 21 ms goes on for longest.
+  // The order uses the caller's duration: the trace of 21 ms is not the slowest, although its work takes longest.
   await page.getByRole('button', { name: 'Slowest' }).click();
   await page.getByText(/^slowest first/).waitFor();
   assert.deepEqual(await ids(page), [named.slow, named.quick]);
@@ -104,7 +104,7 @@ test('words are searched in all texts, and unknown fields are told with what is 
   await page.getByRole('link', { name: 'service', exact: true }).click();
   await page.getByRole('heading', { name: /^2 traces/ }).waitFor();
   assert.equal(await page.inputValue('#filter'), 'service == "orders"');
-  // Nothing old stands below an error.
+  // No old results stay below an error.
   await page.locator('#filter').fill('service == ');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Invalid filter or request' }).waitFor();
@@ -118,11 +118,11 @@ test('the picture counts the whole range, and what is loaded of it', async () =>
   const page = await open('#/search?range=1h');
   await page.getByText(/^[\d,]+ traces, 1 failed at the root/).waitFor();
   const total = Number((await page.locator('.counted').textContent()).split(' ')[0].replaceAll(',', ''));
-  // Those of the shop, without the one of the future.
+  // All traces of the shop except the one in the future.
   assert.equal(total, 230 + 6);
   await page.getByText(`newest first, of ${total}`).waitFor();
   const bounds = await page.locator('.counts').boundingBox();
-  // The first bar begins where the first request does, 20 of 60 minutes before the end.
+  // The first bar is where the first request starts, 20 of 60 minutes before the end.
   await page.mouse.move(bounds.x + 62 + (bounds.width - 72) * 0.3, bounds.y + 40);
   await page.getByText(/: 0 traces, 0 failed at the root$/).waitFor();
   await page.mouse.click(bounds.x + 62 + (bounds.width - 72) * 0.8, bounds.y + 40);
@@ -154,7 +154,7 @@ test('peers of the map are found with their caller, at rates of the time with da
   }
   await page.goto(`${server.url}/#/map?range=all`);
   await page.getByRole('row', { name: /guest nbd/ }).waitFor();
-  // 230 calls in 20 minutes, whatever the range is.
+  // 230 calls in 20 minutes, for any range.
   const rate = await page.getByRole('row', { name: /guest nbd/ }).locator('td').nth(3).textContent();
   assert.ok(rate.endsWith('/min') && Math.abs(Number.parseFloat(rate) - 230 / 20) < 1.5, rate);
   await page.getByRole('button', { name: 'From' }).click();
@@ -177,7 +177,7 @@ test('links lead to other traces, exceptions are readable, tags with odd keys ar
   await page.getByRole('complementary', { name: 'Span' }).getByRole('heading', { name: 'charge' }).waitFor();
   await page.getByRole('link', { name: 'Traces that link here' }).click();
   await page.getByRole('heading', { name: /^1 traces/ }).waitFor();
-  // Who sent the message leads to its consumer.
+  // The sender of the message links to its consumer.
   const sent = SHOP.find((span) => span.traceId === named.slow && span.name === 'orders.created');
   await page.goto(`${server.url}/#/trace/${named.slow}?span=${sent.id}`);
   await page.getByRole('button', { name: 'mailer send mail' }).click();
@@ -243,7 +243,7 @@ test('a failed trace says in the list which service failed and why, once', async
   await row.getByText('passed on 3 ×').waitFor();
   assert.match(await row.locator('.services .chip').first().textContent(), /▲/);
   assert.deepEqual(await findings(page), []);
-  // One of many spans.
+  // A request of many spans.
   await page.goto(`${server.url}/#/search?service=level-1`);
   await page.getByText('level-0: disk full').waitFor();
   await page.getByText('passed on 2 ×').waitFor();

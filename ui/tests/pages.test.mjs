@@ -1,5 +1,5 @@
-// Each page with what a storage cluster does: that it shows what is there, by mouse and by keys, in light and dark,
-// narrow and at 200 %, without serious findings of axe, and without anything that the policy refuses.
+// Each page with data of a storage cluster: it shows the data by mouse and keys, in light and dark, in narrow windows
+// and at 200 %, without serious axe findings and without violations of the content security policy.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -153,13 +153,13 @@ test('a request: rows, folding, finding, the critical path, one span', async () 
   await page.waitForFunction(() => document.querySelectorAll('[role=row][aria-level]').length === 1);
   await page.keyboard.press('ArrowRight');
   await page.waitForFunction((count) => document.querySelectorAll('[role=row][aria-level]').length === count, all);
-  // The one that failed, by key.
+  // Selects the failed span with a key.
   await page.keyboard.press('e');
   const detail = page.getByRole('complementary', { name: 'Span' });
   await detail.getByText('Error: EIO').waitFor();
   assert.match(await detail.textContent(), /Error: EIO/);
   await page.waitForFunction((id) => location.hash.includes(id), FAILED.id);
-  // Exact to the nanosecond.
+  // Times are exact to the nanosecond.
   const micros = String(FAILED.timestamp % 1_000_000).padStart(6, '0');
   assert.ok((await detail.textContent()).includes(`.${micros}000`));
   await page.keyboard.press('/');
@@ -217,7 +217,7 @@ test('a request is downloaded, and opened again from the file', async () => {
   await page.setInputFiles('input[type=file]', { name: 'zipkin.json', mimeType: 'application/json', buffer: Buffer.from(JSON.stringify(zipkin)) });
   await page.getByText('from the file zipkin.json').waitFor();
   await page.setInputFiles('input[type=file]', { name: 'bad.json', mimeType: 'application/json', buffer: Buffer.from('{"a":1}') });
-  await page.getByRole('alert').getByText('there are no spans in it; JSON of BlkKin, Zipkin, OpenTelemetry (OTLP) or Jaeger is wanted').waitFor();
+  await page.getByRole('alert').getByText('it has no spans; expected JSON of BlkKin, Zipkin, OpenTelemetry (OTLP) or Jaeger').waitFor();
   await clean(page);
 });
 

@@ -1,4 +1,5 @@
-// Texts that would do something if anybody took them for more than text: all would call `__ran()` or fetch from elsewhere.
+// Texts that would run a script or load something if a page interpreted them: each calls `__ran()` or fetches from
+// another host.
 
 const PLAIN = [
   '<script>__ran()</script>',
@@ -41,9 +42,9 @@ const PLAIN = [
   '\u202e\u0000\ud83d\ude00 <b>bold</b>\n\u2028',
 ];
 
-/** What markup, scripts and addresses may be ended by, before one begins anew. */
+/** Text that closes an attribute, comment, script or address. */
 const BEFORE = ['"', "'>", '-->', '</script>', 'https://osd.example/?q='];
 
-/** Each as it is, and behind what may end what it stands in: those that are plain come first. */
+/** Each payload alone, and after each closing text. Those without a prefix come first. */
 export const PAYLOADS = [...PLAIN, ...BEFORE.flatMap((before) => PLAIN.map((payload) => before + payload))];
 export const PLAIN_COUNT = PLAIN.length;

@@ -1,20 +1,20 @@
-// The real `blkkin server`, on a free port and with a store of its own that goes with it. Start at start().
+// Runs the real `blkkin server` on a free port, with a temporary store that is deleted afterwards. Start at start().
 
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** It reads a store before it listens. */
+/** The server reads its store before it listens. */
 const START_MS_MAX = 60_000;
 const END_MS_MAX = 30_000;
 
-/** Starts the program, with further options, on a port. What it keeps is in a new folder unless one is given. */
+/** Starts the program on a port with further options. Its data is in a new folder unless one is given. */
 export async function start(program, { options = [], folder = null, port = 0 } = {}) {
   const own = folder ?? (await mkdtemp(join(tmpdir(), 'blkkin-pages-')));
   const nowhere = ['--otlp-http', 'off', '--otlp-grpc', 'off', '--scribe', 'off'];
   const child = spawn(program, ['server', '--data', own, '--listen', `127.0.0.1:${port}`, ...nowhere, ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
-  // Whatever ends the tests ends it too.
+  // The server ends with the tests, even if they crash.
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
   let told = '';
@@ -37,7 +37,7 @@ export async function start(program, { options = [], folder = null, port = 0 } =
     return {
       url: `http://${address}`,
       folder: own,
-      /** Has it end as an operator would, and looks at how it did. */
+      /** Stops the server with SIGTERM, as an operator would, and checks its exit status. */
       async stop() {
         child.kill('SIGTERM');
         const how = await within(ended, END_MS_MAX, () => `${program} does not end: ${told}`).finally(kill);

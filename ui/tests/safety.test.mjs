@@ -1,5 +1,5 @@
-// Spans are data: whatever stands in them, no script runs, nothing is fetched from elsewhere, and the policy refuses
-// nothing because nothing was tried.
+// Spans are data: for any content no script runs, nothing is loaded from another host, and the content security policy
+// reports no violation.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -9,7 +9,7 @@ import { open, setUp, tearDown } from './support.mjs';
 
 const hex = (number) => number.toString(16).padStart(16, '0');
 const TRACE = 0xbad000;
-/** One request that has all of them: each as a span, and all of them in one span. */
+/** One request with all payloads: each as the name of a span, and all of them in one span. */
 const ALL = hex(0xbadbad);
 
 const start = Date.now() * 1000 - 60_000_000;
@@ -95,7 +95,7 @@ test('a request that has all of them: rows, one span with all as tags and annota
   const page = await watched(`#/trace/${ALL}?span=${hex(1)}`);
   const detail = page.getByRole('complementary', { name: 'Span' });
   await detail.getByRole('heading', { name: 'Events' }).waitFor();
-  // The name `__proto__` is none for an object in JavaScript that is written as a literal.
+  // `__proto__` in an object literal sets the prototype and is no key.
   const [tags, notes] = [detail.locator('table').nth(0).locator('td.value'), detail.locator('table').nth(1).locator('td.value')];
   assert.equal(await notes.count(), PAYLOADS.length);
   assert.ok((await tags.count()) >= PAYLOADS.length - 1, `${await tags.count()} tags`);
@@ -107,7 +107,7 @@ test('a request that has all of them: rows, one span with all as tags and annota
     for (const id of await page.locator('[role=row][aria-level]').evaluateAll((rows) => rows.map((row) => row.id))) seen.add(id);
     await page.keyboard.press('PageDown');
   }
-  // By pages, none is passed over.
+  // Moving by pages shows every row.
   assert.equal(seen.size, PAYLOADS.length + 1);
   await page.fill('input[type=search]', '__ran()');
   await page.keyboard.press('Enter');
@@ -155,7 +155,7 @@ test('what is offered while a filter is written', async () => {
   await page.keyboard.press('Escape');
   await page.keyboard.press('Enter');
   await page.waitForTimeout(400);
-  // Quoted as it has to be, the filter finds that service.
+  // The quoted filter finds that service.
   assert.ok((await page.locator('table.requests tbody tr').count()) > 0);
   await page.harmless();
   await page.end();

@@ -1,5 +1,5 @@
-// What only the real server does: it wants a token, has nothing yet, refuses, ends and comes again, cuts a request that is
-// too large, and takes what OpenTelemetry's senders say. Needs BLKKIN_SERVER, the path of `blkkin`.
+// Behaviour of the real server only: it requires a token, is empty, refuses, stops and restarts, limits the spans of a
+// large request, and accepts OpenTelemetry's attributes. Needs BLKKIN_SERVER, the path of `blkkin`.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -22,7 +22,7 @@ const rowsOf = (page) => page.locator('table.requests tbody tr');
 
 async function clean(page) {
   assert.deepEqual(await findings(page), []);
-  // A request that is refused is an error for the console, and none of the page.
+  // A refused request is an error in the console, but not in the page.
   assert.deepEqual(await page.odd(), []);
   await page.end();
 }
@@ -128,7 +128,7 @@ test('a request of more spans than are shown at first is cut where it says so', 
 
 test('what OpenTelemetry’s senders say is text too', async () => {
   const text = (value) => ({ stringValue: value });
-  // A resource and a scope may have 128 together.
+  // A resource and a scope may have 128 attributes together.
   const some = (at) => PAYLOADS.slice(at * 40, (at + 1) * 40).map((payload) => ({ key: payload, value: text(payload) }));
   const startNs = BigInt(Date.now() - 60_000) * 1_000_000n;
   const resourceSpans = PAYLOADS.map((payload, at) => ({

@@ -1,5 +1,5 @@
-// What pages say while they wait, when there is nothing, when the server refuses, wants a token or has dropped records.
-// Answers are put in the place of the server's.
+// States of pages: loading, no results, refusals, a required token, dropped records. The tests replace the server's
+// answers.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -37,7 +37,7 @@ test('nothing there: says so, and where else to look', async () => {
   let page = await open(PAGES.search, { route });
   await page.getByRole('heading', { name: 'No traces in the last hour' }).waitFor();
   await page.getByRole('link', { name: 'Search all time' }).click();
-  await page.getByRole('heading', { name: 'No traces in all the time that is kept' }).waitFor();
+  await page.getByRole('heading', { name: 'No traces in all stored data' }).waitFor();
   await clean(page);
   page = await open('#/search?service=x', { route });
   await page.getByRole('heading', { name: 'No traces match in the last hour' }).waitFor();
@@ -170,7 +170,7 @@ test('live says how many came too fast', async () => {
       return { json: { requests: made(200, turn < 3 ? 1000 : 900_000), next: 'n1.1' } };
     }),
   });
-  await page.getByText('345 traces not shown (too fast)').waitFor({ timeout: 8000 });
+  await page.getByText('345 traces not shown (arrived too fast)').waitFor({ timeout: 8000 });
   await clean(page);
 });
 

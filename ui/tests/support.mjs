@@ -1,6 +1,5 @@
-// What browser tests share: a server, a real Chromium without a window, and pages that note all that should not happen in
-// them. The server is that at BLKKIN_URL; else the program that BLKKIN_SERVER names, started for each file of tests with
-// nothing in it; else the one in fake.mjs.
+// Setup for browser tests: a server, a headless Chromium, and pages that record errors and policy violations. The
+// server is the one at BLKKIN_URL; else the program at BLKKIN_SERVER, started empty for each test file; else fake.mjs.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,13 +9,13 @@ import * as real from './real.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** `blkkin`, if it is to be started. */
+/** Path of `blkkin`, if the tests start it. */
 export const PROGRAM = process.env.BLKKIN_SERVER;
 
 let browser;
 let server;
 
-/** Starts all of it, or the browser alone where there is a server. */
+/** Starts the server and the browser, or only the browser if a server is running. */
 export async function setUp({ url = process.env.BLKKIN_URL } = {}) {
   if (url) server = { url, stop() {} };
   else if (PROGRAM) server = await real.start(PROGRAM);
@@ -33,7 +32,7 @@ export async function tearDown() {
   await server?.stop();
 }
 
-/** A page with an eye on refused policies, errors and dialogs. */
+/** Opens a page that records policy violations, errors and dialogs. */
 export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url, timezone = 'UTC', touch = false } = {}) {
   const context = await browser.newContext({
     viewport: { width, height },
@@ -57,7 +56,7 @@ export async function open(path, { dark = false, width = 1400, height = 900, sca
     globalThis.__violations = [];
     document.addEventListener('securitypolicyviolation', (event) => globalThis.__violations.push(`${event.violatedDirective} ${event.sourceFile}:${event.lineNumber} ${event.sample}`));
   });
-  // What only holds on a fast machine is found by `SLOWER=8 npm run test:browser`.
+  // `SLOWER=8 npm run test:browser` slows the CPU down and finds tests that only pass on a fast machine.
   if (process.env.SLOWER) {
     const devtools = await context.newCDPSession(page);
     await devtools.send('Emulation.setCPUThrottlingRate', { rate: Number(process.env.SLOWER) });
@@ -69,7 +68,7 @@ export async function open(path, { dark = false, width = 1400, height = 900, sca
   return page;
 }
 
-/** Serious and critical findings, in a line each. */
+/** Returns serious and critical findings of axe, one per line. */
 export async function findings(page) {
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));

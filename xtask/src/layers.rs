@@ -24,8 +24,8 @@ use std::process::ExitCode;
 const STATIONS: [&str; 9] =
     ["base", "capture", "carry", "decode", "distill", "export", "keep", "serve", "top"];
 
-/// Crates that `capture` may not depend on. It runs in other people's processes, so it must not
-/// start threads or parse JSON.
+/// Crates that `capture` may not depend on. `capture` runs in other people's processes, so it must
+/// not start threads or parse JSON.
 const FORBIDDEN_IN_CAPTURE: [&str; 9] = [
     "async-executor",
     "async-global-executor",

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 const PAYLOAD_BYTES: usize = 200;
 
-/// Maximum size of a plain file, after which it is started anew.
+/// Size in bytes at which a plain file is started anew.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Latencies of the operations in nanoseconds, and totals.

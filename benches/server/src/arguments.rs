@@ -21,7 +21,7 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_str).ok_or_else(|| format!("no text `{name}`"))
     }
 
-    /// An optional time.
+    /// Returns an optional time.
     pub(crate) fn seconds(&self, name: &str) -> Result<Option<Duration>, String> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);

@@ -73,7 +73,7 @@ fn ask(
     Ok(Some(json!([question["kind"], ns, found])))
 }
 
-/// Path and query of a question; the inner `None` if the API has no such question.
+/// Returns the path and query of a question; the inner `None` if the API has no such question.
 fn path(api: Api, question: &Value) -> Option<Option<String>> {
     let text = |name: &str| question[name].as_str();
     let number = |name: &str| question[name].as_u64();
@@ -120,7 +120,7 @@ fn path(api: Api, question: &Value) -> Option<Option<String>> {
     })
 }
 
-/// Number of results in an answer: spans, requests or links.
+/// Returns the number of results in an answer: spans, requests or links.
 fn count(answer: &Value) -> Option<u64> {
     let list = |value: &Value| value.as_array().map(|list| list.len() as u64);
     list(answer)

@@ -3,19 +3,19 @@
 use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-/// Processor time of all threads of this process, in seconds.
+/// Returns the processor time of all threads of this process, in seconds.
 pub(crate) fn own_cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
         .map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
-/// The percentile of sorted figures: the least one that `percent` per cent do not exceed.
+/// Returns a percentile of sorted figures: the least figure that `percent` per cent do not exceed.
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Latencies as JSON.
+/// Formats latencies as JSON.
 pub(crate) fn latencies(mut ns: Vec<u64>) -> Value {
     ns.sort_unstable();
     let at = |percent| percentile(&ns, percent);

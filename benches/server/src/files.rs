@@ -59,7 +59,7 @@ fn walk(directory: &Path, sum: &mut DiskUsage) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Number of rows of a Parquet file; `None` if the file is incomplete.
+/// Returns the number of rows of a Parquet file; `None` if the file is incomplete.
 fn rows(file: &File) -> Option<u64> {
     let size = file.metadata().ok()?.len();
     let mut end = [0; 8];
@@ -181,8 +181,8 @@ impl CompactReader<'_> {
 mod tests {
     use super::*;
 
-    /// Version 1; a schema of two elements, of which one has a name, a list and a bytes field; 300
-    /// rows.
+    /// Metadata of version 1 with a schema of two elements, of which one has a name, a list and a
+    /// bytes field; 300 rows.
     const FOOTER: [u8; 24] = [
         0x15, 2, // field 1, i32: 1
         0x19, 0x2c, // field 2, a list of 2 structures

@@ -167,7 +167,7 @@ fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
 }
 
 impl NumberEncoding {
-    /// Size of the encoding in bytes.
+    /// Returns the size of the encoding in bytes.
     pub(crate) fn len(self) -> usize {
         match self {
             NumberEncoding::Hex | NumberEncoding::DecimalMicros => 16,

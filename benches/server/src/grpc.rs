@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// gRPC status codes.
+/// Status codes of gRPC.
 const OK: &str = "0";
 const RESOURCE_EXHAUSTED: &str = "8";
 const UNAVAILABLE: &str = "14";
@@ -70,7 +70,7 @@ async fn calls(
 ) -> Result<(), String> {
     let mut sender = sender;
     loop {
-        // The least recently used template.
+        // Takes the least recently used template.
         let mut template = pool.borrow_mut().remove(0);
         let Some(first) = run.next(&mut template) else { return Ok(()) };
         let (bytes, since) = (Bytes::copy_from_slice(template.bytes()), Instant::now());

@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     buffer: Vec<u8>,
 }
 
-/// An answer.
+/// An answer to a request.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     let connections = arguments.number("connections")?.max(1);
     let in_flight = arguments.number("in_flight")?.max(1);
     let requests_a_batch = arguments.number("requests_a_batch")?.max(1);
-    // Each connection needs a batch for each one in flight, and one more.
+    // Each connection needs a batch for each batch in flight, and one more.
     let batches = arguments.number("batches")?.max(connections * (in_flight + 1));
     let mut pools: Vec<Vec<Template>> = (0..connections).map(|_| Vec::new()).collect();
     for (index, template) in

@@ -1,11 +1,10 @@
-//! The client of `cargo xtask bench server`: it sends spans, searches for them, and queries the
-//! server. The first argument is the command, the second one a JSON object of parameters; results
-//! are JSON on standard output.
-//!
+//! Client of `cargo xtask bench server`: sends spans, searches for them, and queries the server.
+//! The first argument is the command, the second a JSON object of parameters; results are JSON on
+//! standard output.
 //!
 //! - `ingest`: sends batches in one format ([`ingest`]).
 //! - `visible`: measures the time until a sent span is found ([`visible`]).
-//! - `questions`: prints questions about sent spans ([`questions`]), and `ask` asks them ([`ask`]).
+//! - `questions`: prints questions about sent spans ([`questions`]); `ask` sends them ([`ask`]).
 //! - `files`: measures a store's disk usage ([`files`]).
 #![allow(
     clippy::print_stdout,

@@ -22,19 +22,19 @@ pub(crate) const SPANS_MAX: u64 = 1 << 16;
 const MICROSECOND: u64 = 1000;
 
 impl Numbers {
-    /// Upper and lower half of a request's trace id.
+    /// Returns the upper and lower half of a request's trace id.
     pub(crate) fn trace_id(&self, request: u64) -> (u64, u64) {
         let number = request.wrapping_add(self.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
         (not_0(mix(number ^ 0x6c62_272e_07bb_0142)), not_0(mix(number)))
     }
 
-    /// Span id of the span `index` in a request.
+    /// Returns the span id of the span `index` in a request.
     pub(crate) fn span_id(&self, request: u64, index: u64) -> u64 {
         let number = request.wrapping_mul(SPANS_MAX).wrapping_add(index);
         not_0(mix(number.wrapping_add(mix(self.seed))))
     }
 
-    /// Start of a request. Consecutive requests are in order.
+    /// Returns the start of a request. Consecutive requests are in order.
     pub(crate) fn start_ns(&self, request: u64) -> u64 {
         let jitter = mix(request ^ self.seed) % self.step_ns.max(1);
         let ns = self.origin_ns + request * self.step_ns + jitter;
@@ -88,7 +88,7 @@ fn not_0(number: u64) -> u64 {
     number.max(1)
 }
 
-/// A bijective hash of a number.
+/// Returns a bijective hash of a number.
 pub(crate) fn mix(number: u64) -> u64 {
     let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

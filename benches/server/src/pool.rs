@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 
-/// Generates requests as senders of a format record them.
+/// Generator of requests as senders of a format record them.
 pub(crate) struct RequestSource(Requests);
 
 impl RequestSource {

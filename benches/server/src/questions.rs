@@ -1,5 +1,5 @@
-//! Generates questions about sent spans, one line of JSON each, so that all compared servers get
-//! the same. Start at [`run`].
+//! Generates questions about sent spans, one line of JSON each, so that all compared servers answer
+//! the same questions. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::format::Format;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// Number of requests from which services, names and durations are learned.
+/// Number of requests that are sampled for services, names and durations.
 const SAMPLE: u64 = 20_000;
 
 /// Sorted durations by service and span name.
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
     let pairs = pairs(SAMPLE.min(requests));
     let mut random = Random(numbers.seed ^ 0xa5c);
     let mut questions = Vec::new();
-    // In turn, so that any part of the questions has the same mix.
+    // Kinds alternate, so that any part of the questions has the same mix.
     for index in 0..count {
         for kind in KINDS {
             if kind != "percentiles of each" || index % count.div_ceil(EACH_MAX) == 0 {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Interval of the reported rates.
 pub(crate) const SLOT: Duration = Duration::from_millis(500);
 
-/// Delay before a refused batch is sent again, and time limit for doing so.
+/// Delay before a refused batch is sent again; `PATIENCE` is the time limit for further attempts.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ pub(crate) struct IngestRun {
     pub(crate) requests_end: u64,
     pub(crate) start: Instant,
     pub(crate) next_request: AtomicU64,
-    /// Encodes new batches while sending, if the sender's cost does not matter.
+    /// Set to encode new batches while sending, if the sender's cost does not matter.
     pub(crate) is_new: bool,
 }
 
@@ -81,7 +81,7 @@ impl IngestRun {
         self.in_flight
     }
 
-    /// True while refused batches are sent again.
+    /// Returns whether refused batches are still sent again.
     pub(crate) fn is_patient(&self) -> bool {
         self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
     }

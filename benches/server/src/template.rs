@@ -1,6 +1,6 @@
-//! Batches that are encoded before the measurement and become other requests by patching their ids
-//! and times in place. So each sent batch is new to its receiver and costs its sender next to
-//! nothing. Start at [`Template`].
+//! Batches that are encoded before the measurement. Their ids and times are patched in place, which
+//! makes other requests of them: each sent batch is new to its receiver and costs its sender next
+//! to nothing. Start at [`Template`].
 
 use crate::base64;
 use crate::format::{EncodedBatch, Format, Message, NumberEncoding};
@@ -115,7 +115,7 @@ impl Template {
     }
 }
 
-/// All values to be overwritten in a batch.
+/// Returns all values to be overwritten in a batch.
 fn wanted(format: Format, requests: &[Vec<Span>]) -> SearchTable {
     let (id, time) = (format.id_form(), format.time_form());
     let mut wanted =
@@ -136,7 +136,8 @@ fn wanted(format: Format, requests: &[Vec<Span>]) -> SearchTable {
     wanted
 }
 
-/// All times of a span in any format. Times of its end differ if only whole microseconds are added.
+/// Returns all times of a span in any format. Times of its end differ if only whole microseconds
+/// are added.
 fn times(span: &Span) -> Vec<u64> {
     let (start_ns, takes_ns) = (span.start_ns.unwrap_or(0), span.duration_ns.unwrap_or(0));
     let end_ns = start_ns - start_ns % 1000 + takes_ns - takes_ns % 1000;
@@ -144,7 +145,7 @@ fn times(span: &Span) -> Vec<u64> {
     notes.chain([start_ns, start_ns + takes_ns, end_ns]).collect()
 }
 
-/// Positions of the values.
+/// Returns the positions of the values.
 fn find(bytes: &[u8], wanted: &SearchTable) -> Vec<Patch> {
     let mut patches = Vec::new();
     let mut at = 0;
@@ -168,7 +169,7 @@ impl SearchTable {
         self.values.insert(key(&bytes[..len]), (request, what, form));
     }
 
-    /// The value at the start of the bytes, and its size.
+    /// Returns the value at the start of the bytes, and its size.
     fn at(&self, bytes: &[u8]) -> Option<(usize, (u32, ValueKind, NumberEncoding))> {
         let (word, bit) = filter_bit(bytes.get(..8)?);
         if self.filter[word] & bit == 0 {
@@ -191,7 +192,7 @@ fn key(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |key, &byte| key << 8 | u128::from(byte))
 }
 
-/// Ranges of three-byte groups that contain patches. Messages are encoded separately.
+/// Returns the ranges of three-byte groups that contain patches. Messages are encoded separately.
 fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
     let mut repacks: Vec<Repack> = Vec::new();
     for patch in patches {

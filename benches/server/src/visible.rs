@@ -72,7 +72,7 @@ fn post(connection: &mut Connection, host: &str, unique: &str) -> Result<(), Box
     Err(format!("{host} is always busy").into())
 }
 
-/// A query that both our server and Zipkin understand.
+/// Returns a query that both our server and Zipkin understand.
 fn path(unique: &str) -> String {
     format!(
         "/api/v2/traces?serviceName=probe&annotationQuery=probe%3D{unique}&limit=1&lookback=600000"

@@ -50,7 +50,7 @@ fn main() {
     cases.iter_mut().for_each(print);
 }
 
-/// Processor time of this thread, which excludes other processes.
+/// Returns the processor time of this thread, which excludes other processes.
 fn processor_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock that there is");
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
@@ -115,7 +115,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Reads the fields of each span that a store would use first.
+/// Sink that reads the fields of each span that a store would use first.
 #[derive(Default)]
 struct Look(u64);
 

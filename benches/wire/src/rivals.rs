@@ -7,7 +7,7 @@ mod thrift_zipkin;
 
 use blkkin_wire::Format;
 
-/// A way to decode a batch, and to encode the result.
+/// A codec that decodes a batch, and encodes the result.
 pub(crate) struct Rival {
     pub(crate) name: &'static str,
     pub(crate) decode: Box<dyn FnMut()>,

@@ -117,7 +117,7 @@ uint64_t map_add(const char *name, size_t name_size)
 
 	memcpy(record.name, name, name_size);
 	record.sum = sum_of(&record);
-	errno = ENOSPC; /* what it is if not all could be written */
+	errno = ENOSPC; /* a short write does not set errno */
 	if (pwrite(map.fd, &record, sizeof(record), map.size) != sizeof(record) ||
 	    fdatasync(map.fd) < 0 || keep(&record) < 0)
 		return 0;

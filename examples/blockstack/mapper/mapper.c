@@ -1,5 +1,5 @@
-/* The mapper: finds the stores with the copies of an object and forwards requests to them. A single thread,
- * which polls.
+/* The mapper: finds the stores with the copies of an object and forwards requests to them. It runs in
+ * a single thread with poll().
  *
  * It is written in C and traced through blkkin.h, like the programs that used blkin. requests.c has the logic. */
 #define _GNU_SOURCE

@@ -69,7 +69,7 @@ export function drawHeatmap(canvas: HTMLCanvasElement, width: number, height: nu
   }
 }
 
-/** Merges bars of a histogram until a few remain for each power of two. */
+/** Merges the bars of a histogram to at most four for each power of two. */
 export function coarser(bars: Bar[]): Bar[] {
   const merged = new Map<number, Bar>();
   for (const bar of bars) {

@@ -12,7 +12,7 @@ import { type Colours, inkOn, type Theme } from './theme';
 export const HEAD = 26;
 const BAR = 15;
 const GAP = 13;
-/** Maximum number of drawn lines. Beyond it only the longest calls are drawn. */
+/** With more calls than this, those shorter than 1/200 of the shown time are not drawn. */
 const LINES_MAX = 4000;
 
 export interface LanesView {
@@ -71,7 +71,7 @@ export function drawLanes(canvas: HTMLCanvasElement, width: number, height: numb
 function calls(context: CanvasRenderingContext2D, view: LanesView, places: LanePlace[], xOf: (ns: number) => number, theme: Theme): void {
   const { tree, layers, from, to } = view;
   const centre = (lane: number) => places[lane].y + GAP + BAR / 2;
-  // Calls between the same two lanes that start at the same pixel are drawn once.
+  // Lines between the same two lanes at the same pixel are drawn once.
   const drawn = new Set<number>();
   const isSeen = (row: number) => tree.starts[row] <= to && tree.starts[row] + (tree.durations[row] || 0) >= from;
   const isMany = layers.calls.reduce((sum, row) => sum + (isSeen(row) ? 1 : 0), 0) > LINES_MAX;

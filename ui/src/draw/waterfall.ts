@@ -184,8 +184,8 @@ function notes(context: CanvasRenderingContext2D, view: View, row: number, middl
   }
 }
 
-/** Draws the overview: each span at its position among all rows. The cost grows linearly with the rows, a few operations
- * per row. */
+/** Draws the overview: each span at its position among all rows. Above 3,000 rows it counts bars per pixel instead of
+ * filling a rectangle for each. */
 export function drawAll(canvas: HTMLCanvasElement, width: number, height: number, tree: Tree, least: number, greatest: number, colours: Colours, theme: Theme): void {
   const context = prepare(canvas, width, height);
   if (context === null || width < 4) return;

@@ -22,7 +22,7 @@ export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value
 export function readFile(content: string): FileTrace {
   const spans = spansOf(parse(content));
   if (spans.length === 0) {
-    throw new Malformed('there are no spans in it; JSON of BlkKin, Zipkin, OpenTelemetry (OTLP) or Jaeger is wanted');
+    throw new Malformed('it has no spans; expected JSON of BlkKin, Zipkin, OpenTelemetry (OTLP) or Jaeger');
   }
   const requests = new Map<string, Span[]>();
   for (const span of spans) {

@@ -9,7 +9,7 @@ export const FIELDS: { name: string; about: string; then: string }[] = [
   { name: 'error', about: 'the span failed', then: ' ' },
   { name: 'status', about: 'error, ok, unset', then: ' == ' },
   { name: 'kind', about: 'client, server …', then: ' == ' },
-  { name: 'remote', about: 'service at the other end', then: ' == "' },
+  { name: 'remote', about: 'remote service of the call', then: ' == "' },
   { name: 'root', about: 'span without a parent', then: ' ' },
   { name: 'any', about: 'any text of the span', then: ' == "' },
   { name: 'annotation', about: 'text of an annotation', then: ' == "' },
@@ -59,8 +59,8 @@ export function tagField(key: string): string {
   return `tag.${isName ? key : quote(key)}`;
 }
 
-/** Returns the condition that a field or tag has this value, in the names of the server's comparison; null if the filter
- * language has none. */
+/** Returns the condition that a field or tag has this value; null if the filter language has none. `key` is a name from
+ * the server's comparison. */
 export function condition(key: string, value: string): string | null {
   if (key === 'service' || key === 'name') return `${key} == ${quote(value)}`;
   if (key === 'kind') return KINDS.includes(value) ? `kind == ${value}` : null;

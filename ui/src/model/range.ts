@@ -9,7 +9,7 @@ export const SPANS: { name: string; words: string; short: string; ns: bigint | n
   { name: '6h', words: 'the last 6 hours', short: 'Last 6 h', ns: 21_600_000_000_000n },
   { name: '1d', words: 'the last day', short: 'Last day', ns: 86_400_000_000_000n },
   { name: '7d', words: 'the last 7 days', short: 'Last 7 days', ns: 604_800_000_000_000n },
-  { name: 'all', words: 'all the time that is kept', short: 'All time', ns: null },
+  { name: 'all', words: 'all stored data', short: 'All time', ns: null },
 ];
 
 export const USUAL = '1h';

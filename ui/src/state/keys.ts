@@ -22,7 +22,7 @@ export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
     title: 'Search',
     keys: [
       { keys: ['j', 'k'], words: 'next or previous trace (also ↓ ↑)' },
-      { keys: ['Enter'], words: 'open it' },
+      { keys: ['Enter'], words: 'open the trace' },
       { keys: ['x'], words: 'select to compare' },
       { keys: ['o'], words: 'newest or slowest first' },
       { keys: ['l'], words: 'live: follow new traces' },

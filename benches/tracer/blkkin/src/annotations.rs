@@ -11,8 +11,8 @@ pub(crate) struct Annotation {
     pub(crate) val: &'static str,
 }
 
-/// Four annotations, so that consecutive events differ. They are not sampled if `sampler` rejects
-/// them.
+/// Returns four annotations, so that consecutive events differ. They are not sampled if `sampler`
+/// rejects them.
 pub(crate) fn annotations(sampler: &Sampler) -> [Annotation; 4] {
     [
         ("osd write", "osd.3", "10.0.0.7", "pool", "volume", 6802),

@@ -27,7 +27,7 @@ const FIRST_OPERATIONS: i64 = 64;
 pub(crate) struct Work(Range<i64>);
 
 impl Work {
-    /// Numbers of the operations; those of warm-ups are negative.
+    /// Returns the numbers of the operations; those of warm-ups are negative.
     pub(crate) fn operations(&self) -> Range<i64> {
         self.0.clone()
     }
@@ -36,9 +36,9 @@ impl Work {
 /// A kind of operation.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// Records the operations.
+    /// Function that records the operations.
     pub(crate) record: fn(&Work),
-    /// The same loop with the same arguments, without recording.
+    /// Function with the same loop and arguments, without recording.
     pub(crate) idle: fn(&Work),
     /// Number of events in an operation.
     pub(crate) events: i64,
@@ -126,7 +126,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Wall time and processor time of all threads.
+    /// Runs the threads; returns the wall time and processor time of all of them.
     fn run(&self) -> (f64, f64) {
         let barrier = Barrier::new(self.threads as usize);
         let part = self.operations / self.threads;

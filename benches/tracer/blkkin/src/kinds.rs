@@ -69,7 +69,7 @@ fn annotation(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.keyval(one.key, one.val));
 }
 
-/// A child span with new ids and two annotations.
+/// Records a child span with new ids and two annotations.
 fn child_span(work: &Work) {
     each(&ANNOTATIONS, work, |one| {
         let child = one.trace.child(one.trace.name());
@@ -78,7 +78,7 @@ fn child_span(work: &Work) {
     });
 }
 
-/// A child span that is recorded as one event, at its end.
+/// Records a child span as one event, at its end.
 fn span(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.child(one.trace.name()).span().end());
 }

@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pause between portions of events of fast threads.
+/// Pause between portions of annotations.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Maximum ratio of a thread's speed to its rate, while it catches up after it had no processor.
+/// Maximum factor by which a delayed thread exceeds its rate to catch up.
 const HASTE: u64 = 2;
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Records portions of annotations when they are due.
+/// Records annotations in portions, at the given rate; returns their number.
 fn annotate(rate: u64, duration: Duration) -> u64 {
     let annotations = annotations(&Sampler::new());
     let all = rate * duration.as_secs();
@@ -71,7 +71,7 @@ fn annotate(rate: u64, duration: Duration) -> u64 {
     done
 }
 
-/// Records single events, each when it is due.
+/// Records single events, each at its due time; returns their number.
 fn tell_times(rate: u64, duration: Duration) -> u64 {
     let all = rate * duration.as_secs();
     let start = Instant::now();

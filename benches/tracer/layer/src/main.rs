@@ -56,7 +56,7 @@ fn numbers(work: &Work) {
     }
 }
 
-/// Discards spans.
+/// Span processor that discards spans.
 #[derive(Debug)]
 struct Forgets;
 

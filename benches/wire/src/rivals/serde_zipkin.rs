@@ -67,7 +67,7 @@ struct Annotation<'a> {
     value: Text<'a>,
 }
 
-/// Keys and values in order of arrival, which is faster than any map.
+/// Keys and values in the order of the text, which is faster than any map.
 #[derive(Default)]
 struct Tags<'a>(Vec<(Text<'a>, Text<'a>)>);
 

@@ -44,7 +44,7 @@ struct Endpoint {
 
 type Result<T> = thrift::Result<T>;
 
-/// Calls `field` with the number of each field of a structure.
+/// Calls `field` with the number and type of each field of a structure.
 fn fields<P: TInputProtocol>(
     input: &mut P,
     mut field: impl FnMut(&mut P, Option<i16>, TType) -> Result<()>,
@@ -134,7 +134,7 @@ fn read_endpoint<P: TInputProtocol>(input: &mut P) -> Result<Endpoint> {
     Ok(endpoint)
 }
 
-/// Writes a field, whose value `write` writes.
+/// Writes a field; `write` writes its value.
 fn put<P: TOutputProtocol>(
     out: &mut P,
     kind: TType,

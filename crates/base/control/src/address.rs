@@ -13,7 +13,7 @@ pub const SYSTEM: &str = "/run/blkkin/agent.sock";
 /// Path of a user's socket below the runtime directory.
 const RUNTIME_SOCKET: &str = "blkkin/agent.sock";
 
-/// User id and environment variables of a process that determine its sockets.
+/// User id and environment variables that determine the sockets of a process.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     user_id: u32,
@@ -22,8 +22,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Reads the environment of a process with this effective user id. An empty [`VARIABLE`] counts
-    /// as unset, and so does a runtime directory without an absolute path.
+    /// Reads the variables of a process with this effective user id. An empty [`VARIABLE`] counts
+    /// as unset. A runtime directory counts as unset unless its path is absolute.
     pub fn new(user_id: u32, variable: impl Fn(&'static str) -> Option<OsString>) -> Surroundings {
         let (socket, runtime_directory) = (variable(VARIABLE), variable(RUNTIME_VARIABLE));
         Surroundings { user_id, socket, runtime_directory }

@@ -26,8 +26,8 @@ messages! {
         /// Requests a `Pong` with the same number once all earlier messages have taken effect. By
         /// then the agent has sent the rules for all event types in the catalog.
         0x0103 Ping(number: u64 = Number),
-        /// All messages before the `Ping` with this number have taken effect: enabled events are
-        /// recorded from now on, and disabled events are not.
+        /// Confirms that all messages before the `Ping` with this number have taken effect. Enabled
+        /// events are recorded from now on, and disabled events are not.
         0x0104 Pong(number: u64 = Number),
     }
 }
@@ -52,26 +52,26 @@ messages! {
         0x0205 Sampling(rules: Option<String> = Optional(SAMPLING)),
         /// Requests a `Pong` with the same number once all earlier messages have taken effect.
         0x0206 Ping(number: u64 = Number),
-        /// All messages before the `Ping` with this number have taken effect.
+        /// Confirms that all messages before the `Ping` with this number have taken effect.
         0x0207 Pong(number: u64 = Number),
-        /// Releases the orphan with this number: its packets are stored elsewhere or not needed,
-        /// and the program unmaps its memory.
+        /// Releases the orphan with this number, because its packets are stored elsewhere or not
+        /// needed. The program unmaps the orphan's memory.
         0x0208 Release(orphan: u32 = Number),
-        /// Turns an orphan into a channel of this agent, which has read its rings and continues to
-        /// read them. Rules stay in force.
+        /// Turns an orphan into a channel of this agent, which has read the orphan's rings and
+        /// continues to read them. The channel's rules stay in force.
         0x0209 KeepChannel(channel: KeepChannel = RecordForm),
     }
 }
 
 record! {
-    /// Rings made by an earlier agent, which has ended.
+    /// Rings that an earlier agent made, and whose agent has ended.
     #[derive(Copy)]
     pub struct Orphan {
-        /// The program's number for the orphan.
+        /// Number by which the program identifies the orphan, unique on this connection.
         pub number: u32 = Number,
-        /// Whether other rings have replaced these, so that the program no longer records into
-        /// them. If not, the agent replaces them ([`AddChannel::replaces`]), keeps them
-        /// ([`KeepChannel`]) or releases them before the next `Ping`.
+        /// Set if other rings have replaced the orphan, so that the program no longer records into
+        /// it. If not set, the agent replaces the orphan ([`AddChannel::replaces`]), keeps it
+        /// ([`KeepChannel`]) or releases it before the next `Ping`.
         pub is_spent: bool = Flag,
     }
 }
@@ -79,11 +79,11 @@ record! {
 record! {
     /// Type of the events of one instrumentation point in a program's source.
     pub struct EventType {
-        /// The program's number for the event type.
+        /// Number of the event type, assigned by the program and unique within it.
         pub index: u32 = Number,
-        /// `provider:name`.
+        /// Name in the form `provider:name`.
         pub name: String = EVENT_NAME,
-        /// Severity of the events.
+        /// Severity of all events of this type.
         pub level: Level = RecordForm,
         /// Source file; empty if unknown.
         pub file: String = FILE,
@@ -102,26 +102,26 @@ record! {
     pub struct Field {
         /// Name of the field: ASCII letters, digits and `_`, as in C.
         pub name: String = FIELD_NAME,
-        /// Type of the field.
+        /// Encoding of the field's value.
         pub kind: FieldKind = RecordForm,
     }
 }
 
 choice! {
-    /// Type of a field. Bytes are little-endian, without padding.
+    /// Type of a field. Values are little-endian and have no padding.
     pub enum FieldKind {
         /// Unsigned integer.
         0 "unsigned" Unsigned {
-            /// Size of the integer.
+            /// Size of the integer in bits.
             width: Width = RecordForm,
-            /// Whether viewers show the integer in hexadecimal.
+            /// Set if viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
         /// Signed integer in two's complement.
         1 "signed" Signed {
-            /// Size of the integer.
+            /// Size of the integer in bits.
             width: Width = RecordForm,
-            /// Whether viewers show the integer in hexadecimal.
+            /// Set if viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
         /// Floating-point number, IEEE 754 binary32.
@@ -136,21 +136,21 @@ choice! {
         6 "bytes" Bytes,
         /// Array with a fixed number of elements.
         7 "array" Array {
-            /// Type of the elements.
+            /// Type of each element.
             of: Scalar = RecordForm,
-            /// Number of elements.
+            /// Number of elements, the same in each event.
             count: u32 = Number,
         },
         /// Sequence: a count of 4 bytes, then that many elements.
         8 "sequence" Sequence {
-            /// Type of the elements.
+            /// Type of each element.
             of: Scalar = RecordForm,
         },
         /// Integer with labels for some values.
         9 "enum" Enum {
-            /// Whether the integer is signed (two's complement).
+            /// Set if the integer is signed (two's complement).
             is_signed: bool = Flag,
-            /// Size of the integer.
+            /// Size of the integer in bits.
             width: Width = RecordForm,
             /// Labels, in the order of declaration.
             labels: Vec<Label> = List { count_min: 1, count_max: LABELS_MAX, of: RecordForm },
@@ -164,16 +164,16 @@ choice! {
     pub enum Scalar {
         /// Unsigned integer.
         0 "unsigned" Unsigned {
-            /// Size of the integer.
+            /// Size of the integer in bits.
             width: Width = RecordForm,
-            /// Whether viewers show the integer in hexadecimal.
+            /// Set if viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
         /// Signed integer in two's complement.
         1 "signed" Signed {
-            /// Size of the integer.
+            /// Size of the integer in bits.
             width: Width = RecordForm,
-            /// Whether viewers show the integer in hexadecimal.
+            /// Set if viewers show the integer in hexadecimal.
             hex: bool = Flag,
         },
         /// Floating-point number, IEEE 754 binary32.
@@ -186,7 +186,7 @@ choice! {
 }
 
 impl Scalar {
-    /// Returns the size in bytes.
+    /// Returns the number of bytes that a value of this type has in an event.
     pub const fn bytes(self) -> usize {
         match self {
             Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => width.bytes(),
@@ -198,17 +198,17 @@ impl Scalar {
 }
 
 record! {
-    /// Label of an enumeration.
+    /// Label of an enumeration: a name for one value.
     pub struct Label {
-        /// Text of the label.
+        /// Text that viewers show in place of the value.
         pub name: String = LABEL,
-        /// Value that the label names, as 64 bits.
+        /// Labelled value, extended to 64 bits.
         pub value: u64 = Number,
     }
 }
 
 choice! {
-    /// Size of an integer.
+    /// Size of an integer: 8, 16, 32 or 64 bits.
     #[derive(Copy)]
     #[allow(missing_docs, reason = "the names say it")]
     pub enum Width {
@@ -220,44 +220,45 @@ choice! {
 }
 
 impl Width {
-    /// Returns the size in bytes.
+    /// Converts the size from bits to bytes.
     pub const fn bytes(self) -> usize {
         1 << self as usize
     }
 }
 
 record! {
-    /// Channel that a program records into.
+    /// Channel into which the program records from now on.
     pub struct AddChannel {
-        /// The agent's number for the channel, unique in the program.
+        /// Number of the channel, assigned by the agent and unique in the program.
         pub channel: u32 = Number,
         /// Name of the channel's session, for display.
         pub session: String = NAME,
-        /// Contexts recorded before the fields of each event, in this order.
+        /// Contexts that precede the fields of each event, in this order.
         pub contexts: Vec<Context> = contexts(),
-        /// Number of the orphan that these rings replace. The program switches from the orphan to
-        /// these rings between two events, so each event is in one of the two. Rules stay in force.
+        /// Number of the orphan that the channel's rings replace. The program switches between two
+        /// events, so each event is either in the orphan or in the new rings. The channel's rules
+        /// stay in force.
         pub replaces: Option<u32> = Optional(Number),
     }
 }
 
 record! {
-    /// Orphan that becomes a channel of this agent.
+    /// Orphan that becomes a channel of this agent, with its rings and rules.
     #[derive(Copy)]
     pub struct KeepChannel {
-        /// The agent's number for the channel, unique in the program.
+        /// Number of the channel, assigned by the agent and unique in the program.
         pub channel: u32 = Number,
-        /// Number of the orphan, which no other rings have replaced.
+        /// Number of the orphan, whose rings must not have been replaced.
         pub orphan: u32 = Number,
     }
 }
 
 record! {
-    /// Rule for a channel. A later rule takes precedence over earlier ones.
+    /// Rule for a channel. A later rule of the channel takes precedence over earlier ones.
     pub struct ChannelRule {
-        /// Number of the channel.
+        /// Number that the agent assigned to the channel ([`AddChannel::channel`]).
         pub channel: u32 = Number,
-        /// The rule.
+        /// Rule to append to the channel's rules.
         pub rule: EventRule = RecordForm,
     }
 }
@@ -266,13 +267,13 @@ record! {
     /// Rule that enables or disables the events selected by name, level and filter; all three
     /// conditions must hold.
     pub struct EventRule {
-        /// Whether the events are recorded.
+        /// Set if the rule enables the selected events, clear if it disables them.
         pub enabled: bool = Flag,
         /// Patterns of which at least one must match the event's name.
         pub names: Vec<String> = List { count_min: 1, count_max: PATTERNS_MAX, of: PATTERN },
         /// Patterns of which none may match the event's name.
         pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
-        /// Permitted levels.
+        /// Severity levels of the selected events.
         pub levels: Levels = RecordForm,
         /// Filter that must hold for the event.
         pub filter: Option<String> = Optional(FILTER),

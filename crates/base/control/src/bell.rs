@@ -1,19 +1,19 @@
-//! The bell of a traced program: a page of shared memory by which an agent that starts later makes
-//! the program connect. The program keeps the page's file open under a high descriptor number,
-//! where the agent finds it in `/proc/PID/fd`. The program checks the page's call at an
-//! event whose type no agent has enabled or disabled yet.
+//! The bell of a traced program: a page of shared memory. Through it, an agent that started after
+//! the program requests a connection. The program keeps the page's file open under a high
+//! descriptor number, where the agent finds it in `/proc/PID/fd`. The program reads the page when
+//! it records an event whose type no agent has enabled or disabled yet.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Name of the file; `/proc` shows it after `/memfd:`.
+/// Name of the page's memory file; `/proc` shows it after `/memfd:`.
 pub const NAME: &std::ffi::CStr = c"blkkin-bell";
 /// First word: magic number and version of the page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
 /// Byte offset of the magic number.
 pub const KIND: u64 = 0;
-/// Byte offset of the call: the number of the agent that requests a connection, 0 for none.
+/// Byte offset of the call: the number of the agent that requests a connection; 0 if no agent does.
 pub const RING: u64 = 8;
 /// Byte offset of the number of seccomp filters that the program had when it made the page;
 /// [`UNKNOWN`] if the program could not count them.
@@ -23,12 +23,12 @@ pub const FILTERS: u64 = 16;
 pub const SOCKETS: u64 = 24;
 /// Maximum number of sockets in a page.
 pub const SOCKETS_MAX: usize = 4;
-/// Size of the page's words in bytes.
+/// Size in bytes of the words from the magic number to the last socket's hash.
 pub const SIZE: usize = SOCKETS as usize + 8 * SOCKETS_MAX;
-/// Value at [`FILTERS`] if the filters could not be counted.
+/// Value at [`FILTERS`] if the program could not count its seccomp filters.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Descriptor numbers to search for the file. The program takes the first free number from 512 on,
-/// or a low number if its limit on descriptors is smaller.
+/// Descriptor numbers to search for the page's file. The program takes the first free number from
+/// 512 on, or a low number if its limit on descriptors is smaller.
 pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
 /// Returns the hash of a socket's path; never 0. The hash is not secret: a false match costs the

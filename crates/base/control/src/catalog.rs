@@ -43,24 +43,26 @@ pub const REFUSED: usize = 24;
 /// Byte offset of the first description.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
 
-/// Returns the byte offset of the word of an event type's index.
+/// Returns the byte offset of the word that locates the description of the event type with this
+/// index.
 pub const fn word_of(index: usize) -> usize {
     4096 + 8 * index
 }
 
-/// Encodes the byte range of a description as its word.
+/// Encodes the byte range of a description as a word of the file: offset in the upper 32 bits, size
+/// in the lower.
 pub const fn word(place: &Range<usize>) -> u64 {
     (place.start as u64) << 32 | (place.end - place.start) as u64
 }
 
-/// Decodes the byte range of a description from its word; `None` if the range is invalid.
+/// Decodes the byte range of a description from a word of the file; `None` if the range is invalid.
 pub fn place(word: u64) -> Option<Range<usize>> {
     let (start, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
     let place = start..start + size;
     (start >= DESCRIPTIONS && place.end <= SIZE && size <= EVENT_TYPE_SIZE_MAX).then_some(place)
 }
 
-/// Decodes a description.
+/// Decodes the description of an event type. The bytes need not be valid.
 pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
     let mut reader = Reader::new("EventType", bytes, None);
     let event_type = EventType::read(&mut reader)?;
@@ -68,15 +70,15 @@ pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
     Ok(event_type)
 }
 
-/// Description of an event type with borrowed parts, for programs that cannot allocate an
-/// [`EventType`].
+/// Description of an event type with borrowed names and fields, for programs that cannot allocate
+/// an [`EventType`].
 #[derive(Clone, Copy, Debug)]
 pub struct Description<'d, F> {
-    /// The program's number for the event type.
+    /// Number of the event type, assigned by the program and unique within it.
     pub index: u32,
-    /// `provider:name`.
+    /// Name in the form `provider:name`.
     pub name: &'d str,
-    /// Severity of the events.
+    /// Severity of all events of this type.
     pub level: Level,
     /// Source file; empty if unknown.
     pub file: &'d str,
@@ -89,17 +91,18 @@ pub struct Description<'d, F> {
 /// A [`FieldKind`](crate::FieldKind) that borrows its labels.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind<'d> {
-    /// Number or boolean.
+    /// Number or boolean, in the encoding of the [`Scalar`].
     Scalar(Scalar),
     /// UTF-8 text, terminated by a NUL.
     String,
     /// Byte string: a length of 4 bytes, then that many bytes.
     Bytes,
-    /// Array of a fixed number of elements: their type and number.
+    /// Array: type of the elements, and their number, the same in each event.
     Array(Scalar, u32),
-    /// Sequence of elements of a type: a count of 4 bytes, then that many elements.
+    /// Sequence of elements of this type: a count of 4 bytes, then that many elements.
     Sequence(Scalar),
-    /// Integer with labels for some values: true if it is signed, size, labels.
+    /// Integer with labels for some values. The members are: true for a signed integer, its size,
+    /// its labels.
     Enum(bool, Width, &'d [Label<'d>]),
 }
 
@@ -169,7 +172,8 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
         Some(())
     }
 
-    /// Returns the size of the encoded description in bytes; `None` if it exceeds the limits.
+    /// Returns the size of the encoded description in bytes; `None` if the description exceeds the
+    /// limits on event types.
     pub fn size(&self) -> Option<usize> {
         let mut size = 0;
         self.put(|bytes| size += bytes.len())?;

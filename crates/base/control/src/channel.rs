@@ -1,4 +1,5 @@
-//! Configuration of a channel: behaviour when full, sizes, and contexts of its events.
+//! Configuration of a channel: behaviour of full rings, sizes of sub-buffers and events, and
+//! contexts of events.
 
 use crate::form::{Distinct, List, Number, Optional, RecordForm};
 use crate::limits::{CONTEXTS_MAX, EVENT_NAME_SIZE_MAX};
@@ -6,7 +7,7 @@ use crate::text::{Letters, NAME, Text};
 
 const SUPPLIED: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 
-/// Returns the form of a channel's contexts: a list with distinct names.
+/// Returns the encoding of a channel's contexts: a list whose items have distinct names.
 pub(crate) const fn contexts() -> Distinct<Context, RecordForm> {
     Distinct {
         list: List { count_min: 0, count_max: CONTEXTS_MAX, of: RecordForm },
@@ -14,27 +15,27 @@ pub(crate) const fn contexts() -> Distinct<Context, RecordForm> {
     }
 }
 
-/// Maximum finite time that an event may wait for room in a ring, in microseconds.
+/// Maximum finite time that a program may wait for room in a full ring, in microseconds.
 pub const WAIT_MAX_US: u32 = 600_000_000;
 
-/// Permitted maximum sizes of a channel's events, in bytes.
+/// Permitted values of [`Channel::event_size`], in bytes.
 pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 
-/// Waiting time without a limit: the event waits for room as long as an agent reads the ring.
+/// Waiting time without a limit: the program waits for room as long as an agent reads the ring.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
 record! {
-    /// Channel of a session. The agent chooses the values of absent fields.
+    /// Configuration of a channel. The agent chooses the values of absent fields.
     pub struct Channel {
-        /// Name of the channel.
+        /// Name of the channel, unique in its session.
         pub name: String = NAME,
-        /// Behaviour of a full ring.
+        /// Behaviour of the channel's rings when they are full.
         pub mode: Mode = RecordForm,
         /// Size of a sub-buffer in bytes: a power of two.
         pub subbuffer_size: Option<u64> = Optional(Number),
-        /// Number of sub-buffers of a ring: a power of two.
+        /// Number of sub-buffers in each ring: a power of two.
         pub subbuffer_count: Option<u32> = Optional(Number),
-        /// Contexts recorded with each event.
+        /// Contexts recorded with each event, in this order.
         pub contexts: Vec<Context> = contexts(),
         /// Time that a program waits for room in a full ring before it drops an event, in
         /// microseconds: at most [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
@@ -46,7 +47,7 @@ record! {
 }
 
 impl Channel {
-    /// Makes a channel with default values.
+    /// Makes a channel with this name and default values.
     pub fn named(name: impl Into<String>) -> Channel {
         let (subbuffer_size, subbuffer_count, contexts) = (None, None, Vec::new());
         Channel {
@@ -62,7 +63,7 @@ impl Channel {
 }
 
 choice! {
-    /// Behaviour of a full ring.
+    /// Behaviour of a ring without room for the next event.
     #[derive(Copy)]
     pub enum Mode {
         /// New events are dropped and counted.
@@ -73,7 +74,7 @@ choice! {
 }
 
 choice! {
-    /// Value recorded with each event.
+    /// Value that is recorded with each event in addition to the event's own fields.
     pub enum Context {
         /// Process id in the process's own PID namespace.
         0 "pid" Pid,
@@ -81,7 +82,7 @@ choice! {
         1 "tid" Tid,
         /// Name of the thread, by default the program's.
         2 "procname" Procname,
-        /// Number of the processor.
+        /// Number of the processor on which the event was recorded.
         3 "cpu" Cpu,
         /// Inode of the PID namespace.
         4 "pid_ns" PidNamespace,
@@ -99,11 +100,11 @@ choice! {
         10 "ipc_ns" IpcNamespace,
         /// Inode of the cgroup namespace.
         11 "cgroup_ns" CgroupNamespace,
-        /// Id of the control group.
+        /// Id of the control group of the process.
         12 "cgroup_id" CgroupId,
         /// Value that the program supplies under a name.
         13 "supplied" Supplied {
-            /// `provider:name`.
+            /// Name in the form `provider:name`.
             name: String = SUPPLIED,
         },
     }

@@ -1,4 +1,4 @@
-//! Decoding of a socket's bytes into messages. Start at [`Decoder`].
+//! Decoding of a socket's bytes into messages; see [`Decoder`].
 
 use crate::fault::{DecodeError, Fault, Reason};
 use crate::limits::DESCRIPTORS_MAX;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 
-/// Maximum capacity of an empty buffer that is retained, in bytes.
+/// Maximum capacity that the buffer retains after all of its bytes have been decoded, in bytes.
 const IDLE_CAPACITY_MAX: usize = 64 << 10;
 
 /// Decoder for the messages of a peer, however the socket splits its bytes: [`feed`](Self::feed)
@@ -42,13 +42,13 @@ pub struct Decoder<M, D = OwnedFd> {
     bytes: Vec<u8>,
     /// Number of bytes at the start of `bytes` that have been decoded.
     consumed: usize,
-    /// Number of bytes that are still to be received of a skipped message.
+    /// Number of bytes of a skipped message that have not been received yet.
     skip_remaining: usize,
     /// Offset of the first undecoded byte since the connection was made.
     offset: u64,
     /// Received descriptors that belong to no decoded message yet.
     descriptors: VecDeque<D>,
-    /// Version of the peer, once received.
+    /// Version of the peer; `None` until its first message has been decoded.
     peer: Option<Version>,
     error: Option<DecodeError>,
     messages: PhantomData<fn() -> M>,
@@ -57,16 +57,17 @@ pub struct Decoder<M, D = OwnedFd> {
 /// Message that was decoded or skipped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<M, D = OwnedFd> {
-    /// Decoded message, with the number of descriptors of its kind.
+    /// Decoded message, with as many descriptors as its kind requires.
     Message {
-        /// The message.
+        /// Content of the frame.
         message: M,
-        /// Descriptors passed with the message.
+        /// Descriptors that the peer passed with the frame.
         descriptors: Vec<D>,
     },
-    /// Skipped message of a newer minor version. A request must be answered nevertheless.
+    /// Skipped message of a peer with a newer minor version. A skipped request must be answered
+    /// nevertheless.
     Unknown {
-        /// Kind of the skipped message.
+        /// Number of the kind, as in the frame's header.
         kind: u16,
     },
 }
@@ -110,8 +111,8 @@ impl<M: Messages, D> Decoder<M, D> {
     }
 
     /// Decodes the next message. Returns `None` if more bytes are needed, or if the next message is
-    /// of another type, as after an [`Opening`](crate::Opening) or an [`Answer`](crate::Answer).
-    /// Call it until it returns `None`.
+    /// of another type than `M`, as after an [`Opening`](crate::Opening) or an
+    /// [`Answer`](crate::Answer). Call it until it returns `None`.
     pub fn take(&mut self) -> Result<Option<Received<M, D>>, DecodeError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -143,7 +144,8 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Checks that the stream may end here, after all messages have been taken.
+    /// Checks that the connection did not end within a message. Call it after [`take`](Self::take)
+    /// has returned all messages.
     pub fn end(&self) -> Result<(), DecodeError> {
         match self.error {
             Some(error) => Err(error),
@@ -154,17 +156,17 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Returns the numbers of undecoded bytes and of descriptors that belong to no decoded message.
+    /// Returns two numbers: undecoded bytes, and descriptors that belong to no decoded message.
     pub fn waiting(&self) -> (usize, usize) {
         (self.bytes.len() - self.consumed, self.descriptors.len())
     }
 
-    /// Returns the version of the peer, once received.
+    /// Returns the version of the peer; `None` until its first message has been decoded.
     pub fn peer(&self) -> Option<Version> {
         self.peer
     }
 
-    /// Returns the capacity of the buffer in bytes.
+    /// Returns the capacity of the receive buffer in bytes.
     #[cfg(test)]
     pub(crate) fn room(&self) -> usize {
         self.bytes.capacity()
@@ -206,7 +208,8 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(Some(Received::Message { message, descriptors }))
     }
 
-    /// Finds a kind by its number. Returns `None` for a kind to be skipped.
+    /// Returns the message kind with this number. Returns `None` if the message is to be skipped,
+    /// since a newer peer sent it.
     fn kind_of(&self, number: u16) -> Result<Option<Kind>, DecodeError> {
         let known = M::KINDS.iter().find(|kind| kind.number == number);
         let may_be_unknown = is_newer(self.peer) && descriptors_of(number) <= DESCRIPTORS_MAX;
@@ -218,9 +221,9 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Returns `None`: more bytes are needed. Returns an error if more than `permitted` descriptors
-    /// are undecoded, since descriptors received before the first byte of a message belong to no
-    /// message.
+    /// Returns `None`, which requests more bytes. Returns an error if more than `permitted`
+    /// descriptors are waiting: descriptors received before the first byte of a message belong to
+    /// no message.
     fn need_more(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
         match self.descriptors.len() {
             count if count > permitted => {
@@ -240,7 +243,7 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(self.descriptors.drain(..expected).collect())
     }
 
-    /// Marks bytes as decoded.
+    /// Marks the next `size` bytes as decoded.
     fn advance(&mut self, size: usize) {
         self.consumed += size;
         self.offset += size as u64;

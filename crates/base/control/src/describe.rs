@@ -1,8 +1,9 @@
-//! Macros that define a message's types together with their encoding: `record!` a structure,
-//! `choice!` an enumeration, `messages!` all messages of one direction. Fields are listed in the
-//! order of their bytes; the form after the `=` encodes them.
+//! Macros that define types of messages together with their encoding: `record!` defines a
+//! structure, `choice!` an enumeration, `messages!` all messages of one direction. Fields are
+//! listed in the order of their bytes. The expression after each `=` is the [form](crate::form)
+//! that encodes the field.
 
-/// Defines a structure, encoded as its fields in order.
+/// Defines a structure. Its encoding is that of its fields, in order.
 macro_rules! record {
     (
         $(#[$note:meta])*
@@ -42,8 +43,8 @@ macro_rules! record {
     };
 }
 
-/// Defines an enumeration, encoded as the variant's number and its fields. Each variant has a word,
-/// which users see.
+/// Defines an enumeration. Its encoding is the variant's number and then the variant's fields. The
+/// word before each variant is shown to users.
 macro_rules! choice {
     (
         $(#[$note:meta])*

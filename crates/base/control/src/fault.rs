@@ -1,4 +1,4 @@
-//! Errors in messages, received or to be sent.
+//! Errors in messages, both in received messages and in messages to be sent.
 
 use crate::version::Version;
 use std::fmt;
@@ -6,36 +6,36 @@ use std::fmt;
 /// Error in one field of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Name of the message, or `frame`.
+    /// Name of the message's kind, or `frame` for an error in the frame's header or descriptors.
     pub message: &'static str,
-    /// Name of the field.
+    /// Name of the invalid field.
     pub field: &'static str,
-    /// Kind of the error.
+    /// Property that makes the field invalid.
     pub reason: Reason,
 }
 
 /// Error in the received bytes. No later byte of the connection can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Offset of the error in bytes since the connection was made.
+    /// Offset of the error, counted in bytes since the connection was made.
     pub offset: u64,
-    /// Error at that offset.
+    /// Message, field and reason of the error.
     pub fault: Fault,
 }
 
 /// Kind of an error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The peer uses another protocol.
+    /// The peer uses another protocol: its version does not start with `blkkin`.
     NotOurs,
-    /// The peer's version has another major number.
+    /// The peer's version has a major number that differs from this crate's.
     OtherVersion {
         /// Version of the peer.
         theirs: Version,
     },
     /// No message of this kind is allowed in this direction.
     UnknownKind {
-        /// Number of the kind.
+        /// Number of the kind, as in the frame's header.
         kind: u16,
     },
     /// The field has more bytes than permitted.
@@ -49,9 +49,9 @@ pub enum Reason {
     Count {
         /// Actual or announced number of items.
         count: usize,
-        /// Smallest permitted number.
+        /// Smallest permitted number of items.
         count_min: usize,
-        /// Largest permitted number.
+        /// Largest permitted number of items.
         count_max: usize,
     },
     /// Two items of a list have the same name.
@@ -61,7 +61,7 @@ pub enum Reason {
         /// Minimum number of missing bytes.
         needed: usize,
     },
-    /// The body has bytes after its last field.
+    /// Bytes follow the last field of the body.
     GoesOn {
         /// Number of excess bytes.
         left: usize,
@@ -72,7 +72,7 @@ pub enum Reason {
     NotUtf8,
     /// The text has a character that is not permitted at its position.
     Character {
-        /// Character in the text.
+        /// Character that is not permitted.
         found: char,
         /// Description of the permitted characters.
         expected: &'static str,
@@ -81,23 +81,23 @@ pub enum Reason {
     Dots,
     /// The path does not start with `/`, or contains a NUL.
     Path,
-    /// The number encodes no value of its type.
+    /// The number stands for no variant or value of its type.
     Number {
-        /// Number in the message.
+        /// Invalid number.
         found: u8,
-        /// Name of the type.
+        /// Name of the type that the number should encode.
         expected: &'static str,
     },
     /// The message has fewer descriptors than its kind requires.
     DescriptorsMissing {
         /// Required number of descriptors.
         expected: usize,
-        /// Received number of descriptors.
+        /// Number of descriptors received.
         actual: usize,
     },
-    /// Descriptors were received that belong to no message.
+    /// The peer passed descriptors that belong to no message.
     DescriptorsLeft {
-        /// Number of descriptors.
+        /// Number of these descriptors.
         count: usize,
     },
     /// The stream ended within a message.

@@ -1,6 +1,6 @@
-//! Encodings of values and their permitted ranges: one description for both directions. A
-//! [`Record`] is a type with a single encoding; a [`Form`] describes the encoding of one field, for
-//! types such as `String` that each field restricts differently. Texts and paths are in
+//! Encodings of values and their permitted ranges. One description serves for writing and reading.
+//! A [`Record`] is a type with a single encoding. A [`Form`] describes the encoding of one field,
+//! for types such as `String` that each field restricts differently. Texts and paths are in
 //! [`crate::text`].
 
 use crate::fault::{Fault, Reason};
@@ -14,11 +14,11 @@ use std::collections::HashSet;
 /// Start of a version's encoding, which distinguishes this protocol from others.
 const MAGIC: &[u8; 6] = b"blkkin";
 
-/// Type with a single encoding.
+/// Type that has the same encoding in every field.
 pub(crate) trait Record: Sized {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(reader: &mut Reader<'_>) -> Result<Self, Fault>;
-    /// Makes a random value.
+    /// Returns a random valid value.
     #[cfg(test)]
     fn make(random: &mut Random) -> Self;
 }
@@ -27,7 +27,7 @@ pub(crate) trait Record: Sized {
 pub(crate) trait Form<T> {
     fn write(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(&self, reader: &mut Reader<'_>) -> Result<T, Fault>;
-    /// Makes a random value.
+    /// Returns a random value that the form permits.
     #[cfg(test)]
     fn make(&self, random: &mut Random) -> T;
 }
@@ -74,7 +74,7 @@ macro_rules! numbers {
 }
 numbers! { u8 u16 u32 u64 }
 
-/// Form of a flag: one byte, 0 or 1.
+/// Form of a boolean: one byte, 0 or 1.
 pub(crate) struct Flag;
 
 impl Form<bool> for Flag {
@@ -113,7 +113,8 @@ impl Record for Level {
     }
 }
 
-/// Encoding of the version in `Hello` and `Welcome`: another major number is an error.
+/// Encoding of the version in `Hello` and `Welcome`. Reading fails if the major number is not that
+/// of [`Version::OURS`].
 impl Record for Version {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
         AnyVersion.write(self, writer)

@@ -40,7 +40,7 @@ pub const LABEL_SIZE_MAX: usize = 255;
 pub const FILE_SIZE_MAX: usize = 1 << 10;
 /// Maximum number of contexts of a channel.
 pub const CONTEXTS_MAX: usize = 64;
-/// Maximum size of a filter's text.
+/// Maximum size of a filter's source text.
 pub const FILTER_SIZE_MAX: usize = blkkin_filter::FILTER_SIZE_MAX;
 /// Maximum size of the text of sampling rules.
 pub const SAMPLING_SIZE_MAX: usize = 255;
@@ -52,7 +52,7 @@ pub const PATTERNS_MAX: usize = 512;
 pub const EXECUTABLES_MAX: usize = 64;
 /// Maximum number of process ids in a selection.
 pub const PIDS_MAX: usize = 4096;
-/// Maximum size of a failure's code.
+/// Maximum size of the code that identifies a failure, such as `no-such-session`.
 pub const CODE_SIZE_MAX: usize = 40;
-/// Maximum size of a failure's message.
+/// Maximum size of the message that explains a failure.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

@@ -1,4 +1,4 @@
-//! The common part of all messages, and the encoding of a message as a frame.
+//! Properties that all messages share, and the encoding of a message as a frame.
 
 use crate::fault::{Fault, Reason};
 #[cfg(test)]
@@ -9,7 +9,7 @@ use std::fmt;
 /// Size of a frame's header in bytes.
 pub const HEADER_SIZE: usize = 6;
 
-/// Kind of message.
+/// Kind of a message, such as `Ping`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// Number in the frame's header.
@@ -25,8 +25,8 @@ impl Kind {
     }
 }
 
-/// Returns the number of descriptors passed with a message of this kind. Unknown kinds state a
-/// number too, so that a decoder can discard their descriptors.
+/// Returns the number of descriptors passed with a message whose kind has this number. Numbers of
+/// unknown kinds include the count too, so that a decoder can discard the descriptors.
 pub(crate) const fn descriptors_of(number: u16) -> usize {
     (number >> 12) as usize
 }
@@ -34,18 +34,19 @@ pub(crate) const fn descriptors_of(number: u16) -> usize {
 /// All messages of one direction and phase of a connection. Only this crate implements the trait.
 #[allow(private_bounds, reason = "others need not know how bodies are read and written")]
 pub trait Messages: Body + Clone + fmt::Debug + PartialEq {
-    /// Kinds of the messages.
+    /// Kinds of all messages of this direction and phase.
     const KINDS: &'static [Kind];
     /// Size of the largest body in bytes.
     const BODY_SIZE_MAX: usize;
-    /// Whether a single message of this type is sent before the messages of the next phase.
+    /// True if exactly one message of this type is sent, and the connection then enters its next
+    /// phase.
     const ONCE: bool;
 
     /// Returns the kind of this message.
     fn kind(&self) -> Kind;
 }
 
-/// Encoding and decoding of bodies.
+/// Encoding of a message's body.
 pub(crate) trait Body: Sized {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(kind: Kind, reader: &mut Reader<'_>) -> Result<Self, Fault>;

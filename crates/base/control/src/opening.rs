@@ -1,5 +1,5 @@
-//! The first message of either side. All versions share the beginning of these bodies and all of
-//! [`Refused`], so that incompatible peers can report the mismatch.
+//! The first message of the client and that of the agent. All versions share the beginning of these
+//! bodies and all of [`Refused`], so that incompatible peers can report the mismatch.
 
 use crate::fault::{DecodeError, Reason};
 use crate::form::{AnyVersion, Flag, Number, RecordForm};
@@ -14,15 +14,15 @@ const REASON: Text = Text::new(Letters::Lines, REASON_SIZE_MAX);
 messages! {
     /// First message from a client.
     pub enum Opening up to OPENING_SIZE_MAX, once {
-        /// Identifies the client.
+        /// States the client's version and role.
         0x0001 Hello(hello: Hello = RecordForm),
     }
 }
 
 messages! {
-    /// First message from the agent.
+    /// First message from the agent, in answer to the client's [`Opening`].
     pub enum Answer up to OPENING_SIZE_MAX, once {
-        /// Accepts the client.
+        /// Accepts the client; the connection enters the phase of the client's role.
         0x0002 Welcome(welcome: Welcome = RecordForm),
         /// Refuses the client; the connection ends.
         0x0003 Refused(refused: Refused = RecordForm),
@@ -32,61 +32,62 @@ messages! {
 record! {
     /// Identity of a client. The agent reads the process id and user id from the kernel instead.
     pub struct Hello {
-        /// Version of the client's protocol.
+        /// Version of the protocol that the client uses.
         pub version: Version = RecordForm,
         /// Purpose of the connection.
         pub role: Role = RecordForm,
         /// Name of the program, for display.
         pub program: String = PROGRAM,
-        /// Release of BlkKin that the program contains, for display.
+        /// Release of BlkKin that the program was built with, for display.
         pub release: String = RELEASE,
     }
 }
 
 choice! {
-    /// Purpose of a connection.
+    /// Purpose for which a client connects.
     pub enum Role {
-        /// Program to be traced.
+        /// Connection of a program to be traced.
         0 "application" Application {
-            /// Process id in the program's own PID namespace, which may differ from the agent's
-            /// view.
+            /// Process id in the program's own PID namespace. The agent's namespace may have
+            /// another id for the process.
             pid: u32 = Number,
-            /// Time source of the program's events.
+            /// Source of the timestamps of the program's events.
             clock: Clock = RecordForm,
         },
-        /// Command that controls sessions and lists their state.
+        /// Connection of a command that controls sessions and lists their state.
         1 "command" Command,
     }
 }
 
 choice! {
-    /// Time source of a program's events.
+    /// Source of the timestamps of a program's events.
     #[derive(Copy)]
     pub enum Clock {
         /// The processor's time-stamp counter.
         0 "tsc" Tsc,
-        /// Nanoseconds of `CLOCK_MONOTONIC`, as the program sees it.
+        /// Nanoseconds of `CLOCK_MONOTONIC` in the program's time namespace.
         1 "monotonic" Monotonic,
     }
 }
 
 record! {
-    /// The agent's acceptance of a client.
+    /// Message by which the agent accepts a client.
     pub struct Welcome {
-        /// Version of the agent's protocol. Neither side sends messages that the older version
-        /// lacks.
+        /// Version of the protocol that the agent uses. Neither side sends messages that the older
+        /// of the two versions lacks.
         pub version: Version = RecordForm,
-        /// Release of the agent, for display.
+        /// Release of BlkKin that the agent belongs to, for display.
         pub release: String = RELEASE,
     }
 }
 
 record! {
-    /// The agent's refusal of a client.
+    /// Message by which the agent refuses a client.
     pub struct Refused {
-        /// Version of the agent's protocol.
+        /// Version of the protocol that the agent uses.
         pub version: Version = AnyVersion,
-        /// Whether a later attempt may succeed. If not, only another agent can accept the client.
+        /// Set if a later attempt may succeed. If not set, only another agent can accept the
+        /// client.
         pub try_again: bool = Flag,
         /// Explanation for the user.
         pub reason: String = REASON,

@@ -1,4 +1,4 @@
-//! Replies of the agent to commands.
+//! Replies that the agent sends to commands.
 
 use crate::application::EventType;
 use crate::channel::Channel;
@@ -18,53 +18,55 @@ messages! {
     /// Messages from the agent to a command: for each request its items, and then `Done` or
     /// `Failed`.
     pub enum Reply up to BODY_SIZE_MAX {
-        /// The request has been carried out, and has no more items.
+        /// Confirms that the request has been carried out. No further items follow.
         0x0401 Done,
-        /// The request has failed. Items sent earlier remain valid.
+        /// Reports that the request has failed. Items sent before this reply remain valid.
         0x0402 Failed(failed: Failed = RecordForm),
-        /// A session.
+        /// Item that describes a session.
         0x0403 Session(session: SessionState = RecordForm),
-        /// A channel of the most recently sent session.
+        /// Channel of the session in the most recent `Session` item.
         0x0404 Channel(channel: Channel = RecordForm),
-        /// A rule of a channel of that session. A later rule takes precedence over earlier ones.
+        /// Rule for a channel of the session in the most recent `Session` item. A later rule takes
+        /// precedence over earlier ones.
         0x0405 Rule(rule: Rule = RecordForm),
-        /// A traced program.
+        /// Item that describes a traced program.
         0x0406 Application(application: Application = RecordForm),
-        /// An event type of the most recently sent application.
+        /// Event type of the program in the most recent `Application` item.
         0x0407 EventType(event_type: EventType = RecordForm),
-        /// State of a ring.
+        /// Item with the counters of a ring.
         0x0408 Ring(ring: Ring = RecordForm),
         /// Sampling rules in force.
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
-        /// Directory of a trace.
+        /// Directory of a trace that has been or will be written.
         0x040a Written(path: PathBuf = Path),
         /// Totals of the rings of ended programs, for each channel that had such rings.
         0x040b Ended(ended: Ended = RecordForm),
         /// Quota of a user on one resource, and its use.
         0x040c Quota(quota: Quota = RecordForm),
-        /// Rings of a channel that were retained for snapshots and evicted to free memory.
+        /// Totals of a channel's rings that were retained for snapshots and then evicted to free
+        /// memory.
         0x040d Released(released: Released = RecordForm),
-        /// Losses of a session from one cause: items of `Status`, `ListSessions`, `StopSession` and
-        /// `DestroySession`.
+        /// Losses of a session from one cause: an item in replies to `Status`, `ListSessions`,
+        /// `StopSession` and `DestroySession`.
         0x040e Loss(loss: Loss = RecordForm),
     }
 }
 
 record! {
-    /// Failure of a request.
+    /// Explanation of why a request failed.
     pub struct Failed {
-        /// Code for scripts: one of [`code`], or one that a newer agent has added.
+        /// Code for scripts: a constant of [`code`], or a code that a newer agent has added.
         pub code: String = CODE,
         /// Cause of the failure: a lower-case fragment.
         pub message: String = MESSAGE,
-        /// Remedy, if one is known.
+        /// Remedy that the user can apply, if one is known.
         pub hint: Option<String> = Optional(MESSAGE),
     }
 }
 
-/// Codes of failures. They never change.
+/// Codes of failures, for scripts. A code never changes its meaning.
 pub mod code {
-    /// The request is of a newer version.
+    /// This version of the agent does not implement the request, which is of a newer version.
     pub const UNKNOWN_REQUEST: &str = "unknown-request";
     /// No session has that name, or the user has no access to it.
     pub const NO_SUCH_SESSION: &str = "no-such-session";
@@ -76,7 +78,7 @@ pub mod code {
     pub const CHANNEL_EXISTS: &str = "channel-exists";
     /// The session has several channels, and the request names none.
     pub const WHICH_CHANNEL: &str = "which-channel";
-    /// The request requires that the session is stopped, or that it records.
+    /// The session records although the request requires a stopped session, or the reverse.
     pub const WRONG_STATE: &str = "wrong-state";
     /// A filter, pattern, size or rule is invalid.
     pub const BAD_VALUE: &str = "bad-value";
@@ -87,11 +89,11 @@ pub mod code {
 }
 
 record! {
-    /// State of a session.
+    /// Description of a session, as shown to users.
     pub struct SessionState {
-        /// Configuration, with the values that the agent chose.
+        /// Configuration of the session, with the values that the agent chose.
         pub session: Session = RecordForm,
-        /// State of recording.
+        /// State of the session's recording.
         pub activity: Activity = RecordForm,
         /// User id of the session's creator.
         pub owner: u32 = Number,
@@ -114,11 +116,11 @@ choice! {
 }
 
 record! {
-    /// Rule of a channel.
+    /// Rule for the events of a channel.
     pub struct Rule {
-        /// Name of the channel.
+        /// Name of the channel, unique in its session.
         pub channel: String = NAME,
-        /// Whether the events are recorded.
+        /// Set if the rule enables the selected events, clear if it disables them.
         pub enabled: bool = Flag,
         /// Events that the rule enables or disables.
         pub selection: Selection = RecordForm,
@@ -126,13 +128,13 @@ record! {
 }
 
 record! {
-    /// Traced program, as the agent sees it.
+    /// Description of a traced program, as shown to users.
     pub struct Application {
         /// Process id, as the agent sees it.
         pub pid: u32 = Number,
         /// Process id in the program's own PID namespace, as the program reports it.
         pub pid_inner: u32 = Number,
-        /// User id.
+        /// User id that the program runs under.
         pub uid: u32 = Number,
         /// Name that the program reports.
         pub program: String = PROGRAM,
@@ -140,70 +142,71 @@ record! {
         pub executable: String = EXECUTABLE,
         /// Release of the tracing library in the program.
         pub release: String = RELEASE,
-        /// Time source of the program's events.
+        /// Source of the timestamps of the program's events.
         pub clock: Clock = RecordForm,
         /// Number of event types in the program's catalog.
         pub event_type_count: u32 = Number,
-        /// Number of further event types that do not fit into the catalog or that the agent cannot
-        /// decode. Their events are not recorded.
+        /// Number of event types that do not fit into the catalog or that the agent cannot decode,
+        /// in addition to `event_type_count`. Their events are not recorded.
         pub event_types_refused: u32 = Number,
     }
 }
 
 record! {
-    /// State of a ring. All counters start at the ring's creation; a rate is the difference between
-    /// two replies.
+    /// Counters of a ring, counted from the ring's creation. A rate is the difference between two
+    /// replies.
     pub struct Ring {
-        /// Name of the session.
+        /// Name of the session that records into the ring.
         pub session: String = NAME,
-        /// Name of the channel.
+        /// Name of the channel that the ring belongs to.
         pub channel: String = NAME,
-        /// Process that writes to the ring.
+        /// Id of the process that writes to the ring.
         pub pid: u32 = Number,
         /// CPU of the ring; `None` for the ring of threads without access to per-CPU rings.
         pub cpu: Option<u32> = Optional(Number),
-        /// Time of the snapshot in nanoseconds of `CLOCK_MONOTONIC`.
+        /// Time at which the counters were read, in nanoseconds of `CLOCK_MONOTONIC`.
         pub time_ns: u64 = Number,
-        /// Number of events recorded so far, as the program counts them; `None` without a count.
+        /// Number of events recorded so far, as the program counts them; `None` if the count is
+        /// unavailable.
         pub events_recorded: Option<u64> = Optional(Number),
         /// Number of events dropped because the ring was full.
         pub events_discarded: u64 = Number,
-        /// Number of packets read from the ring.
+        /// Number of packets that the agent has read from the ring.
         pub packets_taken: u64 = Number,
-        /// Number of packets overwritten before they were read.
+        /// Number of packets overwritten before the agent read them.
         pub packets_lost: u64 = Number,
         /// Number of bytes written to the ring.
         pub bytes_written: u64 = Number,
-        /// Number of bytes not read yet.
+        /// Number of bytes in the ring that the agent has not read yet.
         pub bytes_waiting: u64 = Number,
         /// Capacity of the ring in bytes.
         pub size: u64 = Number,
-        /// Number of events with shortened strings, in all rings of the process and channel
-        /// together. Only one of these rings reports the number.
+        /// Number of events whose strings were shortened, in all rings of the process and channel
+        /// together. Only one ring of the process and channel reports this number.
         pub events_cut: u64 = Number,
     }
 }
 
 record! {
-    /// Totals of a channel's freed rings, so that their losses stay visible.
+    /// Totals over the freed rings of a channel, so that their losses stay visible.
     pub struct Ended {
-        /// Name of the session.
+        /// Name of the session that recorded into the rings.
         pub session: String = NAME,
-        /// Name of the channel.
+        /// Name of the channel that the rings belonged to.
         pub channel: String = NAME,
-        /// Number of rings.
+        /// Number of freed rings in the totals.
         pub rings: u32 = Number,
-        /// Number of events recorded; `None` without a count.
+        /// Number of events recorded; `None` if the count is unavailable.
         pub events_recorded: Option<u64> = Optional(Number),
         /// Number of events dropped because a ring was full.
         pub events_discarded: u64 = Number,
-        /// Number of packets read from the rings.
+        /// Number of packets that the agent read from the rings.
         pub packets_taken: u64 = Number,
-        /// Number of packets overwritten before they were read.
+        /// Number of packets overwritten before the agent read them.
         pub packets_lost: u64 = Number,
         /// Number of bytes written to the rings.
         pub bytes_written: u64 = Number,
-        /// Number of events with shortened strings.
+        /// Number of events whose strings were shortened.
         pub events_cut: u64 = Number,
     }
 }
@@ -211,13 +214,13 @@ record! {
 record! {
     /// Limit on one resource, over all connections, programs and sessions of a user.
     pub struct Quota {
-        /// User id.
+        /// Id of the user that the limit applies to.
         pub uid: u32 = Number,
         /// Name of the resource: a code for scripts, such as `ring-bytes`.
         pub what: String = CODE,
-        /// Amount in use.
+        /// Amount in use, in the unit of the resource.
         pub used: u64 = Number,
-        /// Maximum permitted amount.
+        /// Maximum permitted amount, in the unit of the resource.
         pub limit: u64 = Number,
         /// Number of requests refused because of this limit.
         pub refused: u64 = Number,
@@ -225,16 +228,16 @@ record! {
 }
 
 record! {
-    /// Rings of ended programs or agents that were retained for snapshots, and evicted when their
-    /// user's programs needed the memory.
+    /// Totals over rings of ended programs or agents that were retained for snapshots. The agent
+    /// evicted them when the user's programs needed the memory.
     pub struct Released {
-        /// Name of the session.
+        /// Name of the session that recorded into the rings.
         pub session: String = NAME,
-        /// Name of the channel.
+        /// Name of the channel that the rings belonged to.
         pub channel: String = NAME,
-        /// Number of rings.
+        /// Number of evicted rings.
         pub rings: u64 = Number,
-        /// Number of lost packets, which no snapshot will contain.
+        /// Number of packets lost with the rings; no snapshot will contain them.
         pub packets_lost: u64 = Number,
     }
 }
@@ -242,9 +245,9 @@ record! {
 record! {
     /// Losses of a session from one cause since the session's creation.
     pub struct Loss {
-        /// Name of the session.
+        /// Name of the session that lost events or packets.
         pub session: String = NAME,
-        /// Whether the session has been destroyed.
+        /// Set if the session has been destroyed.
         pub is_destroyed: bool = Flag,
         /// Cause of the losses.
         pub cause: Cause = RecordForm,
@@ -252,9 +255,10 @@ record! {
         pub events: u64 = Number,
         /// Number of lost packets, whose events are not counted in `events`.
         pub packets: u64 = Number,
-        /// Number of programs, traces, rings or event types with an unknown number of lost events.
+        /// Number of losses of unknown size: programs, traces, rings or event types for which lost
+        /// events could not be counted.
         pub uncounted: u64 = Number,
-        /// Error of the most recent loss.
+        /// Error message of the most recent loss; `None` if the loss had none.
         pub reason: Option<String> = Optional(MESSAGE),
     }
 }
@@ -275,7 +279,7 @@ choice! {
         4 "quota" Quota,
         /// A program's rings could not be set up.
         5 "attach" Attach,
-        /// The agent could not store or decode an event type.
+        /// The agent could not store or decode the description of an event type.
         6 "event-types" EventTypes,
         /// A program wrote invalid data into its ring.
         7 "damaged" Damaged,

@@ -1,4 +1,4 @@
-//! Requests of commands to the agent. [`Reply`](crate::Reply) documents the answers.
+//! Requests that commands send to the agent. [`Reply`](crate::Reply) documents the answers.
 
 use crate::channel::Channel;
 use crate::form::{Flag, Number, Optional, RecordForm};
@@ -8,37 +8,40 @@ use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// Messages from a command to the agent. A user sees and changes only sessions to which the
+    /// Messages from a command to the agent. A user sees and changes only sessions to which that
     /// user has access.
     pub enum Request up to BODY_SIZE_MAX {
-        /// Creates a session, without starting it. Replies with `Written`, if the session writes.
+        /// Creates a session, without starting it. Replies with `Written` if the session writes a
+        /// trace.
         0x0301 CreateSession(session: Session = RecordForm),
-        /// Starts recording.
+        /// Starts recording in the session with this name.
         0x0302 StartSession(session: String = NAME),
-        /// Stops recording; replies `Done` once all recorded events have been written.
+        /// Stops recording in the session with this name. Replies `Done` once all recorded events
+        /// have been written.
         0x0303 StopSession(session: String = NAME),
-        /// Removes a stopped session; its traces remain.
+        /// Removes the stopped session with this name; its traces remain.
         0x0304 DestroySession(session: String = NAME),
-        /// Deletes all events recorded so far, in rings and files.
+        /// Deletes all events that the session has recorded so far, in rings and files.
         0x0305 ClearSession(session: String = NAME),
-        /// Writes the current content of the rings. Replies with `Written`.
+        /// Writes the current content of a session's rings to a trace. Replies with `Written`.
         0x0306 Snapshot(snapshot: Snapshot = RecordForm),
-        /// Lists the named session, or all sessions. Replies with `Session`, each followed by its
-        /// `Channel`s and `Rule`s.
+        /// Lists the session with this name, or all sessions. Replies with `Session` for each
+        /// session, followed by the session's `Channel`s and `Rule`s.
         0x0307 ListSessions(session: Option<String> = Optional(NAME)),
-        /// Creates a channel.
+        /// Adds a channel to a session.
         0x0308 CreateChannel(channel: NewChannel = RecordForm),
-        /// Records the selected events from now on, including event types that programs add later.
+        /// Starts recording the selected events, including those of event types that programs add
+        /// later.
         0x0309 EnableEvents(events: Events = RecordForm),
         /// Stops recording the selected events.
         0x030a DisableEvents(events: Events = RecordForm),
-        /// Lists traced programs. Replies with `Application`, each followed by its `EventType`s if
-        /// requested.
+        /// Lists traced programs. Replies with `Application` for each program, followed by the
+        /// program's `EventType`s if requested.
         0x030b ListApplications(applications: Applications = RecordForm),
-        /// Reports the rings of the named session, or of all sessions. Replies with `Ring` for each
-        /// ring, and `Ended` for rings that have been freed.
+        /// Reports the rings of the session with this name, or of all sessions. Replies with `Ring`
+        /// for each ring, and with `Ended` for rings that have been freed.
         0x030c Status(session: Option<String> = Optional(NAME)),
-        /// Reads the sampling rules. Replies with `Sampling`.
+        /// Reads the sampling rules of the user's programs. Replies with `Sampling`.
         0x030d GetSampling,
         /// Sets the sampling rules of the user's programs, both running and started later. `None`
         /// leaves sampling to each program.
@@ -51,7 +54,7 @@ messages! {
 record! {
     /// Configuration of a session.
     pub struct Session {
-        /// Name of the session.
+        /// Name of the session, unique among the sessions of its user.
         pub name: String = NAME,
         /// Use of the recorded events.
         pub purpose: Purpose = RecordForm,
@@ -64,7 +67,7 @@ record! {
 record! {
     /// Limit on the size of a session's traces.
     pub struct SessionLimit {
-        /// Name of the session.
+        /// Name of the session to limit.
         pub session: String = NAME,
         /// Maximum size of all the session's traces in bytes, without indexes.
         pub size_max: u64 = Number,
@@ -83,11 +86,11 @@ choice! {
 }
 
 record! {
-    /// Request for a snapshot of a session.
+    /// Request to write the current content of a session's rings to a trace.
     pub struct Snapshot {
-        /// Name of the session.
+        /// Name of the session whose rings are written.
         pub session: String = NAME,
-        /// Directory to create. `None` selects the session's output directory.
+        /// Directory to create for the trace. `None` selects the session's output directory.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
@@ -95,17 +98,17 @@ record! {
 record! {
     /// Channel to add to a session.
     pub struct NewChannel {
-        /// Name of the session.
+        /// Name of the session that the channel is added to.
         pub session: String = NAME,
-        /// Configuration of the channel.
+        /// Configuration of the new channel.
         pub channel: Channel = RecordForm,
     }
 }
 
 record! {
-    /// Events to enable or disable in a channel.
+    /// Selection of events to enable or disable in a channel.
     pub struct Events {
-        /// Name of the session.
+        /// Name of the session that the channel belongs to.
         pub session: String = NAME,
         /// Name of the channel. `None` selects the session's only channel, which is created if the
         /// session has none.
@@ -120,7 +123,7 @@ record! {
     pub struct Applications {
         /// Processes to list.
         pub processes: Processes = RecordForm,
-        /// Whether to list the programs' event types too.
+        /// Set if the programs' event types are listed too.
         pub event_types: bool = Flag,
     }
 }

@@ -1,16 +1,17 @@
-//! Evaluation of a channel's rules. A program selects the events to record, and the agent the event
-//! types to describe.
+//! Evaluation of a channel's rules. A program evaluates them to select the events to record, and
+//! the agent to select the event types to describe.
 
 use crate::application::EventRule;
 use crate::selection::Levels;
 use blkkin_filter::Glob;
 use blkkin_filter::Severity as Level;
 
-/// Rules of a channel, in the order of their precedence.
+/// Rules of a channel, in the order of their precedence: the last one takes precedence over all
+/// others.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// Rule with compiled patterns.
+/// Rule for the events of a channel, with compiled patterns.
 #[derive(Clone, Debug)]
 pub struct Rule {
     enabled: bool,
@@ -20,7 +21,7 @@ pub struct Rule {
     has_filter: bool,
 }
 
-/// Result of the rules for an event type.
+/// Result of evaluating the rules for an event type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No event of the type is recorded.
@@ -33,7 +34,7 @@ pub enum Verdict {
 }
 
 impl Rules {
-    /// Compiles the rules of a channel.
+    /// Compiles the rules of a channel, given in the order in which they were added.
     pub fn new(rules: &[EventRule]) -> Rules {
         Rules(rules.iter().map(Rule::new).collect())
     }
@@ -51,8 +52,8 @@ impl Rules {
         verdict
     }
 
-    /// Returns the indexes of the rules that record events with this name and level: the matching
-    /// rules after the last matching rule that disables them.
+    /// Returns the indexes of the rules that record events with this name and level: all matching
+    /// rules after the last matching rule that disables events.
     pub fn in_force(&self, name: &str, level: Level) -> impl Iterator<Item = usize> {
         let fits = move |rule: &Rule| rule.fits(name, level);
         let disabled = self.0.iter().rposition(|rule| !rule.enabled && fits(rule));
@@ -67,7 +68,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// Compiles a rule.
+    /// Compiles the patterns of a rule.
     pub fn new(rule: &EventRule) -> Rule {
         let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         Rule {
@@ -84,7 +85,7 @@ impl Rule {
         self.enabled
     }
 
-    /// Returns the memory of the rule in bytes.
+    /// Returns the memory that the rule occupies, in bytes.
     pub fn size(&self) -> usize {
         let patterns = self.names.iter().chain(&self.excluded);
         size_of::<Rule>() + patterns.map(Pattern::size).sum::<usize>()
@@ -113,7 +114,7 @@ impl Levels {
 /// Approximate overhead of an allocation, in bytes.
 const ALLOCATION_SIZE: usize = 16;
 
-/// Pattern of a selection: a single name, or a name with `*` for any characters.
+/// Pattern for names: a single name, or a name in which `*` stands for any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Kind);
 
@@ -124,7 +125,7 @@ enum Kind {
 }
 
 impl Pattern {
-    /// Parses a pattern: `\*` is a star, and `\\` a backslash.
+    /// Parses a pattern. In the text, `\*` is a literal star, and `\\` a literal backslash.
     pub fn new(text: &str) -> Pattern {
         let mut pieces = vec![Vec::new()];
         let mut bytes = text.bytes();
@@ -142,7 +143,7 @@ impl Pattern {
         })
     }
 
-    /// Returns the memory of the pattern in bytes, with the allocator's overhead.
+    /// Returns the memory that the pattern occupies, with the allocator's overhead, in bytes.
     pub fn size(&self) -> usize {
         let apart = match &self.0 {
             Kind::Exact(one) => one.len() + ALLOCATION_SIZE,

@@ -1,47 +1,48 @@
-//! Sampling rules, and their text: `1/100`, `50/s`, or both with a comma between.
+//! Sampling rules and their textual form: `1/100`, `50/s`, or both with a comma between.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Environment variable with sampling rules.
+/// Environment variable from which a program reads its sampling rules.
 pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 
-/// Sampling rules for requests that start in this process. A request is followed if both rules
-/// permit it.
+/// Sampling rules for requests that start in this process. A request is sampled if both the
+/// fraction and the rate limit permit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Denominator of the sampling fraction: one request in this many is followed, chosen at
-    /// random. 1 follows all requests, 0 none; the text `1/0` is refused.
+    /// Denominator of the sampling fraction: one request in this many is sampled, chosen at random.
+    /// With 1 all requests are sampled, with 0 none; the text `1/0` is refused.
     pub one_of: u64,
-    /// Rate limit, if any.
+    /// Rate limit on sampled requests; `None` means no limit.
     pub limit: Option<Limit>,
 }
 
-/// Rate limit on followed requests.
+/// Rate limit on sampled requests, a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Long-term rate in requests per second. 0 permits none.
+    /// Long-term rate in requests per second. With 0 no request is sampled.
     pub per_second: u32,
-    /// Number of requests that may be followed at once after a quieter time. Thus at most
-    /// `per_second + burst` requests are followed in any second.
+    /// Number of requests that may be sampled at once after a pause. Thus at most `per_second +
+    /// burst` requests are sampled in any second.
     pub burst: u32,
 }
 
 impl Limit {
-    /// Makes a limit with bursts of a tenth of the rate.
+    /// Makes a limit of this rate, with bursts of a tenth of the rate.
     pub const fn per_second(per_second: u32) -> Limit {
         Limit { per_second, burst: per_second.div_ceil(10) }
     }
 }
 
 impl Sampling {
-    /// Follows every request.
+    /// Rules with which every request is sampled.
     pub const ALL: Sampling = Sampling { one_of: 1, limit: None };
-    /// Follows no request.
+    /// Rules with which no request is sampled.
     pub const NONE: Sampling = Sampling { one_of: 0, limit: None };
 }
 
-/// Writes text that [`FromStr`] reads back, except for a limit's burst.
+/// Writes the rules as text that [`FromStr`] parses. The text does not contain the burst of a
+/// limit.
 impl fmt::Display for Sampling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
@@ -56,16 +57,16 @@ impl fmt::Display for Sampling {
 /// Error in the text of sampling rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SamplingError {
-    /// Byte offset in the text, from 0.
+    /// Byte offset of the error in the text, from 0.
     pub offset: usize,
-    /// Kind of the error.
+    /// Kind of the error at that offset.
     pub reason: SamplingReason,
 }
 
 /// Kind of an error in sampling rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingReason {
-    /// A rule is missing.
+    /// A rule is missing: the text is empty, or nothing precedes or follows a comma.
     Empty,
     /// A rule has no `/`.
     NoSlash,
@@ -77,7 +78,7 @@ pub enum SamplingReason {
     OneOfNone,
     /// A number is too large.
     TooLarge,
-    /// A rule of the same kind precedes this one.
+    /// Two rules of the same kind were given, such as two fractions.
     Twice,
 }
 

@@ -11,21 +11,24 @@ use std::path::PathBuf;
 messages! {
     /// Record of the state file.
     pub enum Saved up to BODY_SIZE_MAX {
-        /// A session.
+        /// Configuration and state of a session.
         0x0501 Session(session: SavedSession = RecordForm),
-        /// A channel of the most recently stored session.
+        /// Channel of the session in the most recent `Session` record.
         0x0502 Channel(channel: Channel = RecordForm),
-        /// A rule of a channel of that session, in the order of the rules.
+        /// Rule for a channel of the session in the most recent `Session` record, in the order of
+        /// the rules.
         0x0503 Rule(rule: Rule = RecordForm),
-        /// A trace of an earlier session in the file.
+        /// Trace of a program's rings, recorded by a session that an earlier record describes.
         0x0504 Trace(trace: SavedTrace = RecordForm),
-        /// Sampling rules of a user's programs.
+        /// Sampling rules for the programs of one user.
         0x0505 Sampling(sampling: SavedSampling = RecordForm),
-        /// Losses of a session from one cause; replaces earlier records of that cause.
+        /// Losses of a session from one cause. The record replaces earlier records with the same
+        /// session and cause.
         0x0506 Loss(loss: SavedLoss = RecordForm),
-        /// The trace with this UUID is complete: all of its missing packets have been counted.
+        /// Completion of the trace with this UUID: all of its missing packets have been counted.
         0x0507 Closed(trace: SavedClosed = RecordForm),
-        /// Totals of a channel's rings of ended programs; replaces earlier records of that channel.
+        /// Totals of a channel's rings of ended programs. The record replaces earlier records of
+        /// that channel.
         0x0508 Ended(ended: SavedEnded = RecordForm),
         /// Limit on the size of a session's traces.
         0x0509 Limit(limit: SavedLimit = RecordForm),
@@ -35,35 +38,35 @@ messages! {
 record! {
     /// Configuration and state of a session.
     pub struct SavedSession {
-        /// The agent's number for the session.
+        /// Number of the session, assigned by the agent. Other records refer to the session by it.
         pub number: u64 = Number,
-        /// State shown to users.
+        /// Description of the session, as shown to users.
         pub state: SessionState = RecordForm,
-        /// Group id of the session's creator.
+        /// Id of the group that the session's creator belongs to.
         pub group: u32 = Number,
-        /// Whether the session may record programs of all users.
+        /// Set if the session may record programs of all users.
         pub is_privileged: bool = Flag,
-        /// Number of snapshots so far.
+        /// Number of snapshots taken of the session so far.
         pub snapshots: u32 = Number,
     }
 }
 
 record! {
-    /// Sampling rules of a user.
+    /// Sampling rules for the programs of a user.
     pub struct SavedSampling {
-        /// User id.
+        /// Id of the user to whose programs the rules apply.
         pub user: u32 = Number,
-        /// Text of the rules.
+        /// Text of the rules, such as `1/100`.
         pub rules: String = SAMPLING,
     }
 }
 
 record! {
-    /// Trace of a program's rings.
+    /// Trace to which the rings of a program are written.
     pub struct SavedTrace {
-        /// Number of the session.
+        /// Number of the session ([`SavedSession::number`]).
         pub session: u64 = Number,
-        /// Name of the session with that number.
+        /// Name of the session with the number `session`.
         pub name: String = NAME,
         /// Process id, as the agent sees it.
         pub pid: u32 = Number,
@@ -71,15 +74,15 @@ record! {
         pub uuid_first: u64 = Number,
         /// Second half of the trace's UUID.
         pub uuid_second: u64 = Number,
-        /// Present or future directory of the trace.
+        /// Directory of the trace, which may not have been created yet.
         pub directory: PathBuf = Path,
     }
 }
 
 record! {
-    /// Losses of a session from one cause.
+    /// Losses of a session from one cause, with the session's number.
     pub struct SavedLoss {
-        /// Number of the session.
+        /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,
         /// Cause and counts of the losses.
         pub loss: Loss = RecordForm,
@@ -87,7 +90,7 @@ record! {
 }
 
 record! {
-    /// Completed trace.
+    /// UUID of a trace that is complete.
     #[derive(Copy)]
     pub struct SavedClosed {
         /// First half of the trace's UUID.
@@ -98,11 +101,11 @@ record! {
 }
 
 record! {
-    /// Totals of the rings of ended programs.
+    /// Totals of a channel's rings of ended programs, with the session's number.
     pub struct SavedEnded {
-        /// Number of the session.
+        /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,
-        /// Totals of the rings.
+        /// Totals of the rings, with the names of session and channel.
         pub ended: Ended = RecordForm,
     }
 }
@@ -111,7 +114,7 @@ record! {
     /// Limit on the size of a session's traces.
     #[derive(Copy)]
     pub struct SavedLimit {
-        /// Number of the session.
+        /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,
         /// Maximum size of all the session's traces in bytes.
         pub size_max: u64 = Number,

@@ -16,7 +16,7 @@ record! {
         pub names: Vec<String> = List { count_min: 1, count_max: PATTERNS_MAX, of: PATTERN },
         /// Patterns of which none may match the event's name.
         pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
-        /// Permitted levels.
+        /// Severity levels of the selected events.
         pub levels: Levels = RecordForm,
         /// Filter that must hold for the event.
         pub filter: Option<String> = Optional(FILTER),
@@ -40,14 +40,14 @@ choice! {
     pub enum Levels {
         /// All levels.
         0 "any" Any,
-        /// A level and all more severe levels.
+        /// A level and all levels that are more severe.
         1 "at-least" AtLeast {
             /// The least severe level of the set.
             level: Level = RecordForm,
         },
-        /// A single level.
+        /// A single severity level.
         2 "exactly" Exactly {
-            /// Only level of the set.
+            /// The only level of the set.
             level: Level = RecordForm,
         },
     }
@@ -59,11 +59,11 @@ record! {
     pub struct Processes {
         /// Process ids, as the agent sees them.
         pub pids: Vec<u32> = List { count_min: 0, count_max: PIDS_MAX, of: Number },
-        /// Patterns for executables. A pattern with a `/` is matched against the whole path, any
-        /// other against the path's last component.
+        /// Patterns for paths of executables. A pattern with a `/` is matched against the whole
+        /// path, and a pattern without against the path's last component.
         pub executables: Vec<String> =
             List { count_min: 0, count_max: EXECUTABLES_MAX, of: EXECUTABLE },
-        /// Whether to include all descendants of these processes.
+        /// Set if all descendants of the selected processes are included.
         pub children: bool = Flag,
     }
 }

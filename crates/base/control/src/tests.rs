@@ -1,5 +1,5 @@
-//! Tests of messages and streams of all kinds. `Random` makes a random value of any message type
-//! from its definition.
+//! Tests of messages and streams of all kinds. A message type's definition also generates random
+//! values of the type, by means of `Random`.
 
 mod golden;
 mod hostile;
@@ -29,7 +29,8 @@ fn received<M: Messages>(message: M) -> Received<M, usize> {
     Received::Message { message, descriptors }
 }
 
-/// Returns the error for a message that cannot be sent.
+/// Returns the error of encoding a message that exceeds the limits. Checks that nothing was
+/// appended.
 fn unfit<M: Messages>(message: &M) -> Fault {
     let mut bytes = b"before".to_vec();
     let fault = encode(message, &mut bytes).expect_err("a message beyond limits");
@@ -37,8 +38,8 @@ fn unfit<M: Messages>(message: &M) -> Fault {
     fault
 }
 
-/// Feeds bytes and descriptors to a decoder. Returns all decoded messages, and the final error if
-/// there is one.
+/// Feeds bytes and descriptors to a decoder. Returns all decoded messages, and the decoder's final
+/// result: an error, or `Ok`.
 fn decode<M: Messages>(
     decoder: &mut Decoder<M, usize>,
     bytes: &[u8],

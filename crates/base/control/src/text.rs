@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Name of a session or channel, which becomes part of file names.
+/// Name of a session or channel; file names contain it.
 pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
 pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
 pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
@@ -34,22 +34,23 @@ pub(crate) struct Text {
 /// Set of characters permitted in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Letters {
-    /// One line, possibly empty.
+    /// One line; the text may be empty.
     Line,
-    /// One line of at least one character.
+    /// One line with at least one character.
     Name,
-    /// Any number of lines, possibly empty.
+    /// Any number of lines; the text may be empty.
     Lines,
-    /// A non-empty name without `/` and leading dot, fit for a part of a file name.
+    /// Non-empty name without `/` and without a dot at its start, so that it can be part of a file
+    /// name.
     FileName,
-    /// A C identifier, which metadata need not quote.
+    /// C identifier, which the metadata of a trace need not quote.
     Identifier,
     /// Lower-case letters and hyphens: a code for scripts.
     Word,
 }
 
 impl Letters {
-    /// Returns true if a character is permitted at byte `place` of the text.
+    /// Returns true if the character is permitted at byte offset `place` of the text.
     fn permits(self, place: usize, found: char) -> bool {
         match self {
             Letters::Line | Letters::Name => !found.is_control(),

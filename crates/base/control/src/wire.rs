@@ -8,11 +8,11 @@ use crate::version::Version;
 pub(crate) struct Reader<'b> {
     body: &'b [u8],
     at: usize,
-    /// Offset of the most recently read value.
+    /// Offset in the body of the most recently read value.
     begin: usize,
     message: &'static str,
     field: &'static str,
-    /// Version of the peer, once received.
+    /// Version of the peer; `None` until its first message has been decoded.
     peer: Option<Version>,
 }
 
@@ -47,7 +47,8 @@ impl<'b> Reader<'b> {
         Ok(array)
     }
 
-    /// Checks that the body ends here. A newer peer may have appended fields, which are ignored.
+    /// Checks that no bytes follow in the body. Fields that a peer with a newer version appended
+    /// are ignored.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         let left = self.body.len() - self.at;
         if left == 0 || is_newer(self.peer) {
@@ -76,7 +77,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Returns true if the peer may send messages that this version lacks.
+/// Returns true if the peer's version is newer, so that the peer may send messages that this
+/// version lacks.
 pub(crate) fn is_newer(peer: Option<Version>) -> bool {
     peer.is_some_and(|peer| peer > Version::OURS)
 }

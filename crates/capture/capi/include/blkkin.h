@@ -1,9 +1,9 @@
 /* BlkKin in C: follow one request through every layer that it crosses.
  *
  * A *trace* (struct blkin_trace) is one step of one request: a name, three ids, and the endpoint
- * where it happens. Annotations say what happened in it. A program that gets a request makes a
- * trace, annotates it, and makes children of it for what it asks of others; the children's ids
- * travel with the messages.
+ * where it happens. Annotations are its events and key-value pairs. A program that receives a request
+ * begins a trace, annotates it, and begins a child for each call to another program; the child's ids
+ * travel with the message.
  *
  *     #include <blkkin.h>
  *
@@ -59,15 +59,16 @@ extern "C" {
 
 /* An endpoint: a service and its address.
  *
- * The port is an int, as in the thesis. The later blkin library narrowed it to 16 bits with a sign,
- * where port 50000 became -15536; offsets of the other fields are the same with both. */
+ * The port is an int, as in the thesis. The later blkin library narrowed it to a signed 16-bit
+ * integer, where port 50000 became -15536; offsets of the other fields are the same with both. */
 struct blkin_endpoint {
 	const char *ip;
 	int port;
 	const char *name;
 };
 
-/* Ids that travel with a request, so that its trace continues elsewhere. A root has no parent: 0. */
+/* Ids that travel with a request, so that its trace continues in another process. The parent id of
+ * a root is 0. */
 struct blkin_trace_info {
 	int64_t trace_id;
 	int64_t span_id;
@@ -115,7 +116,7 @@ struct blkin_annotation {
 };
 
 /* The thesis spells the first structure with two k's. These are macros, not types of their own, so
- * that a `struct blkin_trace_info;` that was declared elsewhere is this one. */
+ * that an existing declaration `struct blkin_trace_info;` refers to this structure. */
 #define blkkin_endpoint blkin_endpoint
 #define blkkin_trace_info blkin_trace_info
 #define blkkin_trace_info_packed blkin_trace_info_packed
@@ -143,41 +144,41 @@ extern const char *const SERVER_RECV_FRAGMENT;
 	type name arguments;               \
 	type _##name arguments
 
-/* Prepares the library. Call it once, early; further calls do no harm, and neither does none. Looks
- * for an agent, at most once a second; an agent that is started after the program is also found by
- * the next annotation. Returns 0. The program's own rand() is not touched. */
+/* Prepares the library. Call it once, early; further calls are harmless, and the call is optional.
+ * It looks for an agent, at most once a second; an agent that starts later is also found by the
+ * next annotation. Returns 0. The state of the program's rand() is not changed. */
 BLKKIN_BOTH(int, blkin_init, (void));
 
-/* Makes `endpoint`. A NULL `ip` becomes "NaN"; without `name`, nothing can be recorded with it. */
+/* Initializes `endpoint`. A NULL `ip` becomes "NaN"; an endpoint without `name` records nothing. */
 BLKKIN_BOTH(int, blkin_init_endpoint,
 	    (struct blkin_endpoint *endpoint, const char *ip, int port, const char *name));
 
-/* Makes a root: new trace id, span id equal to it, no parent. `name` and `endpoint` may be NULL,
+/* Begins a root: new trace id, span id equal to it, no parent. `name` and `endpoint` may be NULL,
  * but nothing is recorded without a name, nor without any endpoint.
  *
- * Sampling (`blkkin sampling`, BLKKIN_SAMPLE) decides about roots. One that is not followed has a
- * trace id of 0 and a span id of -1, and so have all its children, also those in other processes
- * that its ids are sent to: nothing is recorded of any of them. See blkkin_followed. */
+ * Sampling (`blkkin sampling`, BLKKIN_SAMPLE) decides about roots. An unsampled root has trace id 0
+ * and span id -1. So have all its children, in other processes, too; nothing is recorded of any of
+ * them. See blkkin_followed. */
 BLKKIN_BOTH(int, blkin_init_new_trace,
 	    (struct blkin_trace *new_trace, const char *name,
 	     const struct blkin_endpoint *endpoint));
 
-/* Only the ids of a root. NULL is ignored. */
+/* Creates only the ids of a root. NULL is ignored. */
 BLKKIN_BOTH(void, blkin_init_trace_info, (struct blkin_trace_info *trace_info));
 
-/* Makes a child of `parent`: same trace id, new span id, the parent's span id as parent id.
- * Without `endpoint` it is the parent's; -EINVAL if that has none. `child_name` may be NULL. */
+/* Begins a child of `parent`: same trace id, new span id, the parent's span id as parent id. A NULL
+ * `endpoint` means the parent's; -EINVAL if the parent has none. `child_name` may be NULL. */
 BLKKIN_BOTH(int, blkin_init_child,
 	    (struct blkin_trace *child, const struct blkin_trace *parent,
 	     const struct blkin_endpoint *endpoint, const char *child_name));
 
-/* Makes a child of a parent in another process, whose ids came with a message. `endpoint` must not be
- * NULL. */
+/* Begins a child of a parent in another process, whose ids came with a message. `endpoint` must not
+ * be NULL. */
 BLKKIN_BOTH(int, blkin_init_child_info,
 	    (struct blkin_trace *child, const struct blkin_trace_info *info,
 	     const struct blkin_endpoint *endpoint, const char *child_name));
 
-/* Make annotations, to be recorded. `endpoint` may be NULL: then the trace's is used. */
+/* Initialize annotations for blkin_record. A NULL `endpoint` means the endpoint of the trace. */
 BLKKIN_BOTH(int, blkin_init_string_annotation,
 	    (struct blkin_annotation *annotation, const char *key, const char *val,
 	     const struct blkin_endpoint *endpoint));
@@ -188,18 +189,19 @@ BLKKIN_BOTH(int, blkin_init_timestamp_annotation,
 	    (struct blkin_annotation *annotation, const char *event,
 	     const struct blkin_endpoint *endpoint));
 
-/* Records `annotation` of `trace`, now, at the level of a warning. -EINVAL if there is no name of
- * the trace, no endpoint with ip and name, or no key or value, whether tracing is on or not. */
+/* Records `annotation` of `trace` with the current time and level BLKKIN_WARNING. Returns -EINVAL
+ * if the trace has no name, the endpoint is missing or has no ip or name, or the annotation has no
+ * key or value, whether tracing is on or not. */
 BLKKIN_BOTH(int, blkin_record,
 	    (const struct blkin_trace *trace, const struct blkin_annotation *annotation));
 
-/* Copy ids out of a trace and into it; nothing may be NULL. */
+/* Copy ids from a trace, and to it; no argument may be NULL. */
 BLKKIN_BOTH(int, blkin_get_trace_info,
 	    (const struct blkin_trace *trace, struct blkin_trace_info *info));
 BLKKIN_BOTH(int, blkin_set_trace_info,
 	    (struct blkin_trace *trace, const struct blkin_trace_info *info));
 
-/* Makes a trace with given ids; nothing may be NULL. */
+/* Initializes a trace with given ids; no argument may be NULL. */
 BLKKIN_BOTH(int, blkin_set_trace_properties,
 	    (struct blkin_trace *trace, const struct blkin_trace_info *info, const char *name,
 	     const struct blkin_endpoint *endpoint));
@@ -233,9 +235,9 @@ typedef enum {
 	BLKKIN_DEBUG
 } blkkin_level;
 
-/* A bit for each level (1 << level) that is recorded. Negative while that is undecided: there has been
- * no agent yet, or, with BLKKIN_ASK_, this process was forked and has recorded nothing. The library
- * changes it at any time; programs ask with blkkin_enabled and blkkin_enabled_at. */
+/* A bit for each recorded level (1 << level). Negative while that is undecided: there has been no
+ * agent yet, or, with BLKKIN_ASK_, this process was forked and has recorded nothing. The library
+ * changes it at any time; programs use blkkin_enabled and blkkin_enabled_at. */
 extern const volatile int blkkin_enabled_levels;
 #define BLKKIN_ASK_ 0x10000
 
@@ -260,8 +262,8 @@ BLKKIN_INLINE int blkkin_any_enabled_(int bits)
 	       (levels >= 0 || blkkin_enabled_by_now(bits));
 }
 
-/* True if any level, or this level, is recorded: a load and a branch, two of each before there was an
- * agent. Worth asking before building the text of an annotation. */
+/* True if any level, or this level, is recorded. Costs a load and a branch, and two of each before
+ * the first agent. Worth checking before the text of an annotation is built. */
 BLKKIN_INLINE int blkkin_enabled(void)
 {
 	return blkkin_any_enabled_(0x7fff);
@@ -272,14 +274,14 @@ BLKKIN_INLINE int blkkin_enabled_at(blkkin_level level)
 	return (unsigned)level < 15 && blkkin_any_enabled_(1 << level);
 }
 
-/* True if the request of a trace is followed, or `trace` is NULL. Worth asking before much is done for
- * its annotations; the functions that record ask themselves. */
+/* False if sampling excluded the request of `trace`; true otherwise, also for NULL. Worth checking
+ * before expensive work for annotations; functions that record check it themselves. */
 BLKKIN_INLINE int blkkin_followed(const struct blkin_trace *trace)
 {
 	return trace == NULL || trace->info.trace_id != 0 || trace->info.span_id != -1;
 }
 
-/* Record an annotation at a level, in one step. `endpoint` may be NULL: then the trace's is used.
+/* Record an annotation at a level, in one step. A NULL `endpoint` means the endpoint of the trace.
  * Return 0, or -EINVAL as blkin_record does, and for an invalid level. */
 int blkkin_event(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 		 blkkin_level level, const char *event);
@@ -329,8 +331,8 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 	return blkkin_keyval_integer(trace, endpoint, level, key, val);
 }
 
-/* So direct calls of the functions cost next to nothing, too, while the level is not recorded.
- * Pointers to them, and names in parentheses, are the library's. */
+/* With these macros, direct calls of the functions cost next to nothing, too, while the level is
+ * not recorded. Pointers to the functions, and names in parentheses, refer to the library. */
 #define blkkin_event(trace, endpoint, level, event) blkkin_event_(trace, endpoint, level, event)
 #define blkkin_keyval_string(trace, endpoint, level, key, val) \
 	blkkin_keyval_string_(trace, endpoint, level, key, val)
@@ -339,7 +341,7 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 
 /* The same as expressions without a value. While the level is not recorded, they cost a load and a
  * branch, and evaluate no argument but the level. From C99 and C++11 on, BLKKIN_EVENT also records
- * events with fields of one's own: see there. */
+ * events with fields; see its description below. */
 #define BLKKIN_TRACE_EVENT_(trace, endpoint, level, event) \
 	((void)(blkkin_enabled_at(level) && (blkkin_event)(trace, endpoint, level, event)))
 #define BLKKIN_KEYVAL_STRING(trace, endpoint, level, key, val) \
@@ -351,8 +353,8 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 
 /* ---- The macros of blkin -------------------------------------------------------------------- */
 
-/* Functions, so that each argument is evaluated once whether tracing is on or not: a program may
- * rely on what its arguments do. */
+/* Functions, so that each argument is evaluated once whether tracing is on or not: programs may
+ * rely on side effects of arguments. */
 BLKKIN_INLINE void blkkin_timestamp_(const struct blkin_trace *trace,
 				     const struct blkin_endpoint *endpoint, const char *event)
 {
@@ -373,8 +375,8 @@ BLKKIN_INLINE void blkkin_integer_(const struct blkin_trace *trace,
 	BLKKIN_KEYVAL_INTEGER(trace, endpoint, BLKKIN_WARNING, key, val);
 }
 
-/* Statements with their semicolon, as they always were: programs have uses without one. So none can
- * stand between `if (…)` and `else` without braces; BlkKin's own macros can. */
+/* These macros are statements with a semicolon, as in blkin: programs use them without another one. So
+ * they cannot stand between `if (…)` and `else` without braces; BlkKin's own macros can. */
 /* clang-format off */
 #define BLKIN_TIMESTAMP(trace, endp, event) \
 	do { blkkin_timestamp_(trace, endp, event); } while (0);
@@ -421,39 +423,40 @@ struct blkkin_context {
 	uint32_t flags;
 };
 
-/* The first two are W3C's bits, too. */
+/* The first two are also bits of W3C's flags. */
 #define BLKKIN_SAMPLED 1u  /* the request is to be traced */
 #define BLKKIN_RANDOM 2u   /* the trace id is random; W3C wants it passed on */
 #define BLKKIN_DEBUG_TRACE 4u /* B3's debug: traced, whatever samplers decide */
 #define BLKKIN_DEFERRED 8u /* B3 without a decision: the receiver decides. Comes with BLKKIN_SAMPLED */
 
-/* Bytes of the longest text, with its NUL. */
+/* Maximum size of the text with its NUL, in bytes. */
 #define BLKKIN_TRACEPARENT_SIZE 56
 #define BLKKIN_B3_SIZE 69
 
-/* Annotations have room for 64 bits of a trace id. The upper half of a longer id is recorded as an
- * event of its own, if an agent wants it, when a sampled context with it is made or read here. */
+/* Annotations have 64 bits for a trace id. The upper half of a longer id is recorded as a separate
+ * event, if a session records it, when a sampled context is created or parsed here. */
 
-/* The context of a new root, with a trace id of 128 bits. Sampling decides whether BLKKIN_SAMPLED is
- * among its flags. 0, or -EINVAL. */
+/* Creates the context of a new root, with a trace id of 128 bits. Sampling decides whether its
+ * flags contain BLKKIN_SAMPLED. Returns 0, or -EINVAL. */
 int blkkin_context_init(struct blkkin_context *context);
 
-/* True if the request is to be traced; false for NULL. */
+/* True if the request is sampled; false for NULL. */
 BLKKIN_INLINE int blkkin_sampled(const struct blkkin_context *context)
 {
 	return context != NULL && (context->flags & BLKKIN_SAMPLED);
 }
 
-/* Read `length` bytes: the value of W3C's header traceparent, or of the header b3 (the single one).
- * Spaces and tabs around it are ignored. What neither has, a parent's id or flags, becomes 0. A b3
- * that is only a decision (`0`, `1` or `d`) gives ids of 0: begin a root, and heed the flags.
- * 0, or -EINVAL for NULL and for what the specification calls invalid: act as without a header. */
+/* Parse `length` bytes: the value of W3C's header traceparent, or of the single header b3. Spaces
+ * and tabs around it are ignored. A parent's id or flags that the header does not have become 0. A
+ * b3 header with only a decision (`0`, `1` or `d`) gives ids of 0: begin a root, and apply the
+ * flags. Return 0, or -EINVAL for NULL and for headers that the specification calls invalid: handle
+ * these like a missing header. */
 int blkkin_traceparent_parse(const char *text, size_t length, struct blkkin_context *context);
 int blkkin_b3_parse(const char *text, size_t length, struct blkkin_context *context);
 
-/* Write the header's value and a NUL into `size` bytes at `text`. The length without the NUL;
- * -EINVAL for NULL, or a trace or span id of 0 (b3 takes both as 0 with a decision); -ENOSPC where
- * it does not fit. On errors `text` is left as it was. */
+/* Write the header's value and a NUL into `size` bytes at `text`. Return the length without the
+ * NUL; -EINVAL for NULL, or a trace or span id of 0 (b3 accepts both as 0 with a decision); -ENOSPC
+ * if it does not fit. On errors `text` is unchanged. */
 int blkkin_traceparent_format(const struct blkkin_context *context, char *text, size_t size);
 int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t size);
 
@@ -463,31 +466,31 @@ int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t si
  *
  *     BLKKIN_EVENT(osd, write, BLKKIN_INFO, (int, count, n), (string, path, p));
  *
- * It is a statement. As long as nobody wants such events it costs two loads and a branch, and evaluates
- * no argument; provider, name and level have to be constant. `blkkin event list` shows where it stands,
- * and sessions, filters and readers treat it as all other events. It may stand in signal handlers, in
- * headers and in libraries that are unloaded. C99 and later, C++11 and later.
+ * It is a statement. While no session records such events, it costs two loads and a branch, and
+ * evaluates no argument; provider, name and level have to be constant. `blkkin event list` shows its
+ * source line, and sessions, filters and readers treat it like all other events. It may be used in
+ * signal handlers, in headers and in libraries that are unloaded. C99 and later, C++11 and later.
  *
- * Provider and name are words as in C, or literals. Up to 32 fields follow, each in parentheses: what it
- * is, its name, and its value.
+ * Provider and name are identifiers as in C, or literals. Up to 32 fields follow, each in parentheses:
+ * its type, its name, and its value.
  *
  *     (int, name, value)       also short, long, unsigned, ushort, ulong, size (a size_t),
  *                              int8 to int64, uint8 to uint64, float, double, bool
  *     (hex32, name, value)     shown in hexadecimal; also hex8, hex16, hex64
  *     (pointer, name, value)   an address
  *     (string, name, value)    a string with its NUL; NULL is an empty one
- *     (text, name, start, length)           a string of so many bytes
- *     (bytes, name, start, length)          so many bytes
- *     (array, name, int, start, 3)          three of any of the numbers above; 3 is constant
- *     (sequence, name, int, start, length)  so many of them
- *     (enum, name, value, labels)           an int of which values have labels:
+ *     (text, name, start, length)           a string of `length` bytes
+ *     (bytes, name, start, length)          `length` bytes
+ *     (array, name, int, start, 3)          three elements of any number type above; 3 is constant
+ *     (sequence, name, int, start, length)  `length` elements
+ *     (enum, name, value, labels)           an int with labels for some values:
  *         static const struct blkkin_label labels[] = {{"idle", 0}, {"busy", 1}};
  *
- * Long strings are shortened as the channel says, and end with `...[cut: 100000 bytes]` then. Arrays and
- * sequences never are: an event that does not fit is counted as lost.
+ * Strings longer than the channel's limit are truncated and end with `...[cut: 100000 bytes]`. Arrays
+ * and sequences are never truncated: an event that does not fit is counted as lost.
  *
- * If the compiler names BLKKIN_CLASS_x, then x is nothing that a field can be. Two fields of one name
- * are an error, too. An event whose level is none does not compile from C11 on. */
+ * A compiler error about BLKKIN_CLASS_x means that x is no type of a field. Two fields with the same
+ * name are an error, too. From C11 on, an invalid level does not compile. */
 
 /* A label of an enumeration. */
 struct blkkin_label {
@@ -495,7 +498,7 @@ struct blkkin_label {
 	int64_t value;
 };
 
-/* What follows is for BLKKIN_EVENT only. */
+/* Internals of BLKKIN_EVENT. */
 struct blkkin_field_ {
 	const char *name;
 	int kind;
@@ -504,7 +507,7 @@ struct blkkin_field_ {
 	const struct blkkin_label *labels;
 };
 
-/* A place of the program; the library fills in the first two fields. */
+/* Call site of an event; the library fills in the first two fields. */
 struct blkkin_site_ {
 	const volatile uint64_t *wanted;
 	const void *type;
@@ -522,10 +525,10 @@ struct blkkin_value_ {
 	size_t length;
 };
 
-/* Not 0: the target of `wanted` in a place that has not been reached. */
+/* Not 0: the target of `wanted` in a call site that has not been executed yet. */
 extern const volatile uint64_t blkkin_unknown_;
 
-/* Registers a place; true if its events are wanted. */
+/* Registers a call site; true if a session records its events. */
 int blkkin_know_(struct blkkin_site_ *site);
 
 void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *values);
@@ -538,11 +541,11 @@ void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *value
 					       __VA_ARGS__, ~))                                \
 	(#provider ":" #name, provider, name, __VA_ARGS__)
 
-/* A trace, an endpoint, a level, and what happened. */
+/* Form with a trace, an endpoint, a level, and the text of the event. */
 #define BLKKIN_EVENT_AS_0(named, trace, endpoint, level, event) \
 	BLKKIN_TRACE_EVENT_(trace, endpoint, level, event)
 
-/* Fields. */
+/* Form with provider, name, level and fields. */
 #define BLKKIN_EVENT_AS_1(named, provider, name, ...)                                          \
 	do {                                                                                   \
 		enum { BLKKIN_EACH_(BLKKIN_UNIQUE_, __VA_ARGS__) blkkin_fields_end_ };         \

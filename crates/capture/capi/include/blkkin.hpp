@@ -13,14 +13,14 @@
 //             blkkin::Span write{request.child("write")};
 //             write.keyval("bytes", 4096);
 //             send(write.traceparent().c_str());
-//         } // here it ends
+//         } // the span "write" ends here
 //     }
 //
 //     c++ -std=c++17 serve.cc -lblkkin
 //
-// Strings and endpoints are borrowed, as in C: names and endpoints have to live as long as the traces
-// that use them. String literals and static endpoints always do. The arguments of event and keyval
-// are needed for the call only.
+// Strings and endpoints are borrowed, as in C: names and endpoints have to live as long as the
+// traces that use them. String literals and static endpoints always do. The arguments of event and
+// keyval are needed for the call only.
 #ifndef BLKKIN_HPP
 #define BLKKIN_HPP
 
@@ -89,7 +89,7 @@ public:
 	}
 };
 
-// Value of a header, in a buffer of its own.
+// Value of a header, stored inline.
 template <std::size_t size> class Header {
 	char bytes[size] = {};
 	std::size_t used = 0;
@@ -117,7 +117,7 @@ public:
 using Traceparent = Header<BLKKIN_TRACEPARENT_SIZE>;
 using B3 = Header<BLKKIN_B3_SIZE>;
 
-// Read the headers; nothing if a header is invalid or missing.
+// Parse the headers; return nothing if a header is invalid or missing.
 inline std::optional<blkkin_context> parse_traceparent(std::string_view header) noexcept
 {
 	blkkin_context context;
@@ -134,9 +134,9 @@ inline std::optional<blkkin_context> parse_b3(std::string_view header) noexcept
 	return context;
 }
 
-// A step of a request: a small value, free to copy, move to other threads, or forget. Copies are
-// the same step. One that is not sampled, or was made without arguments, records nothing, and
-// neither do its children.
+// A step of a request: a small value that can be copied, moved to other threads and dropped freely.
+// Copies are the same step. A default-constructed or unsampled trace records nothing, and neither
+// do its children.
 class Trace {
 	blkin_trace in_c = {};
 	std::int64_t trace_id_high = 0;
@@ -156,7 +156,7 @@ class Trace {
 	}
 
 public:
-	// No request at all.
+	// Belongs to no request.
 	Trace() noexcept = default;
 
 	// Begins a request.
@@ -167,7 +167,7 @@ public:
 		return {name, &endpoint.in_c, context};
 	}
 
-	// Continues a request that began elsewhere. A context with nothing but a decision begins a request
+	// Continues a request of another process. A context with only a sampling decision begins a request
 	// with that decision.
 	static Trace child_of(const char *name, const Endpoint &endpoint,
 			      const blkkin_context &parent) noexcept
@@ -184,7 +184,7 @@ public:
 		return trace;
 	}
 
-	// Continues the request of the header traceparent, or begins a request without it.
+	// Continues the request of the header traceparent, or begins a request if the header is missing.
 	static Trace receive(const char *name, const Endpoint &endpoint,
 			     std::string_view traceparent) noexcept
 	{
@@ -197,7 +197,7 @@ public:
 	static Trace child_of(const char *, const Endpoint &&, const blkkin_context &) = delete;
 	static Trace receive(const char *, const Endpoint &&, std::string_view) = delete;
 
-	// A child of this step, at the same endpoint or another one.
+	// Begin a child of this step, at the same endpoint or another one.
 	Trace child(const char *name) const noexcept
 	{
 		Trace trace = *this;
@@ -218,7 +218,7 @@ public:
 
 	Trace child(const char *, const Endpoint &&) const = delete;
 
-	// True if this is a step of a request, sampled or not.
+	// True if this belongs to a request, sampled or not.
 	explicit operator bool() const noexcept
 	{
 		return in_c.info.span_id != 0;
@@ -229,7 +229,7 @@ public:
 		return flags & BLKKIN_SAMPLED;
 	}
 
-	// Records that something happened now.
+	// Records an event with the current time.
 	void event(const char *event, Level level = Level::warning) const noexcept
 	{
 		if (records(level))
@@ -263,7 +263,7 @@ public:
 					      static_cast<std::int64_t>(val));
 	}
 
-	// The context, to be sent along with the request.
+	// Returns the context that travels with the request.
 	blkkin_context context() const noexcept
 	{
 		return {in_c.info, trace_id_high, flags};
@@ -284,7 +284,7 @@ public:
 		return header<B3>(blkkin_b3_format);
 	}
 
-	// The trace for functions of C.
+	// Returns the trace for C functions.
 	const blkin_trace *c_trace() const noexcept
 	{
 		return &in_c;
@@ -304,8 +304,9 @@ private:
 	}
 };
 
-// A step that is timed: it starts now, and ends with its scope or with end(), whichever is first. It
-// has one owner, so it can be moved but not copied; children, events and headers are its Trace's.
+// A timed step: it starts with its construction, and ends with its scope or with end(), whichever
+// is first. It has one owner, so it can be moved but not copied; children, events and headers are
+// inherited from Trace.
 class Span : public Trace {
 	Level own_level = Level::warning;
 
@@ -348,7 +349,7 @@ public:
 			trace.event(span_ended, own_level);
 	}
 
-	// Returns the step without recording its end, which is then up to the caller.
+	// Returns the step without recording its end, which the caller must record.
 	Trace release() noexcept
 	{
 		return std::exchange(static_cast<Trace &>(*this), Trace{});

@@ -4,14 +4,14 @@
 use crate::process::may_run;
 use std::time::{Duration, Instant};
 
-/// Deadlines of a program whose connection has ended and which may reconnect.
+/// Deadlines for a program whose connection has ended and which may reconnect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
     since: Instant,
     until: Instant,
     /// Time of the next check whether the process still runs.
     check: Instant,
-    /// Time between the last check and the next one.
+    /// Time between the last check and `check`; grows from [`FIRST_PAUSE`] to [`LAST_PAUSE`].
     pause: Duration,
 }
 
@@ -21,14 +21,15 @@ const ABSENCE_MAX: Duration = Duration::from_secs(8);
 /// Longest absence of a program with unsealed rings. A program that has not reconnected by then has
 /// unmapped its rings.
 const RINGS_KEPT: Duration = Duration::from_secs(65);
-/// First pause between checks. A connection often ends a moment before its process does.
+/// First pause between checks whether the process still runs. It is short, because a connection
+/// often ends a moment before its process does.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Absence {
     /// Begins an absence. `has_unsealed` selects the longer deadline: the program may still map
-    /// rings that it was sent, so the agent does not touch them until the program cannot map them
-    /// any more.
+    /// rings whose descriptors it was sent, and the agent does not touch the rings until that is
+    /// impossible.
     pub(crate) fn begin(since: Instant, has_unsealed: bool) -> Absence {
         let until = since + if has_unsealed { RINGS_KEPT } else { ABSENCE_MAX };
         Absence { since, until, check: since + FIRST_PAUSE, pause: FIRST_PAUSE }

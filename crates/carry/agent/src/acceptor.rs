@@ -1,7 +1,7 @@
-//! Acceptor of connections. It pauses while the process or the machine has no free descriptors;
-//! existing connections continue. Some descriptors of the process are reserved for the agent's own
-//! work, such as files of traces. A connection that would use one of them is refused with the
-//! reason.
+//! Acceptor of connections. The acceptor pauses while the process or the machine has no free
+//! descriptors; existing connections continue. Some descriptors of the process are reserved for the
+//! agent's own work, such as files of traces. A connection that would use a reserved descriptor is
+//! refused with the reason.
 
 use crate::deferred_close::DeferredClose;
 use crate::source::{Poller, Source};
@@ -19,11 +19,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time without failures that ends a series of failures. Only the first failure of a series is
 /// logged.
 const QUIET: Duration = Duration::from_secs(10);
-/// Maximum number of descriptors reserved for the agent's own work. At most a quarter of all
-/// descriptors is reserved.
+/// Maximum number of descriptors reserved for the agent's own work. With few descriptors, a quarter
+/// of them is reserved instead.
 const KEPT_MAX: u64 = 1024;
 
-/// Returns how many of `all` descriptors are reserved for the agent's own files.
+/// Returns how many descriptors are reserved for the agent's own work, if the process has `all`.
 pub(crate) fn own_descriptors(all: u64) -> u64 {
     KEPT_MAX.min(all / 4)
 }
@@ -51,16 +51,16 @@ struct Trouble {
 pub(crate) enum Arrival {
     Nothing,
     Connection(DeferredClose<Socket>),
-    /// Connection to refuse with this reason: only descriptors reserved for the agent's own work
-    /// are free.
+    /// Connection to refuse, with the reason: all free descriptors are reserved for the agent's own
+    /// work.
     Surplus(DeferredClose<Socket>, String),
 }
 
-/// Line for the log, if there is one to write.
+/// Line for the log; `None` if there is nothing to log.
 pub(crate) type Line = Option<String>;
 
 impl Acceptor {
-    /// Begins to accept connections.
+    /// Makes an acceptor, and watches its listening socket.
     pub(crate) fn open(listener: Listener, poller: &Poller) -> io::Result<Acceptor> {
         let acceptor = Acceptor { listener, again: None, pause: PAUSE_MIN, trouble: None };
         acceptor.ask(poller)?;
@@ -83,7 +83,8 @@ impl Acceptor {
         self.again = self.again.map(|again| again.min(soon));
     }
 
-    /// Accepts a connection; returns the connection and a line for the log.
+    /// Accepts a connection, if one waits. Returns a line for the log if a series of failures
+    /// begins or ends.
     pub(crate) fn accept(&mut self, poller: &Poller, now: Instant) -> (Arrival, Line) {
         let socket = match self.listener.accept() {
             // Closing the socket may block, as its queue may hold descriptors that the peer has
@@ -103,8 +104,7 @@ impl Acceptor {
             }
         };
         self.listen(poller, now);
-        // The kernel gives out the lowest free number, so the number tells how many descriptors are
-        // in use.
+        // The kernel assigns the lowest free descriptor, so its value shows how many are in use.
         let number = u64::from(socket.as_fd().as_raw_fd().unsigned_abs());
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let kept = own_descriptors(limit);
@@ -143,13 +143,14 @@ impl Acceptor {
         self.pause = PAUSE_MAX.min(self.pause * 2);
     }
 
-    /// Handles a success. Returns a line for the log if the success ends a series of failures.
+    /// Handles an accepted connection. Returns a line for the log if a series of failures has
+    /// ended.
     fn calm(&mut self, now: Instant) -> Line {
         let trouble = self.trouble.take_if(|trouble| now >= trouble.last + QUIET)?;
         Some(format!("lets others in again; {} attempts had failed", trouble.count))
     }
 
-    /// Counts a failure. Returns a line for the log if the failure is the first of a series.
+    /// Counts a failed attempt. Returns a line for the log if the failure is the first of a series.
     fn trouble(&mut self, now: Instant, reason: &str) -> Line {
         let trouble = self.trouble.take().filter(|trouble| now < trouble.last + QUIET);
         let count = trouble.as_ref().map_or(0, |trouble| trouble.count) + 1;

@@ -1,4 +1,4 @@
-//! Event loop of the agent: waits for events, passes each to its handler, and drains rings.
+//! Event loop of the agent: waits for events, dispatches each to its handler, and drains rings.
 
 use crate::acceptor::{Acceptor, Arrival, own_descriptors};
 use crate::announcer::Announcer;
@@ -46,7 +46,7 @@ pub struct Options {
     pub socket: PathBuf,
     /// Set if programs and commands of all users may connect.
     pub is_public: bool,
-    /// Members of this group may control all sessions of a public agent.
+    /// Name of the group whose members may control all sessions of a public agent.
     pub group: String,
     /// Default directory of the sessions' outputs. With `None`, it is below each user's home
     /// directory.
@@ -54,7 +54,7 @@ pub struct Options {
     /// Socket of the service manager that is notified when the agent is ready and when it ends: the
     /// value of `NOTIFY_SOCKET`.
     pub manager: Option<OsString>,
-    /// Limits of one user.
+    /// Resource limits that apply to each user.
     pub limits: Limits,
     /// Function that writes a line to the log.
     pub log: fn(&str),
@@ -65,7 +65,7 @@ pub struct Options {
 pub struct Agent {
     options: Options,
     own_uid: u32,
-    /// Number of the group whose members may control all sessions.
+    /// Id of the group whose members may control all sessions; `None` if only root may.
     group: Option<u32>,
     /// Set once the agent has logged that the kernel does not report supplementary groups of peers.
     misses_groups: bool,
@@ -87,15 +87,15 @@ fn descriptors_in_all() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns the number of descriptors for users: all except those reserved for the agent's own
-/// files.
+/// Returns the number of descriptors for users: the limit on this process, without the descriptors
+/// reserved for the agent's own work.
 fn descriptors_of_users() -> u64 {
     let all = descriptors_in_all();
     all - own_descriptors(all)
 }
 
-/// Returns the limits of one user. On a public agent, one user has at most three quarters of the
-/// users' descriptors.
+/// Returns the resource limits of each user. On a public agent, a user has at most three quarters
+/// of the descriptors for users.
 fn limits_of(options: &Options) -> Limits {
     let all = descriptors_of_users();
     let most = if options.is_public { all / 4 * 3 } else { all };
@@ -136,13 +136,13 @@ impl Agent {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_path)
             .map_err(|error| in_words("open", &lock_path, error))?;
-        // A process of another user that could open the file could hold the lock.
+        // Otherwise a process of another user could open the file, and hold the lock.
         lock.set_permissions(fs::Permissions::from_mode(0o600))?;
         if lock.try_lock().is_err() {
             let message = format!("an agent already listens on `{}`", path.display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
         }
-        // The agent that had the lock has ended, so no process listens on an existing socket.
+        // The earlier agent has released the lock, so no process listens on an existing socket.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(in_words("remove", &path, error));
@@ -211,7 +211,7 @@ impl Agent {
                 }
             }
             // Connections that are not served in this turn stay ready, so the kernel reports them
-            // again. The last turn is longer, so that all are served.
+            // again. The last turn is longer, so that all connections are served.
             let turn = if is_stopped { LAST_TURN } else { TURN };
             let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
             let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
@@ -237,8 +237,8 @@ impl Agent {
         }
         sessions.count_cut_off();
         if !sessions.is_unused() {
-            // Writes the file of notes as a whole, because notes after an incomplete one could not
-            // be read.
+            // Rewrites the whole file of notes, because notes after an incomplete one could not be
+            // read.
             self.node.save();
         }
         // The new thread inherits the confinement of this thread.
@@ -246,7 +246,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Does all work that is due, after the events of a turn: drains rings, and continues requests.
+    /// Does all work that is due after the events of a turn: accepts connections again after a
+    /// pause, drains rings, and continues requests.
     fn work(&mut self, now: Instant) {
         if self.node.acceptor.next().is_some_and(|next| next <= now) {
             self.accept();
@@ -261,8 +262,8 @@ impl Agent {
         self.node.use_directories(now);
         self.node.step_snapshots();
         self.node.step_clear_jobs();
-        // Handles the next request of commands that wait for their turn. Commands for which no time
-        // remains follow in the next turn of the loop.
+        // Handles the next request of commands whose last request is finished. If the turn's time
+        // is used up, the remaining commands follow in the next turn.
         let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();
         let left = self.take_turns(TURN, resumed, |&id| id, Agent::take_messages);
         self.node.peers.resumed.extend(left);
@@ -337,11 +338,12 @@ impl Agent {
         }
     }
 
-    /// Refuses a connection. A refused program is counted as a loss; a command records nothing.
+    /// Refuses a connection. The refusal of a program is counted as a loss; a command records
+    /// nothing, so its refusal is not counted.
     ///
-    /// A program sends `Hello` as soon as it has connected, but may be interrupted in between. A
-    /// few refused connections are therefore kept open for a while, on descriptors that are
-    /// reserved for the agent's own work.
+    /// Whether the peer is a program is known only from its `Hello`, which may arrive a moment
+    /// after the connection. A few refused connections are therefore kept open until then, on
+    /// descriptors that are reserved for the agent's own work.
     fn refuse(&mut self, mut connection: Connection, peer: Peer, reason: String) {
         let refused = Refused { version: Version::OURS, try_again: true, reason: reason.clone() };
         // If the peer's socket is full, the message is lost.
@@ -495,7 +497,8 @@ impl Agent {
                 let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
                 self.node.poller.add(&wake, Source::WakeUp(id), EACH_WRITE)?;
                 let process = self.node.inspector.inspect(pid, uid)?;
-                // If the process still runs after the inspection, its number was not reused before.
+                // If the process still runs after the inspection, its process id was not reused
+                // before.
                 let is_left = peer.connection.is_left();
                 let process = if is_left { process.ended() } else { process };
                 let (name, release) = (hello.program, hello.release);
@@ -524,9 +527,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns whether a peer may control all sessions: root, and members of the group. The groups
-    /// are those that the peer had when it connected, as another process may have its number by
-    /// now.
+    /// Returns whether a peer may control all sessions: root, and members of the group. The kernel
+    /// stored the peer's groups when it connected. The groups of the process are not read later,
+    /// since its process id may have been reused.
     fn is_privileged(&mut self, id: ConnectionId) -> io::Result<bool> {
         let (Some(peer), Some(group)) = (self.node.peers.get(id), self.group) else {
             return Ok(self.node.peers.get(id).is_some_and(|peer| peer.peer.uid == 0));

@@ -1,7 +1,7 @@
 //! Announces the agent to programs that were started earlier and have no connection. Each program
 //! has a bell: a page of shared memory by which the agent makes the program connect, see
-//! [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages. It
-//! repeats the scan a few times, for programs that could not be rung before, and ends.
+//! [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages. The
+//! thread repeats the scan a few times, for programs that could not be rung before, and ends.
 
 use blkkin_control::bell;
 use blkkin_sys::process::seccomp_filters_in;
@@ -16,19 +16,21 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Pauses before the scans of `/proc`. A program that sandboxes itself between two scans is not
-/// rung from then on.
+/// Pauses before each scan of `/proc`. A program that sandboxes itself between two scans is not
+/// rung by the later scan.
 const PAUSES: [Duration; 4] = [
     Duration::ZERO,
     Duration::from_millis(300),
     Duration::from_millis(700),
     Duration::from_secs(2),
 ];
-/// Number of consecutive unused descriptor numbers that ends the search in a range.
+/// Number of consecutive unused descriptor numbers after which the search of a descriptor range
+/// ends.
 const GAP_MAX: u32 = 4;
-/// Maximum number of a process's threads that are checked for seccomp filters before it is rung.
+/// Maximum number of threads of a process that are checked for seccomp filters.
 const THREADS_MAX: usize = 256;
-/// Maximum number of mapped pages that are recorded for a process; a program or library has one.
+/// Maximum number of bell pages recorded for a process. The program and each library that records
+/// have one page each.
 const MAPPED_MAX: usize = 4;
 /// Maximum number of bytes read from a process's list of mappings.
 const MAPS_SIZE_MAX: u64 = 16 << 20;
@@ -43,15 +45,15 @@ struct Announcement {
     uid: Option<u32>,
     /// Mark of the agent's socket: see [`bell::mark_of`].
     socket: u64,
-    /// Number of the kernel's mount of memfds, by which a memfd is recognized.
+    /// Mount id of the kernel's mount of memfds. A file on that mount is a memfd.
     mount: u64,
 }
 
-/// Processes with seccomp filters, by the inode of a page that they have mapped. A child has its
-/// parent's page mapped, even after closing the page's file.
+/// Processes with seccomp filters, by the inode of the bell page that they have mapped. A child
+/// process has its parent's page mapped, even after closing the page's file.
 type SandboxedProcesses = HashMap<u64, Vec<PathBuf>>;
 
-/// Words of a bell's page.
+/// Content of a bell's page.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     filters: u64,
@@ -60,9 +62,9 @@ struct Page {
 }
 
 impl Announcer {
-    /// Starts to ring programs that look for agents on this socket: programs of user `uid`, or of
-    /// all users. The agent must already listen, so that rung programs can connect. The process
-    /// must not be confined yet: of root's capabilities, the thread keeps the one to inspect other
+    /// Starts a thread that rings programs of user `uid`, or of all users, which search for agents
+    /// on this socket. The agent must already listen, so that rung programs can connect. The
+    /// process must not be confined yet: the thread keeps root's capability to inspect other
     /// processes.
     pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
@@ -85,7 +87,7 @@ impl Announcement {
             if ends.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
-            // Each scan has a new number, so that a program whose last attempt to connect failed
+            // Each scan writes a new number, so that a program whose last attempt to connect failed
             // tries again.
             let number = blkkin_sys::monotonic_ns() | 1;
             if self.call_all(number, ends).is_none() {
@@ -96,8 +98,8 @@ impl Announcement {
 
     /// Scans all processes once; returns `None` if the announcer was dropped.
     fn call_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
-        // A number in a page rings all processes that have mapped the page, so sandboxed processes
-        // are found first.
+        // The number in a page rings all processes that have mapped the page, so sandboxed
+        // processes are collected first.
         let mut sandboxed = SandboxedProcesses::new();
         for process in processes(ends)? {
             note_sandboxed(process?, &mut sandboxed);
@@ -132,8 +134,9 @@ impl Announcement {
         }
     }
 
-    /// Writes the number to the page in a file, or clears it if a process that has mapped the page
-    /// is sandboxed. Any process can choose the file's name, so the file is checked first.
+    /// Writes `number` to the bell page at `path`, and so rings the program. Writes 0 instead if a
+    /// process that has mapped the page is sandboxed. The file is checked first, because any
+    /// process can choose a file's name.
     fn ring(
         &self,
         process: &Path,
@@ -157,8 +160,8 @@ impl Announcement {
         Ok(())
     }
 
-    /// Opens a file of another process, if the file is a memfd whose size is sealed. Before that is
-    /// known, neither the file nor its file system is accessed, because an access could block.
+    /// Opens a file of another process, if the file is a memfd with a sealed size. Until the check,
+    /// the file and its file system are not accessed, because an access could block.
     fn open(&self, path: &Path) -> io::Result<File> {
         let place =
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
@@ -189,8 +192,8 @@ fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>
     }))
 }
 
-/// Adds the pages that a process has mapped to `sandboxed`, if one of its threads has seccomp
-/// filters.
+/// Adds the bell pages that a process has mapped to `sandboxed`, if a thread of the process has
+/// seccomp filters.
 fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     if !is_sandboxed_since(&process, 0) {
         return;
@@ -203,7 +206,8 @@ fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     }
 }
 
-/// Returns the inode of the bell's page, if a line of a process's list of mappings describes one.
+/// Returns the inode of a bell's page, if `line` of a process's list of mappings describes such a
+/// page.
 fn page_in(line: &str) -> Option<u64> {
     // Addresses, permissions, offset and device precede the inode; spaces follow it.
     let (inode, path) = line.splitn(5, ' ').nth(4)?.split_once(' ')?;
@@ -229,8 +233,8 @@ fn read(file: &File) -> io::Result<Page> {
     Ok(Page { filters: word(bell::FILTERS), sockets, ring: word(bell::RING) })
 }
 
-/// Returns whether a thread of a process has other seccomp filters than the process had when it
-/// made its page. Such filters may kill the process when it tries to connect.
+/// Returns whether a thread of the process has other seccomp filters than `filters`, the number at
+/// the time when the process made its page. Such filters may kill the process when it connects.
 fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return true };
     threads.filter_map(Result::ok).take(THREADS_MAX).any(|thread| {
@@ -240,7 +244,7 @@ fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     })
 }
 
-/// Returns the number of an open file's mount, without accessing its file system.
+/// Returns the mount id of an open file, without accessing its file system.
 fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     let path = format!("/proc/self/fdinfo/{}", file.as_fd().as_raw_fd());
     let text = fs::read_to_string(path)?;
@@ -361,7 +365,7 @@ mod tests {
         assert_eq!(page_in("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 "), None);
     }
 
-    /// Files that resemble a bell's page in some respect only are not written to.
+    /// The announcer writes to no file that resembles a bell's page in some respects only.
     #[test]
     fn what_is_no_page_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();

@@ -3,18 +3,18 @@
 use blkkin_wire::{Format, Outcome};
 use std::time::Duration;
 
-/// Spans as received, still encoded.
+/// Batch of spans as received from a sender, still encoded.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
-    /// Encoding of the bytes.
+    /// Wire format of `bytes`.
     pub format: Format,
-    /// Content, not compressed.
+    /// Encoded spans, after decompression.
     pub bytes: &'a [u8],
-    /// Rule for the valid spans if the batch also has invalid spans.
+    /// Decision on the valid spans of a batch that also has invalid spans.
     pub policy: Policy,
 }
 
-/// Rule for valid spans that arrive in a batch with invalid spans.
+/// Decision on the valid spans of a batch that also has invalid spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// One invalid span refuses the whole batch, as in Zipkin.
@@ -24,20 +24,20 @@ pub enum Policy {
     EachSpan,
 }
 
-/// Result of a batch that was decoded: the number of accepted spans, and the reasons for refusing
-/// spans. If no span was accepted, nothing had to be made durable.
+/// Result of a decoded batch: the number of accepted spans, and the reasons why spans were refused.
+/// A batch without an accepted span writes nothing to disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Outcome of decoding. The spans that the outcome counts as given were accepted.
+    /// Result of the decoder. All spans that it counts as given were accepted.
     pub outcome: Outcome,
 }
 
-/// Temporary rejection of a batch, which may be valid. The sender should try again.
+/// Temporary rejection of a batch that may be valid. The sender should send the batch again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Reason, as text for people.
+    /// Reason in plain text, for the sender's log.
     pub reason: String,
-    /// Delay before the next attempt.
+    /// Time that the sender should wait before sending the batch again.
     pub retry_after: Duration,
 }
 

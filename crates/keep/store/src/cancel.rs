@@ -1,9 +1,9 @@
 //! Cancellation of queries. Start at [`Cancel`].
 //!
-//! The flag belongs to the thread that runs the query, so that loops deep in a scan see it without
-//! a parameter in each function above them. A cancelled scan ends early with a partial result. The
-//! store's method above all scans then returns [`Error::Cancelled`] ([`check`]), so that no partial
-//! answer leaves the store.
+//! The current handle is stored per thread, so that loops deep in a scan can check it without a
+//! parameter in each function above them. A cancelled scan ends early with a partial result. The
+//! store method that called the scan then returns [`Error::Cancelled`] ([`check`]), so that no
+//! partial answer leaves the store.
 
 use crate::Error;
 use std::cell::RefCell;
@@ -25,14 +25,14 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Runs a query, or a part of a query, that this handle cancels.
+    /// Runs `question` as the current query of this thread, which this handle then cancels.
     pub fn run<T>(&self, question: impl FnOnce() -> T) -> T {
         let _restore = RestoreOnDrop(CURRENT.replace(Some(self.clone())));
         question()
     }
 
-    /// Returns the handle of the query that this thread runs, to be passed to the query's other
-    /// threads.
+    /// Returns the handle of the query that this thread runs. A query that starts threads passes
+    /// the handle on to them.
     pub fn current() -> Cancel {
         CURRENT.with_borrow(Option::clone).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! Predicates on spans: [`Condition`] and its tests of texts and tags.
+//! Predicates on spans. Start at [`Condition`]; [`TextTest`] and [`TagTest`] are its tests of texts
+//! and tags.
 
 mod field;
 mod parse;
@@ -21,81 +22,84 @@ pub enum Condition {
     All(Vec<Condition>),
     /// Disjunction. An empty disjunction holds for no span.
     Any(Vec<Condition>),
-    /// Negation.
+    /// Negation of a condition.
     Not(Box<Condition>),
     /// Test on a text field, ignoring case.
     Text(TextField, TextTest),
-    /// The span has this kind.
+    /// True for spans of this kind.
     Kind(Kind),
-    /// The span failed.
+    /// True for failed spans: the sender set the status, or a tag `error`.
     Error,
-    /// The sender marked the span as successful. Spans that did not fail need not be marked.
+    /// True for spans whose sender set the status to success. Most spans that succeed have no
+    /// status, and do not match.
     StatusOk,
-    /// The span belongs to this request. An id of 64 bits matches the lower half of an id of 128
+    /// True for spans of this request. An id of 64 bits matches the lower half of an id of 128
     /// bits.
     TraceId(TraceId),
-    /// The span has no parent.
+    /// True for spans without a parent.
     Root,
-    /// The duration is in this inclusive range of nanoseconds. Does not hold without a duration.
+    /// True if the duration is in this inclusive range of nanoseconds. False without a duration.
     Duration(u64, u64),
-    /// The start is in this inclusive range. Does not hold without a start.
+    /// True if the start is in this inclusive range, in nanoseconds since 1970. False without a
+    /// start.
     Start(u64, u64),
-    /// A tag with this key passes the test.
+    /// True if a tag with this key passes the test.
     Tag(String, TagTest),
-    /// The text of an annotation passes the test.
+    /// True if the text of any annotation passes the test.
     Annotation(TextTest),
-    /// The name of an event passes the test.
+    /// True if the name of any event passes the test.
     Event(TextTest),
-    /// An attribute of an event with this key passes the test.
+    /// True if any event has an attribute with this key that passes the test.
     EventAttribute(String, TagTest),
-    /// The span has a link; if a trace id is given, a link to that request.
+    /// True if the span has a link, or a link to the given request.
     Link(Option<TraceId>),
-    /// An attribute of a link with this key passes the test.
+    /// True if any link has an attribute with this key that passes the test.
     LinkAttribute(String, TagTest),
-    /// A text of the span passes the test, ignoring case: service, remote service, name, an
-    /// annotation, or a tag's value.
+    /// True if any text of the span passes the test, ignoring case: the service, the remote
+    /// service, the name, an annotation, or a tag's value.
     AnyText(TextTest),
 }
 
 /// Text field that every span has. It may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextField {
-    /// Service that recorded the span.
+    /// Service that recorded the span; the local endpoint's.
     Service,
-    /// Service at the other end of the call.
+    /// Service at the other end of the call; the remote endpoint's.
     RemoteService,
     /// Name of the operation.
     Name,
 }
 
-/// Test on a text.
+/// Test on a text, such as a span's name or a tag's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextTest {
-    /// Equal to this text.
+    /// True if the text equals this text.
     Is(String),
-    /// Matches this pattern.
+    /// True if the whole text matches this pattern.
     Like(Glob),
-    /// Not empty.
+    /// True for every text that is not empty.
     Present,
 }
 
-/// Test on a tag's value. Of several tags with one key, the last counts: the span's tag rather than
-/// its resource's.
+/// Test on a tag's value. If several tags have the same key, the last is tested, so a tag of the
+/// span overrides a tag of its resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagTest {
-    /// Any value.
+    /// True for every value, also an empty one.
     Present,
     /// The value as text, as it would be printed, passes the test.
     Text(TextTest),
-    /// A number, or text that parses as a number, in an inclusive range.
+    /// A number, or text that parses as a number, in this inclusive range.
     Number(Number, Number),
-    /// A number, or text that parses as a number, less than the bound.
+    /// A number, or text that parses as a number, less than this bound.
     Below(Number),
-    /// A number, or text that parses as a number, greater than the bound.
+    /// A number, or text that parses as a number, greater than this bound.
     Above(Number),
 }
 
-/// Number to compare with. A number without a fraction or exponent is an integer.
+/// Number with which a tag's value is compared. A number without a fraction or exponent is an
+/// integer.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
     /// Integer.
@@ -170,7 +174,7 @@ fn links_of<'s>(span: &'s SpanRef<'_>) -> impl Iterator<Item = SpanLink<'s>> {
 }
 
 impl TextField {
-    /// Returns the field's text in a span.
+    /// Returns the text that a span has in this field; empty if the span lacks it.
     pub fn of<'a>(self, span: &SpanRef<'a>) -> &'a str {
         match self {
             TextField::Service => span.local.service,

@@ -1,5 +1,6 @@
-//! Comparison of the spans in a box of start times and durations with the spans outside, by their
-//! words: the values of their fields and tags. Start at [`Tally`].
+//! Comparison of two groups of spans: those in a box of start times and durations, and those
+//! outside. Spans are compared by their words, which are the values of fields and tags. Start at
+//! [`Tally`].
 
 use crate::{Window, text_of};
 use blkkin_model::{Kind, SpanRef, Status};
@@ -14,26 +15,27 @@ const BYTES_MAX: usize = 512;
 /// Box of start times and durations, all bounds inclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Start times.
+    /// Start times of spans in the box.
     pub window: Window,
-    /// Minimum duration.
+    /// Minimum duration of spans in the box, in nanoseconds.
     pub least_ns: u64,
-    /// Maximum duration.
+    /// Maximum duration of spans in the box, in nanoseconds.
     pub greatest_ns: u64,
 }
 
-/// Field of a span whose value is counted as a word.
+/// Field of a span whose value is counted as a word. `K` is the text of a tag's key, owned or
+/// borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic<K> {
     /// Service that recorded the span.
     Service,
     /// Name of the operation.
     Name,
-    /// Kind of the span, if it has one.
+    /// Kind of the span. A span without a kind has no word here.
     Kind,
-    /// `error` for failed spans, `ok` for spans marked as successful.
+    /// `error` for failed spans, `ok` for spans marked as successful, no word for others.
     Status,
-    /// The tag with this key.
+    /// Tag with this key.
     Tag(K),
 }
 
@@ -42,23 +44,24 @@ pub enum Topic<K> {
 pub struct Difference {
     /// Number of spans inside the box.
     pub inside: u64,
-    /// Number of examined spans outside the box.
+    /// Number of spans outside the box that were examined; a sample if [`Self::outside_one_in`] is
+    /// greater than 1.
     pub outside: u64,
     /// Sampling rate of the spans outside the box: about one span in this many was examined.
     pub outside_one_in: u64,
-    /// Distinct words, in order of topic and value.
+    /// Distinct words with their counts, in order of topic and value.
     pub values: Vec<Spoken>,
     /// Number of occurrences of words that are not listed, because there were too many distinct
     /// words or the word was too long.
     pub left_out: u64,
 }
 
-/// Number of spans with one word, inside and outside the box.
+/// Word with the number of spans that have it, inside and outside the box.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spoken {
-    /// Field that has the word as its value.
+    /// Field or tag of which the word is the value.
     pub topic: Topic<String>,
-    /// Text of the word.
+    /// Text of the value.
     pub value: String,
     /// Number of spans inside the box with this word.
     pub inside: u64,
@@ -66,13 +69,13 @@ pub struct Spoken {
     pub outside: u64,
 }
 
-/// Counter of words. If the spans inside the box are added before all other spans, the counts of
-/// their words are exact.
+/// Counter of words with bounded memory. If all spans inside the box are added first, the counts of
+/// the words inside are exact.
 #[derive(Debug, Default)]
 pub struct Tally {
     inside: u64,
     outside: u64,
-    /// Counts for service, name, kind and status, indexed by [`Topic::place`].
+    /// Counts for the topics service, name, kind and status, at the index [`Topic::place`].
     own: [WordCounts; 4],
     tags: HashMap<String, WordCounts>,
     count: usize,
@@ -81,7 +84,7 @@ pub struct Tally {
     left_out: u64,
 }
 
-/// Number of spans inside and outside the box, by value.
+/// Number of spans with each value: inside the box, then outside.
 type WordCounts = HashMap<String, [u64; 2]>;
 
 impl Area {
@@ -92,7 +95,8 @@ impl Area {
     }
 }
 
-/// Calls `each` with the words of a span. Of several tags with one key, the last counts.
+/// Calls `each` with every nonempty word of a span. If several tags have the same key, only the
+/// last one counts.
 pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
     let status = if span.is_error() {
         "error"
@@ -118,7 +122,7 @@ pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &st
     }
 }
 
-/// Returns the word for a kind; empty for an unspecified kind.
+/// Returns the word for a span kind; empty for an unspecified kind.
 fn kind_word(kind: Kind) -> &'static str {
     match kind {
         Kind::Unspecified => "",
@@ -131,7 +135,7 @@ fn kind_word(kind: Kind) -> &'static str {
 }
 
 impl Tally {
-    /// Adds to the number of spans without counting words.
+    /// Adds to the number of spans inside or outside the box, without counting words.
     pub fn add_spans(&mut self, is_inside: bool, count: u64) {
         *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
     }
@@ -142,7 +146,7 @@ impl Tally {
         words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
     }
 
-    /// Returns the number of spans inside and outside the box.
+    /// Returns the number of spans inside the box, then of spans outside.
     pub fn spans(&self) -> [u64; 2] {
         [self.inside, self.outside]
     }
@@ -165,7 +169,7 @@ impl Tally {
         }
     }
 
-    /// Counts a word that occurs in `count` spans.
+    /// Counts a word that occurs in `count` spans on one side of the box.
     pub fn add(&mut self, is_inside: bool, topic: Topic<&str>, word: &str, count: u64) {
         if count == 0 {
             return;
@@ -201,8 +205,8 @@ impl Tally {
         }
     }
 
-    /// Returns whether a new word may be counted. At the limit, evicts the rarer half of the words;
-    /// a word from outside the box does not evict words from inside.
+    /// Returns whether a new word may be counted. At the limit, evicts the rarer half of the words
+    /// first; a word from outside the box does not evict words from inside.
     fn has_room(&mut self, is_inside: bool) -> bool {
         if self.count < VALUES_MAX {
             return true;
@@ -335,7 +339,8 @@ mod tests {
         assert_eq!(one.finish(), all.finish());
     }
 
-    /// When the table is full, words that are frequent or occur inside the box are kept.
+    /// At the maximum number of distinct words, words that are frequent or occur inside the box are
+    /// kept.
     #[test]
     fn there_is_an_end_to_words() {
         let mut tally = Tally::default();

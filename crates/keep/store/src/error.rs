@@ -1,14 +1,14 @@
-//! Failures of queries: [`Error`].
+//! Errors of queries: [`Error`].
 
 use std::fmt;
 
-/// Error of a query.
+/// Reason why a query has no answer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store does not support this query.
+    /// The store does not support the query. The text says which part of it.
     Question(String),
-    /// The query takes too long, or more memory than allowed.
+    /// The query would take too long, or more memory than allowed. The text says which limit.
     TooLarge(String),
     /// The query was cancelled: its time limit expired, or its client disconnected.
     Cancelled,

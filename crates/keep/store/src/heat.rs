@@ -2,7 +2,7 @@
 
 use crate::Window;
 
-/// Number of rows: one for the duration 0, and four for each power of two.
+/// Number of rows of a heat map: one for the duration 0, and four for each power of two.
 const ROWS: usize = 1 + 4 * u64::BITS as usize;
 
 /// Boundaries of the four rows within a power of two, on a logarithmic scale: 2⁶³ times the first,
@@ -10,14 +10,14 @@ const ROWS: usize = 1 + 4 * u64::BITS as usize;
 const STEPS: [u64; 3] =
     [10_968_499_650_544_839_023, 13_043_817_825_332_782_212, 15_511_800_964_685_064_948];
 
-/// Heat map: counts of spans by start, in columns of equal width, and by duration, in four rows for
+/// Heat map of spans: counts by start, in columns of equal width, and by duration, in four rows for
 /// each power of two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heat {
     window: Window,
     columns: usize,
     column_ns: u64,
-    /// Counts, column by column.
+    /// Number of spans per cell, column by column.
     counts: Vec<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Heat {
         Heat { window, columns, column_ns, counts: vec![0; columns * ROWS] }
     }
 
-    /// Returns the window of start times.
+    /// Returns the window of start times that the columns cover.
     pub fn window(&self) -> Window {
         self.window
     }
@@ -60,13 +60,13 @@ impl Heat {
         self.counts.iter().sum()
     }
 
-    /// Returns the nonempty cells: column, row and count.
+    /// Returns the column, row and count of every nonempty cell, in order.
     pub fn cells(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
         let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(at, &count)| (at / ROWS, at % ROWS, count))
     }
 
-    /// Returns the row of a duration. Longer durations have greater rows.
+    /// Returns the row to which a duration belongs. Longer durations have equal or greater rows.
     #[inline]
     pub fn row(duration_ns: u64) -> usize {
         let Some(power) = duration_ns.checked_ilog2() else { return 0 };
@@ -75,8 +75,8 @@ impl Heat {
         1 + 4 * power as usize + steps
     }
 
-    /// Returns the shortest and the longest duration of a row. `None` for rows without any
-    /// duration: below 8 ns, there are fewer integers than rows.
+    /// Returns the shortest and the longest duration of a row, in nanoseconds. `None` for rows to
+    /// which no duration belongs: below 8 ns, there are fewer integers than rows.
     pub fn bounds(row: usize) -> Option<(u64, u64)> {
         let (least, behind) = match row {
             0 => (0, Some(1)),
@@ -88,7 +88,7 @@ impl Heat {
     }
 }
 
-/// Returns the shortest duration of a row other than the first.
+/// Returns the shortest duration of a row other than row 0; `None` past the last row.
 fn least(row: usize) -> Option<u64> {
     let (power, step) = ((row - 1) / 4, (row - 1) % 4);
     let shift = (u64::BITS - 1).checked_sub(power as u32)?;
@@ -117,7 +117,8 @@ mod tests {
         assert_eq!(Heat::bounds(Heat::row(2047)), Some((1723, 2047)));
     }
 
-    /// Asserts a heat map's column width and cells, as `column_ns; column/row*count …`.
+    /// Asserts the column width and the cells of a heat map that counted `spans`, pairs of start
+    /// and duration. `expected` is written as `column_ns; column/row*count …`.
     #[track_caller]
     fn check(window: (u64, u64), columns: usize, spans: &[(u64, u64)], expected: &str) {
         let mut heat = Heat::new(Window { start_ns: window.0, end_ns: window.1 }, columns);

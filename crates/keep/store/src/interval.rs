@@ -1,15 +1,15 @@
-//! Times of counted events: the first and the last occurrence. Start at [`Interval`].
+//! Counters of events with the times of the first and the last occurrence. Start at [`Interval`].
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// First and last occurrence of an event since the program started, by the time of day, in
-/// nanoseconds since 1970.
+/// Times of the first and the last occurrence of an event since the program started, in nanoseconds
+/// since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// First occurrence.
+    /// Time of the first occurrence.
     pub first_ns: u64,
-    /// Last occurrence; not before the first.
+    /// Time of the last occurrence; not before `first_ns`.
     pub last_ns: u64,
 }
 
@@ -30,17 +30,17 @@ impl Interval {
     }
 }
 
-/// Counter of occurrences with the times of the first and last, shared by all threads.
+/// Counter of an event with the times of the first and the last occurrence, shared by all threads.
 #[derive(Debug, Default)]
 pub struct DatedCounter {
     count: AtomicU64,
-    /// 0 if the event has not occurred.
+    /// Time of the first occurrence; 0 if the event has not occurred.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
 }
 
 impl DatedCounter {
-    /// Adds occurrences at the current time.
+    /// Adds `count` occurrences at the current time.
     pub fn add(&self, count: u64) {
         self.add_at(count, time_of_day_ns());
     }
@@ -55,7 +55,7 @@ impl DatedCounter {
         }
     }
 
-    /// Returns the number of occurrences.
+    /// Returns the number of occurrences since the counter was created.
     pub fn get(&self) -> u64 {
         self.count.load(Relaxed)
     }

@@ -2,14 +2,14 @@
 
 use blkkin_model::{SpanId, TraceId};
 
-/// Number of significant bits of a duration after the leading bit.
+/// Number of significant bits of a duration after its leading bit, which sets the bucket width.
 const DIGITS: u32 = 6;
 
-/// Histogram of durations. Buckets have a relative error of at most 1/128. Histograms can be
-/// merged.
+/// Mergeable histogram of durations. The middle of a bucket differs from its durations by at most
+/// one part in 128.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Pairs of code and count, ascending by code; no count is 0.
+    /// Pairs of code and count, ascending by code. No count is 0.
     counts: Vec<(u16, u64)>,
 }
 
@@ -22,20 +22,20 @@ pub struct Latency {
     pub examples: Vec<Example>,
 }
 
-/// Example span of a histogram.
+/// Span given as an example for a duration in a histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// Trace id.
+    /// Id of the request to which the span belongs.
     pub trace_id: TraceId,
-    /// Span id.
+    /// Id of the span within its request.
     pub id: SpanId,
-    /// Duration in nanoseconds.
+    /// Duration of the span in nanoseconds.
     pub duration_ns: u64,
 }
 
 impl Durations {
-    /// Returns the code of a duration: the number of its bucket. Durations of a bucket differ by
-    /// less than one part in 64. Longer durations have greater codes.
+    /// Returns the code of a duration, which is the number of its bucket. Durations in the same
+    /// bucket differ by less than one part in 64. Longer durations have equal or greater codes.
     #[inline]
     pub const fn code(duration_ns: u64) -> u16 {
         if duration_ns < 1 << DIGITS {
@@ -45,7 +45,7 @@ impl Durations {
         ((shift as u16) << DIGITS) + (duration_ns >> shift) as u16
     }
 
-    /// Returns the shortest duration with this code.
+    /// Returns the shortest duration in the bucket with this code, in nanoseconds.
     pub const fn least(code: u16) -> u64 {
         if code < 1 << DIGITS {
             return code as u64;
@@ -54,7 +54,7 @@ impl Durations {
         ((code as u64 & ((1 << DIGITS) - 1)) | 1 << DIGITS) << shift
     }
 
-    /// Returns the longest duration with this code.
+    /// Returns the longest duration in the bucket with this code, in nanoseconds.
     pub const fn greatest(code: u16) -> u64 {
         if code < 1 << DIGITS {
             code as u64
@@ -63,7 +63,7 @@ impl Durations {
         }
     }
 
-    /// Adds spans with this code.
+    /// Adds `count` durations with this code.
     pub fn add(&mut self, code: u16, count: u64) {
         // Fast path: codes mostly arrive in ascending order.
         if count > 0 && self.counts.last().is_none_or(|&(last, _)| last < code) {
@@ -76,30 +76,32 @@ impl Durations {
         }
     }
 
-    /// Adds the counts of another histogram.
+    /// Adds the counts of another histogram to this one.
     pub fn merge(&mut self, other: &Durations) {
         for &(code, count) in &other.counts {
             self.add(code, count);
         }
     }
 
-    /// Returns pairs of code and count, ascending by code.
+    /// Returns the nonempty buckets as pairs of code and count, ascending by code.
     pub fn counts(&self) -> &[(u16, u64)] {
         &self.counts
     }
 
-    /// Returns the total count.
+    /// Returns the number of durations in the histogram.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
     }
 
-    /// Returns the quantile for a share from 0 to 1, to one part in 128. `None` if the histogram is
-    /// empty.
+    /// Returns the quantile at `share`, from 0 to 1, in nanoseconds. Its error is at most one part
+    /// in
+    /// 128. `None` if the histogram is empty.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         self.quantiles([share]).map(|[quantile]| quantile)
     }
 
-    /// Returns the quantiles for several shares, which must be ascending.
+    /// Returns the quantiles at several shares, as [`Self::quantile`] does. The shares must be
+    /// ascending.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
         let count = (!self.counts.is_empty()).then(|| self.count())?;
         let mut counts = self.counts.iter();
@@ -117,7 +119,7 @@ impl Durations {
     }
 }
 
-/// Collects pairs of code and count.
+/// Histogram from pairs of code and count, in any order.
 impl FromIterator<(u16, u64)> for Durations {
     fn from_iter<I: IntoIterator<Item = (u16, u64)>>(counts: I) -> Durations {
         // Collecting from a vector reuses its allocation.

@@ -1,15 +1,17 @@
 //! The interface of span stores: accept batches ([`SpanStore::accept`]) and answer queries. Servers
-//! and stores depend on it, not on each other.
+//! and stores depend on this crate, not on each other.
 //!
-//! - A [`Batch`] is accepted as received from the network, in any format of `export/wire`. It is
-//!   [`Accepted`] once it is queryable and as durable as the store makes it.
+//! - A [`Batch`] is accepted as received from the network, in any format of `export/wire`. The
+//!   batch is [`Accepted`] once it is queryable and as durable as the store makes it.
 //! - A [`Query`] selects requests that have spans with certain [`Condition`]s. The answer is a
 //!   [`Page`] of [`Summary`]s; whole requests are read by their ids.
 //! - [`Link`]s count calls between services, and [`Latency`] is a histogram of durations. [`Heat`]
-//!   shows durations over time, and a [`Difference`] compares the spans in a box of it with others.
+//!   shows durations over time. A [`Difference`] compares the spans in a box of start times and
+//!   durations with the spans outside the box.
 //!
-//! The semantics that all stores share are implemented here: evaluation of a [`Query`] on a
-//! request, its [`Summary`] and page, and the [`Linker`]. [`MemoryStore`] is the simplest store.
+//! This crate also implements what must be the same in all stores: the evaluation of a [`Query`] on
+//! a request, the [`Summary`] of a request, the order of pages, and the [`Linker`]. [`MemoryStore`]
+//! is the simplest store.
 
 mod batch;
 mod cancel;

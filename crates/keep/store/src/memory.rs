@@ -15,12 +15,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Maximum number of example spans for each power of two of a duration.
+/// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 4;
 /// Approximate memory of a span without its texts, in bytes: indexes and overhead of allocations.
 const SPAN_BYTES: usize = size_of::<Span>() + 64;
 
-/// Store in memory. When it is full, the request that arrived first is evicted as a whole.
+/// Store that keeps all spans in memory. When it is full, the request that arrived first is evicted
+/// as a whole.
 #[derive(Debug)]
 pub struct MemoryStore {
     room: Room,
@@ -31,13 +32,13 @@ pub struct MemoryStore {
 /// Capacity of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Maximum number of spans.
+    /// Maximum number of spans in the store.
     pub spans: u64,
-    /// Approximate maximum size in bytes.
+    /// Maximum memory for all spans, in bytes; approximate.
     pub bytes: u64,
 }
 
-/// Zipkin's default number of spans.
+/// Default capacity. The number of spans is the default of Zipkin's in-memory storage.
 impl Default for Room {
     fn default() -> Room {
         Room { spans: 500_000, bytes: 512 << 20 }
@@ -55,13 +56,13 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Request {
     spans: Vec<Span>,
-    /// Indexes into `spans`, by fingerprint.
+    /// Indexes into `spans` by fingerprint, to recognize duplicates.
     fingerprints: HashMap<u64, Vec<usize>>,
     bytes: u64,
 }
 
 impl MemoryStore {
-    /// Creates an empty store. `limits` apply to batches.
+    /// Creates an empty store. `limits` are the decoder's limits for each batch.
     pub fn new(room: Room, limits: Limits) -> MemoryStore {
         MemoryStore { room, limits, state: RwLock::default() }
     }
@@ -74,12 +75,13 @@ impl MemoryStore {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current requests.
+    /// Returns the requests that the store has now. Later changes do not affect the result.
     fn requests(&self) -> Vec<(TraceId, Arc<Request>)> {
         self.read().requests.iter().map(|(id, request)| (*id, request.clone())).collect()
     }
 
-    /// Returns the spans whose trace ids have this lower half, in order.
+    /// Returns the spans of requests whose trace ids have this lower half, in order of trace id and
+    /// then of [`compare`].
     fn spans_of(&self, low: u64) -> Vec<Span> {
         let requests = self.requests();
         let wanted = requests.iter().filter(|(id, _)| id.low() == low);
@@ -95,7 +97,8 @@ impl MemoryStore {
         texts.into_iter().collect()
     }
 
-    /// Calls `look` with the spans that match a condition and have a start and a duration.
+    /// Calls `look` with each span that matches a condition and has a start and a duration, and
+    /// with both of these.
     fn visit_matching(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
         for (_, request) in self.requests().into_iter().take_while(|_| !is_cancelled()) {
             request.visit(|span| {
@@ -108,7 +111,7 @@ impl MemoryStore {
         }
     }
 
-    /// Returns the requests that match a query, of all pages.
+    /// Returns all requests that match a query, on whichever page, with their places.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
         let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
         let found = requests.filter_map(|(id, request)| {
@@ -301,7 +304,8 @@ impl SpanStore for MemoryStore {
 }
 
 impl State {
-    /// Adds the spans of a decoded batch.
+    /// Adds the spans of a decoded batch, updates the counters, and evicts requests while over
+    /// capacity.
     fn add_batch(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
         let broken = u64::from(matches!(outcome.end, End::Broken(_)));
         self.counters.batches += u64::from(outcome.is_good() || outcome.given > 0);
@@ -334,7 +338,7 @@ impl State {
         }
     }
 
-    /// Evicts the request that arrived first.
+    /// Evicts the request whose first span arrived before those of all others.
     fn evict(&mut self) {
         let Some(id) = self.arrivals.pop_front() else { return };
         let Some(request) = self.requests.remove(&id) else { return };
@@ -346,7 +350,7 @@ impl State {
 }
 
 impl Request {
-    /// Adds a span and returns its size in bytes; `None` for a duplicate.
+    /// Adds a span to the request and returns the span's size in bytes; `None` for a duplicate.
     fn add(&mut self, span: Span) -> Option<u64> {
         let held = span.hold();
         let alike = self.fingerprints.entry(fingerprint(&held.as_ref())).or_default();
@@ -423,8 +427,8 @@ mod tests {
         requests.iter().map(|(id, request)| (id.number(), request.spans.len())).collect()
     }
 
-    /// Eviction removes whole requests, in the order in which their first spans arrived; later
-    /// spans do not postpone it.
+    /// Eviction removes whole requests, in the order in which their first spans arrived. Spans that
+    /// arrive later do not postpone the eviction of their request.
     #[test]
     fn whole_requests_make_room() {
         let store = MemoryStore::new(Room { spans: 4, ..Room::default() }, Limits::default());

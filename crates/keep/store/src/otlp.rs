@@ -12,22 +12,22 @@ use std::collections::BTreeMap;
 /// Prefix of the keys of link tags.
 const LINK_KEY: &str = "otlp.link.";
 
-/// Event of a span.
+/// Event of a span, as in OTLP: an annotation that may have attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanEvent<'t> {
-    /// Name of the event.
+    /// Name of the event; the whole annotation if it has no attributes.
     pub name: Cow<'t, str>,
     attributes: &'t str,
 }
 
-/// Link of a span to another one.
+/// Link of a span to another span, as in OTLP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanLink<'t> {
-    /// Trace id of the linked span.
+    /// Id of the request to which the linked span belongs.
     pub trace_id: TraceId,
-    /// Span id of the linked span.
+    /// Id of the linked span within its request.
     pub span_id: SpanId,
-    /// W3C's `tracestate`; may be empty.
+    /// W3C's `tracestate` of the linked span; may be empty.
     pub trace_state: &'t str,
     attributes: &'t str,
 }
@@ -35,7 +35,7 @@ pub struct SpanLink<'t> {
 /// Attribute of an event or a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute<'t> {
-    /// Key of the attribute.
+    /// Key, unique within its event or link.
     pub key: String,
     value: AttributeValue<'t>,
 }
@@ -47,7 +47,7 @@ enum AttributeValue<'t> {
     Json(&'t str),
 }
 
-/// Attributes of a JSON object. Values are parsed on demand.
+/// Attributes by key, from a JSON object. Values are parsed on demand.
 type Attributes<'t> = BTreeMap<String, &'t RawValue>;
 
 impl<'t> SpanEvent<'t> {
@@ -69,7 +69,7 @@ impl<'t> SpanEvent<'t> {
         Some(SpanEvent { name: Cow::Owned(name), attributes })
     }
 
-    /// Returns the attributes in order of key.
+    /// Returns the attributes in order of key; empty if the event has none.
     pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
@@ -130,7 +130,8 @@ impl<'t> Attribute<'t> {
         Attribute { key, value }
     }
 
-    /// Returns the value. Lists and maps are returned as JSON text, and null as empty text.
+    /// Returns the attribute's value. Lists and maps are returned as JSON text, and null as empty
+    /// text.
     pub fn value(&self) -> ValueRef<'_> {
         let json = match &self.value {
             AttributeValue::Text(text) => return ValueRef::Str(text),

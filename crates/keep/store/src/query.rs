@@ -11,61 +11,63 @@ pub struct Query {
     /// Window of request starts ([`began_ns`]): the start of the earliest span without a parent, or
     /// else of the earliest span. Requests without any start are not found.
     pub window: Window,
-    /// Conditions. Each condition must hold for some span of the request, not necessarily the same
-    /// span.
+    /// Conditions on spans. Each condition must hold for some span of the request, not necessarily
+    /// for the same span.
     pub conditions: Vec<Condition>,
-    /// Range of request durations in nanoseconds, as in [`Summary::duration_ns`].
+    /// Inclusive range of request durations in nanoseconds, as in [`Summary::duration_ns`].
     pub durations: RangeInclusive<u64>,
-    /// Order of the results.
+    /// Order of the results over all pages.
     pub order: Order,
-    /// Maximum number of results.
+    /// Maximum number of results on the page.
     pub limit: usize,
-    /// Place at which an earlier page ended; results start after it.
+    /// Cursor: place at which the previous page ended. Results start after it; `None` for the first
+    /// page.
     pub after: Option<Place>,
 }
 
 /// Inclusive time window, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// First nanosecond.
+    /// First nanosecond of the window.
     pub start_ns: u64,
-    /// Last nanosecond.
+    /// Last nanosecond of the window.
     pub end_ns: u64,
 }
 
-/// Order of requests. Ties are broken by trace id.
+/// Order of requests in results. Requests that are equal in this order are sorted by trace id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By start, latest first.
+    /// By start of the request, latest first.
     #[default]
     Newest,
-    /// By duration, longest first.
+    /// By duration of the request, longest first.
     Slowest,
 }
 
-/// Place of a request in an order. The last place of a page is the cursor for the next page.
+/// Place of a request in the order of results. The last place of a page is the cursor for the next
+/// page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Start or duration of the request, depending on the order.
+    /// Start of the request ([`Order::Newest`]) or its duration ([`Order::Slowest`]).
     pub rank_ns: u64,
-    /// Trace id.
+    /// Id of the request; decides between equal ranks.
     pub trace_id: TraceId,
 }
 
-/// One page of results.
+/// One page of a query's results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// Requests in order.
+    /// Requests in the query's order.
     pub requests: Vec<Summary>,
     /// Place after which the next page starts; `None` if this is the last page.
     pub next: Option<Place>,
 }
 
 impl Window {
-    /// Window of all times.
+    /// Window that contains all times.
     pub const ALL: Window = Window { start_ns: 0, end_ns: u64::MAX };
 
-    /// Returns whether a time is in the window.
+    /// Returns whether a time is in the window, bounds included.
     #[inline]
     pub const fn holds(&self, time_ns: u64) -> bool {
         self.start_ns <= time_ns && time_ns <= self.end_ns
@@ -73,13 +75,13 @@ impl Window {
 }
 
 impl Query {
-    /// Creates a query for all requests, newest first.
+    /// Creates a query that selects all requests, newest first, `limit` on a page.
     pub const fn new(limit: usize) -> Query {
         let (window, order, durations) = (Window::ALL, Order::Newest, 0..=u64::MAX);
         Query { window, conditions: Vec::new(), durations, order, limit, after: None }
     }
 
-    /// Returns whether a request with these spans is a result, on any page.
+    /// Returns whether a request with these spans matches the query, whichever page it is on.
     pub fn holds(&self, spans: &[SpanRef<'_>]) -> bool {
         began_ns(spans).is_some_and(|began| self.window.holds(began))
             && self
@@ -90,8 +92,8 @@ impl Query {
                 || Summary::of(spans).is_some_and(|it| self.durations.contains(&it.duration_ns)))
     }
 
-    /// Selects the places of this page from the places of all results, in any order. Returns the
-    /// selected places, and the place after which the next page starts.
+    /// Returns the places of this page in order, and the cursor for the next page if there is one.
+    /// `places` are those of all matching requests, in any order.
     pub fn page(&self, mut places: Vec<Place>) -> (Vec<Place>, Option<Place>) {
         if let Some(after) = &self.after {
             places.retain(|place| self.order.compare(after, place).is_lt());
@@ -105,7 +107,7 @@ impl Query {
 }
 
 impl Order {
-    /// Returns the place of a request with this start and duration.
+    /// Returns the place in this order of a request with this start and duration.
     pub const fn place(self, trace_id: TraceId, began_ns: u64, duration_ns: u64) -> Place {
         let rank_ns = match self {
             Order::Newest => began_ns,

@@ -1,4 +1,4 @@
-//! Equality and total order of spans. Start at [`compare`].
+//! Equality and total order of spans, which recognize duplicates. Start at [`compare`].
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef};
 use std::cmp::Ordering;
@@ -15,7 +15,7 @@ pub fn compare(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
         .then_with(|| one.tags.iter().map(tag_key).cmp(other.tags.iter().map(tag_key)))
 }
 
-/// Returns the hash of a span. Equal spans have equal hashes.
+/// Returns a hash over all fields of a span. Equal spans have equal hashes.
 pub fn fingerprint(span: &SpanRef<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (span.start_ns, core_fields(span), endpoint_keys(span), span.annotations).hash(&mut hasher);
@@ -23,7 +23,7 @@ pub fn fingerprint(span: &SpanRef<'_>) -> u64 {
     hasher.finish()
 }
 
-/// Values of ids, flags, kind, status, name and duration, in the order of comparison.
+/// Ids, flags, kind, status, name and duration of a span, in the order of comparison.
 type CoreFields<'a> = (u128, u64, bool, Option<u64>, Kind, Status, bool, &'a str, Option<u64>);
 
 fn core_fields<'a>(span: &SpanRef<'a>) -> CoreFields<'a> {
@@ -70,7 +70,7 @@ mod tests {
     use blkkin_model::{AnnotationRef, SpanId, TraceId};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// A change of any field makes a span unequal, and a span with a start sorts after spans
+    /// Spans that differ in any one field are unequal, and a span with a start sorts after spans
     /// without.
     #[test]
     fn spans_that_differ_are_told_apart() {

@@ -55,7 +55,7 @@ fn terms(query: &str) -> Vec<(&str, &str)> {
         let (key, value) = (key.trim(), value.map(str::trim));
         match terms.iter_mut().find(|(known, _)| *known == key) {
             None => terms.push((key, value.unwrap_or_default())),
-            // A later term without a value does not replace one with a value.
+            // A later term without a value does not replace a value.
             Some(term) => term.1 = value.unwrap_or(term.1),
         }
     }

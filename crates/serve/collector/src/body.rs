@@ -1,6 +1,7 @@
 //! Reads request bodies into contiguous memory, within limits. Start at [`read`].
 //!
-//! A body of a single frame is not copied. Other bodies are collected in buffers, which are pooled.
+//! A body of a single frame is not copied. Bodies of several frames are collected in pooled
+//! buffers.
 
 use crate::Settings;
 use crate::budget::{Budget, Hold};
@@ -14,21 +15,21 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum number and size of pooled buffers.
+/// Maximum number of pooled buffers, and maximum size of each in bytes.
 const IDLE_COUNT: usize = 4;
 const IDLE_BYTES: usize = 2 << 20;
 
 /// Minimum growth of a buffer, in bytes.
 const STEP: usize = 64 << 10;
 
-/// Pool of buffers, with a budget for all of them.
+/// Pool of buffers with a shared memory budget.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     budget: Arc<Budget>,
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// Buffer in use; returns to the pool on drop.
+/// Buffer in use, returned to the pool on drop.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -40,7 +41,7 @@ pub(crate) struct Buffer {
 #[derive(Debug)]
 pub(crate) struct Message {
     store: BodyMemory,
-    /// Number of leading bytes that do not belong to the message.
+    /// Number of leading bytes that are not part of the message, such as gRPC's prefix.
     skipped: usize,
 }
 
@@ -59,7 +60,7 @@ impl Buffers {
         &self.budget
     }
 
-    /// Empty buffer, from the pool if possible.
+    /// Returns an empty buffer, from the pool if possible.
     pub(crate) fn take(&self) -> Result<Buffer, Rejection> {
         let mut hold = self.budget.hold();
         let bytes = lock(&self.idle).pop().unwrap_or_default();
@@ -69,18 +70,18 @@ impl Buffers {
 }
 
 impl Buffer {
-    /// Grows the capacity to at least `len` bytes. It doubles the length, or adds [`STEP`] if that
-    /// is more, as far as the budget has room.
+    /// Grows the capacity to at least `len` bytes. Growth doubles the length or adds [`STEP`],
+    /// whichever is more, within the budget.
     pub(crate) fn reserve(&mut self, len: usize) -> Result<(), Rejection> {
         if len > self.bytes.capacity() {
             let wanted = len.max(self.bytes.len() + self.bytes.len().max(STEP));
-            // The budget may allow `len` bytes even if it does not allow twice as many.
+            // The budget may allow `len` bytes even if it does not allow the larger growth.
             self.reserve_exact(wanted).or_else(|_| self.reserve_exact(len))?;
         }
         Ok(())
     }
 
-    /// Grows the capacity to `len` bytes.
+    /// Grows the capacity to at least `len` bytes, without amortized growth.
     pub(crate) fn reserve_exact(&mut self, len: usize) -> Result<(), Rejection> {
         self.hold.grow_to(len).map_err(|_| Rejection::no_room())?;
         self.bytes.reserve_exact(len.saturating_sub(self.bytes.len()));
@@ -108,13 +109,13 @@ impl Drop for Buffer {
 }
 
 impl Message {
-    /// Message of bytes that are in memory already, for tests.
+    /// Creates a message from bytes in memory, for tests.
     #[cfg(test)]
     pub(crate) fn of(bytes: Bytes, buffers: &Buffers) -> Message {
         Message { store: BodyMemory::One(bytes, buffers.budget.hold()), skipped: 0 }
     }
 
-    /// Removes leading bytes.
+    /// Excludes leading bytes from the message.
     pub(crate) fn skip(mut self, bytes: usize) -> Message {
         self.skipped += bytes;
         self
@@ -189,7 +190,7 @@ where
     Ok(Message { store: BodyMemory::One(bytes, hold), skipped: 0 })
 }
 
-/// Locks the pool. Poisoning is ignored, as no change leaves the list inconsistent.
+/// Locks the pool. Poisoning is ignored, because no change leaves the list inconsistent.
 fn lock(idle: &Mutex<Vec<Vec<u8>>>) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
-//! Memory budget, shared by all requests; exceeding it fails at once instead of waiting. Start at
-//! [`Budget`].
+//! Memory budget that all requests share; a reservation beyond the budget fails at once instead of
+//! waiting. Start at [`Budget`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum number of bytes in use at the same time.
+/// Budget of bytes that may be reserved at the same time.
 #[derive(Debug)]
 pub struct Budget {
     free: AtomicUsize,
 }
 
-/// Bytes taken from a budget, returned on drop.
+/// Reservation of bytes in a budget, released on drop.
 #[derive(Debug)]
 pub struct Hold {
     budget: Arc<Budget>,
@@ -22,27 +22,27 @@ pub struct Hold {
 pub struct Full;
 
 impl Budget {
-    /// Budget of `bytes` bytes.
+    /// Creates a budget of `bytes` bytes.
     pub fn new(bytes: usize) -> Arc<Budget> {
         Arc::new(Budget { free: AtomicUsize::new(bytes) })
     }
 
-    /// Hold of zero bytes, which can grow.
+    /// Creates a reservation of zero bytes, which can grow.
     pub fn hold(self: &Arc<Budget>) -> Hold {
         Hold { budget: self.clone(), bytes: 0 }
     }
 
-    /// Number of free bytes.
+    /// Returns the number of free bytes.
     pub fn free(&self) -> usize {
         self.free.load(Ordering::Relaxed)
     }
 }
 
 impl Hold {
-    /// Grows the hold to `bytes` bytes in total; fails if the budget is exhausted.
+    /// Grows the reservation to `bytes` bytes in total; fails if the budget has too few free bytes.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Full> {
         let more = bytes.saturating_sub(self.bytes);
-        // Relaxed is enough: the counter guards no other memory.
+        // Relaxed: the counter guards no other memory.
         let taken = self
             .budget
             .free

@@ -16,14 +16,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Maximum age of a store's refusal that answers further batches while all workers are busy. The
-/// store waits at most two seconds for room before it refuses, so workers renew the refusal in
-/// time.
+/// store waits at most two seconds for space before it refuses a batch, so workers renew the
+/// refusal in time.
 const REFUSAL_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum age of a refusal that is reported as the store's state while no further batch arrives.
+/// Maximum age of a refusal that is reported as the store's state if no further batch arrives.
 const REASON_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Receiver of spans that hands them to a store.
+/// Receiver of messages that passes their spans to a store.
 pub struct Collector {
     store: Arc<dyn SpanStore>,
     pub(crate) settings: Settings,
@@ -33,7 +33,7 @@ pub struct Collector {
     tallies: [Tally; Transport::ALL.len()],
 }
 
-/// Received message and how to decode it.
+/// Received message with the parameters for decoding it.
 pub(crate) struct Submission {
     pub(crate) transport: Transport,
     pub(crate) format: Format,
@@ -43,7 +43,7 @@ pub(crate) struct Submission {
 }
 
 impl Collector {
-    /// Collector for a store.
+    /// Creates a collector for a store.
     pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Collector {
         Collector {
             store,
@@ -55,12 +55,12 @@ impl Collector {
         }
     }
 
-    /// Counters of a transport.
+    /// Returns the counters of a transport.
     pub fn counters(&self, transport: Transport) -> Counters {
         self.tally(transport).read()
     }
 
-    /// Memory budget of all messages.
+    /// Returns the memory budget of all messages.
     pub fn budget(&self) -> &Arc<Budget> {
         self.buffers.budget()
     }
@@ -69,13 +69,13 @@ impl Collector {
         &self.buffers
     }
 
-    /// Reason of the store's last refusal; `None` if it accepted a batch since, or if that was long
-    /// ago.
+    /// Returns the reason of the store's last refusal; `None` if the store has accepted a batch
+    /// since, or if the refusal is older than a minute.
     pub fn refusal(&self) -> Option<String> {
         self.last_refusal.reason()
     }
 
-    /// Stores a batch that is in memory; blocks until it is durable or refused.
+    /// Stores a batch that is in memory; blocks until the batch is durable or refused.
     pub fn take(
         &self,
         transport: Transport,
@@ -96,18 +96,18 @@ impl Collector {
         result
     }
 
-    /// Counts a message that was refused for lack of memory, before it reached the store.
+    /// Counts a message that was refused for lack of memory before it reached the store.
     pub(crate) fn count_turned_away(&self, transport: Transport) {
         add(&self.tally(transport).messages, 1);
         self.tally(transport).messages_turned_away.add(1);
     }
 
-    /// Counts spans that could not be decoded, before they reached the store.
+    /// Counts spans that could not be decoded before they reached the store.
     pub(crate) fn count_unreadable(&self, transport: Transport, spans: u64) {
         self.tally(transport).spans_dropped.add(spans);
     }
 
-    /// Reads the body of a message, and counts it.
+    /// Reads the body of a message, and counts the message.
     pub(crate) async fn receive<B>(
         &self,
         transport: Transport,
@@ -125,8 +125,8 @@ impl Collector {
         message
     }
 
-    /// Decompresses a message, hands it to the store, and waits until it is durable. `check`
-    /// validates the decompressed batch first.
+    /// Decompresses a message, passes the batch to the store, and waits until it is durable.
+    /// `check` validates the decompressed batch first.
     pub(crate) async fn store(
         &self,
         load: Submission,
@@ -165,9 +165,8 @@ impl Collector {
             });
             store.accept(Batch { format, bytes: &batch, policy }, done);
         };
-        // Small batches run on a blocking thread, too: the store may wait for room, which would
-        // block the runtime's thread and all its connections. `told` resolves at the end of the
-        // work.
+        // Small batches use a blocking thread, too: the store may wait for space, which would block
+        // the runtime's thread and all its connections. `told` resolves at the end of the work.
         drop(tokio::task::spawn_blocking(move || {
             work();
             drop(permit);
@@ -177,8 +176,9 @@ impl Collector {
         result
     }
 
-    /// Waits for a worker. While the store refuses for lack of room, batches without a worker are
-    /// refused at once instead of queueing; those with a worker notice when there is room again.
+    /// Waits for a worker. While the store refuses for lack of space, batches without a worker are
+    /// refused at once instead of queueing; the batches that have a worker detect when there is
+    /// space again.
     async fn worker(&self) -> Result<OwnedSemaphorePermit, Rejection> {
         if let Ok(permit) = self.workers.clone().try_acquire_owned() {
             return Ok(permit);
@@ -201,7 +201,7 @@ impl Collector {
             Ok(Accepted { outcome }) => {
                 add(&tally.bytes, bytes as u64);
                 add(&tally.spans, outcome.given);
-                // At least one span was lost after the position where a batch breaks off.
+                // A truncated batch lost at least one span after the fault.
                 let broken = u64::from(matches!(outcome.end, End::Broken(_)));
                 tally.spans_dropped.add(outcome.refused + broken);
                 if outcome.given == 0 && !outcome.is_good() {
@@ -223,7 +223,7 @@ impl Collector {
     }
 }
 
-/// The store's refusal of the last batch, if it refused that.
+/// The store's refusal of the last batch; empty if the batch was accepted.
 #[derive(Debug, Default)]
 struct LastRefusal(Mutex<Option<(Instant, Refusal)>>);
 
@@ -252,7 +252,7 @@ impl LastRefusal {
     }
 }
 
-/// Compression of a request's body, by `Content-Encoding`.
+/// Returns the compression of a request's body, by `Content-Encoding`.
 pub(crate) fn compression(headers: &HeaderMap) -> Result<Compression, Rejection> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Compression::None) };
     let value = value.to_str().unwrap_or("?");
@@ -261,14 +261,15 @@ pub(crate) fn compression(headers: &HeaderMap) -> Result<Compression, Rejection>
     })
 }
 
-/// Media type of a request's body in lower case, without parameters.
+/// Returns the media type of a request's body in lower case, without parameters.
 pub(crate) fn kind(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let name = value.unwrap_or_default().split(';').next().unwrap_or_default();
     name.trim().to_ascii_lowercase()
 }
 
-/// Refusal for a store that ended without a result, which means that it failed.
+/// Creates the refusal for a store that dropped the callback without a result, which means that the
+/// store failed.
 fn store_failed() -> Refusal {
     let reason = "the store failed while it read the batch".to_owned();
     Refusal { reason, retry_after: Duration::from_secs(1) }

@@ -18,7 +18,7 @@ pub struct Content {
     trailers: Option<HeaderMap>,
 }
 
-/// Bytes that count in a budget until they are sent.
+/// Bytes with a reservation in a budget until they are sent.
 struct BudgetedBytes {
     bytes: Vec<u8>,
     _hold: Hold,
@@ -31,12 +31,12 @@ impl AsRef<[u8]> for BudgetedBytes {
 }
 
 impl Content {
-    /// Content of these bytes.
+    /// Creates a body of these bytes.
     pub fn new(bytes: impl Into<Bytes>) -> Content {
         Content { bytes: bytes.into(), trailers: None }
     }
 
-    /// Content of these bytes, which keep `hold` until they are sent.
+    /// Creates a body of these bytes, which keep the reservation `hold` until they are sent.
     pub fn held(bytes: Vec<u8>, hold: Hold) -> Content {
         Content::new(Bytes::from_owner(BudgetedBytes { bytes, _hold: hold }))
     }
@@ -46,12 +46,12 @@ impl Content {
         Content { trailers: Some(trailers), ..self }
     }
 
-    /// The body's bytes.
+    /// Returns the bytes of the body.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Trailers after the body.
+    /// Returns the trailers after the body.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.as_ref()
     }
@@ -81,7 +81,7 @@ impl Body for Content {
     }
 }
 
-/// Answer with a content type, which is left out if there is no content.
+/// Creates an answer with a content type, which is omitted if the body is empty.
 pub(crate) fn answer(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
     let content = Content::new(bytes);
     let is_empty = content.bytes.is_empty();

@@ -1,9 +1,9 @@
-//! Counters of each transport. Start at [`Counters`].
+//! Counters of received messages and spans, by transport. Start at [`Counters`].
 
 use blkkin_store::{DatedCounter, Interval};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Protocol and transport by which spans arrive.
+/// Format family and protocol by which spans arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Zipkin's formats over HTTP.
@@ -18,21 +18,21 @@ pub enum Transport {
     OtlpGrpc,
 }
 
-/// Counters of one transport.
+/// Counters of a transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages: request bodies, or calls.
+    /// Number of messages: request bodies, or calls.
     pub messages: u64,
-    /// Messages of which no span was stored, as they were invalid.
+    /// Invalid messages of which no span was stored.
     pub messages_dropped: u64,
-    /// Messages refused for lack of room, or as the store failed. The sender was asked to try
-    /// again.
+    /// Messages refused for lack of memory or space, or because the store failed. The sender is
+    /// asked to retry.
     pub messages_turned_away: u64,
     /// Bytes of messages after decompression.
     pub bytes: u64,
-    /// Accepted spans.
+    /// Number of accepted spans.
     pub spans: u64,
-    /// Refused spans, as far as they could be counted.
+    /// Refused spans, if their number is known.
     pub spans_dropped: u64,
     /// Number of spans in the last message.
     pub message_spans: u64,
@@ -40,7 +40,7 @@ pub struct Counters {
     pub message_bytes: u64,
     /// First and last time that a message was dropped.
     pub messages_dropped_in: Option<Interval>,
-    /// First and last time that a message was turned away.
+    /// First and last time that a message was refused with a request to retry.
     pub messages_turned_away_in: Option<Interval>,
     /// First and last time that a span was dropped.
     pub spans_dropped_in: Option<Interval>,
@@ -56,7 +56,7 @@ impl Transport {
         Transport::OtlpGrpc,
     ];
 
-    /// Name in metrics.
+    /// Returns the name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Transport::Http => "http",
@@ -68,7 +68,7 @@ impl Transport {
     }
 }
 
-/// Atomic counters of one transport.
+/// Atomic counters of a transport.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) messages: AtomicU64,
@@ -81,7 +81,7 @@ pub(crate) struct Tally {
     pub(crate) message_bytes: AtomicU64,
 }
 
-/// Adds to a counter. Relaxed is enough, as nothing else depends on the value.
+/// Adds to a counter. Relaxed is enough, as no other memory depends on the value.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }

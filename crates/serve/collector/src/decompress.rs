@@ -1,9 +1,9 @@
 //! Decompression of gzip, deflate and Zstandard, within limits. Start at [`decompress`].
 //!
 //! A small message can expand to any size. So at most [`DIRECT_BYTES`] are decompressed before the
-//! size is known: for a larger message the remaining bytes are first counted without storing them,
-//! then the whole message is decompressed again into memory of that size. Zstandard's decoder needs
-//! a window in addition, of at most 8 MiB, which is the limit for senders over HTTP (RFC 9659).
+//! size is known. For a larger message the remaining bytes are first counted without storing them,
+//! then the whole message is decompressed again into memory of that size. Zstandard's decoder also
+//! needs a window of at most 8 MiB, which is the limit for senders over HTTP (RFC 9659).
 
 use crate::body::{Buffers, Message};
 use crate::rejection::Rejection;
@@ -11,10 +11,10 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, Read};
 
-/// Maximum number of bytes that are decompressed without counting first.
+/// Maximum number of bytes that are decompressed before the size is counted.
 const DIRECT_BYTES: usize = 4 << 20;
 
-/// Maximum window of Zstandard, as a power of two.
+/// Maximum window of Zstandard, as a power of two in bytes.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Compression of a message.
@@ -30,7 +30,7 @@ pub(crate) enum Compression {
 pub(crate) const KNOWN: &str = "identity,gzip,deflate,zstd";
 
 impl Compression {
-    /// Compression with this name in `Content-Encoding`; compared without case.
+    /// Returns the compression with this name in `Content-Encoding`, ignoring case.
     pub(crate) fn of(name: &str) -> Option<Compression> {
         match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Some(Compression::None),
@@ -72,7 +72,7 @@ pub(crate) fn decompress(
 
 /// Reason why a message cannot be decompressed.
 enum Failure {
-    /// Invalid compressed data.
+    /// The compressed data is invalid.
     Packed(io::Error),
     Rejection(Rejection),
 }
@@ -89,7 +89,7 @@ impl From<Rejection> for Failure {
     }
 }
 
-/// Decompressor of deflate that reports a truncated stream as an error, unlike the library's own.
+/// Decoder of deflate that reports a truncated stream as an error, unlike the library's decoder.
 struct Inflate<'p> {
     packed: &'p [u8],
     state: Decompress,
@@ -98,8 +98,8 @@ struct Inflate<'p> {
 
 impl<'p> Inflate<'p> {
     fn new(packed: &'p [u8]) -> Inflate<'p> {
-        // In HTTP, deflate means zlib, but some senders leave out zlib's header. RFC 1950: its
-        // first two bytes name the method and are a multiple of 31.
+        // In HTTP, deflate means zlib, but some senders omit zlib's header. By RFC 1950, its first
+        // two bytes contain the method and are a multiple of 31.
         let is_zlib = packed.first_chunk::<2>().is_some_and(|&[method, flags]| {
             method & 15 == 8 && u16::from_be_bytes([method, flags]).is_multiple_of(31)
         });
@@ -136,7 +136,7 @@ fn read<'p, R: Read>(
     let mut buffer = buffers.take()?;
     let mut decoder = decoder_of(packed)?;
     let direct = DIRECT_BYTES.min(limit);
-    // Text compresses to about an eighth of its size.
+    // Estimate: text compresses to about an eighth of its size.
     buffer.reserve(packed.len().saturating_mul(8).min(direct))?;
     while buffer.bytes().len() < direct {
         let len = buffer.bytes().len();
@@ -157,7 +157,7 @@ fn read<'p, R: Read>(
     }
     let len = direct + more as usize;
     buffer.bytes().clear();
-    // One byte more, so that the end is noticed without growing the buffer.
+    // With a spare byte, the end is detected without growing the buffer.
     buffer.reserve_exact(len + 1)?;
     let mut decoder = decoder_of(packed)?.take(len as u64);
     decoder.read_to_end(buffer.bytes())?;
@@ -264,7 +264,7 @@ mod tests {
                 check(compression, &packed[..len], 100, Err(expected));
             }
         }
-        // Where a checksum is behind it.
+        // In formats with a checksum at the end, a flipped bit of the checksum is detected.
         for (compression, pack, bytes) in [
             (Compression::Gzip, gzip as Pack, 8),
             (Compression::Deflate, zlib, 4),

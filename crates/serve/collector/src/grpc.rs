@@ -2,9 +2,10 @@
 //! `SpanService/Report`, and the health probe `grpc.health.v1.Health/Check`. Start at
 //! [`Collector::grpc`].
 //!
-//! Each call is one message and one answer over HTTP/2, and `export/wire` decodes the spans. So
-//! this file has everything else that gRPC requires: the prefix of five bytes before a message
-//! (compression flag, then the length as a big-endian 32-bit integer), and the status in trailers.
+//! Each call is a single message and a single answer over HTTP/2, and `export/wire` decodes the
+//! spans. This file implements the other requirements of gRPC. A message has a prefix of five
+//! bytes: compression flag, then the length as a big-endian 32-bit integer. The status is in
+//! trailers.
 
 use crate::body::read;
 use crate::collector::Submission;
@@ -33,7 +34,7 @@ const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 /// Path of the health call. `Watch` is not implemented; probes do not need it.
 pub const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
-/// Services that the health call knows: the whole server, and the two services for spans.
+/// Services of the health call: the whole server, and the two services for spans.
 const SERVICES: [&str; 3] =
     ["", "opentelemetry.proto.collector.trace.v1.TraceService", "zipkin.proto3.SpanService"];
 
@@ -44,7 +45,7 @@ const NOT_SERVING: u64 = 2;
 /// Maximum size of a health request, in bytes.
 const QUESTION_BYTES: usize = 1 << 10;
 
-/// Length of the prefix before a message.
+/// Length of the prefix before a message, in bytes.
 const PREFIX: usize = 5;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -132,7 +133,7 @@ impl Collector {
     }
 }
 
-/// Checks the prefix of a call's only message; returns its compression.
+/// Validates the prefix of a call's only message, and returns the message's compression.
 fn frame(body: &[u8], headers: &HeaderMap) -> Result<Compression, Rejection> {
     let bad = |text: &str| Err(Rejection::Bad(text.to_owned()));
     let Some((prefix, rest)) = body.split_first_chunk::<PREFIX>() else {
@@ -159,9 +160,9 @@ fn frame(body: &[u8], headers: &HeaderMap) -> Result<Compression, Rejection> {
     }
 }
 
-/// Service that a health request names; `None` if the request is invalid.
+/// Returns the service that a health request names; `None` if the request is invalid.
 fn service(message: &[u8]) -> Option<String> {
-    // Field 1, a string. A length of one byte is enough for the name of a service.
+    // Field 1, a string. A length of a single byte suffices for names of services.
     let name = match message {
         [] => &[][..],
         [0x0a, len, name @ ..] if usize::from(*len) == name.len() && *len < 0x80 => name,
@@ -179,7 +180,7 @@ fn succeeded(message: Fields) -> Answer {
     call_answer(Content::new(bytes).with_trailers(trailers))
 }
 
-/// Answer of a failed call. It has no message, so the status is in the headers.
+/// Creates the answer to a failed call. The answer has no message, so the status is in the headers.
 fn failed(trouble: &Rejection) -> Answer {
     let code = match trouble {
         Rejection::Bad(_) => INVALID_ARGUMENT,

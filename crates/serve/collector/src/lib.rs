@@ -1,10 +1,10 @@
-//! Receives spans over HTTP, gRPC and Scribe, in all formats of `export/wire`, hands them to a
-//! store, and reports the result. Start at [`Collector`]. It opens no socket: a server passes
-//! requests to it.
+//! Receives spans over HTTP, gRPC and Scribe, in all formats of `export/wire`, passes them to a
+//! store, and reports the result. Start at [`Collector`]. The collector opens no socket: a server
+//! passes requests to it.
 //!
 //! - A sender gets its acknowledgement only after the store has made its spans durable.
-//! - Memory is bounded: there is a limit for each body, for each decompressed message, and for all
-//!   of them together ([`Settings`]). A sender beyond the limit is asked to try again.
+//! - Memory is bounded by limits on each body, on each decompressed message, and on all messages
+//!   together ([`Settings`]). A sender beyond the limit is asked to retry.
 //! - Refused messages and spans are counted for each transport ([`Counters`]).
 
 mod body;

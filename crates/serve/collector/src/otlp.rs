@@ -17,7 +17,7 @@ use http_body::Body;
 use serde_json::json;
 use std::fmt::Display;
 
-/// Codes of `google.rpc.Code`.
+/// Error codes of `google.rpc.Code`.
 pub(crate) const INVALID_ARGUMENT: u8 = 3;
 pub(crate) const DEADLINE_EXCEEDED: u8 = 4;
 pub(crate) const NOT_FOUND: u8 = 5;
@@ -25,7 +25,7 @@ pub(crate) const RESOURCE_EXHAUSTED: u8 = 8;
 pub(crate) const UNIMPLEMENTED: u8 = 12;
 pub(crate) const UNAVAILABLE: u8 = 14;
 
-/// Encoding of an answer, which is that of the request.
+/// Encoding of an answer, equal to the encoding of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Proto,
@@ -75,8 +75,8 @@ impl Collector {
     }
 }
 
-/// Outcome of a batch; an error if the batch broke off, as it was no valid message then and sending
-/// it again does not help.
+/// Returns the outcome of a batch. A batch that breaks off is an error: its message is invalid, and
+/// sending the message again does not help.
 pub(crate) fn whole(accepted: Accepted) -> Result<Outcome, Rejection> {
     let outcome = accepted.outcome;
     match &outcome.end {
@@ -98,7 +98,7 @@ pub(crate) fn response(outcome: &Outcome) -> Fields {
     Fields::default().message(1, partial)
 }
 
-/// Reason of the first refused span, if any.
+/// Returns the reason for the first refused span, if any.
 fn refused(outcome: &Outcome) -> Option<String> {
     outcome.first_refusal().map(ToString::to_string)
 }
@@ -108,7 +108,7 @@ pub(crate) fn status(code: u8, text: &str) -> Fields {
     Fields::default().number(1, code.into()).bytes(2, text.as_bytes())
 }
 
-/// Encoding of the answer to an unknown content type.
+/// Returns the encoding of the answer to an unknown content type.
 fn encoding_of(kind: &str) -> Encoding {
     if kind.ends_with("json") { Encoding::Json } else { Encoding::Proto }
 }
@@ -120,7 +120,7 @@ impl Encoding {
             Encoding::Json => "application/json",
         };
         let mut answer = answer(status, kind, bytes);
-        // An empty message still needs a content type.
+        // Even an empty message needs a content type.
         let kind = http::HeaderValue::from_static(kind);
         answer.headers_mut().insert(http::header::CONTENT_TYPE, kind);
         answer

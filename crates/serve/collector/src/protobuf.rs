@@ -1,6 +1,6 @@
-//! Encoder of the few protobuf messages in answers. Start at [`Fields`].
+//! Encoder of the protobuf messages in answers. Start at [`Fields`].
 
-/// Message under construction.
+/// Protobuf message under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<u8>);
 

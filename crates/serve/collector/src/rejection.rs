@@ -1,4 +1,5 @@
-//! Reasons to refuse a message; each protocol reports them in its own way. Start at [`Rejection`].
+//! Reasons to refuse a message, which each protocol reports in its own form. Start at
+//! [`Rejection`].
 
 use blkkin_store::Refusal;
 use std::fmt;
@@ -7,25 +8,25 @@ use std::time::Duration;
 /// Reason to refuse a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// Invalid message. Sending it again does not help.
+    /// The message is invalid. Sending it again does not help.
     Bad(String),
-    /// Unknown format, compression or call.
+    /// The format, compression or call is unknown.
     Unknown(String),
-    /// Larger than the given limit in bytes.
+    /// The message is larger than this limit in bytes.
     TooLarge(usize),
-    /// Not received in time.
+    /// The message was not received in time.
     Slow,
-    /// No room now, or the store cannot accept it.
+    /// The memory budget is exhausted, or the store cannot accept the batch now.
     Busy {
-        /// Cause, in words.
+        /// Cause, as text.
         reason: String,
-        /// Time to wait before the next attempt.
+        /// Delay before the next attempt.
         retry_after: Duration,
     },
 }
 
 impl Rejection {
-    /// Refusal for lack of memory.
+    /// Creates a rejection for lack of memory.
     pub(crate) fn no_room() -> Rejection {
         let reason = "too many bytes are being received at the moment".to_owned();
         Rejection::Busy { reason, retry_after: Duration::from_secs(1) }
@@ -50,7 +51,7 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// Whole seconds for headers, rounded up; at least one.
+/// Converts a time to whole seconds for headers, rounded up; at least 1.
 pub(crate) fn seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
 }

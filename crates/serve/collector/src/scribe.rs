@@ -1,7 +1,7 @@
 //! Spans over Scribe, as the first senders for Zipkin deliver them. Start at [`ScribeSpans`].
 //!
-//! Each entry is one Thrift span in base64. The spans of a call become one Thrift list, so the
-//! store gets one batch for each call. Undecodable entries are counted, but the call succeeds
+//! Each entry is a Thrift span in base64. The spans of a call become a single Thrift list, so the
+//! store gets a single batch per call. Undecodable entries are counted, but the call succeeds
 //! nevertheless: sending them again would not help, and most of these senders stop after a failed
 //! call.
 
@@ -12,10 +12,11 @@ use blkkin_wire::{Format, Limits, thrift_span_size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Category of spans; compared without case.
+/// Scribe category of spans, compared without case.
 const CATEGORY: &[u8] = b"zipkin";
 
-/// Start of a Thrift list of structs: their type, then their number as a 32-bit integer.
+/// Header of a Thrift list of structs, 5 bytes: the elements' type, then their number as a 32-bit
+/// integer.
 const STRUCT: u8 = 12;
 const LIST_HEADER: usize = 5;
 
@@ -26,7 +27,7 @@ impl Handler for ScribeSpans {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         let collector = &self.0;
         let mut hold = collector.budget().hold();
-        // The decoded spans are smaller than the entries.
+        // The decoded spans are not larger than the entries.
         if hold.grow_to(entries.payload_bytes() + LIST_HEADER).is_err() {
             collector.count_turned_away(Transport::Scribe);
             return ResultCode::TryLater;
@@ -62,7 +63,7 @@ impl Handler for ScribeSpans {
     }
 }
 
-/// Spans of a call, encoded as one Thrift list.
+/// Spans of a call, encoded as a Thrift list.
 struct SpanList {
     bytes: Vec<u8>,
     spans: u32,
@@ -85,7 +86,7 @@ impl SpanList {
     fn push(&mut self, message: &[u8]) {
         let start = self.bytes.len();
         let decoded = base64::decode(message, &mut self.bytes).ok();
-        // A span without an end would swallow the spans after it.
+        // A span without an end would include the bytes of the spans after it.
         let size =
             decoded.and_then(|()| thrift_span_size(&self.bytes[start..], &Limits::default()));
         self.bytes.truncate(start + size.unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Limits of size and time for received messages.
+//! Settings of the collector: limits of size and time for received messages.
 
 use blkkin_store::Policy;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 /// Limits of size and time for received messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Maximum size of one message, both as received and decompressed.
+    /// Maximum size of a message, both as received and decompressed, in bytes.
     pub message_bytes: usize,
-    /// Maximum total size of all messages being processed.
+    /// Maximum total size of all messages being processed, in bytes.
     pub flight_bytes: usize,
-    /// Maximum number of batches that are decoded at the same time.
+    /// Maximum number of batches that are decoded concurrently.
     pub workers: usize,
-    /// Policy for valid spans of a Zipkin batch with invalid ones. Those of OpenTelemetry are
-    /// always stored.
+    /// Policy for the valid spans of a Zipkin batch with invalid spans. For OpenTelemetry, valid
+    /// spans are always stored.
     pub policy: Policy,
     /// Timeout for the next part of a body.
     pub part_patience: Duration,

@@ -1,10 +1,11 @@
-//! Check of a batch's first bytes, as Zipkin's server does it before decoding. Start at [`check`].
+//! Check of a batch's first bytes, which Zipkin's server also makes before decoding. Start at
+//! [`check`].
 
 use blkkin_wire::Format;
 use memchr::memmem;
 
-/// Checks that a batch looks like its declared format. The error is in the words of Zipkin's
-/// server.
+/// Checks that the first bytes of a batch fit its declared format. Errors have the wording of
+/// Zipkin's server.
 pub(crate) fn check(format: Format, batch: &[u8]) -> Result<(), String> {
     let first = batch.first().copied();
     let (name, fits) = match format {

@@ -68,8 +68,8 @@ impl Collector {
     }
 }
 
-/// Describes the first invalid span of a batch, in the words of Zipkin's server where it has some,
-/// with its position and the number of spans stored nevertheless.
+/// Describes the first invalid span of a batch, with its position and the number of spans stored
+/// nevertheless. Where Zipkin's server has a wording for the fault, that wording is used.
 pub(crate) fn describe_refusal(format: Format, refusal: &Refusal, taken: u64) -> String {
     let format = match format {
         Format::ZipkinProto => "proto3",
@@ -102,7 +102,7 @@ fn rejected(trouble: &Rejection) -> Answer {
     with_retry_after(answer, trouble)
 }
 
-/// Adds `Retry-After`, if trying again helps.
+/// Adds `Retry-After` for rejections after which a retry may succeed.
 pub(crate) fn with_retry_after(mut answer: Answer, trouble: &Rejection) -> Answer {
     if let Rejection::Busy { retry_after, .. } = trouble {
         let value = HeaderValue::from(seconds(*retry_after));

@@ -9,7 +9,7 @@ pub struct Answer {
     pub status: u16,
     /// Type of the body.
     pub kind: Kind,
-    /// Number of seconds for which the answer may be cached.
+    /// Time for which clients may cache the answer, in seconds.
     pub good_for: Option<u32>,
     /// Body of the answer.
     pub body: Vec<u8>,
@@ -24,26 +24,26 @@ pub enum Kind {
     Text,
 }
 
-/// Result of a query; the error is an answer, too.
+/// Result of a query; the error is an answer with an error message.
 pub(crate) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answer {
-    /// Answer with a body of JSON.
+    /// Creates an answer with a JSON body.
     pub fn bytes(body: Vec<u8>) -> Answer {
         Answer { status: 200, kind: Kind::Json, good_for: None, body }
     }
 
-    /// Answer with an error message.
+    /// Creates an answer with an error message.
     pub fn failed(status: u16, text: impl Into<String>) -> Answer {
         Answer { status, kind: Kind::Text, good_for: None, body: text.into().into_bytes() }
     }
 
-    /// Answer to an invalid query.
+    /// Creates an answer to an invalid query.
     pub(crate) fn bad(text: impl Into<String>) -> Answer {
         Answer::failed(400, text)
     }
 
-    /// Allows caching for five minutes, if `is_good`.
+    /// Allows clients to cache the answer for five minutes, if `is_good`.
     pub(crate) fn good_if(self, is_good: bool) -> Answer {
         Answer { good_for: is_good.then_some(300), ..self }
     }

@@ -9,7 +9,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Answers queries from a store.
+/// Query API over a store.
 pub struct Api {
     pub(crate) store: Arc<dyn SpanStore>,
     pub(crate) settings: Settings,
@@ -18,16 +18,16 @@ pub struct Api {
 /// Settings of the query API.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whether all 128 bits of a trace id count, or only the lower 64, for programs with 64-bit
-    /// ids.
+    /// True if all 128 bits of a trace id count; false if only the lower 64 count, for programs
+    /// with 64-bit ids.
     pub strict_trace_id: bool,
-    /// Keys of tags whose values Zipkin's page completes.
+    /// Keys of tags for whose values Zipkin's page offers completion.
     pub autocomplete_keys: Vec<String>,
     /// Maximum size of an answer, in bytes.
     pub answer_bytes: usize,
 }
 
-/// Query of either API.
+/// Query of Zipkin's or BlkKin's API, as path and parameters.
 #[derive(Clone, Debug)]
 pub struct Question<'a> {
     /// Path below the API's root, such as `trace/4f2a`, percent-encoded.
@@ -45,12 +45,12 @@ impl Default for Settings {
 }
 
 impl Api {
-    /// API over this store.
+    /// Creates the API over a store.
     pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Api {
         Api { store, settings }
     }
 
-    /// Fails if an answer of `bytes` bytes would be too large.
+    /// Fails if an answer of `bytes` bytes would exceed the maximum size.
     pub(crate) fn check_size(&self, bytes: usize) -> Result<()> {
         let limit = self.settings.answer_bytes;
         if bytes <= limit {
@@ -59,14 +59,14 @@ impl Api {
         Err(Answer::bad(format!("answer would be larger than {limit} bytes; ask for less")))
     }
 
-    /// Answer with a JSON body; fails as soon as it gets too large.
+    /// Creates an answer with a JSON body; fails as soon as the body exceeds the maximum size.
     pub(crate) fn json(&self, body: &impl Serialize) -> Result<Answer> {
         let mut bytes = Vec::new();
         self.append_json(body, &mut bytes)?;
         Ok(Answer::bytes(bytes))
     }
 
-    /// Appends JSON to a body; fails as soon as that gets too large.
+    /// Appends JSON to a body; fails as soon as the body exceeds the maximum size.
     pub(crate) fn append_json(&self, part: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
         let mut bounded = Bounded { bytes: to, bytes_max: self.settings.answer_bytes };
         match serde_json::to_writer(&mut bounded, part) {
@@ -76,7 +76,7 @@ impl Api {
         }
     }
 
-    /// Visits the spans of a request, each once and in order, until `each` fails.
+    /// Visits the distinct spans of a request in order, until `each` fails.
     pub(crate) fn each_span(
         &self,
         id: TraceId,
@@ -94,7 +94,7 @@ impl Api {
     }
 }
 
-/// Writer with a maximum size.
+/// Writer that fails beyond a maximum size.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     bytes_max: usize,
@@ -114,7 +114,8 @@ impl io::Write for Bounded<'_> {
     }
 }
 
-/// Parses a trace id as Zipkin does: 1 to 32 hexadecimal digits; missing upper digits are zero.
+/// Parses a trace id as Zipkin does: 1 to 32 lower-case hexadecimal digits; missing upper digits
+/// are zero.
 pub(crate) fn trace_id(text: &str) -> std::result::Result<TraceId, String> {
     if text.is_empty() {
         return Err("traceId is empty".to_owned());

@@ -1,5 +1,5 @@
 //! BlkKin's own query API, described in `docs/server-api.md`. Start at [`Api::own`]; each query has
-//! a module, and shared helpers are here.
+//! a module, and this module has the shared helpers.
 
 mod difference;
 mod fields;
@@ -20,7 +20,7 @@ use blkkin_store::{Condition, Durations, Window};
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
 
-/// Percentiles in answers: name and share.
+/// Percentiles in answers: name and quantile.
 const PERCENTILES: [(&str, f64); 7] = [
     ("50", 0.5),
     ("75", 0.75),
@@ -54,8 +54,8 @@ impl Api {
         answer.unwrap_or_else(|failure| failure)
     }
 
-    /// Time window of the query; a missing end is replaced by the first or last start of a stored
-    /// span.
+    /// Returns the time window of the query; a missing bound is replaced by the first or last start
+    /// of a stored span.
     fn known_window(&self, params: &Params<'_>) -> Result<Window> {
         let asked = window(params)?;
         let has = |name| matches!(params.get(name), Some(text) if !text.is_empty());
@@ -72,7 +72,7 @@ impl Api {
     }
 }
 
-/// Trace id in a path.
+/// Parses a trace id in a path.
 fn request_id(text: &str) -> Result<TraceId> {
     let text = percent_decode_str(text).decode_utf8_lossy();
     trace_id(text.trim()).map_err(Answer::bad)
@@ -94,19 +94,19 @@ fn condition(params: &Params<'_>) -> Result<Condition> {
     }
 }
 
-/// Answer for an invalid filter: the error, and two lines that point at its position.
+/// Creates the answer for an invalid filter: the error, and two lines that point at its position.
 fn filter_error(error: &FilterError) -> Answer {
     let shown = error.render(false);
     let place: Vec<&str> = shown.lines().skip(1).take(2).collect();
     Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
 }
 
-/// Value of `limit`, at most `most`; `none` is the default.
+/// Returns the value of `limit`, at most `most`; `none` is the default.
 fn limit_of(params: &Params<'_>, none: usize, most: usize) -> Result<usize> {
     number_between(params, "limit", none, most)
 }
 
-/// Value of a parameter from 1 to `most`; `none` is the default.
+/// Returns the value of a parameter from 1 to `most`; `none` is the default.
 fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> Result<usize> {
     let number = params.number(name)?.unwrap_or(none);
     if !(1..=most).contains(&number) {

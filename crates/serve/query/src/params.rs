@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Result};
 use std::borrow::Cow;
 
-/// Decoded names and values; the first value of a name counts.
+/// Decoded names and values. If a name occurs several times, the first value counts.
 #[derive(Clone, Debug, Default)]
 pub struct Params<'a> {
     pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
@@ -18,17 +18,17 @@ impl<'a> Params<'a> {
         Params { pairs: form_urlencoded::parse(query.as_bytes()).take(COUNT_MAX).collect() }
     }
 
-    /// Value of a parameter, possibly empty.
+    /// Returns the value of a parameter, possibly empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_ref())
     }
 
-    /// Value of a required parameter.
+    /// Returns the value of a required parameter.
     pub(crate) fn need(&self, name: &str) -> Result<&str> {
         self.get(name).ok_or_else(|| Answer::bad(format!("parameter {name} is missing")))
     }
 
-    /// Number in a parameter; `None` if it is missing or empty.
+    /// Parses a number in a parameter; `None` if the parameter is missing or empty.
     pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         match self.get(name) {
             None | Some("") => Ok(None),

@@ -1,13 +1,13 @@
 //! Spans in the JSON of BlkKin's own API, with all their data. Start at [`SpanJson`].
 //!
-//! Times are strings, since JavaScript's numbers cannot represent nanoseconds since 1970 exactly.
+//! Times are strings, because JavaScript's numbers cannot represent nanoseconds since 1970 exactly.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef};
 use serde::{Serialize, Serializer};
 
-/// Largest integer that JavaScript represents exactly.
+/// Limit up to which JavaScript represents integers exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
 /// Span with all its data.

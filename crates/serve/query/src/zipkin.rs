@@ -1,6 +1,6 @@
 //! Zipkin's query API. Start at [`Api::zipkin`].
 //!
-//! Names are in lower case in this API; names that differ in case only are merged.
+//! This API returns names in lower case; names that differ only in case are merged.
 
 use crate::Params;
 use crate::answer::{Answer, Result};
@@ -16,17 +16,17 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// Default length of the time window, in milliseconds.
 const LOOKBACK_MS: i64 = 86_400_000;
 
-/// Default number of requests.
+/// Default number of requests in an answer.
 const LIMIT: i32 = 10;
 
-/// Maximum number of requests. Zipkin's server accepts any 32-bit number; larger ones are reduced
-/// to this.
+/// Maximum number of requests. Zipkin's server accepts any 32-bit number; larger numbers are
+/// reduced to this maximum.
 const LIMIT_MAX: u64 = 10_000;
 
-/// With at most this many names, answers are not cached, so that new names appear at once.
+/// Maximum number of names for which an answer is not cached, so that new names appear at once.
 const FEW: usize = 3;
 
-/// Maximum number of values of a tag.
+/// Maximum number of values returned for a tag.
 const VALUES_MAX: usize = 1000;
 
 #[derive(Serialize)]
@@ -154,8 +154,8 @@ impl Api {
         self.requests(ids.into_iter())
     }
 
-    /// Spans of several requests, a list for each. Unknown requests are left out, and damaged ones
-    /// too, which the store counts: one damaged request must not hide the others.
+    /// Answers with the spans of several requests, as a list per request. Unknown and damaged
+    /// requests are omitted: a damaged request must not hide the others. The store counts damage.
     fn requests(&self, ids: impl Iterator<Item = TraceId>) -> Result<Answer> {
         let mut body = vec![b'['];
         let mut lows = HashSet::new();
@@ -181,7 +181,7 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// Appends the spans of a request as a list; appends nothing if there are none.
+    /// Appends the spans of a request as a list; appends nothing if the request is unknown.
     fn append_request(
         &self,
         id: TraceId,
@@ -228,7 +228,8 @@ impl Api {
     }
 }
 
-/// Maximum number of requests. As in Zipkin's server, it has 32 bits and must not be empty.
+/// Returns the maximum number of requests. As in Zipkin's server, the parameter has 32 bits and
+/// must not be empty.
 fn limit(params: &Params<'_>) -> Result<usize> {
     if params.get("limit") == Some("") {
         return Err(Answer::bad("limit is empty"));
@@ -237,7 +238,7 @@ fn limit(params: &Params<'_>) -> Result<usize> {
     Ok(limit.min(LIMIT_MAX) as usize)
 }
 
-/// Converts a number that must be at least 1.
+/// Converts a number, which must be at least 1.
 fn at_least_one(name: &str, number: i64) -> Result<u64> {
     match u64::try_from(number) {
         Ok(number @ 1..) => Ok(number),
@@ -245,7 +246,8 @@ fn at_least_one(name: &str, number: i64) -> Result<u64> {
     }
 }
 
-/// Window that ends with the microsecond at `end_ms`, as Zipkin's times have microseconds.
+/// Returns the window that ends with the microsecond at `end_ms`, as Zipkin's times have
+/// microseconds.
 fn window(end_ms: u64, lookback_ms: u64) -> Window {
     let start_ms = end_ms.saturating_sub(lookback_ms);
     let end_ns = end_ms.saturating_mul(1_000_000).saturating_add(999);

@@ -257,7 +257,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Writes a batch with retries; returns false if stopped before it was written.
+    /// Writes a batch with retries; returns false if the daemon stops before the batch is written.
     fn hand_over(&self, store: &mut dyn Store, batch: &Batch, backoff: &mut Backoff) -> bool {
         let (mut has_failed, mut progress) = (false, 0);
         loop {
@@ -295,7 +295,7 @@ impl Outlet {
         }
     }
 
-    /// Durably stores the position before which the store has all records.
+    /// Stores, durably, the position before which the store has all records.
     fn note(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
         store.sync()?;
         let noted = self.journal.set_position(&self.target.name, position);

@@ -281,7 +281,7 @@ fn directory_name(category: &[u8]) -> String {
     format!("{plain}-{:016x}", fnv1a(category))
 }
 
-/// Durably creates the directory of a category and the file with the category's name.
+/// Creates, durably, the directory of a category and the file with the category's name.
 fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let path = directory.join(CATEGORY);

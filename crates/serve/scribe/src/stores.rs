@@ -65,7 +65,7 @@ pub(crate) struct StoreContext {
     /// Whether the configuration names the category exactly. If not, the category's files get their
     /// own directory.
     pub(crate) is_exact: bool,
-    /// Directory name of the bucket, if the store is one of a bucket store.
+    /// Directory name of the bucket, for a child of a bucket store.
     pub(crate) bucket: Option<String>,
     /// Whether the daemon was killed, so that files may end in a torn message.
     pub(crate) may_be_torn: bool,
@@ -88,7 +88,7 @@ pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
     }
 }
 
-/// Whether the store uses categories as file names, so that they must be valid ones.
+/// Whether the store uses categories as file names, so that each category must be a valid name.
 pub(crate) fn needs_names(kind: &Kind) -> bool {
     match kind {
         Kind::File(_) => true,

@@ -39,7 +39,7 @@ fn fill(lake: &Lake, spans: u64, bytes: usize) {
     }
 }
 
-/// Returns the path of a search whose filter has so many patterns that it would take minutes.
+/// Returns the path of a search with 400 patterns in its filter, which takes minutes.
 fn slow_path() -> String {
     // Each pattern consists of letters that are frequent in the annotations, but in another order.
     let word = |number: u32| -> String {

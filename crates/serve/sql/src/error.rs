@@ -94,12 +94,12 @@ impl Error {
         self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
     }
 
-    /// Whether the SQL is invalid.
+    /// Returns whether the SQL is invalid.
     pub fn is_usage(&self) -> bool {
         self.kind == Kind::Usage
     }
 
-    /// Whether a limit stopped the query.
+    /// Returns whether a limit stopped the query.
     pub fn is_stopped(&self) -> bool {
         self.kind == Kind::Stopped
     }

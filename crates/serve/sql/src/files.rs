@@ -1,5 +1,5 @@
-//! Snapshot of a store: its files, all open, so that a merge cannot remove them during a query, and
-//! the records that are only in its journal, converted to files in memory. Start at
+//! Snapshot of a store: its files, and the records that are only in its journal, converted to files
+//! in memory. All files are open, so that a merge cannot remove them during a query. Start at
 //! [`Snapshot::take`].
 
 use crate::error::Error;
@@ -22,14 +22,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Open files in the order of the manifest, followed by files made from the journal.
+/// Open files in the order of the manifest, followed by files converted from the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) files: Vec<Arc<SpanFile>>,
     /// Whether the server has moved records from the journal to files after the manifest was read,
     /// so that the snapshot lacks them.
     is_behind: bool,
-    /// Unreadable parts of the journal, one line each.
+    /// Unreadable parts of the journal, a line of text each.
     damage: Vec<String>,
 }
 
@@ -159,7 +159,7 @@ fn allow_descriptors() {
     }
 }
 
-/// Whether the directory contains span files, whether a manifest names them or not.
+/// Whether the directory contains span files, even without a manifest.
 fn has_files(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory.join("spans"));
     let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -335,7 +335,7 @@ impl ChunkReader for SharedSpanFile {
     }
 }
 
-/// Reader of a file from an offset on.
+/// Reader of a file, starting at an offset.
 pub(crate) struct OffsetReader {
     file: Arc<File>,
     at: u64,

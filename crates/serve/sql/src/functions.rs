@@ -87,7 +87,7 @@ impl AggregateUDFImpl for ValueAt {
         Err(plan_error(&format!("{} cannot be used over a window", self.name())))
     }
 
-    /// Rewrites the call to the first value ordered by the key, of rows whose key is not NULL.
+    /// Rewrites the call to the first value, ordered by the key, of rows whose key is not NULL.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let is_ascending = self.extreme == Extreme::Least;
         Some(Box::new(move |call: AggregateFunction, _| {
@@ -115,8 +115,8 @@ impl AggregateUDFImpl for ValueAt {
     }
 }
 
-/// `width_bucket(value, low, high, count)`: index, from 1, of the equal-width bucket between `low`
-/// and `high` that contains `value`; 0 below the range and `count + 1` above.
+/// Function `width_bucket(value, low, high, count)`: index, from 1, of the equal-width bucket
+/// between `low` and `high` that contains `value`; 0 below the range and `count + 1` above.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WidthBucket {
     signature: Signature,

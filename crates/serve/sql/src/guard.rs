@@ -23,7 +23,7 @@ pub(crate) enum AcceptedStatement {
     Info(Statement),
 }
 
-/// Parses SQL; refuses statements that do not only read.
+/// Parses SQL; refuses statements that may change data.
 pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement, Error> {
     if sql.len() > LENGTH_MAX {
         let message = format!("the SQL has {} bytes; {LENGTH_MAX} are the most", sql.len());
@@ -67,7 +67,7 @@ fn question(statement: &Statement) -> Option<bool> {
     }
 }
 
-/// Refuses a plan that would change something, from whichever statement it was built.
+/// Refuses a plan that would change data, independent of the parsed statement.
 pub(crate) fn check(plan: &LogicalPlan) -> Result<(), Error> {
     let only_questions =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

@@ -19,13 +19,13 @@ pub enum Format {
     Table,
     /// CSV by RFC 4180; NULL is an empty field, an empty text is `""`.
     Csv,
-    /// One JSON array of objects.
+    /// JSON array of objects.
     Json,
     /// One JSON object per line.
     Ndjson,
 }
 
-/// Printer of one result.
+/// Printer of a query's result.
 pub struct Printer<W> {
     to: W,
     format: Format,
@@ -187,8 +187,8 @@ fn cannot(error: ArrowError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Whether a column is a duration, judged by its name: the suffix `_ns`, or an aggregate function
-/// of such a column.
+/// Whether a column is a duration: by its type, or for numbers by its name, which has the suffix
+/// `_ns` or is an aggregate function of such a column.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];
@@ -250,7 +250,7 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// Whether a character is invisible or changes the direction of text.
+/// Returns whether a character is invisible or changes the direction of text.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }

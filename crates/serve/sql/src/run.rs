@@ -1,5 +1,4 @@
-//! Execution of a query within limits of time and memory, whatever the query does. Start at
-//! [`run`].
+//! Execution of any query within limits of time and memory. Start at [`run`].
 //!
 //! DataFusion has a memory limit, but accounts only for most of its memory, and cannot interrupt
 //! a function or the planner. So the query runs on separate threads, while the caller's thread

@@ -1,6 +1,6 @@
-//! Tables for users, each a view over the files, with their documentation. Start at [`TABLES`].
+//! Tables for users, with their documentation; each is a view of the files. Start at [`TABLES`].
 
-/// Table for users.
+/// Table that users can query.
 #[derive(Debug)]
 pub struct Table {
     /// Name of the table.

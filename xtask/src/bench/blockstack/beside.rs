@@ -10,23 +10,23 @@ use crate::bench::recipe::Output;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Server to compare.
+/// A server to compare.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Who {
-    /// Instrumentation without an agent that records.
+    /// Compiled with instrumentation, without an agent that records.
     Off,
-    /// The same program again, to measure the noise.
+    /// The same as [`Who::Off`], to measure the noise.
     OffAgain,
     /// Compiled without instrumentation.
     Untraced,
     Nbdkit,
-    /// With the filter that logs requests.
+    /// nbdkit with the filter that logs requests.
     NbdkitLog,
 }
 
 const ALL: [Who; 5] = [Who::Off, Who::OffAgain, Who::Untraced, Who::Nbdkit, Who::NbdkitLog];
 
-/// Time of the first requests, which do not count.
+/// Time of the first requests, which are not measured.
 const SETTLE: Duration = Duration::from_millis(250);
 
 impl Who {
@@ -40,7 +40,7 @@ impl Who {
         }
     }
 
-    /// Baseline of the comparison.
+    /// Returns the baseline of the comparison.
     pub(super) fn than(self) -> Option<Who> {
         match self {
             Who::Off => Some(Who::Untraced),
@@ -76,7 +76,7 @@ impl Measured {
         Quartiles::of(&self.rates).unwrap_or_default()
     }
 
-    /// Processor time of the server for a request, in microseconds.
+    /// Returns the processor time of the server for a request, in microseconds.
     pub(super) fn cpu_us(&self) -> f64 {
         Quartiles::of(&self.cpu_us).unwrap_or_default().median
     }
@@ -87,7 +87,7 @@ impl Beside {
         self.measured.iter().find(|measured| measured.who == who)
     }
 
-    /// Slowdown against the baseline in per cent, for each round.
+    /// Returns the slowdown against the baseline in per cent, for each round.
     pub(super) fn cost(&self, who: Who) -> Option<Vec<f64>> {
         let (own, other) = (self.of(who)?, self.of(who.than()?)?);
         Some(own.rates.iter().zip(&other.rates).map(|(rate, than)| less(*rate, *than)).collect())
@@ -126,7 +126,8 @@ pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Bes
     Ok(Beside { load, measured })
 }
 
-/// Requests a second, and processor time of the server for a request in microseconds.
+/// Runs a server in one round. Returns requests a second, and processor time of the server for a
+/// request in microseconds.
 fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
     let place = Output::below(&setup.stage.memory.0, "beside")?;
     let log = Output::below(&setup.stage.disk, "log")?;

@@ -1,6 +1,6 @@
-//! Size of a span from a real trace on disk: the chain is traced under a mixed load, its requests
-//! are sent to a server, and the files are measured when merging has come to rest; for comparison,
-//! the same rows are written by other programs. Start at [`measure`].
+//! Size of a span from a real trace on disk. The chain is traced under a mixed load, its requests
+//! are sent to a server, and the files are measured when merging is at rest. For comparison, other
+//! programs write the same rows. Start at [`measure`].
 
 use super::fio::{self, MIXED};
 use super::servers::Server;
@@ -19,8 +19,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Number of requests. A read has eight spans and a write thirteen, which makes enough files to be
-/// merged into one.
+/// Number of requests. A read has eight spans and a write thirteen, which fill enough files for a
+/// merge.
 const REQUESTS: u64 = 480_000;
 const REQUESTS_QUICK: u64 = 120_000;
 
@@ -46,10 +46,10 @@ print(json.dumps({"rows": rows, "DuckDB": os.path.getsize(room + "/spans.duckdb"
 pub(super) struct Bytes {
     pub(super) recorded: Recorded,
     pub(super) trace_bytes: u64,
-    /// Stored spans, including those that are not in files yet.
+    /// Number of stored spans, including those that are not in files yet.
     pub(super) spans: f64,
     pub(super) disk: OnDisk,
-    /// Whether merging had come to rest.
+    /// Set if merging was at rest.
     pub(super) is_at_rest: bool,
     /// Bytes that other programs need for the same spans.
     pub(super) others: Vec<(&'static str, u64)>,
@@ -58,24 +58,24 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// Bytes of a span: without and with the index.
+    /// Returns the size of a span in bytes, without and with the index.
     pub(super) fn a_span(&self) -> Option<(f64, f64)> {
         self.disk.bytes_a_span()
     }
 
-    /// Goal for the bytes of a span.
+    /// Returns the goal for the size of a span.
     pub(super) fn goal(&self) -> Goal {
         let with_index = self.a_span().map(|(_, with_index)| with_index);
         let what = "a span of real traces on disk, its index included";
         Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index)
     }
 
-    /// Bytes of a span for another program, which has only the spans in files.
+    /// Returns the size of a span in bytes for another program, which has only the spans in files.
     fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
     }
 
-    /// Bytes of a span for each program.
+    /// Returns the size of a span in bytes for each program.
     pub(super) fn all(&self) -> Vec<(String, f64)> {
         let mut all = vec![("the trace".to_owned(), self.trace_bytes as f64 / self.spans)];
         if let Some((rows, with_index)) = self.a_span() {
@@ -186,7 +186,7 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
     Ok(names.filter_map(|name| Some((name, number(name)?))).collect())
 }
 
-/// Total size of all files below a folder.
+/// Returns the total size of all files below a folder.
 fn size_of(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for entry in fs::read_dir(folder).map_err(at(folder))? {

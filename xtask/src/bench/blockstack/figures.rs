@@ -13,7 +13,7 @@ pub(super) struct Quartiles {
 }
 
 impl Quartiles {
-    /// Quartiles; `None` without figures.
+    /// Returns the quartiles of figures; `None` without figures.
     pub(super) fn of(figures: &[f64]) -> Option<Quartiles> {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -35,19 +35,19 @@ impl Quartiles {
         json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": sure})
     }
 
-    /// Width of the confidence interval.
+    /// Returns the width of the confidence interval.
     pub(super) fn doubt(&self) -> f64 {
         self.sure.map_or(f64::INFINITY, |(from, to)| to - from)
     }
 
-    /// Confidence interval as `1.20 to 3.40`.
+    /// Formats the confidence interval as `1.20 to 3.40`.
     pub(super) fn bounds(&self) -> String {
         self.sure.map_or_else(|| "unknown".to_owned(), |(from, to)| format!("{from:.2} to {to:.2}"))
     }
 }
 
-/// Rank of the figure at the lower end of the median's 95 % confidence interval, counted from 0.
-/// The number of figures below the median has a binomial distribution.
+/// Returns the rank of the figure at the lower end of the median's 95 % confidence interval,
+/// counted from 0. The number of figures below the median has a binomial distribution.
 fn rank_below(count: usize) -> Option<usize> {
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let (mut at_most, mut rank) = (exactly, None);
@@ -62,7 +62,7 @@ fn rank_below(count: usize) -> Option<usize> {
     rank
 }
 
-/// Slowdown of a rate in per cent of another.
+/// Returns the slowdown of a rate in per cent of another.
 pub(super) fn less(rate: f64, than: f64) -> f64 {
     (1.0 - rate / than) * 100.0
 }
@@ -96,7 +96,8 @@ mod tests {
         assert_eq!(quartiles(&[]), None);
     }
 
-    /// Of many samples of the same numbers, the true median is where it is said to be in 19 of 20.
+    /// For many samples of the same numbers, the confidence interval contains the true median in 19
+    /// of 20 samples.
     #[test]
     fn medians_are_where_they_are_said_to_be() {
         let mut random = 1_u64;
@@ -113,7 +114,7 @@ mod tests {
             let hits = (0..4000).filter(is_hit).count();
             assert!((3770..=3980).contains(&hits), "{count}: {hits}");
         }
-        // As tables of the binomial distribution have it.
+        // According to tables of the binomial distribution.
         assert_eq!(
             [5, 6, 9, 11, 33, 100].map(rank_below),
             [None, Some(0), Some(1), Some(1), Some(10), Some(39),]

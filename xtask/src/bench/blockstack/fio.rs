@@ -1,5 +1,5 @@
-//! The load: fio with its NBD engine, and its rate of requests in each tenth of a second. It runs
-//! while modes change, so that all modes have the same process and connection. Start at
+//! Load by fio with its NBD engine, and its rate of requests in each tenth of a second. The load
+//! runs while modes change, so that all modes have the same process and connection. Start at
 //! [`Fio::start`].
 
 use super::servers::{KEEPER, LOAD_CPU, START_MAX, Server, pinned};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Kind of load.
+/// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
     /// Name in tables.
     pub(super) name: &'static str,
     /// Value of fio's option `--rw`.
     kind: &'static str,
-    /// Number of requests under way.
+    /// Number of requests in flight.
     pub(super) depth: u32,
 }
 
@@ -39,19 +39,19 @@ impl Load {
     }
 }
 
-/// Length of an interval in fio's log.
+/// Duration of an interval in fio's log.
 const PIECE: Duration = Duration::from_millis(100);
 
 /// Tolerance for the end of an interval, as fio may be late.
 const SLACK_MS: u64 = 4;
 
-/// Maximum time for fio to end and write its log.
+/// Time limit for fio to end and write its log.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// Processor time of the server, in seconds, after which a started load counts as running.
+/// Processor time of the server, in seconds, that shows that the load is running.
 const BUSY_SECONDS: f64 = 0.02;
 
-/// Running fio.
+/// A running fio.
 pub(super) struct Fio {
     child: Child,
     folder: PathBuf,
@@ -61,20 +61,20 @@ pub(super) struct Fio {
 #[derive(Debug, PartialEq)]
 pub(super) struct Rates(Vec<Piece>);
 
-/// Interval of the log: its end in milliseconds since 1970, and requests a second.
+/// An interval of the log: its end in milliseconds since 1970, and requests a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     end_ms: u64,
     rate: f64,
 }
 
-/// Current time in the unit of fio's log.
+/// Returns the current time in the unit of fio's log.
 pub(super) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or_default()
 }
 
-/// Version of fio; an error if fio or its NBD engine is missing.
+/// Returns the version of fio; fails if fio or its NBD engine is missing.
 pub(super) fn version() -> Result<String, String> {
     let missing = "fio with its engine `nbd` is needed; `cargo xtask peers` installs it";
     let ask = |argument: &str| {
@@ -124,7 +124,7 @@ fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Error message with fio's own output.
+/// Returns an error message with fio's own output.
 fn told(folder: &Path, errors: &[u8]) -> String {
     let text = fs::read_to_string(folder.join("fio.txt")).unwrap_or_default();
     format!("fio failed: {} {}", String::from_utf8_lossy(errors).trim(), text.trim())
@@ -218,8 +218,8 @@ impl Rates {
         )
     }
 
-    /// Mean rate of requests between two times, over the intervals that lie completely between
-    /// them.
+    /// Returns the mean rate of requests between two times, over the intervals that lie completely
+    /// between them.
     pub(super) fn between(&self, begin_ms: u64, end_ms: u64) -> Result<f64, String> {
         let piece_ms = PIECE.as_millis() as u64;
         let is_within = |piece: &&Piece| {

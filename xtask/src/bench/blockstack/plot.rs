@@ -38,7 +38,7 @@ impl Axis {
         LEFT + part * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Round figures for ticks, about eight.
+    /// Returns about eight round figures for ticks.
     fn ticks(self) -> Vec<f64> {
         let rough = (self.to - self.from) / 8.0;
         let power = 10f64.powf(rough.log10().floor());
@@ -78,7 +78,7 @@ impl Picture {
         );
     }
 
-    /// Point in the shape and colour of a mode.
+    /// Draws a point in the shape and colour of a mode.
     fn point(&mut self, mode: usize, x: f64, y: f64) {
         let shape = match mode {
             0 => format!(r#"<circle class="c0" cx="{x:.1}" cy="{y:.1}" r="2.7"/>"#),
@@ -106,7 +106,7 @@ impl Picture {
             grid.line(class, (x, top), (x, bottom));
             grid.text("faint", "middle", x, bottom + 16.0, &show(tick));
         }
-        // The grid is drawn first, behind everything else.
+        // The grid precedes all else, so that it is drawn in the background.
         self.body = grid.body + &self.body;
         self.line("axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
         self.text("", "middle", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0, title);
@@ -129,7 +129,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Chart of the slowdown in each round, by mode.
+/// Returns a chart of the slowdown in each round, by mode.
 pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     const ROW: f64 = 13.0;
     let mut picture = Picture::new();
@@ -185,7 +185,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     )
 }
 
-/// Scale that contains nearly all figures.
+/// Returns a scale that contains nearly all figures.
 fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -195,7 +195,7 @@ fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     Axis { from: from.floor(), to: to.ceil() }
 }
 
-/// Chart of the servers' rates, and of the first server's rates with requests followed.
+/// Returns a chart of the servers' rates, and of the first server's rates with requests followed.
 pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     let mut picture = Picture::new();
     let mut bars: Vec<(&str, Vec<Bar<'_>>)> = Vec::new();
@@ -251,7 +251,7 @@ fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: Stri
     y + 21.0
 }
 
-/// Chart of the bytes of a span, by program.
+/// Returns a chart of the bytes of a span, by program.
 pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     let mut picture = Picture::new();
     let most = all.iter().map(|(_, bytes)| *bytes).fold(limit, f64::max);
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Nothing is drawn outside of the picture, and every round is there.
+    /// Nothing is drawn outside of the picture, and every round has a point.
     #[test]
     fn pictures_hold_all_points() {
         let svg = cost(&[cell()], 1.0, 3.0);
@@ -309,7 +309,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix(r#"<circle class="c0" cx=""#))
             .map(|rest| rest.split('"').next().and_then(|x| x.parse().ok()).expect("a number"))
             .collect();
-        // One of them is in the legend.
+        // The first circle is in the legend.
         assert_eq!(circles.len(), 1 + 3);
         assert!(circles.iter().all(|x| (LEFT..=WIDTH - RIGHT).contains(x)), "{circles:?}");
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());

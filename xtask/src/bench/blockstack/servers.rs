@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 pub(super) const START_MAX: Duration = Duration::from_secs(30);
 
-/// Running server.
+/// A running server.
 pub(super) struct Server {
     child: Child,
     pub(super) uri: String,
-    /// Whether it is pinned to a CPU, so that the load must be pinned to another.
+    /// Set if the server is pinned to a CPU, so that the load must be pinned to another.
     pub(super) is_pinned: bool,
     /// Processes that handle requests.
     processes: Vec<Process>,
@@ -30,17 +30,17 @@ pub(super) struct Server {
 const SERVER_CPU: &str = "0";
 pub(super) const LOAD_CPU: &str = "1";
 
-/// Command that runs a program pinned to a CPU.
+/// Returns a command that runs a program pinned to a CPU.
 pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> Command {
     // `taskset` executes the program in the same process.
     command.args(["--cpu-list", processor]).arg(program);
     command
 }
 
-/// Program that pins others to CPUs.
+/// Program that pins other programs to CPUs.
 pub(super) const KEEPER: &str = "taskset";
 
-/// Command that is traced by an agent, or has tracing disabled.
+/// Returns a command that is traced by an agent, or has tracing disabled.
 fn command(program: &Path, agent: Option<&Agent>) -> Command {
     match agent {
         Some(agent) => agent.traced(program),
@@ -115,7 +115,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Processor time of the server's processes, in seconds.
+    /// Returns the processor time of the server's processes, in seconds.
     pub(super) fn run_seconds(&self) -> Result<f64, String> {
         self.processes.iter().map(|process| process.run_seconds()).sum()
     }
@@ -134,8 +134,8 @@ fn remove(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Starts a program, and waits for the line that says that it is ready; returns all lines up to
-/// that.
+/// Starts a program, and waits for the line by which it reports that it is ready. Returns all lines
+/// up to that one.
 fn start(
     command: &mut Command,
     is_ready: impl Fn(&str) -> bool + Send + 'static,

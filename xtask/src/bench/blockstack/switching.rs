@@ -15,23 +15,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Mode of tracing: which requests are followed, and where their events go.
+/// Mode of tracing: which requests are followed, and where their events are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mode {
     /// No session is started.
     Off,
-    /// One request of 100, to files.
+    /// One request of 100 is followed, with events in files.
     Sampled,
-    /// All requests, in memory, where new events overwrite the oldest.
+    /// All requests are followed, with events in memory, where new events overwrite the oldest.
     Flight,
-    /// All requests, to files.
+    /// All requests are followed, with events in files.
     Written,
 }
 
-/// Modes to compare with [`Mode::Off`]; comparing it with itself measures the noise.
+/// Modes to compare with [`Mode::Off`]. The comparison of that mode with itself measures the noise.
 pub(super) const MODES: [Mode; 4] = [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written];
 
-/// Time after a session starts or stops that does not count.
+/// Time after a session starts or stops that is not measured.
 const SETTLE: Duration = Duration::from_millis(150);
 
 impl Mode {
@@ -44,7 +44,7 @@ impl Mode {
         }
     }
 
-    /// Name of the mode's session.
+    /// Returns the name of the mode's session.
     fn session(self) -> Option<&'static str> {
         match self {
             Mode::Off => None,
@@ -55,12 +55,12 @@ impl Mode {
     }
 }
 
-/// Traced server.
+/// A traced server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// NBD server with a volume in memory.
+    /// The NBD server with a volume in memory.
     Alone,
-    /// Whole chain.
+    /// The whole chain.
     Chain,
 }
 
@@ -74,7 +74,8 @@ impl Target {
         }
     }
 
-    /// Number of rounds. Goals are about the server alone, and its differences are smaller.
+    /// Returns the number of rounds. Goals are about the server alone, and its differences are
+    /// smaller.
     pub(super) fn rounds(self, setup: &Setup) -> usize {
         match self {
             Target::Alone => 3 * setup.rounds,
@@ -82,7 +83,7 @@ impl Target {
         }
     }
 
-    /// Name of the phase.
+    /// Returns the name of the phase.
     pub(super) fn phase(self) -> &'static str {
         match self {
             Target::Alone => "alone",
@@ -107,12 +108,12 @@ pub(super) struct Measured {
     pub(super) mode: Mode,
     /// Requests a second.
     pub(super) rate: Quartiles,
-    /// Slowdown against the slices around in per cent, for each round.
+    /// Slowdown against the neighbouring slices in per cent, for each round.
     pub(super) cost: Vec<f64>,
     /// Additional processor time of the server for a request in microseconds, for each round.
     pub(super) cpu_us: Vec<f64>,
     pub(super) agent_share: f64,
-    /// Counts of its trace, if it is written.
+    /// Counts of the mode's trace, if it is written.
     pub(super) recorded: Option<Recorded>,
 }
 
@@ -221,8 +222,8 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     Ok(cell)
 }
 
-/// Modes of all slices: every second one is off; the others have each mode once in a round, in
-/// rotating order.
+/// Returns the modes of all slices: every second one is off; the others have each mode once in a
+/// round, in rotating order.
 fn order(rounds: usize) -> Vec<Mode> {
     let mut order = vec![Mode::Off];
     for round in 0..rounds {
@@ -270,7 +271,7 @@ struct Sessions<'a> {
     folder: PathBuf,
 }
 
-/// Measurements of a slice, before fio's log is known.
+/// Measurements of a slice, before fio's log is read.
 struct Timed {
     begin_ms: u64,
     end_ms: u64,
@@ -336,17 +337,17 @@ impl<'a> Sessions<'a> {
             tell(&["sampling", "--default"])?;
         }
         if mode == Mode::Written {
-            // Otherwise writing back would slow down the next slice.
+            // Otherwise write-back would slow down the next slice.
             sync(&self.folder)?;
         }
         Ok(timed)
     }
 
-    /// Counts of the events recorded in a mode.
+    /// Returns counts of the events recorded in a mode.
     fn recorded(&self, setup: &Setup, mode: Mode) -> Result<Option<Recorded>, String> {
         let Some(name) = mode.session() else { return Ok(None) };
         if mode == Mode::Flight {
-            // The snapshot has the newest requests only, but proves that the session has recorded.
+            // The snapshot has the newest requests only, and proves that the session has recorded.
             self.agent.command(&["session", "snapshot", name])?;
         }
         let recorded = count(&setup.stage.blkkin, &self.folder.join(name))?;
@@ -364,7 +365,7 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// Waits until all files on that file system are on disk.
+/// Waits until all files on the file system of `folder` are on disk.
 fn sync(folder: &Path) -> Result<(), String> {
     let status = Command::new("sync").arg("--file-system").arg(folder).status();
     match status {
@@ -385,7 +386,7 @@ mod tests {
     use super::*;
     use crate::bench::blockstack::fio::LOADS;
 
-    /// All modes come equally often, and each between two that are off.
+    /// All modes have the same number of slices, each between two slices that are off.
     #[test]
     fn modes_take_turns() {
         let order = order(4);
@@ -398,7 +399,8 @@ mod tests {
         }
     }
 
-    /// A machine that gets slower all the time costs no mode anything; a tenth that one costs is found.
+    /// A machine that becomes slower all the time causes no slowdown of a mode; a mode that costs a
+    /// tenth has that slowdown.
     #[test]
     fn slices_are_compared_with_those_beside_them() {
         let mut slices = Vec::new();

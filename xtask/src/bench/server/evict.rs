@@ -1,5 +1,5 @@
-//! Whether the rate of a server stays the same over a minute, even while it removes as many spans
-//! as it stores. Start at [`run`].
+//! Rate of a server over a minute: whether it stays the same even while the server removes as many
+//! spans as it stores. Start at [`run`].
 
 use super::{Bench, clear, ingest, median};
 use crate::bench::goal::Goal;
@@ -8,7 +8,7 @@ use crate::bench::serving::running::metric;
 use crate::measure::{Table, show_bytes};
 use serde_json::json;
 
-/// Maximum size of the store, in bytes, which the stream of spans fills soon.
+/// Maximum size of the store in bytes, which is soon reached.
 const BYTES_MAX: u64 = 96 << 20;
 
 /// Minimum rate, as a share of the rate without a limit at the same time, so that the cost of
@@ -69,7 +69,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a server for a minute; `None` if the run was too short.
+/// Runs a server for a minute; returns `None` if the run was too short.
 fn minute(
     bench: &mut Bench<'_>,
     limit: Option<u64>,
@@ -94,7 +94,7 @@ fn minute(
     Ok(ends.map(|(first, last)| Minute { sent, first, last, expired, bytes }))
 }
 
-/// Median rates of the first and the last third of the time.
+/// Returns the median rates of the first and the last third of the time.
 fn first_and_last(rates: &[f64]) -> Option<(f64, f64)> {
     // The last interval is seldom complete.
     let rates = rates.split_last()?.1;

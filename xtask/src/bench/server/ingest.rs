@@ -25,11 +25,12 @@ const OF_ZIPKIN: [&str; 2] = ["json", "proto3"];
 /// times as slow.
 const ZIPKIN_SPANS_MAX: u64 = 3_000_000;
 
-/// Number of requests in a batch, which have some 2500 spans; and number of prepared batches.
+/// Number of requests in a batch, which have some 2500 spans; `BATCHES` is the number of prepared
+/// batches.
 pub(super) const REQUESTS_A_BATCH: u64 = 300;
 const BATCHES: u64 = 96;
 
-/// Number of connections, and of unacknowledged batches on each.
+/// Number of connections; `IN_FLIGHT` is the number of unacknowledged batches on each.
 const CONNECTIONS: u64 = 4;
 const IN_FLIGHT: u64 = 2;
 
@@ -44,13 +45,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Spans a second until the server was idle.
+    /// Returns spans a second until the server was idle.
     fn settled_rate(&self) -> f64 {
         self.sent.spans / (self.sent.seconds + self.after.as_secs_f64()).max(1e-9)
     }
 }
 
-/// Server and format, with the results of its runs.
+/// A server and a format, with the results of its runs.
 struct Case {
     who: &'static str,
     format: &'static str,
@@ -117,7 +118,7 @@ fn measure(bench: &mut Bench<'_>, who: &str, format: &str, seconds: f64) -> Resu
     Ok(run)
 }
 
-/// Arguments of the sending program, for a run of `seconds`.
+/// Returns the arguments of the sending program, for a run of `seconds`.
 pub(super) fn arguments(server: &Running, format: &str, seconds: f64) -> serde_json::Value {
     let mut arguments = json!({
         "format": format,
@@ -147,8 +148,8 @@ impl Case {
         median(self.runs.iter().map(figure).collect())
     }
 
-    /// Rate of each run. Spans of Zipkin count when the server is idle, as it acknowledges them
-    /// before decoding.
+    /// Returns the rate of each run. Spans of Zipkin count when the server is idle, as it
+    /// acknowledges them before decoding.
     fn rates(&self) -> Vec<f64> {
         let rate = |run: &Run| match self.who {
             "Zipkin" => run.settled_rate(),

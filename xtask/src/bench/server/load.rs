@@ -1,5 +1,4 @@
-//! Fills a store with requests for queries, and waits until merging has come to rest. Start at
-//! [`load`].
+//! Fills a store with requests for queries, and waits until merging is at rest. Start at [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
 use super::{Bench, median};
@@ -51,7 +50,7 @@ pub(super) fn load(
     Ok(Loaded { numbers, sent })
 }
 
-/// Waits until the server's files have come to rest; returns their sizes.
+/// Waits until the server's files are at rest; returns their sizes.
 pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
     let (disk, is_at_rest) = wait_for_rest(&bench.program, server, folder, bench.options.quick)?;
     if !is_at_rest {
@@ -60,7 +59,7 @@ pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result
     Ok(disk)
 }
 
-/// Median and 99th percentile.
+/// Returns the median and the 99th percentile.
 pub(super) fn p50_and_p99(figures: &[f64]) -> (f64, f64) {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

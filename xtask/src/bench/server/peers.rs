@@ -24,7 +24,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// No rivals, for a quick run.
+    /// Returns no rivals, for a quick run.
     pub(super) fn none() -> Peers {
         let skipped = vec!["skipped: all peers, as this is quick".to_owned()];
         Peers { skipped, ..Peers::default() }
@@ -78,7 +78,8 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Runs a command and discards its output; an error has its last line.
+/// Runs a command and discards its output; the error of a failed command has the last line of its
+/// output.
 fn quiet(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -90,7 +91,8 @@ fn quiet(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Command of the script that queries a database, and fills it first if its folder is empty.
+/// Returns the command of the script that queries a database. The script fills the database first
+/// if its folder is empty.
 pub(super) fn database(
     python: &Path,
     who: &str,

@@ -1,5 +1,5 @@
 //! Latency of queries by the number of spans; compared with databases that read the same files, or
-//! have loaded them. All are asked the same queries, in turn, part by part. Start at [`run`].
+//! have loaded them. All run the same queries, in turn, part by part. Start at [`run`].
 
 use super::load::{load, p50_and_p99, rest};
 use super::peers::database;
@@ -17,21 +17,21 @@ use std::time::{Duration, Instant};
 const MILLIONS: [u64; 2] = [1, 10];
 const MILLIONS_FULL: u64 = 50;
 
-/// Number of spans, in millions, for which the goals are.
+/// Number of spans, in millions, to which the goals apply.
 const JUDGED: u64 = 10;
 
-/// Number of queries. Databases are slower, and get only the first ones.
+/// Number of queries. Databases are slower, and run only the first ones.
 const COUNT: u64 = 240;
 const COUNT_OF_PEERS: u64 = 30;
 
-/// Number of queries that one candidate answers before the next one's turn.
+/// Number of queries that one candidate runs before the next one's turn.
 const PART: usize = 60;
 
 const PEERS: [&str; 3] = ["duckdb", "duckdb-parquet", "chdb"];
 
 pub(super) const OURS: &str = "blkkin";
 
-/// Goal for a percentile of the latency of a kind of query.
+/// A goal for a percentile of the latency of a kind of query.
 struct Wanted {
     kind: &'static str,
     percent: u32,
@@ -52,7 +52,7 @@ const WANTED: [Wanted; 8] = [
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
-/// Server or database to query.
+/// A server or database to query.
 pub(super) struct Candidate {
     pub(super) name: &'static str,
     pub(super) asked: Asked,
@@ -132,7 +132,7 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     clear(&rooms)
 }
 
-/// Lets the databases load the files; returns the names of those that did.
+/// Lets the databases load the files; returns the names of those that succeeded.
 fn load_peers(
     bench: &mut Bench<'_>,
     questions: &Path,
@@ -160,7 +160,8 @@ fn load_peers(
     Ok(PEERS.to_vec())
 }
 
-/// Empties the page cache; true if that succeeded, so that files must be read from the disk.
+/// Empties the page cache, so that files must be read from the disk. Returns whether that
+/// succeeded.
 fn drop_caches() -> bool {
     let synced = Command::new("sync").status().is_ok_and(|status| status.success());
     synced && fs::write(PathBuf::from("/proc/sys/vm/drop_caches"), "3").is_ok()
@@ -172,7 +173,7 @@ impl Candidate {
     }
 }
 
-/// Latencies of the answers to a kind of query.
+/// Returns the latencies of the answers to a kind of query.
 fn times(answers: &[Answer], kind: &str) -> Vec<f64> {
     answers.iter().filter(|answer| answer.kind == kind).map(|answer| answer.ns).collect()
 }
@@ -227,7 +228,7 @@ fn tell_disk(bench: &mut Bench<'_>, millions: u64, spans: f64, disk: &OnDisk) {
     }
 }
 
-/// Kinds of queries, in order.
+/// Returns the kinds of queries, in order.
 fn kinds(candidates: &[Candidate]) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for answer in candidates.iter().flat_map(|candidate| &candidate.warm) {
@@ -238,8 +239,8 @@ fn kinds(candidates: &[Candidate]) -> Vec<String> {
     kinds
 }
 
-/// Number of queries of a kind for which both found the same number of results. A candidate with
-/// fewer queries got the first ones.
+/// Returns the number of queries of a kind for which both candidates found the same number of
+/// results. A candidate with fewer queries ran the first ones.
 fn agreed(one: &[Answer], other: &[Answer], kind: &str) -> usize {
     let same = |(one, other): &(&Answer, &Answer)| {
         one.kind == kind && one == &&Answer { ns: one.ns, ..(*other).clone() }
@@ -334,7 +335,8 @@ fn judge(bench: &mut Bench<'_>, candidates: &[Candidate]) {
 mod tests {
     use super::*;
 
-    /// Says of each line what kind of question it was, and how long that took: its number.
+    /// Returns a candidate that answers each line with the kind of the question, and with the
+    /// line's number as its latency.
     fn echo(name: &'static str, questions: usize) -> Candidate {
         let script = r#"while read from to; do
             out=""; while [ $from -lt $to ]; do out="$out,[\"k$((from % 2))\",$from,1]"; from=$((from + 1)); done

@@ -13,7 +13,7 @@ use crate::ui;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// Numbers of spans of the requests to show; of the wide one only a part is shown.
+/// Numbers of spans of the requests to show. The page shows only a part of the wide request.
 const SMALL: u64 = 100_000;
 const WIDE: u64 = 1_000_000;
 
@@ -34,7 +34,7 @@ struct Row {
     what: String,
     unit: String,
     figures: Vec<f64>,
-    /// For times: the part that was spent waiting for the server.
+    /// For times: the part that was spent on waiting for the server.
     server: Vec<f64>,
 }
 

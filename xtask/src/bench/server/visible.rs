@@ -1,5 +1,5 @@
-//! Delay until a search finds sent spans, while other clients load the server to its limit. Start
-//! at [`run`].
+//! Delay until a search finds sent spans, while other clients load the server to its maximum rate.
+//! Start at [`run`].
 
 use super::{Bench, clear, ingest};
 use crate::bench::goal::Goal;

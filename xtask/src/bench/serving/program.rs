@@ -13,7 +13,7 @@ pub(in crate::bench) const PACKAGE: &str = "blkkin-bench-server";
 /// Path of the program.
 pub(in crate::bench) struct Program(PathBuf);
 
-/// Numbering of synthetic requests, which decides about their ids and start times.
+/// Numbering of synthetic requests, which determines their ids and start times.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Numbers {
     pub(in crate::bench) seed: u64,
@@ -36,14 +36,14 @@ pub(in crate::bench) struct Sent {
     pub(in crate::bench) rates: Vec<f64>,
 }
 
-/// Process that answers queries, one line each.
+/// A process that answers queries, with one line for each.
 pub(in crate::bench) struct Asked {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-/// Answer to a query.
+/// An answer to a query.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::bench) struct Answer {
     pub(in crate::bench) kind: String,
@@ -52,8 +52,8 @@ pub(in crate::bench) struct Answer {
 }
 
 impl Numbers {
-    /// Requests that begin at the current time, with intervals as at a rate of a million spans a
-    /// second.
+    /// Returns the numbering of requests that begin at the current time, with intervals as at a
+    /// rate of a million spans a second.
     pub(in crate::bench) fn now() -> Numbers {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_ns = u64::try_from(now.as_nanos()).unwrap_or_default();
@@ -69,7 +69,7 @@ impl Numbers {
 }
 
 impl Program {
-    /// The program in the folder of built programs.
+    /// Returns the program in the folder of built programs.
     pub(in crate::bench) fn built() -> Program {
         Program(blkkin::folder().join(PACKAGE))
     }
@@ -207,7 +207,7 @@ impl OnDisk {
         })
     }
 
-    /// Bytes of a span in files: without and with the index.
+    /// Returns the size of a span in files in bytes, without and with the index.
     pub(in crate::bench) fn bytes_a_span(&self) -> Option<(f64, f64)> {
         let spans = self.spans as f64;
         let of = |bytes: u64| bytes as f64 / spans;

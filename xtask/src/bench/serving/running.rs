@@ -10,15 +10,15 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Maximum time until a server answers. It may read a store first, or start a JVM.
+/// Time limit until a server answers. It may read a store first, or start a JVM.
 const START_MAX: Duration = Duration::from_secs(180);
 
-/// Share of a CPU below which a server counts as idle, and for how long.
+/// Share of a CPU below which a server is idle, and how long it must stay below that.
 const QUIET_SHARE: f64 = 0.1;
 const QUIET_FOR: Duration = Duration::from_millis(500);
 const QUIET_AFTER_MAX: Duration = Duration::from_secs(120);
 
-/// Running server.
+/// A running server.
 pub(in crate::bench) struct Running {
     child: Child,
     places: Places,
@@ -83,7 +83,7 @@ impl Running {
         Ok(running)
     }
 
-    /// Sleeps a little while a server starts; fails if it has ended or takes too long.
+    /// Sleeps a short time while a server starts; fails if the server has ended or takes too long.
     fn check(&mut self, start: Instant, log: &str) -> Result<(), String> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(format!("the server ended with {status}: {}", log.trim()));
@@ -99,7 +99,7 @@ impl Running {
         &self.places.web
     }
 
-    /// Address for spans in a format.
+    /// Returns the address for spans in a format.
     pub(in crate::bench) fn address(&self, format: &str) -> &str {
         match format {
             "otlp-http" => &self.places.otlp_http,
@@ -121,7 +121,7 @@ impl Running {
         self.process().rss_bytes_max()
     }
 
-    /// Response to a GET request, with its head.
+    /// Returns the response to a GET request, with its head.
     pub(in crate::bench) fn get(&self, path: &str) -> Result<String, String> {
         get(self.web(), path).map_err(|error| format!("{}{path}: {error}", self.web()))
     }
@@ -139,7 +139,7 @@ impl Running {
         Ok(start.elapsed())
     }
 
-    /// Ends the server in good order.
+    /// Ends the server regularly.
     pub(in crate::bench) fn stop(mut self) {
         end(&mut self.child);
     }
@@ -147,7 +147,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After `stop` the child has been waited for.
+        // After `stop` the child has ended already.
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -195,7 +195,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Value of a metric in Prometheus's text format.
+/// Returns the value of a metric in Prometheus's text format.
 pub(in crate::bench) fn metric(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

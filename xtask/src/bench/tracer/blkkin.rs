@@ -1,5 +1,5 @@
-//! BlkKin as a candidate of the tracer bench, by its API for C, for Rust, or for the tracing crate;
-//! each run has a session of the real agent. Start at [`Blkkin`].
+//! BlkKin as a candidate of the tracer bench, by its API for C, for Rust, or for the tracing crate.
+//! Each run has a session of a running agent. Start at [`Blkkin`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
@@ -14,10 +14,10 @@ use crate::tools::workspace_root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Default buffers: 4 sub-buffers of 512 KiB for each CPU.
+/// Size of default buffers in bytes: 4 sub-buffers of 512 KiB for each CPU.
 const BUFFER_SIZE: u64 = 2 << 20;
 
-/// Bytes of an event's header.
+/// Size of an event's header in bytes.
 const HEADER_SIZE: u64 = 10;
 
 /// Packages to build for the programs, in addition to the command.
@@ -43,7 +43,7 @@ pub(super) struct Blkkin<'a> {
 }
 
 impl<'a> Blkkin<'a> {
-    /// Builds the program into `folder` if it is in C; the Rust program is built already.
+    /// Builds the program into `folder` if it is in C; the Rust program is already built.
     pub(super) fn new(
         language: Language,
         agent: &'a Agent,
@@ -60,7 +60,7 @@ impl<'a> Blkkin<'a> {
         Blkkin::with_program(language, agent, &program, blkkin)
     }
 
-    /// Candidate with the program that makes spans of the tracing crate.
+    /// Returns the candidate with the program that makes spans of the tracing crate.
     pub(super) fn layer(
         agent: &'a Agent,
         program: &Path,
@@ -123,7 +123,8 @@ impl<'a> Blkkin<'a> {
 pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     let include = workspace_root().join("crates/capture/capi/include");
     let folder = blkkin::folder().display().to_string();
-    // The library is not installed, so a link with its soname is needed, which programs look for.
+    // The library is not installed. Programs search for its soname, so a link with that name is
+    // needed.
     let library = format!("{folder}/libblkkin.so");
     let path = soname(&library)?;
     let named = Path::new(&folder).join(&path);
@@ -138,7 +139,7 @@ pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     compile(program, &source)
 }
 
-/// Soname of a library.
+/// Returns the soname of a library.
 fn soname(library: &str) -> Result<String, String> {
     let output = std::process::Command::new("objdump")
         .args(["-p", library])
@@ -176,7 +177,7 @@ pub(super) const C: &str = "BlkKin, C";
 pub(super) const RUST: &str = "BlkKin, Rust";
 pub(super) const LAYER: &str = "BlkKin's layer";
 
-/// Event that a language's program records for a kind.
+/// Returns the event that a language's program records for a kind.
 fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
     let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
     // Six words, a kind, flags and a port, and names of 21 or 22 bytes with their three

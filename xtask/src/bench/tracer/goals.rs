@@ -1,5 +1,5 @@
 //! Goals for the loops. [`of_loops`] finds the figures among the candidates. They are processor
-//! times, which other processes influence the least; unless noted otherwise, they are those of one
+//! times, which other processes influence the least. Unless noted otherwise, they are times of one
 //! thread that overwrites, so that no reader runs at the same time.
 
 use super::blkkin::{C, LAYER, RUST};
@@ -23,7 +23,7 @@ impl Figure {
         Figure { kind, mode: Mode::Overwrite, threads: 1 }
     }
 
-    /// Median of a tracer, if this was measured.
+    /// Returns the median of a tracer, if the figure was measured.
     fn find(&self, candidates: &[Candidate<'_>], tracer: &str) -> Option<f64> {
         let candidate = candidates.iter().find(|one| {
             (one.tracer.name(), one.case.kind.name) == (tracer, self.kind)

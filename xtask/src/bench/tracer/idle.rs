@@ -1,4 +1,4 @@
-//! Cost of BlkKin while nothing happens: memory of a program that is registered with an agent, and
+//! Cost of BlkKin in an idle program: memory of a program that is registered with an agent, and
 //! wake-ups of the agent.
 
 use super::blkkin::compile_c;
@@ -31,7 +31,7 @@ pub(super) fn measure(
     wake_ups(report, place, &program, duration)
 }
 
-/// Program that does nothing, ended on drop.
+/// A program that does nothing, ended on drop.
 struct Idle(Child);
 
 impl Idle {
@@ -61,8 +61,8 @@ impl Drop for Idle {
     }
 }
 
-/// Measures the memory of a program that no session wants anything of, compared with one in which
-/// the library is disabled. Both run at the same time, so that they share the library's pages.
+/// Measures the memory of a program that no session records, compared with one in which the library
+/// is disabled. Both run at the same time, so that they share the library's pages.
 fn memory(report: &mut Report, agent: &Agent, program: &Path) -> Result<(), String> {
     let (known, inert) = (Idle::start(agent, program, false)?, Idle::start(agent, program, true)?);
     sleep(SETTLING);

@@ -1,6 +1,6 @@
 //! Latency from just before an event is recorded until it can be read from the trace's file. Events
-//! contain the time; a [`Watcher`] is notified by the kernel whenever a file has grown, and reads
-//! the new part. Events from before it could watch, such as the one with which the trace began, do
+//! contain the time. The kernel notifies a [`Watcher`] whenever a file has grown, and the watcher
+//! reads the new part. Events before the watcher's start, such as the first event of the trace, do
 //! not count.
 
 use super::paced::{Pace, Place, done};
@@ -28,11 +28,13 @@ use std::time::{Duration, Instant};
 const RATES: [(u64, u64); 4] = [(1, 12), (10, 10), (100, 6), (1000, 4)];
 const RATES_QUICK: [(u64, u64); 4] = [(1, 4), (10, 2), (100, 2), (1000, 1)];
 
-/// Size of an event: its header and an integer of 8 bytes; and the offset of that.
+/// Size in bytes of an event: its header and an integer of 8 bytes. `NUMBER_AT` is the offset of
+/// the integer.
 const EVENT_SIZE: usize = 18;
 const NUMBER_AT: usize = 10;
 
-/// Maximum time until a program is known to the agent, and until its last event is written.
+/// Time limit until the agent has registered a program, and until the program's last event is
+/// written.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn measure(
@@ -68,7 +70,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Latencies of all events of a program, in nanoseconds.
+/// Measures the latencies of all events of a program, in nanoseconds.
 fn watch(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Vec<f64>, String> {
     let files = Output::below(place.folder, "latency")?;
     let output = files.0.join("session");
@@ -177,7 +179,7 @@ impl Watcher {
     }
 }
 
-/// Length of all complete packets, and the times in their events.
+/// Returns the length of all complete packets, and the times in their events.
 fn times_of(bytes: &[u8]) -> (usize, Vec<u64>) {
     let (mut position, mut times) = (0, Vec::new());
     while let Some((content_size, packet_size)) = bytes.get(position..).and_then(packet_sizes) {

@@ -11,10 +11,10 @@ use crate::tools::at;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// LTTng's default for programs: 4 sub-buffers of 512 KiB for each CPU.
+/// Size of LTTng's default buffers for programs in bytes: 4 sub-buffers of 512 KiB for each CPU.
 const BUFFER_SIZE: u64 = 2 << 20;
 
-/// Bytes of an event's header.
+/// Size of an event's header in bytes.
 const HEADER_SIZE: u64 = 6;
 
 /// LTTng-UST as a tracer. Its daemon stops on drop.
@@ -91,7 +91,7 @@ impl Tracer for LttngUst {
     }
 }
 
-/// Event that is recorded for a kind.
+/// Returns the event that is recorded for a kind.
 fn event_of(kind: &Kind) -> Result<Event, String> {
     let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
     match kind.name {

@@ -6,9 +6,9 @@ use crate::tools::{cargo, target_dir, workspace_root};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Default configuration.
+/// Name of the candidate with the default configuration.
 pub(super) const OPEN_TELEMETRY: &str = "OpenTelemetry";
-/// Without additional attributes.
+/// Name of the candidate without additional attributes.
 const BARE: &str = "OpenTelemetry, bare";
 
 /// The rival, with the program that makes spans for it or for our layer.

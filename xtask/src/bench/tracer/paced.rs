@@ -1,4 +1,4 @@
-//! Programs that record at a given rate, by way of the agent, into files. Start at
+//! Programs that record at a given rate into files, which the agent writes. Start at
 //! [`Place::paced`].
 
 use crate::bench::agent::Agent;
@@ -33,7 +33,7 @@ pub(super) struct Done {
 }
 
 impl Place<'_> {
-    /// Starts a program, which is recorded from its start if a session wants its events.
+    /// Starts a program, which is recorded from its start if a session enables its events.
     pub(super) fn paced(&self, pace: &Pace) -> Result<Child, String> {
         let program = blkkin::folder().join("blkkin-bench-paced");
         let Pace { rate, seconds, threads, .. } = pace;

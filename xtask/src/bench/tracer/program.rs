@@ -1,5 +1,5 @@
-//! Programs that repeat an operation and print its cost as a line of JSON: their arguments and
-//! output. `benches/tracer/harness.c` is the other side.
+//! Arguments and output of programs that repeat an operation and print its cost as a line of JSON,
+//! such as `benches/tracer/harness.c`.
 
 use super::Case;
 use serde_json::Value;
@@ -15,8 +15,8 @@ pub(super) struct Cost {
     pub(super) wall_ns: f64,
     /// Processor time of all threads.
     pub(super) cpu_ns: f64,
-    /// The same loop with the same arguments, without a tracer. It is not subtracted from the
-    /// others.
+    /// Time of the same loop with the same arguments, without a tracer. It is not subtracted from
+    /// the others.
     pub(super) loop_ns: f64,
     /// Number of events, with those of the warm-up.
     pub(super) events_tried: u64,

@@ -1,4 +1,4 @@
-//! Accounting for the events of a run, by the trace: every event is in the trace, overwritten, or
+//! Accounting for the events of a run by the trace: every event is in the trace, overwritten, or
 //! counted as lost. Start at [`delivery`].
 
 use super::{Case, Delivery, Kind, Mode};
@@ -11,7 +11,7 @@ pub(super) const SUB_BUFFERS: u64 = 16;
 /// Name of the event for an annotation.
 pub(super) const KEYVAL_STRING: &str = lttng::KEYVAL_STRING;
 
-/// Event that is recorded for a kind.
+/// An event that is recorded for a kind.
 pub(super) struct Event {
     pub(super) name: &'static str,
     /// Size in bytes, with the header; the minimum if sizes differ.
@@ -20,13 +20,14 @@ pub(super) struct Event {
     pub(super) number: Option<&'static str>,
 }
 
-/// Size of sub-buffers that hold all events of a run; a power of two, as tracers require.
+/// Returns the size of sub-buffers that hold all events of a run; a power of two, as tracers
+/// require.
 pub(super) fn large_sub_buffer_size(case: &Case, event: &Event) -> u64 {
     let size = case.operations * case.kind.events * event.size;
     size.div_ceil(SUB_BUFFERS).next_power_of_two()
 }
 
-/// Number of operations that write to each page of a buffer.
+/// Returns the number of operations that write to each page of a buffer.
 pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
     match event.size * kind.events {
         0 => 0,
@@ -34,7 +35,7 @@ pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
     }
 }
 
-/// Counts events, and checks that none has vanished.
+/// Counts events, and checks that each of them is accounted for.
 pub(super) fn delivery(
     blkkin: &str,
     case: &Case,
@@ -60,7 +61,7 @@ pub(super) fn delivery(
     Ok(delivery)
 }
 
-/// Numbers of events by their fate; `None` if they do not add up.
+/// Returns the numbers of events by outcome; `None` if they do not add up.
 pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Option<Delivery> {
     let overwritten = tried.checked_sub(recorded.checked_add(lost)?)?;
     let is_known = overwritten == 0 || mode == Mode::Overwrite;

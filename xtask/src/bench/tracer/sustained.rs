@@ -17,10 +17,10 @@ const WANTED: u64 = 5_000_000;
 /// Rates to try, in descending order.
 const RATES: [u64; 6] = [WANTED, 4_000_000, 3_000_000, 2_000_000, 1_000_000, 500_000];
 
-/// One thread for each of two processors.
+/// Number of threads: one for each of two processors.
 const THREADS: u64 = 2;
 
-/// Factor of the duration beyond which a program did not keep its rate.
+/// Factor of the duration above which a program has missed its rate.
 const LATE_MAX: f64 = 1.1;
 
 pub(super) fn measure(

@@ -1,4 +1,4 @@
-# A release goes with programs that want @COMPATIBLE@, up to its own version.
+# A release is compatible with requests from @COMPATIBLE@ up to its own version.
 set(PACKAGE_VERSION "@VERSION@")
 set(PACKAGE_VERSION_COMPATIBLE FALSE)
 set(PACKAGE_VERSION_EXACT FALSE)
@@ -10,7 +10,7 @@ if(PACKAGE_FIND_VERSION VERSION_LESS_EQUAL PACKAGE_VERSION
     AND NOT PACKAGE_FIND_VERSION VERSION_LESS "@COMPATIBLE@")
   set(PACKAGE_VERSION_COMPATIBLE TRUE)
 endif()
-# Its libraries are those of 64-bit machines.
+# The libraries are 64-bit.
 if(CMAKE_SIZEOF_VOID_P AND NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
   set(PACKAGE_VERSION "${PACKAGE_VERSION} (64-bit)")
   set(PACKAGE_VERSION_UNSUITABLE TRUE)

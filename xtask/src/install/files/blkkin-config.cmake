@@ -1,9 +1,9 @@
-# find_package(blkkin CONFIG) gives
+# find_package(blkkin CONFIG) defines
 #
 #     blkkin::blkkin          the shared library
-#     blkkin::blkkin_static   the static one
+#     blkkin::blkkin_static   the static library
 #
-# for <blkkin.h>, <blkkin.hpp> and the headers of blkin, by <blkin/zipkin_c.h> and by <zipkin_c.h>.
+# for <blkkin.h>, <blkkin.hpp> and the headers of blkin, as <blkin/zipkin_c.h> and as <zipkin_c.h>.
 
 get_filename_component(_blkkin_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 

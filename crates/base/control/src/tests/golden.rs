@@ -1,5 +1,6 @@
-//! The bytes of each message, so that they cannot change unnoticed. A change here requires another
-//! major version, except for new kinds, new choices, and new fields at the ends of bodies.
+//! The bytes of each message, so that they cannot change unnoticed. A change of these bytes
+//! requires another major version. Exceptions are new kinds, new choices, and new fields at the
+//! ends of bodies.
 //!
 //! Bytes are in hexadecimal; text in quotes is literal.
 
@@ -13,7 +14,7 @@ use crate::{
     Session, SessionLimit, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
 };
 
-/// Parses hexadecimal bytes and quoted text.
+/// Parses hexadecimal bytes and quoted text into bytes.
 fn bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, part) in text.split('"').enumerate() {

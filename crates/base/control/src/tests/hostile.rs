@@ -1,6 +1,6 @@
-//! Streams damaged by chance or with intent. Decoding does not panic, its error states a position,
-//! and its memory is bounded by the received bytes. The result does not depend on how the stream is
-//! split.
+//! Streams damaged by chance or with intent. Decoding does not panic, an error states its position,
+//! and the decoder's memory is bounded by the received bytes. The result does not depend on how the
+//! stream is split.
 
 use super::{Random, decode, frame};
 use crate::message::{HEADER_SIZE, Messages};
@@ -8,7 +8,8 @@ use crate::{
     Answer, Decoder, FromApplication, Opening, Received, Reply, Request, ToApplication, Version,
 };
 
-/// Makes a stream of random messages, with some bytes changed, removed, doubled or inserted.
+/// Encodes a stream of random messages, then changes, removes, doubles or inserts some of its
+/// bytes.
 fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..1 + random.below(6) {
@@ -32,10 +33,10 @@ fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Messages of a stream, the error at its end, and true if the sender has a newer version.
+/// Decoded messages of a stream, result at its end, and true if the sender has a newer version.
 type Outcome<M> = (Vec<Received<M, usize>>, Result<(), String>, bool);
 
-/// Decodes a stream in pieces, whose sizes `size` returns.
+/// Decodes a stream in pieces. `size` returns the size of each next piece in bytes.
 fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outcome<M> {
     let mut decoder: Decoder<M, usize> = Decoder::new();
     let (mut all, mut rest) = (Vec::new(), bytes);
@@ -94,7 +95,7 @@ fn damaged_streams_are_survived() {
         check::<Request>(),
         check::<Reply>(),
     ] {
-        // Both cases occurred.
+        // Both valid and invalid streams occurred.
         assert!(fine > 100 && errors > 500, "{fine} {errors}");
     }
 }
@@ -110,7 +111,7 @@ fn noise_is_survived() {
     }
 }
 
-/// The decoder allocates memory for received bytes only, not for announced sizes and counts.
+/// The decoder allocates memory only for received bytes, not for announced sizes and counts.
 #[test]
 fn nothing_is_allocated_for_what_is_said() {
     let mut decoder: Decoder<Reply, usize> = Decoder::new();
@@ -124,7 +125,7 @@ fn nothing_is_allocated_for_what_is_said() {
     assert!(decoder.room() <= 2 * 100_006, "{}", decoder.room());
 }
 
-/// The decoder frees the memory of a large message.
+/// The decoder frees the memory of a large message once the message has been decoded.
 #[test]
 fn room_is_given_back() {
     let mut decoder: Decoder<Request, usize> = Decoder::new();

@@ -1,4 +1,4 @@
-//! Errors, with their texts and positions: in received streams, and in messages to be sent.
+//! Texts and positions of errors, in received streams and in messages to be sent.
 
 use super::{decode, frame, unfit};
 use crate::limits::{
@@ -55,8 +55,8 @@ fn frames() {
     check::<FromApplication>(&ping[..7], 1, &left(1));
 }
 
-/// A descriptor after a message is an error that names the message's end; no message is decoded
-/// afterwards.
+/// A descriptor received after the last byte of a message is an error at the message's end. The
+/// decoder returns no later message.
 #[test]
 fn descriptors_behind_a_message() {
     let mut decoder: Decoder<ToApplication, usize> = Decoder::new();

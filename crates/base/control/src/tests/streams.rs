@@ -1,4 +1,5 @@
-//! Valid streams: messages arrive whole and in time, however the socket splits the stream.
+//! Valid streams: each message is decoded whole, as soon as its last byte has arrived, however the
+//! socket splits the stream.
 
 use super::{Random, decode, descriptors, frame, received};
 use crate::limits::{
@@ -13,7 +14,7 @@ use crate::{
     ToApplication, Version, Width,
 };
 
-/// Runs a test for all message types.
+/// Runs a generic test function for all message types.
 macro_rules! for_all {
     ($test:ident) => {
         $test::<Opening>();
@@ -73,8 +74,8 @@ fn messages_arrive_with_their_last_byte() {
     for_all!(check);
 }
 
-/// Messages are decoded whatever the pieces. As with sockets, a read ends after a message's first
-/// bytes if descriptors are passed with them, otherwise anywhere.
+/// The pieces in which a stream arrives do not change the decoded messages. As with sockets, a read
+/// may end anywhere, but after the first bytes of a message with descriptors it must end.
 #[test]
 fn messages_arrive_in_any_pieces() {
     let mut random = Random::new(3);
@@ -112,7 +113,7 @@ fn hello(minor: u16) -> Opening {
     Opening::Hello(Hello { version, role, program: "p".into(), release: "1".into() })
 }
 
-/// Returns a frame with a longer body than this version defines, as from a newer version.
+/// Returns a message's frame with bytes appended to its body, as from a peer with a newer version.
 fn longer<M: Messages>(message: &M, more: &[u8]) -> Vec<u8> {
     let mut bytes = [&frame(message), more].concat();
     let size = (bytes.len() - HEADER_SIZE) as u32;
@@ -124,8 +125,8 @@ fn unknown(kind: u16, size: u32) -> Vec<u8> {
     [&size.to_le_bytes()[..], &kind.to_le_bytes(), &vec![7; size as usize]].concat()
 }
 
-/// Bytes after the opening are retained, so that a sender need not wait for the answer before its
-/// next message.
+/// Bytes after the opening are retained, so that a client can send its next message before it has
+/// received the answer.
 #[test]
 fn what_follows_the_opening_is_kept() {
     let bytes = [frame(&hello(0)), frame(&FromApplication::Ping(5))].concat();
@@ -147,8 +148,8 @@ fn what_follows_the_opening_is_kept() {
     }
 }
 
-/// Messages and fields of a newer minor version are skipped, in pieces of any size, with the number
-/// of descriptors that each kind states.
+/// Messages and fields of a newer minor version are skipped, whatever the pieces of the stream. A
+/// skipped message takes as many descriptors with it as its kind states.
 #[test]
 fn a_newer_minor_version_is_understood_as_far_as_known() {
     let bytes = [
@@ -186,7 +187,8 @@ fn a_newer_minor_version_is_understood_as_far_as_known() {
     }
 }
 
-/// Skipped bytes count towards offsets, and bytes that cannot be skipped are an error.
+/// Offsets of errors count skipped bytes. Bytes that cannot be skipped are an error also from a
+/// peer with a newer minor version.
 #[test]
 fn a_newer_minor_version_may_be_wrong_too() {
     let check = |bytes: &[u8], expected: &str| {
@@ -229,7 +231,7 @@ fn another_major_version_can_refuse() {
     assert_eq!(decoder.peer(), Some(version));
 }
 
-/// Messages at all limits fit into a frame.
+/// A message whose parts are all at their limits fits into a frame.
 #[test]
 fn the_largest_messages_fit() {
     let text = |size: usize| "x".repeat(size);
@@ -274,8 +276,8 @@ fn the_largest_messages_fit() {
     }));
 }
 
-/// Kinds differ between all directions, so that a misdirected message is not decoded as another
-/// one. Their numbers state how many descriptors are passed with them.
+/// Kinds differ between all directions, so a misdirected message is not decoded as a message of
+/// another type. The number of each kind states how many descriptors are passed with the message.
 #[test]
 fn kinds_are_told_apart() {
     let mut all: Vec<Kind> = Vec::new();

@@ -1,8 +1,8 @@
-/* The C API of blkin's first generation, for programs that were written for it; <blkkin.h> has and
- * explains it.
+/* The C API of blkin's first generation, for programs that were written for it. <blkkin.h> declares
+ * and documents it.
  *
- * There, blkin_record and the others were pointers, which blkin_init set when it had loaded the
- * library. Here they are functions, so they can be called before blkin_init, too. */
+ * In the first generation, blkin_record and the other names were pointers, set by blkin_init when
+ * it had loaded the library. Here they are functions, which also work before blkin_init. */
 #ifndef BLKIN_FRONT_H_
 #define BLKIN_FRONT_H_
 

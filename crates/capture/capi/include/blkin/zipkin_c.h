@@ -1,4 +1,4 @@
-/* The C API of blkin, for programs that were written for it; <blkkin.h> has and explains it. */
+/* The C API of blkin, for programs that were written for it. <blkkin.h> documents it. */
 #ifndef ZIPKIN_C_H_
 #define ZIPKIN_C_H_
 

@@ -126,8 +126,8 @@ public:
 	}
 };
 
-// A step of a request. The name is borrowed, unless copy_name copied it. Copies are the same step:
-// they have its ids. A trace without ids records nothing.
+// A span: one step of a request. The name is borrowed, unless copy_name copied it. Copies have the
+// same ids and are the same span. A trace without ids records nothing.
 class Trace : private blkin_trace {
 	string _name;
 
@@ -144,15 +144,15 @@ public:
 	{
 	}
 
-	// A child of `parent`; a root, if that is NULL or has no ids. Children of a request that is not
-	// followed are not followed either.
+	// Begins a child of `parent`, or a root if `parent` is NULL or has no ids. Children of an
+	// unsampled request are unsampled, too.
 	Trace(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	    : blkin_trace(), _name()
 	{
 		init(span, ep, parent);
 	}
 
-	// A child of the span with the ids `i`; or that span itself, for which `ep` may be NULL.
+	// Begins a child of the span with the ids `i`, or continues that span, for which `ep` may be NULL.
 	Trace(const char *span, const Endpoint *ep, const blkin_trace_info *i, bool child = false)
 	    : blkin_trace(), _name()
 	{
@@ -188,7 +188,7 @@ public:
 		return valid();
 	}
 
-	// Like the constructors; return the C functions' results.
+	// Equivalents of the constructors that return the C functions' results.
 	int init(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	{
 		if (parent && (parent->valid() || !blkkin_followed(parent)))
@@ -196,8 +196,8 @@ public:
 		return blkin_init_new_trace(this, span, ep);
 	}
 
-	// Without `child`, no argument may be NULL. An empty name leaves a name that copy_name copied;
-	// the original did so with every name, so that a name passed here was never recorded.
+	// Without `child`, no argument may be NULL. An empty name keeps a name that copy_name copied. (The
+	// original kept it for any argument, so a name passed here was never recorded.)
 	int init(const char *span, const Endpoint *ep, const blkin_trace_info *i,
 		 bool child = false)
 	{
@@ -262,7 +262,7 @@ class ZTrace;
 typedef shared_ptr<ZTraceEndpoint> ZTraceEndpointRef;
 typedef shared_ptr<ZTrace> ZTraceRef;
 
-// Copies of strings, for programs that free their own; in the style of the first generations.
+// Return copies of strings, which the program must delete[], as in the first generations.
 inline char *to_cstr(string &s)
 {
 	char *copy = new char[s.size() + 1];
@@ -276,7 +276,7 @@ inline char *ostr_to_cstr(std::ostringstream &stream)
 	return to_cstr(s);
 }
 
-// An endpoint with strings of its own.
+// An endpoint that owns its strings.
 class ZTraceEndpoint {
 	friend class ZTrace;
 
@@ -303,13 +303,13 @@ public:
 	}
 };
 
-// A step of a request, with a name of its own, that keeps its endpoint alive.
+// A span that owns its name and keeps its endpoint alive.
 class ZTrace {
 	string _name;
 	blkin_trace_info _info;
 	ZTraceEndpointRef _ep;
 
-	// The structure for the C API. It points into this object and into the two endpoints.
+	// The structure for the C API. Its pointers point into this object and the two endpoints.
 	struct InC {
 		blkin_endpoint endpoint;
 		blkin_trace trace;
@@ -330,7 +330,7 @@ class ZTrace {
 		blkin_init_trace_info(&_info);
 	}
 
-	// A child needs an endpoint; without one it has no ids.
+	// A child without an endpoint gets no ids.
 	void begin_child(const blkin_trace_info &parent)
 	{
 		const InC c(*this, _ep);
@@ -353,21 +353,21 @@ public:
 		begin_root();
 	}
 
-	// A child of `t`, at its endpoint.
+	// Begins a child of `t` at the endpoint of `t`.
 	ZTrace(const string &name, ZTraceRef t)
 	    : _name(name), _info(), _ep(t ? t->_ep : ZTraceEndpointRef())
 	{
 		begin(t);
 	}
 
-	// A child of `t`, elsewhere.
+	// Begins a child of `t` at another endpoint.
 	ZTrace(const string &name, ZTraceRef t, ZTraceEndpointRef ep)
 	    : _name(name), _info(), _ep(ep || !t ? ep : t->_ep)
 	{
 		begin(t);
 	}
 
-	// A child of the span with the ids `i`; or that span itself.
+	// Begins a child of the span with the ids `i`, or continues that span.
 	ZTrace(const string &name, ZTraceEndpointRef ep, const struct blkin_trace_info *i,
 	       bool child = false)
 	    : _name(name), _info(), _ep(ep)
@@ -420,7 +420,8 @@ public:
 		return 0;
 	}
 
-	// Take strings by reference, so that none is copied. Return 0, as in the first generation.
+	// These functions take strings by reference, so that none is copied. They return 0, as in the
+	// first generation.
 	int keyval(const char *key, const char *val) const
 	{
 		return keyval(key, val, _ep);

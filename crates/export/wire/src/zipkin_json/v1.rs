@@ -104,7 +104,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads a trace id. Of an id with more than 16 but not 32 digits, only the lower half counts.
+    /// Reads a trace id. If an id has more than 16 but not 32 digits, only the lower half counts.
     fn v1_trace_id(&mut self) -> Result<TraceId> {
         self.peek()?;
         let start = self.at();

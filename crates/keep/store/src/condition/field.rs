@@ -1,4 +1,4 @@
-//! The fields of spans in filters: [`Field`].
+//! Resolution of names in filters to the fields of spans. Start at [`Field`].
 
 use super::TextField;
 use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step, suggest};
@@ -7,11 +7,11 @@ use blkkin_model::Kind;
 /// Field of a span in a filter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Field {
-    /// `service`, `remote` or `remote_service`, `name`.
+    /// The texts `service`, `remote` or `remote_service`, and `name`.
     Text(TextField),
     Kind,
     Duration,
-    /// `start` or `time`.
+    /// `start` or `time`: the start of the span, in nanoseconds since 1970.
     Start,
     Error,
     /// `status`: error, ok or unset.
@@ -21,11 +21,11 @@ pub(super) enum Field {
     Annotation,
     /// `event`: the name of an event of the span.
     Event,
-    /// `event.KEY`: an attribute of an event.
+    /// `event.KEY`: an attribute of an event of the span.
     EventAttribute(String),
     /// `link`: the trace id of a link's target.
     Link,
-    /// `link.KEY`: an attribute of a link.
+    /// `link.KEY`: an attribute of a link of the span.
     LinkAttribute(String),
     /// `any`: any text of the span.
     AnyText,
@@ -35,7 +35,7 @@ pub(super) enum Field {
     Tag(String),
 }
 
-/// Span kinds with their names in filters.
+/// Names of span kinds in filters, with the kind of each.
 pub(super) const KINDS: [(&str, Kind); 5] = [
     ("internal", Kind::Internal),
     ("client", Kind::Client),
@@ -47,7 +47,7 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
 /// Names of span statuses in filters.
 pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
 
-/// Names of fields, for suggestions.
+/// Field names that error messages suggest for a misspelt name.
 const NAMES: [&str; 13] = [
     "service",
     "remote",
@@ -64,7 +64,8 @@ const NAMES: [&str; 13] = [
     "link",
 ];
 
-/// Returns the field whose name nearly matches an operand that was resolved as a tag, if any.
+/// Returns the field name that is nearly equal to an operand; `None` unless the operand was
+/// resolved as a tag with a similar name.
 pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {
@@ -74,8 +75,9 @@ pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     }
 }
 
-/// Returns the owner of an attribute of an event or a link, and the key of the tag that has the
-/// same name. `None` for any other operand.
+/// Recognizes `event.KEY` and `link.KEY`. Returns "an event" or "a link" for the message, and the
+/// operand's text, which is also the key of a tag that the author of the filter may have meant.
+/// `None` for any other operand.
 pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, String)> {
     let (OperandKind::Payload, [Step::Name(owner), Step::Name(_), ..]) =
         (operand.kind, operand.path.as_slice())
@@ -91,7 +93,7 @@ pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, Str
 }
 
 impl Field {
-    /// Resolves an operand of a filter.
+    /// Resolves an operand of a filter to a field. Unknown names are keys of tags.
     pub(super) fn of(filter: &Filter, operand: &Operand) -> Result<Field, FilterError> {
         let refused = |message: String, hint: &str| {
             Err(FilterError::refused(filter, operand.span, message, Some(hint.to_owned())))

@@ -7,7 +7,7 @@ use blkkin_filter::{Filter, FilterError, Glob, Operand, Step, suggest};
 use blkkin_model::{Kind, TraceId};
 use std::ops::RangeInclusive;
 
-/// Bounds of all numbers.
+/// Lowest and highest number: bounds of ranges that are limited on one side only.
 const LOWEST: Number = Number::Float(f64::NEG_INFINITY);
 const HIGHEST: Number = Number::Float(f64::INFINITY);
 
@@ -34,8 +34,9 @@ impl Condition {
         Parser::of(&filter).condition(filter.root())
     }
 
-    /// Compiles a filter for requests. Comparisons of `trace.duration` with a number may be joined
-    /// to the rest of the filter by `&&`; they are returned as the range of durations.
+    /// Compiles a filter for requests: comparisons of `trace.duration` with a number, joined by
+    /// `&&` to conditions on spans. Returns the condition on spans, and the range of request
+    /// durations in nanoseconds.
     pub fn parse_with_durations(
         text: &str,
     ) -> Result<(Condition, RangeInclusive<u64>), FilterError> {
@@ -47,8 +48,8 @@ impl Condition {
     }
 }
 
-/// Returns hints for a filter that matches nothing: names that were resolved as tags but nearly
-/// match a field.
+/// Returns hints for a filter that matched nothing: names that were taken for keys of tags but are
+/// similar to the name of a field.
 pub fn doubts(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
@@ -70,19 +71,20 @@ pub fn doubts(text: &str) -> Vec<String> {
 
 struct Parser<'f> {
     filter: &'f Filter,
-    /// Resolved operands, in the order of the filter's operands.
+    /// Fields to which the operands resolve, in the order of the filter's operands.
     fields: Vec<Result<Field, FilterError>>,
 }
 
 impl<'f> Parser<'f> {
     fn of(filter: &'f Filter) -> Parser<'f> {
         let fields = filter.operands().iter().map(|operand| Field::of(filter, operand));
-        // An operand that names a kind need not be a valid field, so errors are kept until use.
+        // An operand that names a kind need not be a field, so its error is stored until it is used
+        // as one.
         Parser { filter, fields: fields.collect() }
     }
 
-    /// Adds the conditions on spans to `parts`, and intersects `durations` with the conditions on
-    /// the request's duration.
+    /// Splits a conjunction. Appends the conditions on spans to `parts`, and narrows `durations` by
+    /// the conditions on the request's duration.
     fn split(
         &self,
         node: &Node,
@@ -164,7 +166,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Compiles a field without an operator: a flag, or a number other than 0.
+    /// Compiles an operand without an operator. A flag must be set, and a number must not be 0.
     fn alone(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
         match self.field(operand)? {
             Field::Error => Ok(Condition::Error),
@@ -232,7 +234,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Compiles the comparison of a field with a literal on its right.
+    /// Compiles a comparison with the field on the left and the literal on the right.
     fn compare(
         &self,
         op: CompareOp,
@@ -508,7 +510,7 @@ impl Literal {
         }
     }
 
-    /// Returns the nearest integers below and above; twice the number if it is an integer.
+    /// Returns the greatest integer not above the number, and the least integer not below it.
     fn floor_and_ceiling(self) -> (i128, i128) {
         match self {
             Literal::Int(number) => (number, number),
@@ -517,11 +519,12 @@ impl Literal {
     }
 }
 
-/// Returns the condition that a nonnegative field exists and compares like this with a number.
+/// Returns the condition that a nonnegative field exists and that its value compares by `op` with
+/// `number`. `make` creates the condition for an inclusive range.
 fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
     let (floor, ceiling) = number.floor_and_ceiling();
     let (first, last) = match op {
-        // The range is empty unless the number is an integer.
+        // The range is empty unless the number is an integer, as fields are integers.
         CompareOp::Equal | CompareOp::NotEqual => (ceiling, floor),
         CompareOp::Less => (0, ceiling.saturating_sub(1)),
         CompareOp::LessOrEqual => (0, floor),
@@ -539,7 +542,7 @@ fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Co
     }
 }
 
-/// Returns the condition on a tag, or on an attribute of an event or a link.
+/// Returns the condition that applies a test to a tag, or to an attribute of an event or a link.
 fn attribute(field: &Field, test: TagTest) -> Condition {
     match field {
         Field::Tag(key) => Condition::Tag(key.clone(), test),
@@ -600,7 +603,7 @@ fn has_text(field: &Field) -> Condition {
     }
 }
 
-/// Returns the test for a literal. `None` if no text can match the literal.
+/// Returns the test that compares a text with a literal. `None` if no text can match the literal.
 fn text_test(expr: &Expr, ignores_case: bool) -> Option<TextTest> {
     match expr {
         Expr::Str(bytes) => {
@@ -619,7 +622,8 @@ fn in_lower_case(glob: &Glob) -> Glob {
     Glob::new(&pieces).unwrap_or_else(|| glob.clone())
 }
 
-/// Returns the operator for exchanged operands.
+/// Returns the operator with the same meaning after its operands are exchanged, such as `>` for
+/// `<`.
 fn mirrored(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Less => CompareOp::Greater,

@@ -1,5 +1,5 @@
-//! Filters of spans: the conditions that they compile to, agreement with the filter language, and
-//! errors.
+//! Tests of filters on spans: the conditions that they compile to, agreement with the filter
+//! language's own evaluation, and error messages.
 
 use super::field::{Field, KINDS};
 use super::*;
@@ -20,7 +20,7 @@ fn service(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// Returns the letters of the spans that match a filter.
+/// Returns the letters of the sample spans that match a filter.
 fn matching(text: &str) -> String {
     let condition = match Condition::parse(text) {
         Ok(condition) => condition,
@@ -123,7 +123,7 @@ fn filters_find_spans() {
     check(r#"name == "\xff""#, "");
     check(r#"name != "\xff""#, "bc");
     check(r#"name == "wr\*te""#, "");
-    // Kinds, by word or text.
+    // Kinds are written as a word or in quotes.
     check("kind == server", "b");
     check("CLIENT == kind", "c");
     check(r#"kind == "internal""#, "d");
@@ -131,7 +131,7 @@ fn filters_find_spans() {
     check(r#"kind == "*er""#, "b");
     check(r#"kind != "*n*""#, "b");
     check("has(kind)", "bcd");
-    // Durations and times.
+    // Durations have units, and times are numbers or have units.
     check("duration > 5ms", "c");
     check("duration >= 5ms", "bc");
     check("5ms < duration", "c");
@@ -405,8 +405,8 @@ fn what_spans_cannot_be_asked_is_refused() {
     assert!(Condition::parse(&format!("{}a", "a||".repeat(1 << 14))).is_ok());
 }
 
-/// Values of a span for the evaluation in the filter language. Texts that compare without case are
-/// in lower case.
+/// Values of a span for the filter language's own evaluation. Texts that are compared without case
+/// are in lower case.
 struct Asked<'a> {
     values: Vec<Answer<'a>>,
 }
@@ -415,7 +415,7 @@ struct Asked<'a> {
 enum Answer<'a> {
     Value(Value<'a>),
     Text(String),
-    /// An optional number, and texts of which any may match.
+    /// Optional number, and texts. A comparison holds if any of the texts passes.
     Labels(Option<i64>, Texts),
 }
 
@@ -440,7 +440,7 @@ impl Values for Asked<'_> {
     }
 }
 
-/// Returns an answer that matches if any nonempty text does.
+/// Returns an answer with several texts, without the empty ones. A comparison holds if any passes.
 fn one_of<'a>(texts: impl Iterator<Item = String>) -> Answer<'a> {
     let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
     match texts.is_empty() {
@@ -503,9 +503,9 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
 
 const TEXTS: [&str; 7] = ["", "osd.1", "osd.2", "Qemu", "a", "ab", "5"];
 
-/// Generates a filter with every construct that spans support. Fractional numbers are only compared
-/// with fields that have fractional values, as the language's evaluation has no value that is both
-/// a text and a fraction.
+/// Generates a filter from every construct that spans support. Fractional numbers are only compared
+/// with fields that have fractional values, as the language's own evaluation has no value that is
+/// both a text and a fraction.
 fn filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(60) {
         let one = filter(random, depth - 1);
@@ -552,7 +552,7 @@ fn filter(random: &mut Random, depth: usize) -> String {
     if reversed { format!("{right} {op} {left}") } else { format!("{left} {op} {right}") }
 }
 
-/// A condition and the filter language agree on each span.
+/// A compiled condition selects the same spans as the filter language's own evaluation.
 #[test]
 fn conditions_agree_with_the_language() {
     let mut random = Random::new(20_261_122);

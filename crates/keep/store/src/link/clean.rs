@@ -1,4 +1,4 @@
-//! Step 1: spans to nodes. Start at `Linker::merge_parts`.
+//! Step 1 of linking: turns spans into nodes. Start at `Linker::merge_parts`.
 
 use super::nodes::{Linker, Node, call_or_message};
 use blkkin_model::{Kind, SpanRef};
@@ -28,8 +28,8 @@ impl Linker {
     }
 }
 
-/// Compares spans so that parts of a span are adjacent, and a client precedes its server. The order
-/// does not depend on the order of arrival.
+/// Compares spans so that parts of a span are adjacent, and a client's part precedes the server's.
+/// The order does not depend on the order in which spans arrive.
 fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     let key = |span: &SpanRef<'_>| {
         let is_client = span.kind == Kind::Client;
@@ -48,8 +48,8 @@ fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     })
 }
 
-/// Returns the sort key made of all other fields that linking depends on. Stores give the linker no
-/// further fields.
+/// Returns a sort key of the fields that [`compare_parts`] has not yet compared but linking depends
+/// on. Stores give the linker no other fields, so spans with equal keys are interchangeable.
 fn remaining_fields<'a>(span: &SpanRef<'a>) -> impl Ord + use<'a> {
     let parent = span.parent_id.map(|id| id.number());
     let times = (span.start_ns, span.duration_ns);

@@ -6,38 +6,40 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Call between two services, derived from a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Calling service; not empty.
+    /// Name of the calling service; not empty.
     pub parent: &'a str,
-    /// Called service; not empty.
+    /// Name of the called service; not empty.
     pub child: &'a str,
     /// True if the call failed.
     pub is_error: bool,
-    /// Duration of the span that shows the call. `None` for a call that is only derived from a
-    /// client's name.
+    /// Duration of the span that shows the call. `None` if the span lacks it, or if the call is
+    /// only derived from the name that a client gives as its own.
     pub duration_ns: Option<u64>,
-    /// Index of the span that shows the call, or of one of that span's parts.
+    /// Index of the span that shows the call. If the span arrived in several parts, the index of
+    /// one part.
     pub span: usize,
 }
 
-/// Derives calls from requests, and reuses its allocations for the next request.
+/// Deriver of calls from requests. Its allocations are reused for the next request.
 #[derive(Debug, Default)]
 pub struct Linker {
     /// Indexes of spans, sorted so that parts of a span are adjacent.
     pub(super) order: Vec<usize>,
     /// Nodes in order of span id.
     pub(super) nodes: Vec<Node>,
-    /// Shared nodes as sorted tuples of span id, hash of the endpoint, and index.
+    /// Nodes of shared spans, as sorted tuples of span id, hash of the endpoint, and index of the
+    /// node.
     pub(super) shared: Vec<(u64, u64, usize)>,
-    /// Nodes on the path of the current search for an ancestor.
+    /// Indexes of the nodes that the current search for an ancestor has passed.
     pub(super) path: Vec<usize>,
 }
 
-/// Span, merged from its parts.
+/// Node of the request's tree: a span, merged from the parts that its client and server sent.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// Index of one part.
+    /// Index of one part in the request's spans.
     pub(super) span: usize,
-    /// Index of a part that names the remote service.
+    /// Index of a part that names the remote service; `None` if no part does.
     pub(super) remote: Option<usize>,
     pub(super) id: u64,
     pub(super) parent_id: Option<u64>,
@@ -49,17 +51,18 @@ pub(super) struct Node {
     pub(super) counts: bool,
     pub(super) duration_ns: Option<u64>,
     pub(super) endpoint: Endpoint,
-    /// Index of the last node with this id that is not shared. Only set in the first node with an
-    /// id.
+    /// In the first node with an id: the index of the last node that has the same id and is not
+    /// shared. `None` in all other nodes.
     pub(super) unshared: Option<usize>,
     pub(super) parent: Option<usize>,
-    /// Index of the nearest ancestor that is a call or a message.
+    /// Index of the nearest ancestor that is a call or a message; `None` without such an ancestor.
     pub(super) ancestor: Option<usize>,
     pub(super) position: Position,
     pub(super) has_children: bool,
-    /// True if some children were already linked by an earlier call of [`Linker::link`].
+    /// True if a child was already linked by an earlier call of [`Linker::link`].
     pub(super) has_earlier_children: bool,
-    /// True if the call was counted for the client alone before, and its server has now been found.
+    /// True if an earlier linking counted the call for the client alone, and the server has arrived
+    /// since.
     pub(super) has_late_server: bool,
 }
 
@@ -67,7 +70,7 @@ pub(super) struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     Unknown,
-    /// On the path of the current search.
+    /// The node is on the path of the current search.
     Visiting,
     Rooted,
     /// The node is on a cycle of parents, or leads into a cycle.
@@ -77,7 +80,7 @@ pub(super) enum Position {
 /// Endpoint of a span, merged from its parts, each of which may lack some fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Endpoint {
-    /// Index of a span that names the service.
+    /// Index of a span that names the service; `None` if no part does.
     pub(super) service: Option<usize>,
     ipv4: Option<Ipv4Addr>,
     ipv6: Option<Ipv6Addr>,
@@ -116,8 +119,8 @@ impl Node {
         }
     }
 
-    /// Returns whether a span is another part of this node: same id, and endpoints that may be the
-    /// same.
+    /// Returns whether a span is another part of this node: it has the same id, is shared or not as
+    /// the node is, and the endpoints may be the same.
     pub(super) fn is_part(&self, span: &SpanRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         self.id == span.id.number()
             && self.shared == span.shared
@@ -136,8 +139,8 @@ impl Node {
         self.endpoint.merge(at, &span.local);
     }
 
-    /// Completes a server's node, which may lack its parent, from its client's node. A server that
-    /// is not marked as shared counts as shared if its client precedes it.
+    /// Completes a server's node, which may lack its parent's id, from its client's node `last`. A
+    /// server that is not marked as shared counts as shared if its client precedes it.
     pub(super) fn inherit(&mut self, last: &Node) {
         if self.id != last.id {
             return;
@@ -154,7 +157,7 @@ impl Endpoint {
         Endpoint { service: named(at, of.service), ipv4: of.ipv4, ipv6: of.ipv6, port: of.port }
     }
 
-    /// Returns whether two endpoints may be the same: no field that both have differs.
+    /// Returns whether two endpoints may be the same: every field that is known in both is equal.
     pub(super) fn may_be(&self, other: &EndpointRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
             one.is_some() && other.is_some() && one != other
@@ -189,7 +192,7 @@ impl Endpoint {
             && self.service(spans).eq_ignore_ascii_case(other.service(spans))
     }
 
-    /// Returns a hash that is equal for equal endpoints (FNV-1a).
+    /// Returns a hash of the endpoint (FNV-1a). Equal endpoints have equal hashes.
     pub(super) fn number(&self, spans: &[SpanRef<'_>]) -> u64 {
         const PRIME: u64 = 0x0000_0100_0000_01b3;
         let service = self.service(spans).bytes().map(|byte| u64::from(byte.to_ascii_lowercase()));

@@ -1,4 +1,4 @@
-//! Calls derived from complete, incomplete and hostile requests.
+//! Tests of calls derived from complete, incomplete and hostile requests.
 
 use super::*;
 use blkkin_model::Kind;
@@ -20,8 +20,8 @@ fn named(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`;
-/// `-` for a missing field.
+/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`.
+/// A field written as `-` is missing.
 fn span(text: &'static str) -> SpanRef<'static> {
     let mut words = text.split_whitespace();
     let mut pair = || words.next().and_then(|pair| pair.split_once('>')).expect("a pair");
@@ -50,7 +50,7 @@ fn span(text: &'static str) -> SpanRef<'static> {
     span
 }
 
-/// Returns links in order, as `parent>child calls errors`.
+/// Returns the links of spans, sorted, as `parent>child calls errors`.
 fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     let mut found: BTreeMap<(String, String), Link> = BTreeMap::new();
     Linker::default().link(spans, counts, |call| {
@@ -65,7 +65,7 @@ fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Asserts the links of a request, for several orders of its spans.
+/// Asserts that spans have the expected links, in whichever of several orders they arrive.
 #[track_caller]
 fn check(spans: &[&'static str], expected: &str) {
     let mut spans: Vec<SpanRef<'static>> = spans.iter().map(|text| span(text)).collect();
@@ -79,7 +79,7 @@ fn check(spans: &[&'static str], expected: &str) {
     }
 }
 
-/// Request through three services. The client of the first service is only named by the server.
+/// Request through three services. Only the first server's span names its client.
 const REQUEST: [&str; 4] = [
     "b>c client app>db error",
     "a>b server app>web shared",
@@ -91,7 +91,7 @@ const REQUEST: [&str; 4] = [
 fn calls() {
     check(&[], "");
     check(&REQUEST, "app>db 1 1!, web>app 1");
-    // A server without a parent, with its client and without.
+    // A server without a parent id is linked with its client's span and without it.
     check(&["->a server arn>-", "a>b client arn>link", "->b server link>arn shared"], "arn>link 1");
     check(
         &["b>c client app>db error", "->b server app>web shared", "->a server web>-"],
@@ -101,9 +101,9 @@ fn calls() {
         &[REQUEST[0], "->b server app>web shared", REQUEST[2], REQUEST[3]],
         "app>db 1 1!, web>app 1",
     );
-    // A server that is not marked as shared.
+    // A server with its client's id is shared, even if it is not marked so.
     check(&["->a server web>-", "a>b client web>-", "a>b server app>-"], "web>app 1");
-    // Only one side was recorded.
+    // A call of which only one side was recorded is counted.
     check(&["->a server server>client"], "client>server 1");
     check(&["->a client client>server shared"], "client>server 1");
     check(&["->a server self>self"], "self>self 1");
@@ -127,7 +127,7 @@ fn calls() {
     check(&["->a client client>- error", "->a server server>- shared error"], "client>server 1 1!");
     check(&["->a client client>server", "a>b server server>-"], "client>server 1");
     check(&["->a client client>other", "a>b server server>-"], "client>server 1");
-    // Two calls, shown by two servers.
+    // Two servers with the same client are two calls.
     check(
         &["->a client client>-", "a>b server server>client error", "a>c server server>client"],
         "client>server 2 1!",
@@ -170,10 +170,10 @@ fn steps_between() {
         "app>db 1, some>web 1, web>app 1 1!",
     );
     check(&["->a internal a>b"], "a>b 1");
-    // The client's span is missing.
+    // Without the client's span, the server's parent or the client's own name shows the call.
     check(&["->a server web>-", "a>b client app>-"], "web>app 1");
     check(&["->a server web>-", "b>c server app>-"], "web>app 1");
-    // The request lacks the parent span.
+    // If the parent span is missing, siblings are not linked, but their descendants are.
     check(&["a>b server one>-", "a>c server two>-"], "");
     check(&["a>b server one>-", "b>c server two>-"], "one>two 1");
     // With two candidates for the root, the lesser id wins.
@@ -193,7 +193,7 @@ fn messages() {
     check(&["->a client c>-", "a>b consumer d>-"], "");
 }
 
-/// A tag `error` marks a failed call, an annotation `error` does not.
+/// A tag `error` marks a failed call, but an annotation `error` does not.
 #[test]
 fn annotations_are_no_errors() {
     let annotations = [blkkin_model::AnnotationRef { time_ns: 1, value: "error" }];
@@ -201,7 +201,7 @@ fn annotations_are_no_errors() {
     assert_eq!(links(&[span], |_| true), "foo>bar 1");
 }
 
-/// The parts of a span are merged, unless their endpoints differ.
+/// Spans with the same id are merged to one node, unless their endpoints differ.
 #[test]
 fn parts() {
     check(
@@ -242,7 +242,7 @@ fn parts() {
     assert_eq!(links(&below(1, 81), |_| true), "app>db 1, web>app 2");
 }
 
-/// The upper halves of trace ids are ignored.
+/// Spans whose trace ids differ only in the upper half are linked as one request.
 #[test]
 fn ids_may_be_cut() {
     let mut spans = REQUEST.map(span);
@@ -252,7 +252,7 @@ fn ids_may_be_cut() {
     assert_eq!(links(&spans, |_| true), "app>db 1 1!, web>app 1");
 }
 
-/// A call has the index and the duration of the span that shows it.
+/// An emitted call has the index and the duration of the span that shows it.
 #[test]
 fn who_decides() {
     let spans = [
@@ -290,7 +290,7 @@ fn who_decides() {
     assert_eq!(link.durations.counts(), [(1, 1), (3, 1)]);
 }
 
-/// Late spans are linked with earlier ones, which are not counted again.
+/// Spans that arrive late are linked with earlier spans, whose calls are not counted again.
 #[test]
 fn late_spans() {
     let check = |earlier: &[&'static str], later: &[&'static str], expected: &str| {
@@ -308,11 +308,12 @@ fn late_spans() {
     // The client's span did not show the call, as it lacked the called service.
     check(&["->a client web>-"], &["a>b server app>-"], "web>app 1");
     check(&["->a client ->app"], &["a>b server app>web"], "web>app 1");
-    // Another part of an earlier span.
+    // A late part of an earlier span is no new call.
     check(&["->a client web>app"], &["->a - web>- error"], "");
 }
 
-/// Hostile parents cost no more than sorting; a quadratic algorithm would take minutes.
+/// A request with hostile parent ids is linked in the time of sorting; a quadratic algorithm would
+/// take minutes.
 #[test]
 fn hostile_requests_end_soon() {
     const COUNT: u64 = 100_000;
@@ -351,7 +352,7 @@ fn hostile_requests_end_soon() {
     assert!(calls >= COUNT, "{calls}");
 }
 
-/// For random spans, each link has two named services, and the order of the spans does not matter.
+/// In links of random spans, both services have names, and the order of the spans does not matter.
 #[test]
 fn random_requests_have_one_answer() {
     let mut random = Random::new(4);

@@ -1,4 +1,4 @@
-//! Step 2: nodes to a tree. Start at `Linker::build_tree`.
+//! Step 2 of linking: arranges nodes in a tree. Start at `Linker::build_tree`.
 
 use super::nodes::{Linker, Node, Position};
 use blkkin_model::SpanRef;
@@ -23,7 +23,7 @@ impl Linker {
         }
     }
 
-    /// Builds the indexes for finding nodes by id.
+    /// Builds the indexes that find nodes by span id: `shared`, and the `unshared` index of nodes.
     fn index(&mut self, spans: &[SpanRef<'_>]) {
         let Linker { nodes, shared, .. } = self;
         shared.clear();
@@ -41,9 +41,9 @@ impl Linker {
         shared.sort_unstable();
     }
 
-    /// Returns the parent node, if it exists. The parent of a shared node is the client with the
-    /// same id. For another node, the parent is the node of the same host that shares the parent's
-    /// id, or else the node that is not shared.
+    /// Returns the index of the node's parent, if it exists. The parent of a shared node is the
+    /// client with the same id. For other nodes, several nodes may have the parent's id: a shared
+    /// node on the same host is preferred, then the node that is not shared.
     fn parent_of(&self, at: usize, spans: &[SpanRef<'_>]) -> Option<usize> {
         let node = &self.nodes[at];
         if node.shared {
@@ -58,7 +58,8 @@ impl Linker {
         self.nodes.get(first).filter(|node| node.id == id)?.unshared
     }
 
-    /// Returns the last shared node with this id that has the same endpoint as another node.
+    /// Returns the index of the last shared node that has this id and the endpoint of the node
+    /// `of`.
     fn shared_by(&self, id: u64, of: &Node, spans: &[SpanRef<'_>]) -> Option<usize> {
         let from = self.shared.partition_point(|entry| entry.0 < id);
         let rest = &self.shared[from..];
@@ -75,7 +76,7 @@ impl Linker {
     }
 
     /// Finds the nearest ancestor that is a call or a message, for a node and for all nodes between
-    /// it and the root.
+    /// that node and the root.
     fn find_ancestor(&mut self, mut at: usize) {
         self.path.clear();
         let (mut ancestor, position) = loop {

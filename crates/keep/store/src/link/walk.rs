@@ -1,4 +1,4 @@
-//! Step 3: a tree to calls. Start at `Linker::count_calls`.
+//! Step 3 of linking: derives calls from the tree. Start at `Linker::count_calls`.
 
 use super::nodes::{Call, Linker, Node, Position};
 use blkkin_model::{Kind, SpanRef};
@@ -17,8 +17,8 @@ impl Linker {
         }
     }
 
-    /// Returns whether the call that a server shows was counted for its client by an earlier
-    /// linking.
+    /// Returns whether the call that a server's node shows was already counted for its client's
+    /// node, by an earlier call of [`Linker::link`].
     fn was_counted(&mut self, at: usize) -> bool {
         let Node { kind: Kind::Server, parent: Some(parent), .. } = self.nodes[at] else {
             return false;

@@ -66,7 +66,8 @@ pub struct Requests {
     next_start_ns: u64,
     volumes: Vec<String>,
     osds: Vec<String>,
-    /// Steps of the current request, in the order in which their spans are emitted.
+    /// Steps of the current request, parents before children. Their spans are emitted in reverse
+    /// order.
     steps: Vec<Step>,
 }
 

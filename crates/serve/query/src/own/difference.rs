@@ -1,4 +1,5 @@
-//! `difference`: values that are more or less frequent in the spans of a box than in all others.
+//! Query `difference`: values that are more or less frequent in the spans of a box than in the
+//! other spans.
 
 use super::{condition, limit_of, window};
 use crate::answer::{Answer, Result};
@@ -7,7 +8,7 @@ use blkkin_store::{Area, Difference, Spoken, Topic, Window};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Number of values: default and maximum.
+/// Number of values in an answer: default and maximum.
 const LIMIT: usize = 30;
 const LIMIT_MAX: usize = 1000;
 
@@ -53,13 +54,14 @@ impl Api {
     }
 }
 
-/// Values whose shares inside and outside the box differ most; none if no span is inside.
+/// Returns the values whose shares inside and outside the box differ most; empty if no span is
+/// inside.
 fn most_telling(words: Difference, limit: usize) -> Vec<ValueJson> {
     let Difference { inside, outside, mut values, .. } = words;
     if inside == 0 {
         return Vec::new();
     }
-    // Shares are compared as fractions with the common denominator `inside * outside`.
+    // Compares shares as fractions with the common denominator `inside * outside`.
     let share = |count: u64, of_others: u64| u128::from(count) * u128::from(of_others.max(1));
     let difference =
         |word: &Spoken| share(word.inside, outside).abs_diff(share(word.outside, inside));
@@ -72,7 +74,7 @@ fn most_telling(words: Difference, limit: usize) -> Vec<ValueJson> {
             Topic::Name => "name".to_owned(),
             Topic::Kind => "kind".to_owned(),
             Topic::Status => "status".to_owned(),
-            // Filters distinguish such a tag from the span's own field by this prefix.
+            // The prefix distinguishes such a tag from the span's own field in filters.
             Topic::Tag(key) if ["service", "name", "kind", "status"].contains(&&*key) => {
                 format!("tag.{key}")
             }
@@ -87,7 +89,8 @@ fn most_telling(words: Difference, limit: usize) -> Vec<ValueJson> {
 mod tests {
     use super::*;
 
-    /// Words as `key=value inside outside`, and which are told of them in which order.
+    /// Asserts the keys of the returned values, in order, for words given as `key=value inside
+    /// outside`.
     #[track_caller]
     fn check(inside: u64, outside: u64, words: &[(&str, u64, u64)], expected: &[&str]) {
         let values = words.iter().map(|&(word, inside, outside)| {

@@ -1,4 +1,4 @@
-//! `heatmap`: latencies of matching spans over time.
+//! Query `heatmap`: durations of matching spans over time.
 
 use super::{condition, number_between};
 use crate::answer::{Answer, Result};
@@ -6,7 +6,7 @@ use crate::api::{Api, Question};
 use blkkin_store::Heat;
 use serde::Serialize;
 
-/// Number of columns: default and maximum.
+/// Number of columns in an answer: default and maximum.
 const COLUMNS: usize = 120;
 const COLUMNS_MAX: usize = 1000;
 
@@ -38,7 +38,7 @@ impl Api {
         self.store.heat(&condition, &mut heat)?;
         let rows = || heat.cells().map(|(_, row, _)| row);
         let (lowest, behind) = (rows().min().unwrap_or(0), rows().max().map_or(0, |row| row + 1));
-        // Some row numbers have no bounds, and are left out.
+        // Rows without bounds contain no duration, and are omitted.
         let mut told = Vec::new();
         let mut places = Vec::with_capacity(behind - lowest);
         for row in lowest..behind {

@@ -1,4 +1,4 @@
-//! `latencies`: latency of matching spans by service and name.
+//! Query `latencies`: latency of matching spans by service and name.
 
 use super::{Percentiles, condition, limit_of, percentiles, window};
 use crate::answer::{Answer, Result};
@@ -7,14 +7,14 @@ use blkkin_store::{Condition, TextField, TextTest};
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Number of services and names: default and maximum.
+/// Maximum number of pairs of service and name: default, and limit for the parameter.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LatenciesJson {
     latencies: Vec<LatencyJson>,
-    /// Number of services and names beyond the limit.
+    /// Number of pairs of service and name beyond the limit.
     left_out: usize,
 }
 
@@ -35,11 +35,11 @@ impl Api {
         let (mut latencies, mut seen, mut left_out) = (Vec::new(), HashSet::new(), 0);
         for service in self.store.services()? {
             for name in self.store.span_names(&service)? {
-                // Conditions ignore case.
+                // Conditions ignore case, so pairs that differ only in case are a single pair.
                 if !seen.insert([&service, &name].map(|text| text.to_ascii_lowercase())) {
                     continue;
                 }
-                // Pairs without a matching span count too, as they take as long.
+                // Pairs without a matching span count, too, as they need the same time.
                 if seen.len() > limit {
                     left_out += 1;
                     continue;

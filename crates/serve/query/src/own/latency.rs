@@ -1,4 +1,4 @@
-//! `latency`: latency distribution of matching spans.
+//! Query `latency`: distribution of the durations of matching spans.
 
 use super::{Percentiles, condition, percentiles, window};
 use crate::answer::{Answer, Result};

@@ -1,4 +1,4 @@
-//! `outline/ID`: the spans of a request in columns, compact enough for a million of them.
+//! Query `outline/ID`: the spans of a request in columns, compact enough for a million spans.
 
 mod rows;
 mod tree;
@@ -12,7 +12,7 @@ use rows::Rows;
 use serde::{Serialize, Serializer};
 use tree::{Parent, Tree};
 
-/// Number of rows: default and maximum.
+/// Number of rows in an answer: default and maximum.
 const LIMIT: usize = 100_000;
 const LIMIT_MAX: usize = 250_000;
 
@@ -121,7 +121,7 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
     }
 }
 
-/// Table of strings in the answer, in the order of their first use.
+/// String table of the answer, in order of first use.
 struct Strings<'r> {
     rows: &'r Rows,
     numbers: Vec<Option<i32>>,
@@ -133,7 +133,7 @@ impl<'r> Strings<'r> {
         Strings { rows, numbers: vec![None; rows.texts.len()], used: Vec::new() }
     }
 
-    /// Index of a string; -1 for [`NO_TEXT`](rows::NO_TEXT).
+    /// Returns the index of a string; -1 for [`NO_TEXT`](rows::NO_TEXT).
     fn number(&mut self, text: u32) -> i32 {
         let Some(number) = self.numbers.get_mut(text as usize) else { return -1 };
         *number.get_or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! `search`: requests with a matching span, page by page.
+//! Query `search`: requests with a matching span, page by page.
 
 use super::{filter_error, limit_of, window};
 use crate::answer::{Answer, Result};
@@ -8,7 +8,7 @@ use blkkin_model::TraceId;
 use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary, doubts};
 use serde::Serialize;
 
-/// Number of requests in a page: default and maximum.
+/// Default and maximum number of requests in a page.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 1000;
 
@@ -17,7 +17,7 @@ struct PageJson<'a> {
     requests: Vec<SummaryJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    /// Possible mistakes in the filter of an empty result.
+    /// Hints at possible mistakes in the filter, if the result is empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hints: Vec<String>,
 }
@@ -100,7 +100,7 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
     }
 }
 
-/// Token for the next page: the position of the last request.
+/// Returns the token of the next page, which encodes the place of the last request.
 fn token(order: Order, place: Place) -> String {
     let order = letter(order);
     format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())

@@ -1,5 +1,5 @@
-//! `trace/ID`: all spans of a request, or those with one span id; and `find/ID`: ids of its spans
-//! that match a filter.
+//! Queries `trace/ID`, the spans of a request, all or those with a span id, and `find/ID`, the ids
+//! of the request's spans that match a filter.
 
 use super::{condition, request_id};
 use crate::answer::{Answer, Result};
@@ -10,7 +10,7 @@ use blkkin_store::compare;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Maximum number of spans with one id in an answer.
+/// Maximum number of spans with the same id in an answer.
 const ALIKE_MAX: usize = 1000;
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// Spans of a request with this span id, without duplicates, in order of start.
+    /// Returns the distinct spans of a request with this span id, in order of start.
     fn spans_of_id(&self, id: TraceId, span: SpanId) -> Result<Vec<Span>> {
         let mut spans: Vec<Span> = Vec::new();
         let mut bytes = 0;
@@ -80,7 +80,7 @@ impl Api {
                 spans.push(span.to_owned());
             }
         })?;
-        // The JSON of spans is larger than their strings.
+        // The JSON of spans is larger than their texts, so texts above the limit are refused early.
         self.check_size(if spans.len() < ALIKE_MAX { bytes } else { 0 })?;
         let order =
             |one: &Span, other: &Span| compare(&one.hold().as_ref(), &other.hold().as_ref());
@@ -89,8 +89,8 @@ impl Api {
         Ok(spans)
     }
 
-    /// Visits the spans of a request, or those with one span id, in no particular order; duplicates
-    /// are possible.
+    /// Visits the spans of a request, restricted to a span id if one is given, in any order and
+    /// possibly with duplicates.
     pub(super) fn visit(
         &self,
         id: TraceId,

@@ -17,7 +17,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Size of the buffer after which it is written to the file, in bytes.
+/// Number of buffered bytes at which the buffer is written to the file.
 const CHUNK: usize = 256 << 10;
 
 /// Maximum length of a category used as a file name, in bytes; leaves room for date and number.

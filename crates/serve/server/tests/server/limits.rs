@@ -146,7 +146,7 @@ fn a_connection_without_a_place_is_answered() {
             asking
         });
         let refused = || request(web, "GET", "/health", &[], b"");
-        // The fourth query may still be arriving, and an idle connection would be evicted.
+        // Until the fourth query has arrived, its connection would be evicted as idle.
         std::thread::sleep(Duration::from_millis(500));
         for _ in 0..20 {
             let reply = refused();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Maximum time until the server resumes after space is free.
 const RESUMES: Duration = Duration::from_secs(5);
 
-/// Number of refusals in a row after which the store has no reclaimable space left.
+/// Number of refusals after which the store has used all space that it can free.
 const REFUSALS: u64 = 20;
 
 /// Fills the file system and enlarges it, twice. Returns the number of acknowledged requests and

@@ -1,6 +1,6 @@
-//! Durability tests of acknowledged spans, with server processes on real files: each span is stored
-//! once and unchanged, whatever kills the process, whichever disk errors occur, and whatever
-//! damages the files. Each test names its promise. Amounts are small by default; environment
+//! Durability tests of acknowledged spans, with server processes on real files. In spite of kills,
+//! power cuts and disk errors, each span is stored once and unchanged; damage of the files is
+//! detected and reported. Each test names its promise. Amounts are small by default; environment
 //! variables raise them, as `cargo xtask torture` does.
 //!
 //! [`program`] is the server process, with small files, so that merges and trims occur early;

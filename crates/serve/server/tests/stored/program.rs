@@ -19,7 +19,7 @@ pub(crate) enum Plant {
     Nothing,
     /// Some writes are acknowledged, but not done.
     Forgets,
-    /// Writes are acknowledged before they are done.
+    /// Writes are acknowledged 20 ms before they are done.
     Early,
     /// `sync` does nothing.
     Unsynced,
@@ -160,7 +160,7 @@ impl Disk for Planted<dyn Disk> {
     }
 }
 
-/// [`Plant::Forgets`] skips one write in this many.
+/// Interval of the writes that [`Plant::Forgets`] skips, in writes.
 const FORGOTTEN_OF: u64 = 5;
 
 static WRITES: AtomicU64 = AtomicU64::new(0);

@@ -1,6 +1,6 @@
 //! A disk that logs all writes, discards and flushes, in order, with a file system on it. QEMU's
-//! `blklogwrites` driver logs to two files in memory; FUSE exports the disk as a file, which a loop
-//! device mounts. Start at [`Recorder`].
+//! `blklogwrites` driver writes disk and log to two files in memory. FUSE exports the disk as a
+//! file, which is mounted through a loop device. Start at [`Recorder`].
 
 use crate::life::HANG;
 use blkkin_sys::testing::{Mounted, is_installed, unmount};

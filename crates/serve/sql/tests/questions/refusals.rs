@@ -229,8 +229,8 @@ fn damaged_files_are_named_and_left_out_by_choice() {
     }
 }
 
-/// The query engine silently skips an empty file if it splits files into parts, which it does from
-/// 10 MB on. The result then covered only the other files, without an error.
+/// An empty file beside a large one is reported as damaged. The query engine itself silently skips
+/// an empty file if it splits files into parts, which it does from 10 MB on.
 #[test]
 fn empty_files_beside_large_ones_are_named() {
     let mut random = 1_u64;

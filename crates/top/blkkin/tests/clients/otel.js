@@ -1,4 +1,5 @@
-// Sends a request by OpenTelemetry's exporter WHICH to ENDPOINT; prints what Zipkin's API has to say of it.
+// Sends a request by OpenTelemetry's exporter WHICH to ENDPOINT; prints the expected answer of
+// Zipkin's API.
 'use strict';
 
 const { SpanKind, SpanStatusCode, ROOT_CONTEXT, trace } = require('@opentelemetry/api');
@@ -54,7 +55,7 @@ plan.end(at(3001));
 root.end(at(5000));
 
 const isZipkin = which === 'zipkin';
-// Zipkin's exporter says the name of a service twice, and nothing of the scope.
+// Zipkin's exporter sends the service name as a tag, too, and does not send the scope.
 const ofAll = isZipkin
   ? { 'host.name': 'node-1', 'service.name': 'Shop' }
   : { 'host.name': 'node-1', 'otel.scope.name': 'checkout', 'otel.scope.version': '1.2' };
@@ -82,7 +83,7 @@ const expected = [
   }),
   told(call, root, 'CLIENT', 'reserve', 100, 800, { 'peer.service': 'Stock', 'otel.status_code': 'OK' }, {
     annotations: [note(150, 'sent'), note(160, isZipkin ? 'retried' : '"retried": {"count":2}')],
-    // That a service is the other end is known to who reads OpenTelemetry's format.
+    // The server derives the remote service from `peer.service` in OpenTelemetry's format only.
     ...(!isZipkin && { remoteEndpoint: { serviceName: 'stock' } }),
   }),
   told(put, root, 'PRODUCER', 'order', 1000, 1),

@@ -69,12 +69,13 @@ number = lambda span: f"{span.get_span_context().span_id:016x}"
 is_zipkin = which.startswith("zipkin")
 of_all = {"host.name": "node-1", "otel.scope.name": "checkout", "otel.scope.version": "1.2"}
 if is_zipkin:
-    # Zipkin's exporters say the name of a service twice, and the scope by its former name too.
+    # Zipkin's exporters send the service name as a tag, too, and the scope also under its former
+    # name.
     of_all |= {"service.name": "Shop", "otel.library.name": "checkout", "otel.library.version": "1.2"}
 
 
 def span(span, parent, kind, name, start, duration, tags={}, **more):
-    # Zipkin's exporters say that what is sampled is to be, whoever samples.
+    # Zipkin's exporters set the debug flag on every sampled span.
     told = {
         "debug": True if is_zipkin else None,
         "traceId": f"{span.get_span_context().trace_id:032x}",
@@ -96,7 +97,7 @@ numbers = {"http.response.status_code": "500", "cached": "false", "ratio": "0.5"
 peer = {"peer.service": "Stock", "otel.status_code": "OK"}
 values = ['{"sent": {}}', '{"retried": {"count": 2}}'] if is_zipkin else ["sent", '"retried": {"count":2}']
 annotations = [{"timestamp": BEGIN_US + us, "value": value} for us, value in zip([150, 160], values)]
-# That a service is the other end is known to who reads OpenTelemetry's format.
+# The server derives the remote service from `peer.service` in OpenTelemetry's format only.
 remote = None if is_zipkin else {"serviceName": "stock"}
 expected = [
     span(root, None, "SERVER", "post /cart", 0, 5000, status | numbers),

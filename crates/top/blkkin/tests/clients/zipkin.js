@@ -1,5 +1,5 @@
-// Sends a request by zipkin's TRANSPORT, `v1`, `v2` or `scribe`, to the URL or port; prints what Zipkin's API has to say
-// of it.
+// Sends a request by zipkin's TRANSPORT, `v1`, `v2` or `scribe`, to the URL or port; prints the
+// expected answer of Zipkin's API.
 'use strict';
 
 const { Annotation, BatchRecorder, ExplicitContext, InetAddress, Tracer, jsonEncoder } = require('zipkin');
@@ -10,7 +10,7 @@ let logger;
 if (transport === 'scribe') {
   const { ScribeLogger } = require('zipkin-transport-scribe');
   const { Scribe } = require('scribe');
-  // It does not tell when its spans have been taken; who asks waits for them.
+  // The logger does not report delivery, so the test intercepts the answer to its flush.
   logger = new ScribeLogger({ scribeHost: '127.0.0.1', scribePort: Number(to), scribeInterval: 50 });
   const flush = Scribe.prototype.flush;
   sent = new Promise((resolve) => {
@@ -66,13 +66,13 @@ span(call, () => {
 });
 span(work, () => {
   note(new Annotation.LocalOperationStart('Sort'), 1000);
-  // The first format knows nobody who has nothing to say.
+  // Zipkin v1 has the service of a span only in annotations and tags, so a local span needs a tag.
   tracer.recordBinary('rows', '64');
   note(new Annotation.LocalOperationStop(), 1500);
 });
 tracer.letId(root, () => note(new Annotation.ServerSend(), 2000));
 
-// What makes thrift of it takes text of a tag for bytes, each of them a letter.
+// The Thrift library writes each UTF-16 unit of a tag as one byte.
 const path = transport === 'scribe' ? Buffer.from('/größe', 'latin1').toString() : '/größe';
 const told = (id, parent, more) => ({
   traceId: root.traceId,
@@ -100,7 +100,7 @@ const expected = [
   }),
   told(work, root, { name: 'sort', timestamp: BEGIN + 1000, duration: 500, tags: { rows: '64' } }),
 ];
-// Its own timers let the program end before it has sent.
+// The logger's timers do not keep the program alive until it has sent.
 setTimeout(() => process.exit(1), 20000);
 sent.then(() => {
   console.log(JSON.stringify(expected));

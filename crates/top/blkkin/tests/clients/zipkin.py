@@ -46,7 +46,7 @@ class Scribe(BaseTransportHandler):
 
 transport = Scribe() if to.isdigit() else Http()
 BEGIN = 1793491200
-# It does not ask who begins a request when that was.
+# A root span takes its start from time.time(), so the test replaces the clock.
 now = BEGIN + 0.25
 time.time = lambda: now
 with zipkin_span(
@@ -70,7 +70,8 @@ with zipkin_span(
         call.update_binary_annotations({"error": "timeout"})
         call.add_annotation("sent", BEGIN + 0.5)
     with zipkin_span(service_name="Web", span_name="resize", timestamp=BEGIN + 0.625, duration=0.0625) as local:
-        # The first format knows nobody who has nothing to say.
+        # Zipkin v1 has the service of a span only in annotations and tags, so a local span needs a
+        # tag.
         local.update_binary_annotations({"width": "64"})
     now = BEGIN + 0.75
 

@@ -5,38 +5,37 @@ use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Maximum number of spans; further ones are only counted.
+/// Maximum number of stored spans; further spans are only counted.
 const ROWS_MAX: usize = 1 << 20;
 
-/// Maximum number of annotations; further ones are only counted.
+/// Maximum number of stored annotations; further annotations are only counted.
 const NOTES_MAX: usize = 1 << 20;
 
-/// Maximum total size of strings, in bytes; further strings are left out.
+/// Maximum total size of strings, in bytes; further strings are omitted.
 const TEXT_BYTES_MAX: usize = 32 << 20;
 
-/// String number of an empty string, or of one that was left out.
+/// String number of a string that is empty or omitted.
 pub(super) const NO_TEXT: u32 = u32::MAX;
 
-/// Data of a span.
+/// Span in compact form, with texts by number.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: u64,
-    /// Id of the parent; 0 for none.
+    /// Id of the parent span; 0 for none.
     pub(super) parent: u64,
     pub(super) start_ns: Option<u64>,
     pub(super) duration_ns: Option<u64>,
-    /// String numbers.
+    /// String numbers of service and name.
     pub(super) service: u32,
     pub(super) name: u32,
-    /// Kind as encoded in the answer.
+    /// Span kind, encoded as in the answer.
     pub(super) kind: u8,
     pub(super) is_error: bool,
-    /// Whether the span is the callee's side of a call, so that the caller's span may have the same
-    /// id.
+    /// True for the callee's side of a call; the caller's span may then have the same id.
     pub(super) is_lower: bool,
 }
 
-/// Annotation of a span.
+/// Annotation of a span in compact form.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
     pub(super) row: u32,
@@ -44,12 +43,12 @@ pub(super) struct Note {
     pub(super) value: u32,
 }
 
-/// Spans of a request without duplicates.
+/// Distinct spans of a request in compact form.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<Note>,
-    /// Total numbers of spans and annotations, including those beyond the limits.
+    /// Total numbers of spans and annotations, including data beyond the limits.
     pub(super) spans: u64,
     pub(super) annotation_count: u64,
     /// First start and last end, in nanoseconds.

@@ -1,44 +1,44 @@
 //! Tree of a request's spans, robust against wrong parents. Start at [`Tree::of`].
 //!
-//! Apart from sorting, the time is linear in the number of spans: no ancestor is visited more than
-//! once.
+//! Apart from sorting, the time is linear in the number of spans: no ancestor is visited twice.
 
 use super::rows::Row;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Parent of a root.
+/// Value of a row's parent for a root.
 const NONE: u32 = u32::MAX;
-/// Parent that is missing.
+/// Value of a row's parent if the parent is missing.
 const LOST: u32 = u32::MAX - 1;
 
-/// Maximum number of spans with equal ids that are examined as parent of a child.
+/// Maximum number of spans with equal ids that are examined as a child's parent, for each side of a
+/// call.
 const ALIKE_MAX: usize = 8;
 
 /// Parent of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parent {
-    /// Root span.
+    /// No parent: the span is a root.
     None,
-    /// Missing parent, or one below the row itself.
+    /// Missing parent, or a parent that is a descendant of the row.
     Lost,
     Row(u32),
 }
 
-/// Rows with their children.
+/// Rows with their parents and children.
 pub(super) struct Tree<'r> {
     rows: &'r [Row],
     parents: Vec<u32>,
     /// All rows: children of the same row are adjacent and in order of start; rows without a parent
-    /// come last.
+    /// are last.
     children: Vec<u32>,
-    /// End of each row's children in `children`, which is the begin of the next row's.
+    /// End of each row's children in `children`, which is the beginning of the next row's children.
     ends: Vec<u32>,
-    /// Begin of the rows without a parent in `children`.
+    /// Index in `children` of the first row without a parent.
     top: usize,
 }
 
-/// Order of siblings: by start; rows without a start come last.
+/// Returns the sort key of siblings: by start; rows without a start are last.
 fn order(rows: &[Row], row: u32) -> impl Ord + use<> {
     let of = &rows[row as usize];
     (of.start_ns.is_none(), of.start_ns, of.is_lower, of.id, row)
@@ -56,7 +56,8 @@ impl<'r> Tree<'r> {
         }
         let mut sum = 0;
         for end in &mut ends {
-            // Begins of the children for now; filling `children` turns them into ends.
+            // Counts become the beginnings of the children; filling `children` turns them into
+            // ends.
             sum += std::mem::replace(end, sum);
         }
         let top = sum as usize;
@@ -91,14 +92,14 @@ impl<'r> Tree<'r> {
         &self.children[start as usize..self.ends[row] as usize]
     }
 
-    /// At most `limit` rows, parents before children. The deepest rows are left out first, and on
-    /// one level the latest.
+    /// Returns at most `limit` rows, parents before children. At the limit, the deepest rows are
+    /// omitted first, and within a level the latest.
     pub(super) fn walk(&self, limit: usize) -> Vec<u32> {
         let is_shown = self.shown(limit);
         let mut walk = Vec::with_capacity(limit.min(self.rows.len()));
         let mut stack: Vec<u32> = self.children[self.top..].iter().rev().copied().collect();
         while let Some(row) = stack.pop() {
-            // Children of a row that is left out are left out, too.
+            // Descendants of an omitted row are omitted, too.
             if is_shown[row as usize] {
                 walk.push(row);
                 stack.extend(self.below(row).iter().rev());
@@ -124,7 +125,7 @@ impl<'r> Tree<'r> {
     }
 }
 
-/// Rows sorted by id; with equal ids, callers come first.
+/// Rows sorted by id; for equal ids, the caller's side is first.
 struct Ids<'r> {
     rows: &'r [Row],
     sorted: Vec<u32>,
@@ -144,11 +145,11 @@ impl<'r> Ids<'r> {
         &self.rows[row as usize]
     }
 
-    /// Parent of each row by the ids alone; a row may be its own ancestor.
+    /// Returns the parent of each row by ids alone; a row may be its own ancestor.
     fn parents(&self) -> Vec<u32> {
         let mut parents = vec![NONE; self.rows.len()];
         for alike in self.sorted.chunk_by(|one, other| self.row(*one).id == self.row(*other).id) {
-            // The two sides of a call share an id.
+            // The two sides of a call share an id; the callee's side is a child of the caller's.
             let upper = alike[0];
             for &row in alike {
                 let of = self.row(row);
@@ -164,8 +165,8 @@ impl<'r> Ids<'r> {
         parents
     }
 
-    /// Returns the parent of a row. Both sides of a call may share a span id: of the spans with the
-    /// parent's id, a span of the row's own service is preferred, then the callee's side.
+    /// Returns the parent of a row. As both sides of a call may share the parent's id, a span of
+    /// the row's own service is preferred, then the callee's side.
     fn parent(&self, row: u32, of: &Row) -> u32 {
         let alike = &self.sorted[self.range(of.parent)];
         let lower = alike.partition_point(|&it| !self.row(it).is_lower);
@@ -186,7 +187,7 @@ impl<'r> Ids<'r> {
 /// Breaks each cycle of parents: the first row of a cycle, in order, becomes a row with a missing
 /// parent.
 fn break_circles(rows: &[Row], parents: &mut [u32]) {
-    // Number of the upward walk in which a row was visited first.
+    // Number of the upward walk that visited a row first; 0 for none.
     let mut met = vec![0u32; rows.len()];
     for (start, walk) in (0..rows.len() as u32).zip(1..) {
         let mut row = start;
@@ -222,8 +223,8 @@ fn break_circle(rows: &[Row], parents: &mut [u32], member: u32) {
 mod tests {
     use super::*;
 
-    /// Rows as `id parent start service`, an `s` behind the id for the lower half of a call; and the walk as
-    /// `index<parent`.
+    /// Asserts the walk as `index<parent`, for rows given as `id parent start service`; an `s`
+    /// after the id marks the callee's side of a call.
     #[track_caller]
     fn check(rows: &[&str], limit: usize, expected: &str) {
         let rows: Vec<Row> = rows.iter().map(|row| self::row(row)).collect();
@@ -264,18 +265,18 @@ mod tests {
         check(&[], 9, "");
         check(&["1 0 5 0"], 9, "0");
         check(&["3 1 7 0", "2 1 6 0", "1 0 5 0", "4 2 1 0"], 9, "2 1<2 3<1 0<2");
-        // Without a start they come last.
+        // Rows without a start are last.
         check(&["1 0 5 0", "2 1 - 0", "3 1 9 0"], 9, "0 2<0 1<0");
-        // What has lost its parent comes behind what says that it has none.
+        // Rows whose parent is missing follow the roots.
         check(&["2 9 1 0", "1 0 5 0", "3 0 4 0"], 9, "2 1 0<?");
     }
 
     #[test]
     fn halves_of_calls_are_below_each_other() {
         check(&["1 0 0 0", "2s 1 2 1", "2 1 1 0"], 9, "0 2<0 1<2");
-        // Without the caller's half, the other one is where its parent is.
+        // Without the caller's side, the callee's side is a child of its parent span.
         check(&["1 0 0 0", "2s 1 2 1"], 9, "0 1<0");
-        // Children are of the half of their service, else of the lower one.
+        // A child belongs to the side of its own service, else to the callee's side.
         let call = ["1 0 0 0", "2 1 1 0", "2s 1 2 1"];
         let check_child = |child: &str, expected: &str| {
             check(&[call[0], call[1], call[2], child], 9, expected);
@@ -283,7 +284,7 @@ mod tests {
         check_child("3 2 3 1", "0 1<0 2<1 3<2");
         check_child("3 2 3 0", "0 1<0 2<1 3<1");
         check_child("3 2 3 7", "0 1<0 2<1 3<2");
-        // Parts of a span that came one by one are beside each other.
+        // Parts of a span that arrived separately are siblings.
         check(&["1 0 0 0", "2 1 1 0", "2 1 2 0"], 9, "0 1<0 2<0");
     }
 
@@ -292,7 +293,7 @@ mod tests {
         check(&["1 1 5 0"], 9, "0<?");
         check(&["1 2 5 0", "2 1 4 0"], 9, "1<? 0<1");
         check(&["1 3 5 0", "2 1 6 0", "3 2 7 0", "4 3 1 0"], 9, "0<? 1<0 2<1 3<2");
-        // The lower half says that it is below what is below it.
+        // A cycle in which the callee's side has a descendant as its parent.
         check(&["1 2 5 0", "2 1 6 0", "2s 1 7 0"], 9, "0<? 1<0 2<1");
         check(&["1 0 5 0", "2 2 6 0", "2s 2 7 0"], 9, "0 1<? 2<1");
     }
@@ -307,7 +308,7 @@ mod tests {
         check(&rows, 1, "0");
     }
 
-    /// Very many spans that are all below each other, or all beside each other, or of one id.
+    /// Chains, siblings and equal ids of 131072 spans take linear time.
     #[test]
     fn large_ones_take_no_longer_than_others() {
         let large = |make: &dyn Fn(u64) -> (u64, u64)| {
