@@ -86,7 +86,8 @@ enum Role {
     },
 }
 
-/// Maximum time from one check for a stored request to the next, until a request is found.
+/// Maximum duration of one slice of load and its query for a stored request. A longer round without
+/// a stored request ends the demo with an error.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Duration of load between two checks for the end.
@@ -142,7 +143,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(if totals.lost > 0 { Exit::Failed } else { Exit::Ok })
 }
 
-/// Returns the exit status of a role's process.
+/// Returns the exit status for a process of the chain that ended with `code`.
 fn ended(code: ExitCode) -> Exit {
     if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Failed }
 }
