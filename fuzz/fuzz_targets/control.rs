@@ -48,7 +48,7 @@ fn asker<M: Messages>(stream: &[u8]) {
     }
 }
 
-/// Decodes the messages after the opening.
+/// Decodes the messages that follow the opening of a connection.
 fn follow<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
     let newer = decoder.peer() > Some(Version::OURS);
     let mut decoder: Decoder<N, ()> = decoder.followed_by();
@@ -95,7 +95,7 @@ fn listen<M: Messages>(stream: &[u8], cut: u8) {
     }
 }
 
-/// Decodes messages until none is complete. An error is permanent.
+/// Decodes messages until no complete message is left. Checks that an error is permanent.
 fn take_all<M: Messages>(
     decoder: &mut Decoder<M, ()>,
     all: &mut Vec<Received<M, ()>>,

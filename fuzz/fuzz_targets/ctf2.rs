@@ -1,4 +1,4 @@
-//! The parser of CTF 2 metadata text survives any text.
+//! Fuzzes the parser of CTF 2 metadata: it survives any text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! The parser of filter expressions survives any text.
+//! Fuzzes the parser of filter expressions: it survives any text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
-//! Fuzzes the reader of a journal. It survives any files, returns records in order, and after mere
-//! damage returns only records that were written. The journal can also be opened and appended to
-//! again.
+//! Fuzzes the reader of a journal. The reader survives any files, returns records in order, and
+//! after mere damage returns only records that were written. The journal can also be opened and
+//! appended to again.
 //!
 //! The first byte selects whether the journal is appended to. Then follow changes of an intact
 //! journal, of 8 bytes each: the kind (see [`Change`]), the segment, the offset in 2 bytes, and 4
@@ -21,7 +21,7 @@ fn options() -> Options {
     Options { segment_bytes: 4096, payload_bytes_max: 512, ..Options::default() }
 }
 
-/// The intact journal with which every run begins.
+/// Files and records of the intact journal with which every run begins.
 struct Sound {
     files: Vec<(String, Vec<u8>)>,
     records: BTreeMap<u64, Vec<u8>>,
@@ -45,7 +45,7 @@ fn sound() -> &'static Sound {
     })
 }
 
-/// A change of a segment.
+/// A change that the fuzzer makes to a segment of the intact journal.
 enum Change {
     Flip {
         at: usize,
@@ -64,7 +64,7 @@ enum Change {
         size: usize,
     },
     Remove,
-    /// Corrects the CRC of a segment header or record at this offset.
+    /// Corrects the CRC of the segment header or record at this offset, after other changes.
     Forge {
         at: usize,
     },
@@ -84,12 +84,12 @@ impl Change {
         }
     }
 
-    /// True if the change can only damage data, not forge it.
+    /// Returns true if the change can only damage data, not forge valid data.
     fn is_damage(&self) -> bool {
         !matches!(self, Change::Copy { .. } | Change::Forge { .. })
     }
 
-    /// True if the change damages at most the record that it hits.
+    /// Returns true if the change damages at most the one record that it hits.
     fn is_flip_of_records(&self) -> bool {
         matches!(self, Change::Flip { at, .. } if *at >= HEADER_BYTES)
     }

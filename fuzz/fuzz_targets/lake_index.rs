@@ -1,5 +1,5 @@
 //! Fuzzes the index beside a span file, with correct checksums: the index is refused, or searches
-//! stay within its rows.
+//! stay within the rows of the index.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

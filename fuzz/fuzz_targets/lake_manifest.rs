@@ -1,4 +1,4 @@
-//! Fuzzes a store's manifest, with a correct checksum: the manifest is refused, or its numbers
+//! Fuzzes a store's manifest, with a correct checksum. The manifest is refused, or its numbers
 //! cause no overflow and it is unchanged when written and read again.
 #![no_main]
 

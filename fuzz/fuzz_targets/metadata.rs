@@ -1,4 +1,4 @@
-//! The unpacker of metadata packets, and the parsers that it calls, survive any bytes.
+//! Fuzzes the unpacker of metadata packets, with the parsers that it calls: they survive any bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! The decoder of OpenTelemetry's JSON traces survives any batch, and the decoded spans can be
-//! encoded.
+//! Fuzzes the decoder of OpenTelemetry's JSON traces: it survives any batch, and the decoded spans
+//! can be encoded.
 #![no_main]
 
 mod wire;

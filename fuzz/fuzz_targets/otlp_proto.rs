@@ -1,5 +1,5 @@
-//! The decoder of OpenTelemetry's protobuf traces survives any batch, and the decoded spans can be
-//! encoded.
+//! Fuzzes the decoder of OpenTelemetry's protobuf traces: it survives any batch, and the decoded
+//! spans can be encoded.
 #![no_main]
 
 mod wire;

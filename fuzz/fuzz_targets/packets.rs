@@ -1,5 +1,5 @@
-//! Fuzzes the packet decoder: it survives any packet, and the result is the same if it first
-//! receives only a part of the packet.
+//! Fuzzes the packet decoder. The decoder survives any packet, and its result is the same if it
+//! receives only a part of the packet first.
 //!
 //! The first byte selects a schema and the second the size of the part; the rest is the packet.
 #![no_main]
@@ -112,7 +112,7 @@ static DECODERS: LazyLock<Vec<Decoder>> = LazyLock::new(|| {
     SCHEMAS.iter().map(decoder).collect()
 });
 
-/// Maximum number of decoded events of a packet.
+/// Maximum number of events that are decoded from one packet.
 const EVENTS_MAX: usize = 64;
 
 fuzz_target!(|input: &[u8]| {
@@ -157,7 +157,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// A decoded event.
+/// A decoded event, for the comparison of two decodings.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     class: u32,

@@ -1,7 +1,7 @@
-//! Fuzzes queries for stored spans over HTTP: each gets an answer with a defined status, and an
-//! answer of type JSON is valid JSON.
+//! Fuzzes queries for stored spans over HTTP: each query gets an answer with a defined status, and
+//! an answer of type JSON is valid JSON.
 //!
-//! The input is the part of a URL after the API's own prefix.
+//! The input is the part of a URL that follows the prefix of BlkKin's query API.
 #![no_main]
 
 use blkkin_query::{Api, Kind, Params, Question, Settings};
@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 
 const NOW_NS: u64 = 1_795_262_400_000_000_000;
 
-/// Two requests; one has an error.
+/// Spans of two requests, one of which has an error.
 const SPANS: &str = r#"[
     {"traceId":"000000000000000a","id":"1","kind":"CLIENT","name":"read","timestamp":1795262399000000,"duration":5000,
      "localEndpoint":{"serviceName":"qemu","ipv4":"10.0.0.1"},"remoteEndpoint":{"serviceName":"osd.3"},

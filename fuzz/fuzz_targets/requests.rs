@@ -14,7 +14,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use tokio::runtime::{Builder, Runtime};
 
-/// Paths with their content types.
+/// Paths to which spans are sent, with their content types.
 const WAYS: [(&str, &str); 8] = [
     ("/api/v2/spans", "application/json"),
     ("/api/v2/spans", "application/x-protobuf"),

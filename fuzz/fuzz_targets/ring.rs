@@ -1,4 +1,5 @@
-//! Fuzzes the reader of a ring: it survives any memory, and its packets are consistent.
+//! Fuzzes the reader of a ring: the reader survives any memory, and the packets it returns are
+//! consistent.
 //!
 //! The first byte selects the mode. Then follow steps: a byte selects whether the step changes a
 //! word of the memory (offset in 2 bytes, value in 8) or reads a ring.

@@ -1,7 +1,7 @@
-//! Fuzzes both ends of Scribe's protocol. Each reply is complete, accepted entries can be read and
-//! sent again unchanged, and the replies do not depend on how the stream is split.
+//! Fuzzes client and server of Scribe's protocol. Each reply is complete, accepted entries can be
+//! read and sent again unchanged, and the replies do not depend on how the stream is split.
 //!
-//! The first byte selects the end, and where the stream is split.
+//! The first byte selects client or server, and where the stream is split.
 #![no_main]
 
 use blkkin_scribe::{
@@ -50,7 +50,7 @@ impl Handler for Looking {
 const LIMITS: Limits = Limits { frame_bytes_max: 4096, entries_max: 100 };
 const FRAMES: Frames = Frames { frame_bytes_max: LIMITS.frame_bytes_max };
 
-/// Returns all replies of a server to a stream, of which `first` bytes arrive first.
+/// Returns all replies of a server to a stream whose first `first` bytes arrive separately.
 fn serve(stream: &[u8], first: usize) -> Vec<u8> {
     let from: SocketAddr = (Ipv4Addr::LOCALHOST, 1).into();
     let service = Service::new(Looking, LIMITS);

@@ -1,8 +1,8 @@
-//! Fuzzes span files, with correct checksums: reading is an error or returns as many spans as the
-//! file has rows, and each is found by its trace id.
+//! Fuzzes span files, with correct checksums: reading returns an error or as many spans as the file
+//! has rows, and each span is found by its trace id.
 //!
 //! The input is a whole file, or, if its first byte is below 32, instructions from which [`told`]
-//! makes one.
+//! makes a file.
 #![no_main]
 
 use blkkin_columns::testing::told;

@@ -1,6 +1,6 @@
 //! Fuzzes the assembly of requests from any events in any order. Each event is in exactly one
-//! request, a step follows its parent, memory stays within its limit, pictures within their width,
-//! and JSON is valid.
+//! request, and a step follows its parent. Memory stays within its limit, pictures stay within
+//! their width, and JSON is valid.
 //!
 //! The first byte selects limits; each event then has eleven bytes. These are small numbers for
 //! time, trace, span and parent, so that many events belong together, and numbers for service and

@@ -1,5 +1,5 @@
-//! The decoder of Zipkin's protobuf format survives any batch, and the decoded spans can be
-//! encoded.
+//! Fuzzes the decoder of Zipkin's protobuf format: it survives any batch, and the decoded spans can
+//! be encoded.
 #![no_main]
 
 mod wire;

@@ -1,5 +1,5 @@
-//! The decoders of Zipkin's thrift, for a list and for a single span, survive any batch, and the
-//! decoded spans can be encoded. The first byte distinguishes a list from a span.
+//! Fuzzes the decoders of Zipkin's thrift, for a list and for a single span. The decoders survive
+//! any batch, and the decoded spans can be encoded. The first byte selects a list or a span.
 #![no_main]
 
 mod wire;

@@ -1,4 +1,5 @@
-//! The decoder of Zipkin's v1 JSON survives any batch, and the decoded spans can be encoded.
+//! Fuzzes the decoder of Zipkin's v1 JSON: it survives any batch, and the decoded spans can be
+//! encoded.
 #![no_main]
 
 mod wire;

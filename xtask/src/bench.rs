@@ -1,7 +1,7 @@
-//! `cargo xtask bench NAME`: the benches, and their common reporting.
+//! `cargo xtask bench NAME`: the list of benches, and the reporting that they share.
 //!
 //! A bench is a module with a function in [`BENCHES`]. It reports through a [`Report`]: tables for
-//! people, goals as met or not met, and for `--json` one line for machines.
+//! people, goals with whether they are met, and with `--json` one line for programs.
 
 mod agent;
 mod blkkin;
@@ -74,7 +74,7 @@ const BENCHES: [Bench; 7] = [
     },
 ];
 
-/// Maximum load average; beyond it a bench measures other processes, too.
+/// Maximum load average of the machine. Above it, a bench also measures other processes.
 const LOAD_AVERAGE_MAX: f64 = 0.5;
 
 #[derive(clap::Args)]
@@ -139,7 +139,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok || !is_ci() || options.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Collector of a bench's results, each of which is printed at once.
+/// Collector of a bench's results. Tables are printed at once, the goals and the JSON line at the
+/// end.
 struct Report {
     json: bool,
     rows: Vec<Value>,
@@ -151,7 +152,7 @@ impl Report {
         Report { json, rows: Vec::new(), goals: Vec::new() }
     }
 
-    /// Prints text for people.
+    /// Prints text for people, on standard error if standard output has the JSON line.
     fn say(&self, text: impl AsRef<str>) {
         if self.json { eprintln!("{}", text.as_ref()) } else { println!("{}", text.as_ref()) }
     }
@@ -161,7 +162,8 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Prints the results of measured commands, each of which processed `events` events.
+    /// Prints a table of measured commands, and adds a row for each. Each command processed
+    /// `events` events.
     fn measured(&mut self, title: &str, measured: &[Measured], events: u64) {
         let mut table = Table::new(&[
             title, "median", "min", "p10", "p90", "ns/event", "CPU", "peak RSS", "speed", "than",
@@ -224,7 +226,7 @@ impl Report {
     }
 }
 
-/// Returns a description of the machine, as figures depend on it.
+/// Returns a description of the machine for the JSON line, because figures depend on it.
 fn machine() -> Value {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -241,13 +243,13 @@ fn machine() -> Value {
     })
 }
 
-/// Returns the load average of the last minute.
+/// Returns the machine's load average over the last minute; 0 if it is unknown.
 fn load_average() -> f64 {
     let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Returns the value of the first line `key : value`.
+/// Returns the value in the first line `key : value` with this key.
 fn after_colon<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(key))?;
     line.split_once(':').map(|(_, value)| value.trim())

@@ -33,10 +33,10 @@ const ADDRESS_SANITIZER: &str = "-Zsanitizer=address";
 /// Maximum size of an input in bytes. Real texts are small, and parser bugs show on small inputs.
 const INPUT_SIZE_MAX: u32 = 8192;
 
-/// Memory limit in MiB. An input of the maximum size that needs more is a bug.
+/// Memory limit of a target, in MiB. An input of the maximum size that needs more is a bug.
 const MEMORY_MIB_MAX: u32 = 256;
 
-/// Time limit in seconds. An input of the maximum size that needs more is a bug.
+/// Time limit for one input, in seconds. An input of the maximum size that needs more is a bug.
 const INPUT_SECONDS_MAX: u32 = 10;
 
 #[derive(clap::Args)]
@@ -115,7 +115,7 @@ fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
     })
 }
 
-/// Returns the names of the source files in `folder`.
+/// Returns the names of the targets, which are the source files in `folder`.
 fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(at(folder))?;
     let mut names: Vec<String> = entries
@@ -155,7 +155,7 @@ fn build_with(targets: &[&str], flags: &str) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Fuzzes one target. Returns true if it did not fail.
+/// Fuzzes one target for the requested time or number of inputs. Returns true if it did not fail.
 fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     let found = target_dir().join("fuzz/corpus").join(target);
     let crashes = target_dir().join("fuzz/crashes").join(target);

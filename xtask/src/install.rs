@@ -36,7 +36,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Returns the directory of the built files.
+    /// Returns the directory in which cargo has put the built files.
     fn built(&self) -> PathBuf {
         // Only the profile `dev` has a directory of another name.
         target_dir().join(if self.profile == "dev" { "debug" } else { &self.profile })
@@ -86,7 +86,7 @@ impl Location {
     }
 }
 
-/// True if a letter has no special meaning in any installed file.
+/// Returns true if a letter has no special meaning in any installed file.
 fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "/._+-".contains(letter)
 }
@@ -144,8 +144,8 @@ fn build(options: &Options) -> Result<(), String> {
     strip(&options.built())
 }
 
-/// Writes copies without debug information (a third of the size) for [`plan::items`]. If the
-/// program `strip` is missing, files are installed unchanged.
+/// Writes copies of the built files without debug information, a third of the size, for
+/// [`plan::items`]. Without the program `strip`, the built files are installed unchanged.
 fn strip(built: &Path) -> Result<(), String> {
     if !crate::peers::in_path("strip") {
         return Ok(());
@@ -188,8 +188,8 @@ fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), crate::tools::at(path)(error))
 }
 
-/// Installs items below a directory and returns their number. Files that only the earlier release
-/// had are removed.
+/// Installs items below a directory and returns their number. Files of an earlier release that this
+/// release lacks are removed.
 fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     let old = Manifest::read(root)?.unwrap_or_default();
     for item in items {

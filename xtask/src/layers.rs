@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The folders of `crates/`. Their alphabetical order is the direction of the data.
+/// The folders of `crates/`. The alphabetical order is the order in which data passes through them.
 const STATIONS: [&str; 9] =
     ["base", "capture", "carry", "decode", "distill", "export", "keep", "serve", "top"];
 
@@ -66,8 +66,8 @@ const UNSAFE_TEXT: [&str; 8] = [
     "#[unsafe(",
 ];
 
-/// Crates with import cycles among their modules, and the number of cycles. All other crates must
-/// have none, and no number may grow.
+/// Crates that have import cycles among their modules, with the number of cycles. Other crates must
+/// have no cycles, and no number may grow.
 const CYCLES_LEFT: &[(&str, usize)] = &[
     ("benches/wire", 1),
     ("crates/capture/tracing-layer", 1),
@@ -110,7 +110,7 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// Checks the rules on places, dependencies and licences.
+/// Checks the rules on places of crates, dependencies and licences; returns the problems.
 fn check_graph(graph: &Graph) -> Vec<String> {
     let mut problems = Vec::new();
     for (index, package) in graph.packages.iter().enumerate() {
@@ -153,7 +153,7 @@ fn check_graph(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// True if a crate at `from` may depend on a crate at `to`.
+/// Returns true if a crate at `from` may depend on a crate at `to`.
 fn may_depend(from: &Place, to: &Place, kind: Kind) -> bool {
     match (from, to) {
         // Only tests start every role, so only they may depend on all stations.
@@ -190,7 +190,7 @@ fn check_licences(graph: &Graph) -> Vec<String> {
     problems
 }
 
-/// Checks the rule on imports within a crate: they have no cycles.
+/// Checks that imports within each crate have no cycles; returns the problems.
 fn check_modules(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> {
     let mut crates: BTreeMap<String, Vec<Source>> = BTreeMap::new();
     for path in files {
@@ -224,7 +224,7 @@ fn check_modules(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> 
     Ok(problems)
 }
 
-/// Checks the rule on the packages in `Cargo.lock`, for all platforms and features.
+/// Checks the rule on the packages in `Cargo.lock`, which has those of all platforms and features.
 fn check_lock(lock: &str) -> Vec<String> {
     FORBIDDEN_ANYWHERE
         .iter()

@@ -25,15 +25,15 @@ pub(crate) struct Options {
 pub(crate) struct Candidate {
     pub(crate) name: String,
     pub(crate) command: Vec<String>,
-    /// Name of the candidate to compare with.
+    /// Name of the candidate whose figures are the baseline for this candidate.
     pub(crate) baseline: Option<String>,
 }
 
-/// Measurement of one run.
+/// Measurement of one run of a command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
-    /// User and system time of all threads.
+    /// Processor time of all threads, user and system.
     pub(crate) cpu: Duration,
     /// Maximum resident memory, in bytes.
     pub(crate) rss_bytes_max: u64,
@@ -56,7 +56,7 @@ impl Candidate {
 }
 
 impl Measured {
-    /// Returns a percentile of the wall time.
+    /// Returns a percentile of the wall times of all runs.
     pub(crate) fn wall(&self, percent: usize) -> Duration {
         let mut walls: Vec<Duration> = self.samples.iter().map(|sample| sample.wall).collect();
         walls.sort();
@@ -84,12 +84,12 @@ pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Finds a candidate's measurements by name.
+/// Returns a candidate's measurements, found by its name.
 pub(crate) fn find<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
     measured.iter().find(|one| one.candidate.name == name)
 }
 
-/// Returns the ratio of the median wall times of `baseline` and `name`.
+/// Returns the median wall time of `baseline` divided by that of `name`.
 pub(crate) fn speed_up(measured: &[Measured], name: &str, baseline: &str) -> Option<f64> {
     let own = find(measured, name)?.wall_median().as_secs_f64();
     Some(find(measured, baseline)?.wall_median().as_secs_f64() / own)
@@ -116,7 +116,7 @@ pub(crate) fn interleave(
     Ok(measured)
 }
 
-/// Runs a candidate in a helper process.
+/// Runs a candidate once, in a helper process, and returns the measurement.
 fn run_apart(candidate: &Candidate) -> Result<Sample, String> {
     let own = std::env::current_exe().map_err(|error| format!("own executable: {error}"))?;
     let output = Command::new(own)
@@ -133,7 +133,8 @@ fn run_apart(candidate: &Candidate) -> Result<Sample, String> {
         .ok_or_else(|| format!("`{}` could not be measured", candidate.command.join(" ")))
 }
 
-/// Runs the hidden subcommand, which prints wall time (ns), processor time (ns) and memory (bytes).
+/// Runs the hidden subcommand, which starts one command. Prints wall time (ns), processor time (ns)
+/// and memory (bytes).
 pub(crate) fn run(options: &Options) -> Outcome {
     let (program, arguments) = options.command.split_first().ok_or("no command")?;
     let nowhere = File::create("/dev/null").map_err(|error| format!("/dev/null: {error}"))?;

@@ -9,12 +9,12 @@ use std::process::{Command, ExitCode, Stdio};
 
 use Environment::{Newest, Older};
 
-/// A program that tests and benches use if it is installed.
+/// A program of another project that tests and benches use if it is installed.
 struct Peer {
     name: &'static str,
     /// Packages of Debian and Ubuntu that contain the peer, or that its download requires.
     packages: &'static [&'static str],
-    /// Source of the peer, if not the packages themselves.
+    /// Download of the peer, if its packages do not contain it.
     fetch: Fetch,
     is_there: fn() -> bool,
     /// Description of the tests that need the peer.
@@ -36,9 +36,10 @@ enum Fetch {
 /// Virtual environment of Python.
 #[derive(Clone, Copy)]
 pub(crate) enum Environment {
-    /// Current versions.
+    /// Environment with current versions.
     Newest,
-    /// Versions that conflict with current versions: protobuf 3, and a py_zipkin with thrift.
+    /// Environment with versions that conflict with current versions: protobuf 3, and a py_zipkin
+    /// with thrift.
     Older,
 }
 
@@ -223,7 +224,7 @@ fn python_folder(environment: Environment) -> PathBuf {
     })
 }
 
-/// True if an environment has these modules.
+/// Returns true if an environment has these modules.
 fn has_modules(environment: Environment, modules: &str) -> bool {
     succeeds(&python(environment).to_string_lossy(), &["-c", &format!("import {modules}")])
 }
@@ -237,11 +238,11 @@ fn node_folder() -> PathBuf {
     target_dir().join("peers/node")
 }
 
-/// Lock file of the packages from npm.
+/// Name of npm's lock file, which lists the packages with their versions.
 const NODE_LOCK: &str = "package-lock.json";
 
-/// True if all packages of the lock file are installed. npm writes its own list at the end of an
-/// installation.
+/// Returns true if all packages of the lock file are installed. npm writes a list of installed
+/// packages at the end of an installation.
 fn has_node_modules() -> bool {
     let lock = |folder: &Path| std::fs::read(folder.join(NODE_LOCK)).ok();
     let wanted = lock(&workspace_root().join(NODE_CLIENTS));
@@ -256,14 +257,15 @@ fn zipkin_jar() -> PathBuf {
     folder.join("zipkin-server-3.6.1-exec.jar")
 }
 
-/// Installed and missing peers.
+/// Names of installed peers, and reports about missing peers.
 #[derive(Default)]
 pub(crate) struct Present {
     /// Names of installed peers, for `BLKKIN_PEERS`.
     pub(crate) names: Vec<&'static str>,
     /// A line for each missing peer: reason, and skipped tests.
     pub(crate) skipped: Vec<String>,
-    /// Command that installs all missing peers, if this process lacks the permission.
+    /// Command with which the user can install all missing peers; `None` if no packages are
+    /// missing.
     pub(crate) advice: Option<String>,
 }
 
@@ -339,14 +341,14 @@ fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
 /// Reason why packages were not installed.
 #[derive(Debug)]
 struct Refusal {
-    /// Error of the attempt, if there was an attempt.
+    /// Error of the attempt; `None` if there was no attempt.
     failure: Option<String>,
-    /// Command for the user to run.
+    /// Command with which the user can install the packages.
     advice: String,
 }
 
 impl Fetch {
-    /// True if the tools for the download are installed.
+    /// Returns true if the tools for the download are installed.
     fn is_possible(self) -> bool {
         match self {
             Fetch::Nothing => false,
@@ -356,7 +358,7 @@ impl Fetch {
         }
     }
 
-    /// Downloads the peer, if that is possible.
+    /// Downloads the peer, if the tools for that are installed.
     fn run(self) -> Result<(), String> {
         match self {
             _ if !self.is_possible() => Ok(()),
@@ -381,8 +383,8 @@ impl Fetch {
     }
 }
 
-/// Installs exactly the packages of the lock file, outside of the sources. Scripts of packages are
-/// not run.
+/// Installs exactly the packages of npm's lock file, in a folder outside of the sources. Scripts of
+/// packages are not run.
 fn fetch_node_modules() -> Result<(), String> {
     println!("peers: fetching what {NODE_CLIENTS}/{NODE_LOCK} lists");
     let (from, to) = (workspace_root().join(NODE_CLIENTS), node_folder());
@@ -437,7 +439,7 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
     Err(format!("apt-get {} failed: {last}", arguments[0]))
 }
 
-/// True if a program is in the path.
+/// Returns true if a program is in a directory of `PATH`.
 pub(crate) fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| Path::new(&folder).join(program).is_file())
@@ -461,7 +463,7 @@ mod tests {
         PEERS.iter().find(|peer| peer.name == name).expect(name)
     }
 
-    /// The line about a peer names exactly the packages that this peer needs.
+    /// The line about a missing peer names exactly the packages that this peer needs.
     #[test]
     fn lines_name_their_own_packages() {
         let man = "skipped: man (needs man-db groff-base): the manual's pages";
@@ -472,7 +474,7 @@ mod tests {
         assert!(there.contains("though its packages are installed"), "{there}");
     }
 
-    /// Packages that several peers need are named once, such as those of Python's environments.
+    /// A package that several peers need is listed only once.
     #[test]
     fn packages_are_named_once() {
         let packages = packages_of(PEERS.iter());

@@ -15,11 +15,11 @@ pub(crate) struct Options {
     only: Option<String>,
 }
 
-/// A chore with its options.
+/// One trial before a release: a chore with its options.
 struct Step {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Duration on two processors in minutes, including builds.
+    /// Duration in minutes on a machine with two processors, including builds.
     minutes: u32,
 }
 

@@ -95,8 +95,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the command for the models in the [`MODELLED`] crates, which need a separate build, with
-/// loom's atomics and threads.
+/// Returns the command that tests the models of the [`MODELLED`] crates. They need a separate build
+/// with loom's atomics and threads.
 fn models() -> Command {
     let mut command = cargo();
     command
@@ -108,10 +108,10 @@ fn models() -> Command {
     command
 }
 
-/// Crates with a module `models`.
+/// Names of the crates that have a module `models`.
 const MODELLED: [&str; 1] = ["blkkin-ring"];
 
-/// Runs tests; returns their numbers and the exit status.
+/// Runs a test command; returns the counts of its tests and its exit status.
 fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     let mut child = command
         .current_dir(workspace_root())
@@ -153,7 +153,7 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
     }
 }
 
-/// Parses a line of node's summary, such as `ℹ pass 17`.
+/// Parses a line of node's test summary, such as `ℹ pass 17`.
 fn node_line(line: &str) -> Counts {
     let mut counts = Counts::default();
     let rest = line.strip_prefix("ℹ ").and_then(|rest| rest.trim_end().split_once(' '));
@@ -169,7 +169,7 @@ fn node_line(line: &str) -> Counts {
     counts
 }
 
-/// Parses `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+/// Parses a result line of cargo: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
 pub(crate) fn result_line(line: &str) -> Option<Counts> {
     let rest = line.trim_start().strip_prefix("test result: ")?;
     let mut counts = Counts::default();
@@ -226,8 +226,8 @@ mod tests {
         check("the test result: 9 passed\n", 0, 0, 0);
     }
 
-    /// An ignored test counts as skipped unless it is a program of other tests; each file's
-    /// programs are counted separately.
+    /// An ignored test counts as skipped, unless it is a program of other tests. The programs of
+    /// each file of tests are counted separately.
     #[test]
     fn programs_of_other_tests_are_not_skipped() {
         let line = "test counts ... ignored, a program of other tests\n";

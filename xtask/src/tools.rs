@@ -14,7 +14,7 @@ pub(crate) fn workspace_root() -> PathBuf {
     own.parent().map_or_else(|| own.clone(), PathBuf::from)
 }
 
-/// Returns the directory of build products.
+/// Returns cargo's directory for build products.
 pub(crate) fn target_dir() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => std::path::absolute(&dir).unwrap_or_else(|_| PathBuf::from(&dir)),
@@ -39,7 +39,7 @@ fn cargo_of(program: &OsStr, variables: impl Iterator<Item = OsString>) -> Comma
     command
 }
 
-/// True for a variable with which `cargo run` describes the package.
+/// Returns true for a variable with which `cargo run` describes the package.
 fn describes_a_package(variable: &OsStr) -> bool {
     let name = variable.to_string_lossy();
     name.starts_with("CARGO_MANIFEST_") || name.starts_with("CARGO_PKG_")
@@ -50,7 +50,7 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> String {
     move |error| format!("{}: {error}", path.display())
 }
 
-/// True in a CI build, in which no test may be skipped silently.
+/// Returns true in a CI build, in which no test may be skipped silently.
 pub(crate) fn is_ci() -> bool {
     std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }
@@ -78,8 +78,8 @@ mod tests {
         assert_eq!(changed, removed.map(|name| (OsStr::new(name), None)));
     }
 
-    /// All chores start cargo alike. A different command would recompile all dependents of ring's
-    /// build script, in alternation.
+    /// All chores start cargo in the same way. Chores that start cargo differently would
+    /// alternately recompile all dependents of ring's build script.
     #[test]
     fn no_chore_starts_cargo_in_another_way() {
         let mut found = Vec::new();

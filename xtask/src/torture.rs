@@ -34,7 +34,7 @@ pub(crate) struct Options {
     only: Option<String>,
 }
 
-/// Timeout of a trial.
+/// Timeout of one run of a trial.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 /// Results of a trial over all rounds.
@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds the tests of these trials in advance.
+/// Builds the tests of all given trials in advance.
 fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, Built>, String> {
     let mut builds = BTreeMap::new();
     for trial in trials {
@@ -108,7 +108,7 @@ fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, Built>, String> {
     Ok(builds)
 }
 
-/// Runs a trial once.
+/// Runs a trial once, and records its result.
 fn attempt(
     (trial, program): (&Trial, &Program),
     result: &mut Tried,
@@ -194,7 +194,7 @@ fn print_table(all: &[(&Trial, Tried)]) {
     println!();
 }
 
-/// Formats the results as one JSON object.
+/// Formats the results of all trials as one JSON object.
 fn json(
     all: &[(&Trial, Tried)],
     options: &Options,

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 
 const INSTALL: &[&str] = &["ci", "--no-audit", "--no-fund"];
 
-/// Commands to run in `ui`, in order.
+/// Commands to run in the folder `ui`, in order.
 const STEPS: [(&str, &[&str]); 5] = [
     ("npm", INSTALL),
     ("npm", &["run", "build"]),
@@ -20,7 +20,7 @@ const STEPS: [(&str, &[&str]); 5] = [
     ("npm", &["test"]),
 ];
 
-/// Last command, which needs a browser.
+/// Last command of `cargo xtask ui`, which needs a browser.
 const IN_BROWSER: (&str, &[&str]) = ("npm", &["run", "test:browser"]);
 
 pub(crate) fn run() -> Outcome {

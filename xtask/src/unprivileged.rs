@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// User that runs the tests.
+/// Name of the user that runs the tests.
 const USER: &str = "blkkin-test";
 
 /// Programs of Debian's package procps, which minimal systems lack.
@@ -151,9 +151,9 @@ fn user() -> Result<User, String> {
     made.ok_or_else(|| format!("cannot make the user {USER}: {status}"))
 }
 
-/// Changes of the mount namespace.
+/// Changes to the mount namespace in which the tests run.
 struct Place {
-    /// Programs that cannot be started.
+    /// Paths of programs that the tests must not be able to start.
     hidden: Vec<PathBuf>,
     /// Directory that only root may enter, with the paths below it that the tests need.
     closed: Option<(PathBuf, Vec<PathBuf>)>,
@@ -181,7 +181,7 @@ impl Place {
         Place { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
     }
 
-    /// Returns the command that runs a program as the user, without root's environment.
+    /// Returns the command that runs a test program as the user, without root's environment.
     fn command(&self, user: &User, program: &Path) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec", &self.script(), "sh"]);
@@ -289,8 +289,8 @@ mod tests {
         assert_eq!(place.closed, Some((closed, vec![inner, target])));
     }
 
-    /// Every package in the list of exceptions exists; the entry of a renamed package would have no
-    /// effect.
+    /// Every package in the list of exceptions exists, as the entry of a renamed package would have
+    /// no effect.
     #[test]
     fn packages_that_are_left_out_are_there() {
         let lock = fs::read_to_string(workspace_root().join("Cargo.lock")).expect("a lock file");

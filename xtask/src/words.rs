@@ -36,7 +36,7 @@ const OPENERS: [&str; 14] = [
     "How", "As", "None",
 ];
 
-/// Phrases for zero, empty, absent or invalid, of which a comment should name the right one.
+/// Phrases that leave open whether a number is zero, a list empty, or a value absent or invalid.
 const NONE_TEXTS: [&str; 3] = ["is none", "are none", "be none"];
 
 /// Maximum width of a comment line in columns.
@@ -168,7 +168,7 @@ const RATCHET_HEADER: &str = "\
 /// Counts by crate, in the order of [`RULES`].
 type Counts = BTreeMap<String, [usize; RULES.len()]>;
 
-/// A breach of a rule, with its line.
+/// A breach of a rule, with its line number.
 #[derive(Debug, PartialEq)]
 struct Finding {
     rule: usize,
@@ -306,7 +306,7 @@ fn crate_of(file: &str) -> String {
     }
 }
 
-/// Finds all breaches in a file.
+/// Returns all breaches of rules in the text of a file.
 fn findings(text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_in_doc = false;
@@ -417,7 +417,7 @@ fn doc_comments(text: &str) -> Vec<(usize, String)> {
     comments
 }
 
-/// Advances a `SplitMix64` generator.
+/// Advances a `SplitMix64` generator and returns the next number.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

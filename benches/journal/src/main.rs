@@ -21,16 +21,17 @@ use std::time::{Duration, Instant};
 
 const PAYLOAD_BYTES: usize = 200;
 
-/// Size in bytes at which a plain file is started anew.
+/// Maximum size of the plain file in bytes. When it is reached, writing continues at the file's
+/// start.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Latencies of the operations in nanoseconds, and totals.
+/// Latency of each append in nanoseconds, with totals of the run.
 struct Measured {
     latencies: Vec<u64>,
     elapsed: Duration,
     records: u64,
     bytes: u64,
-    /// Number of syncs.
+    /// Number of syncs to the disk, each of which made a group durable.
     groups: u64,
 }
 
@@ -88,7 +89,8 @@ fn journal(
     })
 }
 
-/// Appends groups and waits for their durability until the time is over.
+/// Appends groups of `records` records for `seconds`. Waits after each group until it is durable,
+/// and returns the latencies in nanoseconds.
 fn append_for(
     journal: &Journal,
     seconds: Duration,

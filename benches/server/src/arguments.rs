@@ -1,10 +1,10 @@
-//! Arguments of the program: one JSON object, since only other programs start it.
+//! Arguments of the program: one JSON object, since only other programs start this one.
 
 use crate::numbers::Numbers;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Arguments of the program.
+/// Parsed JSON object of the program's arguments.
 pub(crate) struct Arguments(Value);
 
 impl Arguments {
@@ -21,7 +21,7 @@ impl Arguments {
         self.0.get(name).and_then(Value::as_str).ok_or_else(|| format!("no text `{name}`"))
     }
 
-    /// Returns an optional time.
+    /// Returns the argument `name`, a time in seconds; `None` if it is missing or null.
     pub(crate) fn seconds(&self, name: &str) -> Result<Option<Duration>, String> {
         let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! Queries a server over one connection and measures the time of each answer. Lines `FROM TO` on
-//! standard input select the questions, so that several servers can be queried in turn. Start at
-//! [`run`].
+//! Queries a server over one connection, and measures the latency of each answer. Each line `FROM
+//! TO` on standard input selects a range of the questions, so that several servers can be queried
+//! in turn. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::http::{Connection, escape};
@@ -9,15 +9,15 @@ use std::error::Error;
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
-/// Maximum number of requests in a search result.
+/// Maximum number of requests that a search returns.
 const LIMIT: u32 = 20;
 
-/// The API to query.
+/// API by which the questions are sent.
 #[derive(Clone, Copy, PartialEq)]
 enum Api {
-    /// BlkKin's API.
+    /// BlkKin's API, which has all kinds of questions.
     Own,
-    /// Zipkin's API, which has no percentiles.
+    /// Zipkin's API, which has no questions about percentiles.
     Zipkin,
 }
 
@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let range = line
             .split_once(' ')
             .and_then(|(from, to)| questions.get(from.parse().ok()?..to.parse().ok()?));
-        // Other servers are queried in between, and servers close idle connections.
+        // A new connection for each range: servers close idle connections, and other servers are
+        // queried in between.
         let mut connection = Connection::open(address)?;
         connection.get("/health")?;
         let mut answers = Vec::new();
@@ -52,8 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the kind of the question, the time of the answer in nanoseconds, and the number of
-/// results.
+/// Sends a question. Returns its kind, the latency of the answer in nanoseconds, and the number of
+/// results; `None` if the API has no such question.
 fn ask(
     connection: &mut Connection,
     api: Api,
@@ -73,7 +74,8 @@ fn ask(
     Ok(Some(json!([question["kind"], ns, found])))
 }
 
-/// Returns the path and query of a question; the inner `None` if the API has no such question.
+/// Returns the path and query of a question. Returns `None` if the question is invalid, and
+/// `Some(None)` if the API has no such question.
 fn path(api: Api, question: &Value) -> Option<Option<String>> {
     let text = |name: &str| question[name].as_str();
     let number = |name: &str| question[name].as_u64();
@@ -120,7 +122,7 @@ fn path(api: Api, question: &Value) -> Option<Option<String>> {
     })
 }
 
-/// Returns the number of results in an answer: spans, requests or links.
+/// Returns the number of results in an answer: requests, links or spans.
 fn count(answer: &Value) -> Option<u64> {
     let list = |value: &Value| value.as_array().map(|list| list.len() as u64);
     list(answer)

@@ -1,15 +1,16 @@
-//! Base64 encoder that writes to existing memory.
+//! Base64 encoder that can write into existing memory, so that a part of a message can be replaced.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Encodes bytes to new memory.
+/// Returns the base64 text of `bytes`.
 pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     let mut text = vec![0; bytes.len().div_ceil(3) * 4];
     encode(bytes, &mut text);
     text
 }
 
-/// Encodes bytes to the start of `out`, which must be long enough.
+/// Writes the base64 text of `bytes` to the start of `out`, which must have four bytes for each
+/// three of `bytes`.
 pub(crate) fn encode(bytes: &[u8], out: &mut [u8]) {
     for (group, out) in bytes.chunks(3).zip(out.chunks_exact_mut(4)) {
         let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Latencies and processor time.
+//! Figures of a run: processor time of this process, and percentiles of latencies.
 
 use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -9,13 +9,14 @@ pub(crate) fn own_cpu_seconds() -> f64 {
         .map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
-/// Returns a percentile of sorted figures: the least figure that `percent` per cent do not exceed.
+/// Returns a percentile of sorted figures by the nearest rank: `percent` per cent of the figures
+/// are at most as large.
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
-/// Formats latencies as JSON.
+/// Returns the count and the percentiles of latencies as JSON.
 pub(crate) fn latencies(mut ns: Vec<u64>) -> Value {
     ns.sort_unstable();
     let at = |percent| percentile(&ns, percent);

@@ -1,4 +1,4 @@
-//! Disk usage of a store: bytes by kind of file, and the numbers of spans in the metadata of
+//! Disk usage of a store: bytes by kind of file, and the number of spans by the metadata of the
 //! Parquet files. Start at [`run`].
 
 use crate::arguments::Arguments;
@@ -8,17 +8,17 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Maximum size of a Parquet file's metadata.
+/// Maximum size of a Parquet file's metadata that is read, in bytes.
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Default)]
 struct DiskUsage {
     files: u64,
     spans: u64,
-    /// Total size of the Parquet files.
+    /// Total length of the Parquet files, in bytes.
     parquet_bytes: u64,
     index_bytes: u64,
-    /// Allocated size of the journal, the manifest and all other files.
+    /// Allocated size of the journal, the manifest and all other files, in bytes.
     other_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
 fn walk(directory: &Path, sum: &mut DiskUsage) -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        // A file may have been merged and removed meanwhile.
+        // The store may have merged and removed the file meanwhile.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() {
             walk(&path, sum)?;
@@ -59,7 +59,7 @@ fn walk(directory: &Path, sum: &mut DiskUsage) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the number of rows of a Parquet file; `None` if the file is incomplete.
+/// Returns the number of rows in the metadata of a Parquet file; `None` if the file is incomplete.
 fn rows(file: &File) -> Option<u64> {
     let size = file.metadata().ok()?.len();
     let mut end = [0; 8];
@@ -72,7 +72,7 @@ fn rows(file: &File) -> Option<u64> {
     rows_of(&footer)
 }
 
-/// Reads the row count, the third field of `FileMetaData`, in thrift's compact protocol.
+/// Parses the number of rows, the third field of `FileMetaData`, in thrift's compact protocol.
 fn rows_of(footer: &[u8]) -> Option<u64> {
     let mut compact = CompactReader { bytes: footer, depth: 0 };
     let mut id = 0;
@@ -86,7 +86,7 @@ fn rows_of(footer: &[u8]) -> Option<u64> {
     }
 }
 
-/// Reader of thrift's compact protocol.
+/// Parser of thrift's compact protocol, as far as is needed to skip fields.
 struct CompactReader<'b> {
     bytes: &'b [u8],
     depth: u32,
@@ -118,7 +118,8 @@ impl CompactReader<'_> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// Reads the type and number of the next field; the type is 0 at the end.
+    /// Reads the header of the next field. Returns the field's type, 0 at the end of the structure,
+    /// and sets `id` to the field's number.
     fn field(&mut self, id: &mut i64) -> Option<u8> {
         let byte = self.byte()?;
         let kind = byte & 15;
@@ -142,7 +143,7 @@ impl CompactReader<'_> {
             return None;
         }
         match kind {
-            // The type of a boolean field is its value.
+            // A boolean field has no further bytes, as its type is its value.
             1 | 2 => {}
             3 => self.pass(1)?,
             4..=6 => drop(self.number()?),
@@ -181,8 +182,8 @@ impl CompactReader<'_> {
 mod tests {
     use super::*;
 
-    /// Metadata of version 1 with a schema of two elements, of which one has a name, a list and a
-    /// bytes field; 300 rows.
+    /// Metadata of a Parquet file with 300 rows. The schema has two elements; the first has a name
+    /// and a list, the second a bytes field.
     const FOOTER: [u8; 24] = [
         0x15, 2, // field 1, i32: 1
         0x19, 0x2c, // field 2, a list of 2 structures

@@ -5,7 +5,7 @@ use blkkin_model::{Held, Span};
 use blkkin_wire::Encoder;
 use std::ops::Range;
 
-/// A format with its transport.
+/// A format of spans, with the transport by which it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     ZipkinJson,
@@ -15,12 +15,12 @@ pub(crate) enum Format {
     Scribe,
 }
 
-/// Encoding of a number, with a fixed size.
+/// Encoding of an id or a time, with a fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberEncoding {
-    /// 16 hexadecimal digits.
+    /// The number as 16 hexadecimal digits.
     Hex,
-    /// 8 bytes, big-endian.
+    /// The number as 8 bytes, big-endian.
     Big,
     /// Nanoseconds as 16 decimal digits of microseconds.
     DecimalMicros,
@@ -28,15 +28,15 @@ pub(crate) enum NumberEncoding {
     BigMicros,
     /// Nanoseconds as 8 bytes of microseconds, little-endian.
     LittleMicros,
-    /// 8 bytes, little-endian.
+    /// The number as 8 bytes, little-endian.
     Little,
 }
 
-/// An encoded batch.
+/// An encoded batch of spans, ready to be sent.
 pub(crate) struct EncodedBatch {
-    /// The bytes that are sent.
+    /// All bytes of the batch that are sent, with the headers of the transport.
     pub(crate) bytes: Vec<u8>,
-    /// For Scribe: all messages before base64.
+    /// For Scribe, all messages before base64; empty in other formats.
     pub(crate) unpacked: Vec<u8>,
     pub(crate) messages: Vec<Message>,
 }
@@ -83,7 +83,7 @@ impl Format {
         }
     }
 
-    /// Encodes a batch, including the headers of the transport.
+    /// Encodes a batch of spans for the server at `host`, including the headers of the transport.
     pub(crate) fn encode(self, spans: &[&Span], host: &str) -> EncodedBatch {
         let held: Vec<Held<'_>> = spans.iter().map(|span| span.hold()).collect();
         let encode = |format, held: &[Held<'_>]| {
@@ -131,16 +131,18 @@ fn post(path: &str, kind: &str, host: &str, len: usize) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Category of the Scribe messages.
+/// Scribe category of all messages.
 const CATEGORY: &[u8] = b"zipkin";
 
-/// Encodes Scribe's `Log` with a message for each span: framed, in thrift's strict binary protocol.
+/// Encodes Scribe's call `Log` with one message for each span: framed, in thrift's strict binary
+/// protocol.
 fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
     let sized = |bytes: &mut Vec<u8>, text: &[u8]| {
         bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
         bytes.extend_from_slice(text);
     };
-    // The frame's length is set last. Then: a call of version 1, its name and its sequence number.
+    // The length of the frame is set at the end. It is followed by the header of a call of version
+    // 1: its name and its sequence number.
     let mut bytes = vec![0, 0, 0, 0, 0x80, 1, 0, 1];
     sized(&mut bytes, b"Log");
     bytes.extend_from_slice(&[0, 0, 0, 0]);
@@ -167,7 +169,7 @@ fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
 }
 
 impl NumberEncoding {
-    /// Returns the size of the encoding in bytes.
+    /// Returns the number of bytes of an encoded number.
     pub(crate) fn len(self) -> usize {
         match self {
             NumberEncoding::Hex | NumberEncoding::DecimalMicros => 16,
@@ -178,7 +180,7 @@ impl NumberEncoding {
         }
     }
 
-    /// Writes a number at an offset and returns its size.
+    /// Writes the encoding of `value` to `bytes` at the offset `at`. Returns its size in bytes.
     pub(crate) fn write(self, value: u64, bytes: &mut [u8], at: usize) -> usize {
         let len = self.len();
         let out = &mut bytes[at..at + len];
@@ -194,8 +196,8 @@ impl NumberEncoding {
     }
 }
 
-/// Writes 16 digits, eight at once: each byte of a word is a digit, and those above 9 are shifted
-/// to the letters.
+/// Writes 16 hexadecimal digits, eight at once: each byte of a 64-bit word is a digit. Digits above
+/// 9 are shifted to the letters.
 fn hex(value: u64, out: &mut [u8]) {
     for (out, half) in out.chunks_exact_mut(8).zip([value >> 32, value & 0xffff_ffff]) {
         let mut digits = (half | half << 16) & 0x0000_ffff_0000_ffff;

@@ -13,12 +13,12 @@ use tokio::task::LocalSet;
 
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// Status codes of gRPC.
+/// gRPC status codes that the client distinguishes.
 const OK: &str = "0";
 const RESOURCE_EXHAUSTED: &str = "8";
 const UNAVAILABLE: &str = "14";
 
-/// Sends over one connection, with several calls in flight.
+/// Sends batches over one connection until the run ends, with several calls in flight.
 pub(crate) fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,7 +61,8 @@ async fn all(futures: Vec<impl Future<Output = Result<(), String>>>) -> Result<(
     .await
 }
 
-/// Makes one call after another.
+/// Makes one call after another until the run ends; each sends a batch and retries while the server
+/// is busy.
 async fn calls(
     run: &IngestRun,
     sender: SendRequest<Bytes>,
@@ -123,7 +124,7 @@ async fn call(
 fn read_answer(trailers: &HeaderMap, message: &[u8]) -> BatchAnswer {
     let text = |name: &str| trailers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     match text("grpc-status") {
-        // A message has a prefix of five bytes; a longer one reports refused spans.
+        // A message has a prefix of five bytes. A longer message reports refused spans.
         OK if message.len() <= 5 => BatchAnswer::Accepted,
         RESOURCE_EXHAUSTED | UNAVAILABLE => BatchAnswer::Busy,
         code => BatchAnswer::Error(format!("status {code}: {}", text("grpc-message"))),

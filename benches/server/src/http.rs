@@ -1,24 +1,24 @@
-//! A minimal HTTP/1.1 client for known servers: one persistent connection with pipelined requests.
-//! Start at [`Connection`].
+//! Minimal HTTP/1.1 client for the servers of the bench, over one persistent connection with
+//! pipelined requests. Start at [`Connection`].
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Time limit of any wait.
+/// Timeout of each read and write.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Maximum size of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A connection to a server.
+/// A persistent connection to a server, with the bytes that were received ahead.
 pub(crate) struct Connection {
     stream: TcpStream,
     host: String,
     buffer: Vec<u8>,
 }
 
-/// An answer to a request.
+/// A server's answer to one request: status and body.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -46,7 +46,7 @@ impl Connection {
         self.stream.write_all(bytes)
     }
 
-    /// Reads the next answer.
+    /// Reads the answer to the oldest request that is not answered yet.
     pub(crate) fn answer(&mut self) -> io::Result<Answer> {
         loop {
             if let Some((answer, size)) = read(&self.buffer)? {
@@ -92,8 +92,8 @@ impl Connection {
     }
 }
 
-/// Parses the answer at the start of the bytes and returns it with its size; `None` if it is
-/// incomplete.
+/// Parses the answer at the start of `bytes`. Returns the answer and its size in bytes; `None` if
+/// it is incomplete.
 fn read(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
     let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
     let Some(head_len) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
@@ -145,7 +145,7 @@ fn chunked(bytes: &[u8]) -> io::Result<Option<(Vec<u8>, usize)>> {
     }
 }
 
-/// Percent-encodes a part of a URL.
+/// Returns the percent-encoded text, for use in a part of a URL.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

@@ -1,5 +1,5 @@
-//! Sends batches over several connections, for a given time or number of spans, and counts the
-//! acknowledged ones. Start at [`run`].
+//! Sends batches over several connections, for a given time or number of requests, and counts the
+//! acknowledged spans. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::figures::{latencies, own_cpu_seconds};
@@ -14,7 +14,8 @@ use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A batch in flight, with its start time and first request.
+/// A batch that was sent and not acknowledged yet, with the time of its first attempt and the
+/// number of its first request.
 struct BatchInFlight {
     template: Template,
     first: u64,
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     let connections = arguments.number("connections")?.max(1);
     let in_flight = arguments.number("in_flight")?.max(1);
     let requests_a_batch = arguments.number("requests_a_batch")?.max(1);
-    // Each connection needs a batch for each batch in flight, and one more.
+    // Each connection needs a template for each batch in flight, and one more.
     let batches = arguments.number("batches")?.max(connections * (in_flight + 1));
     let mut pools: Vec<Vec<Template>> = (0..connections).map(|_| Vec::new()).collect();
     for (index, template) in
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
     Ok(summary(&tallies?, requests, cpu_seconds))
 }
 
-/// Sends over one connection.
+/// Sends batches over one connection until the run ends, and returns the connection's results.
 fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", run.host);
     let mut connection = Connection::open(&run.host).map_err(failed)?;
@@ -136,7 +137,7 @@ fn of_http(status: u16, body: &[u8]) -> BatchAnswer {
     }
 }
 
-/// Interprets the reply to `Log`, with version 1 and a 32-bit integer as field 0: 0 is OK, 1 is
+/// Interprets the reply to Scribe's `Log`, whose field 0 is a 32-bit integer: 0 is OK, 1 is
 /// TRY_LATER.
 fn of_scribe(reply: &[u8]) -> BatchAnswer {
     const BEFORE: [u8; 11] = [0x80, 1, 0, 2, 0, 0, 0, 3, b'L', b'o', b'g'];

@@ -1,13 +1,13 @@
-//! Ids and times that are computed from a request's number, so that sent requests can be queried
-//! without being stored. Start at [`Numbers`].
+//! Ids and times computed from a request's number, so that sent requests can be queried without
+//! storing them. Start at [`Numbers`].
 
 use blkkin_model::{Span, SpanId, TraceId};
 use std::collections::HashMap;
 
-/// Numbering of the requests in a run.
+/// Parameters from which the ids and times of a run's requests are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Numbers {
-    /// Seed of the ids.
+    /// Seed of the ids; runs with different seeds have different ids.
     pub(crate) seed: u64,
     /// Start of the first request, in nanoseconds since 1970.
     pub(crate) origin_ns: u64,
@@ -15,10 +15,10 @@ pub(crate) struct Numbers {
     pub(crate) step_ns: u64,
 }
 
-/// Maximum number of distinct spans in a request.
+/// Maximum number of distinct span ids in a request.
 pub(crate) const SPANS_MAX: u64 = 1 << 16;
 
-/// All times are whole microseconds, the resolution of some formats.
+/// Nanoseconds of a microsecond. All times are whole microseconds, the resolution of some formats.
 const MICROSECOND: u64 = 1000;
 
 impl Numbers {
@@ -34,7 +34,7 @@ impl Numbers {
         not_0(mix(number.wrapping_add(mix(self.seed))))
     }
 
-    /// Returns the start of a request. Consecutive requests are in order.
+    /// Returns the start time of a request. Requests with consecutive numbers are in order.
     pub(crate) fn start_ns(&self, request: u64) -> u64 {
         let jitter = mix(request ^ self.seed) % self.step_ns.max(1);
         let ns = self.origin_ns + request * self.step_ns + jitter;
@@ -42,11 +42,11 @@ impl Numbers {
     }
 }
 
-/// Start and span ids of a request.
+/// Start time of a request, and the index of each of its span ids.
 pub(crate) struct RequestIds {
-    /// Start of the request, in whole microseconds.
+    /// Start time of the request in nanoseconds, rounded down to whole microseconds.
     pub(crate) start_ns: u64,
-    /// Index of each span id; both sides of a call may share one.
+    /// Index of each span id. Both sides of a call may have the same span id.
     pub(crate) indices: HashMap<u64, u32>,
 }
 
@@ -61,7 +61,8 @@ impl RequestIds {
         RequestIds { start_ns: start_ns - start_ns % MICROSECOND, indices }
     }
 
-    /// Replaces the ids and times of a request by those of another number.
+    /// Replaces the ids and times of a request by those that `numbers` has for the number
+    /// `request`.
     pub(crate) fn renumber(&self, spans: &mut [Span], numbers: &Numbers, request: u64) {
         let (high, low) = numbers.trace_id(request);
         let trace_id = TraceId::from_number(u128::from(high) << 64 | u128::from(low));
@@ -83,12 +84,12 @@ impl RequestIds {
     }
 }
 
-/// Replaces 0, which is no valid id.
+/// Returns 1 in place of 0, which is no valid id.
 fn not_0(number: u64) -> u64 {
     number.max(1)
 }
 
-/// Returns a bijective hash of a number.
+/// Returns a hash of a number; different numbers have different hashes.
 pub(crate) fn mix(number: u64) -> u64 {
     let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -96,7 +97,7 @@ pub(crate) fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Random number generator.
+/// Random number generator; the field is its state.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

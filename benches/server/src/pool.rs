@@ -1,4 +1,4 @@
-//! Batches of requests that are encoded before the measurement. Start at [`make`].
+//! Batches that are encoded before the measurement. Start at [`make`].
 
 use crate::format::Format;
 use crate::template::Template;
@@ -6,12 +6,13 @@ use blkkin_model::{Span, SpanRef, SpanSink};
 use blkkin_store::testing::requests::{Options, Requests};
 use std::ops::ControlFlow;
 
-/// Start of the first request. Requests in a batch are far apart, so that each time in a batch
-/// belongs to one request; and their year has as many digits in all formats as the current one.
+/// Start of the first request in nanoseconds since 1970, and time between requests. Requests in a
+/// batch are far apart, so that each time in a batch belongs to one request. In all formats, times
+/// of that year have as many digits as present times.
 const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 
-/// Generator of requests as senders of a format record them.
+/// Generator of requests, with the kinds of spans and tags that senders of a format use.
 pub(crate) struct RequestSource(Requests);
 
 impl RequestSource {
@@ -44,7 +45,7 @@ impl SpanSink for SpanCollector {
     }
 }
 
-/// Encodes `batches` batches, each of `requests` requests.
+/// Encodes `batches` batches, each of `requests` requests, to be sent to the server at `host`.
 pub(crate) fn make(format: Format, host: &str, batches: u64, requests: u64) -> Vec<Template> {
     let mut source = RequestSource::new(format, 1);
     let mut batch = || {

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
 
-/// Number of requests that are sampled for services, names and durations.
+/// Maximum number of requests from which services, names and durations are collected.
 const SAMPLE: u64 = 20_000;
 
-/// Sorted durations by service and span name.
+/// Sorted durations in nanoseconds, by service and span name.
 type Pairs = BTreeMap<(String, String), Vec<u64>>;
 
-/// Kinds of questions, in the order in which they are asked.
+/// Kinds of questions, in the order in which they alternate.
 pub(crate) const KINDS: [&str; 6] =
     ["trace", "search in 1 %", "search", "dependencies", "percentiles", "percentiles of each"];
 
-/// Maximum number of questions about everything, which are similar and expensive.
+/// Maximum number of questions of the kind `percentiles of each`, which are similar and expensive.
 const EACH_MAX: u64 = 8;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
     let pairs = pairs(SAMPLE.min(requests));
     let mut random = Random(numbers.seed ^ 0xa5c);
     let mut questions = Vec::new();
-    // Kinds alternate, so that any part of the questions has the same mix.
+    // Kinds alternate, so that any range of the questions has the same mix.
     for index in 0..count {
         for kind in KINDS {
             if kind != "percentiles of each" || index % count.div_ceil(EACH_MAX) == 0 {
@@ -48,7 +48,7 @@ fn pairs(sample: u64) -> Pairs {
             durations.extend(span.duration_ns);
         }
     }
-    // The other names have too few durations.
+    // Pairs with fewer durations are too rare for percentiles.
     pairs.retain(|_, durations| {
         durations.sort_unstable();
         durations.len() >= 20
@@ -67,7 +67,7 @@ fn question(
     let length = whole.1 - whole.0;
     let all: Vec<_> = pairs.iter().collect();
     let ((service, name), durations) = random.pick(&all);
-    // The threshold is exceeded by one of ten to one of a thousand spans.
+    // Of the spans with this name, one of ten to one of a thousand exceeds the threshold.
     let rare = *random.pick(&[10, 30, 100, 300, 1000]);
     let duration_ns = durations[durations.len() - 1 - (durations.len() - 1) / rare];
     match kind {

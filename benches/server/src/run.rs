@@ -1,4 +1,4 @@
-//! A run of sending batches: the state that all connections share, and their results.
+//! A run in which batches are sent: the state that all connections share, and the results of each.
 
 use crate::format::Format;
 use crate::numbers::{Numbers, RequestIds};
@@ -7,36 +7,38 @@ use crate::template::Template;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Interval of the reported rates.
+/// Interval for which a rate of acknowledged spans is reported.
 pub(crate) const SLOT: Duration = Duration::from_millis(500);
 
-/// Delay before a refused batch is sent again; `PATIENCE` is the time limit for further attempts.
+/// Delay before a refused batch is sent again; `PATIENCE` is the time after the end of the run
+/// during which refused batches are still sent again.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// State shared by all connections.
+/// State of a run that all connections share.
 pub(crate) struct IngestRun {
     pub(crate) format: Format,
     pub(crate) host: String,
     pub(crate) numbers: Numbers,
     pub(crate) in_flight: usize,
-    /// Time after which no batch is started.
+    /// Time after `start` at which the run ends; `None` if only `requests_end` ends the run.
     pub(crate) until: Option<Duration>,
     pub(crate) requests_end: u64,
     pub(crate) start: Instant,
     pub(crate) next_request: AtomicU64,
-    /// Set to encode new batches while sending, if the sender's cost does not matter.
+    /// Set if each batch is encoded while sending, instead of patching a template. The requests
+    /// then differ in more than ids and times.
     pub(crate) is_new: bool,
 }
 
-/// Results of one connection.
+/// Results of one connection in a run.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
     pub(crate) refusals: u64,
     pub(crate) latencies: Vec<u64>,
-    /// Acknowledged spans in each interval.
+    /// Number of acknowledged spans in each interval of [`SLOT`].
     pub(crate) slots: Vec<u64>,
     pub(crate) last: Duration,
 }
@@ -45,13 +47,14 @@ pub(crate) struct Tally {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BatchAnswer {
     Accepted,
-    /// The batch must be sent again.
+    /// The server is overloaded, so the batch must be sent again.
     Busy,
     Error(String),
 }
 
 impl IngestRun {
-    /// Makes the batch new, and returns its first request; `None` if the run is over.
+    /// Turns `template` into a batch of new requests, and returns the number of its first request.
+    /// Returns `None` if the run has ended.
     pub(crate) fn next(&self, template: &mut Template) -> Option<u64> {
         if self.until.is_some_and(|until| self.start.elapsed() >= until) {
             return None;
@@ -66,8 +69,8 @@ impl IngestRun {
         Some(first)
     }
 
-    /// Encodes a batch of entirely new requests, at the sender's cost. They depend only on their
-    /// numbers.
+    /// Encodes a batch of entirely new requests, which costs the sender time. The content of a
+    /// request depends only on its number.
     fn make_anew(&self, template: &mut Template, first: u64) {
         let mut source = RequestSource::new(self.format, first + 2);
         let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
@@ -81,7 +84,7 @@ impl IngestRun {
         self.in_flight
     }
 
-    /// Returns whether refused batches are still sent again.
+    /// Returns whether the time for sending refused batches again has not ended.
     pub(crate) fn is_patient(&self) -> bool {
         self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
     }

@@ -1,6 +1,6 @@
-//! Batches that are encoded before the measurement. Their ids and times are patched in place, which
-//! makes other requests of them: each sent batch is new to its receiver and costs its sender next
-//! to nothing. Start at [`Template`].
+//! Batches that are encoded before the measurement. Before each use, their ids and times are
+//! patched in place. Each sent batch is therefore new to its receiver, and costs its sender next to
+//! nothing. Start at [`Template`].
 
 use crate::base64;
 use crate::format::{EncodedBatch, Format, Message, NumberEncoding};
@@ -12,9 +12,9 @@ use std::ops::Range;
 /// An encoded batch with the positions of its ids and times.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// The bytes that are sent, including the headers of the transport.
+    /// All bytes that are sent, including the headers of the transport.
     bytes: Vec<u8>,
-    /// Scribe messages before base64: they are patched here and then encoded again.
+    /// For Scribe, the messages before base64. They are patched here, and then encoded again.
     unpacked: Vec<u8>,
     patches: Vec<Patch>,
     repacks: Vec<Repack>,
@@ -22,7 +22,7 @@ pub(crate) struct Template {
     spans: u64,
 }
 
-/// A value to be overwritten.
+/// An id or time in a batch that is overwritten when the batch is used again.
 #[derive(Clone, Copy, Debug)]
 struct Patch {
     offset: u32,
@@ -32,7 +32,7 @@ struct Patch {
     form: NumberEncoding,
 }
 
-/// Kind of a value.
+/// Kind of a patched value, from which its new content is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueKind {
     TraceHigh,
@@ -43,14 +43,16 @@ enum ValueKind {
     Time(u64),
 }
 
-/// Bytes to be encoded again as base64.
+/// A range of `unpacked` to be encoded again as base64, and the offset of its base64 text in
+/// `bytes`.
 #[derive(Clone, Debug)]
 struct Repack {
     from: Range<usize>,
     to: usize,
 }
 
-/// Values to be searched, by their encoding. A filter rejects most positions quickly.
+/// Values to be found in a batch, by their encoded bytes. A Bloom filter with one hash rejects most
+/// positions quickly.
 #[derive(Default)]
 struct SearchTable {
     values: HashMap<u128, (u32, ValueKind, NumberEncoding)>,
@@ -60,7 +62,7 @@ struct SearchTable {
 const FILTER_BITS: u32 = 22;
 
 impl Template {
-    /// Encodes a batch and finds its values.
+    /// Encodes a batch, and finds the ids and times to patch.
     pub(crate) fn new(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
         let (mut template, messages) = Template::of(format, host, requests);
         let is_packed = !template.unpacked.is_empty();
@@ -70,7 +72,7 @@ impl Template {
         template
     }
 
-    /// Encodes a batch that will not be patched.
+    /// Encodes a batch that will not be patched, so its values are not searched for.
     pub(crate) fn encoded(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
         Template::of(format, host, requests).0
     }
@@ -83,7 +85,7 @@ impl Template {
         (Template { bytes, unpacked, patches, repacks, requests, spans }, messages)
     }
 
-    /// Patches the batch to the requests from `first` on.
+    /// Overwrites the ids and times by those of the requests from number `first` on.
     pub(crate) fn patch(&mut self, numbers: &Numbers, first: u64) {
         let is_packed = !self.unpacked.is_empty();
         let bytes = if is_packed { &mut self.unpacked } else { &mut self.bytes };
@@ -115,7 +117,7 @@ impl Template {
     }
 }
 
-/// Returns all values to be overwritten in a batch.
+/// Returns a table of all ids and times in a batch, each with its kind.
 fn wanted(format: Format, requests: &[Vec<Span>]) -> SearchTable {
     let (id, time) = (format.id_form(), format.time_form());
     let mut wanted =
@@ -136,8 +138,8 @@ fn wanted(format: Format, requests: &[Vec<Span>]) -> SearchTable {
     wanted
 }
 
-/// Returns all times of a span in any format. Times of its end differ if only whole microseconds
-/// are added.
+/// Returns all times of a span that any format may contain. Formats of whole microseconds may have
+/// another end, since they add a rounded start and a rounded duration.
 fn times(span: &Span) -> Vec<u64> {
     let (start_ns, takes_ns) = (span.start_ns.unwrap_or(0), span.duration_ns.unwrap_or(0));
     let end_ns = start_ns - start_ns % 1000 + takes_ns - takes_ns % 1000;
@@ -145,7 +147,7 @@ fn times(span: &Span) -> Vec<u64> {
     notes.chain([start_ns, start_ns + takes_ns, end_ns]).collect()
 }
 
-/// Returns the positions of the values.
+/// Returns the positions of all values of `wanted` in `bytes`.
 fn find(bytes: &[u8], wanted: &SearchTable) -> Vec<Patch> {
     let mut patches = Vec::new();
     let mut at = 0;
@@ -169,7 +171,8 @@ impl SearchTable {
         self.values.insert(key(&bytes[..len]), (request, what, form));
     }
 
-    /// Returns the value at the start of the bytes, and its size.
+    /// Returns the size and the kind of the value at the start of `bytes`; `None` if there is no
+    /// value.
     fn at(&self, bytes: &[u8]) -> Option<(usize, (u32, ValueKind, NumberEncoding))> {
         let (word, bit) = filter_bit(bytes.get(..8)?);
         if self.filter[word] & bit == 0 {
@@ -192,7 +195,8 @@ fn key(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |key, &byte| key << 8 | u128::from(byte))
 }
 
-/// Returns the ranges of three-byte groups that contain patches. Messages are encoded separately.
+/// Returns the ranges to be encoded again, which consist of base64's groups of three bytes. Each
+/// Scribe message is encoded separately.
 fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
     let mut repacks: Vec<Repack> = Vec::new();
     for patch in patches {

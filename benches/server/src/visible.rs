@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use std::error::Error;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Delay between searches, so that they do not load the server.
+/// Delay between searches for a span, so that they do not load the server.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Delay between spans.
+/// Delay between the discovery of a span and the next span.
 const REST: Duration = Duration::from_millis(40);
 
-/// Time after which a span counts as lost.
+/// Time after which a span that no search has found counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
@@ -60,7 +60,7 @@ fn post(connection: &mut Connection, host: &str, unique: &str) -> Result<(), Box
         "POST /api/v2/spans HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
          Content-Length: {len}\r\n\r\n{body}"
     );
-    // A busy server is retried: a refused span cannot be found.
+    // A refused span cannot be found, so the span is sent again while the server is busy.
     for _ in 0..1000 {
         connection.send(request.as_bytes())?;
         match connection.answer()?.status {
@@ -72,7 +72,7 @@ fn post(connection: &mut Connection, host: &str, unique: &str) -> Result<(), Box
     Err(format!("{host} is always busy").into())
 }
 
-/// Returns a query that both our server and Zipkin understand.
+/// Returns the path of a search for the span, which both our server and Zipkin's understand.
 fn path(unique: &str) -> String {
     format!(
         "/api/v2/traces?serviceName=probe&annotationQuery=probe%3D{unique}&limit=1&lookback=600000"

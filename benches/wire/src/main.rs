@@ -1,8 +1,9 @@
-//! Decodes and encodes the same spans in each format, alternately with our codecs and with others,
-//! and prints a line of JSON with the processor time for a span. `cargo xtask bench wire` runs it.
+//! Decodes and encodes the same spans in each format, with our codecs and those of other projects
+//! in turn. Prints a line of JSON for each, with the processor time for a span. `cargo xtask bench
+//! wire` runs this program.
 //!
-//! Decoded spans are not used, but our decoder obeys all rules and passes each span to a sink; the
-//! others only fill their structures.
+//! Decoded spans are not used. Our decoder obeys all rules of a format and passes each span to a
+//! sink, while the other decoders only fill their structures.
 
 mod rivals;
 mod spans;
@@ -13,17 +14,17 @@ use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
-/// Number of spans in a batch.
+/// Number of spans in the batch that is decoded and encoded.
 const SPANS: usize = 1000;
 
-/// Repeated processing of a batch by one codec.
+/// A codec's decoding or encoding of the batch, which is repeated.
 struct Case {
     format: Format,
     what: &'static str,
     by: &'static str,
     batch_bytes: usize,
     run: Box<dyn FnMut()>,
-    /// Nanoseconds for a span, in each round.
+    /// Processor time for a span in nanoseconds, in each round.
     ns: Vec<f64>,
 }
 
@@ -36,7 +37,7 @@ fn main() {
     if let Some(wanted) = words.next() {
         cases.retain(|case| wanted == format!("{} {} {}", case.format.name(), case.what, case.by));
     }
-    // The first round warms up caches and buffers.
+    // The first round is not measured: it warms up caches and buffers.
     for round in 0..=rounds {
         for case in &mut cases {
             let start = processor_ns();
@@ -50,7 +51,8 @@ fn main() {
     cases.iter_mut().for_each(print);
 }
 
-/// Returns the processor time of this thread, which excludes other processes.
+/// Returns the processor time of this thread in nanoseconds. Time of other processes is not
+/// included.
 fn processor_ns() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock that there is");
     time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
@@ -79,7 +81,7 @@ fn cases() -> Vec<Case> {
         Box::leak(held.iter().map(Held::as_ref).collect::<Vec<_>>().into_boxed_slice());
     let mut cases = Vec::new();
     for format in Format::ALL {
-        // A single span cannot be a batch.
+        // This format holds a single span, so there is no batch in it.
         if format == Format::ZipkinThriftSpan {
             continue;
         }
@@ -115,7 +117,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Sink that reads the fields of each span that a store would use first.
+/// Sink that reads those fields of each span that a store would use first. The sum keeps the
+/// compiler from removing the reads.
 #[derive(Default)]
 struct Look(u64);
 

@@ -1,4 +1,4 @@
-//! Codecs of other projects for each format: the alternatives to hand-written ones.
+//! Codecs of other projects, one for each format, that could replace ours.
 
 mod otlp;
 mod prost_zipkin;
@@ -7,7 +7,7 @@ mod thrift_zipkin;
 
 use blkkin_wire::Format;
 
-/// A codec that decodes a batch, and encodes the result.
+/// A codec of another project: functions that decode the batch, and that encode the decoded spans.
 pub(crate) struct Rival {
     pub(crate) name: &'static str,
     pub(crate) decode: Box<dyn FnMut()>,

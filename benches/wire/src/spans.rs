@@ -7,7 +7,7 @@ pub(crate) fn make(count: usize) -> Vec<Span> {
     (0..count as u64).map(one).collect()
 }
 
-/// Returns a hash for ids.
+/// Returns an odd hash of a number, which is used as an id.
 fn mixed(number: u64) -> u64 {
     (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
 }

@@ -42,7 +42,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A listening socket.
+/// Socket on which a role listens, local or TCP.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Path(UnixListener),
@@ -86,7 +86,7 @@ impl Address {
     }
 }
 
-/// A connection.
+/// Blocking connection to another role, local or TCP.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Path(UnixStream),
@@ -111,7 +111,7 @@ impl Stream {
 }
 
 impl Listener {
-    /// Accepts a connection.
+    /// Accepts the next connection, blocking until there is one.
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Path(listener) => Ok(Stream::Path(listener.accept()?.0)),

@@ -22,13 +22,13 @@ pub(crate) struct Options {
     pub(crate) until_eof: bool,
 }
 
-/// A client's request.
+/// A request of an NBD server that the composer has not answered yet.
 struct Request {
     client: ClientId,
     id: u64,
     kind: Kind,
     length: u32,
-    /// Number of unanswered calls.
+    /// Number of calls that the mapper has not answered yet.
     left: u32,
     status: u32,
     /// Buffer for the data of a read with several calls.
@@ -36,7 +36,7 @@ struct Request {
     span: Span<'static>,
 }
 
-/// A call to the mapper, for the part of a request within one object.
+/// A call to the mapper, which covers the part of a request within one object.
 struct Call {
     request: u64,
     at: usize,
@@ -138,7 +138,7 @@ impl Composer {
         }
     }
 
-    /// Fails all requests in flight.
+    /// Fails all requests in flight, after the connection to the mapper has ended.
     fn lose_mapper(&mut self) {
         self.mapper.lose();
         for id in self.calls.ids() {

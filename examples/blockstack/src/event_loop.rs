@@ -12,7 +12,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Maximum unsent output of a peer in bytes. Beyond it, the peer's input is not read.
 const BACKLOG_MAX: usize = 64 << 20;
 
-/// A listening socket and its clients, with the role's state for each.
+/// Listening socket and connected clients of a role, with the role's state `S` for each client.
 #[derive(Debug)]
 pub(crate) struct EventLoop<S> {
     listener: Listener,
@@ -23,7 +23,7 @@ pub(crate) struct EventLoop<S> {
     ready: Vec<bool>,
 }
 
-/// A connected client.
+/// A connected client with its link and the role's state for it.
 #[derive(Debug)]
 pub(crate) struct Client<S> {
     pub(crate) link: Link,
@@ -31,14 +31,14 @@ pub(crate) struct Client<S> {
     generation: u32,
 }
 
-/// Identifies a client. The generation distinguishes clients in the same slot.
+/// Id of a client. The generation distinguishes clients that used the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientId {
     slot: usize,
     generation: u32,
 }
 
-/// Connection to the next role in the chain, the role's server.
+/// Connection to the role's server, which is the next role in the chain.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     address: Address,
@@ -46,7 +46,7 @@ pub(crate) struct Upstream {
     next_try: Instant,
 }
 
-/// Result of a turn of the event loop, besides received bytes.
+/// Event in a turn of the event loop, besides received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Continue,
@@ -180,7 +180,7 @@ impl<S> EventLoop<S> {
         }
     }
 
-    /// Sends pending output to the clients, as far as their sockets accept it.
+    /// Sends pending output to all clients, as far as their sockets accept it.
     pub(crate) fn send(&mut self) {
         for slot in &mut self.clients {
             if slot.as_mut().is_some_and(|client| client.link.send().is_err()) {
@@ -211,18 +211,18 @@ impl Upstream {
         self.link.as_mut()
     }
 
-    /// Drops the connection.
+    /// Drops the connection to the server. A later turn connects again.
     pub(crate) fn lose(&mut self) {
         self.link = None;
     }
 
-    /// Sends pending output; returns false if the connection has ended.
+    /// Sends pending output to the server; returns false if the connection has ended.
     #[must_use]
     pub(crate) fn send(&mut self) -> bool {
         self.link.as_mut().is_none_or(|link| link.send().is_ok())
     }
 
-    /// True if the unsent output is below its limit.
+    /// Returns true if the unsent output is below its limit.
     pub(crate) fn has_room(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.backlog() < BACKLOG_MAX)
     }

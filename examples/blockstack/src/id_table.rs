@@ -1,6 +1,7 @@
 //! Table of pending requests, indexed by id.
 
-/// Values with ids. The id of a removed value is not reused soon, as each slot counts generations.
+/// Table of values with ids. The id of a removed value is not reused soon, as each slot counts
+/// generations.
 #[derive(Debug)]
 pub(crate) struct IdTable<T> {
     slots: Vec<Slot<T>>,
@@ -60,7 +61,7 @@ impl<T> IdTable<T> {
         used.map(|(at, slot)| id_of(at as u32, slot.generation)).collect()
     }
 
-    /// Returns the number of values.
+    /// Returns the number of values in the table.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

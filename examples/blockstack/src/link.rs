@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Minimum free buffer space for a read, in bytes.
 const CHUNK: usize = 256 << 10;
 
-/// A socket with its buffers.
+/// A non-blocking socket with an input buffer and an output buffer.
 #[derive(Debug)]
 pub(crate) struct Link {
     fd: OwnedFd,
@@ -17,7 +17,7 @@ pub(crate) struct Link {
     sent: usize,
 }
 
-/// Received bytes.
+/// Buffer for received bytes.
 #[derive(Debug, Default)]
 struct Input {
     /// Buffer; the received bytes are from `start` to `end`.
@@ -32,8 +32,8 @@ impl Link {
         Link { fd, input: Input::default(), output: Vec::new(), sent: 0 }
     }
 
-    /// Reads the available bytes, at most as many as the buffer has room for. The end of the stream
-    /// is an error.
+    /// Reads available bytes, up to the free space of the input buffer. The end of the stream is an
+    /// error.
     pub(crate) fn receive(&mut self) -> io::Result<()> {
         let count = match rustix::io::read(&self.fd, self.input.free(CHUNK)) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -133,7 +133,8 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    /// Bytes arrive in order, in parts of any size, even through a socket that is sometimes full.
+    /// Bytes that are sent in parts of any size arrive in order, even through a socket that is
+    /// sometimes full.
     #[test]
     fn bytes_stay_in_order() {
         let (near, mut far) = UnixStream::pair().unwrap();

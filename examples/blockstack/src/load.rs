@@ -15,7 +15,7 @@ pub use report::Report;
 /// Default size of the used part of a volume, in bytes.
 const REGION_DEFAULT: u64 = 256 << 20;
 
-/// Parameters of a load.
+/// Parameters of a load, and entry point to run it.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Address of the NBD server.
@@ -24,23 +24,23 @@ pub struct Load {
     pub volume: String,
     /// Number of concurrent requests of each client.
     pub depth: usize,
-    /// Number of clients.
+    /// Number of clients, each with its own connection and part of the volume.
     pub clients: usize,
     /// Size of a request in bytes, a multiple of 512.
     pub block: u64,
     /// Percentage of reads.
     pub mix: u32,
-    /// Duration of the load.
+    /// Time for which requests are sent.
     pub duration: Duration,
     /// Requests per second of all clients together; `None` means as fast as possible.
     pub rate: Option<f64>,
-    /// Size of the used part of the volume, in bytes.
+    /// Size of the used part of the volume, in bytes; `None` means all, but at most 256 MiB.
     pub region: Option<u64>,
     /// Number of a client's writes between flushes; 0 disables flushes.
     pub flush_every: u32,
-    /// Continues when requests fail.
+    /// Set if the load continues after failed requests, and counts them.
     pub allow_errors: bool,
-    /// Seed of the random numbers.
+    /// Seed of the random numbers that select blocks and operations.
     pub seed: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The mapper, which is written in C: see `mapper/mapper.c`. The module contains the example's only
-//! unsafe call, and its code that runs before `main`.
+//! The mapper, which is written in C: see `mapper/mapper.c`. This module contains the example's
+//! only unsafe call, and its code that runs before `main`.
 
 #![allow(unsafe_code)]
 

@@ -28,25 +28,25 @@ const MAGIC: u32 = 0x4b54_5342;
 const FUA: u8 = 1;
 const REPLY: u8 = 2;
 
-/// Kind of a request.
+/// Operation that a request asks for; its reply repeats the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
     Read = 1,
     Write = 2,
     Flush = 3,
-    /// Makes a range read as zeros and frees its space.
+    /// Request to make a range read as zeros and free its space.
     Zero = 4,
-    /// Lists the volumes; the reply has a line with name and size for each volume.
+    /// Request for the list of volumes. The reply has a line with name and size for each volume.
     List = 5,
 }
 
-/// Header of a message.
+/// Decoded header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) is_reply: bool,
-    /// Requires the write to be durable before the reply (force unit access).
+    /// Set if a write must be durable before its reply (force unit access).
     pub(crate) fua: bool,
     pub(crate) id: u64,
     pub(crate) offset: u64,
@@ -56,13 +56,13 @@ pub(crate) struct Header {
     pub(crate) trace: [u8; 24],
 }
 
-/// A message in the input buffer.
+/// A complete message, borrowed from the input buffer.
 #[derive(Debug)]
 pub(crate) struct Message<'a> {
     pub(crate) header: Header,
     pub(crate) name: &'a [u8],
     pub(crate) payload: &'a [u8],
-    /// Size of the whole message, in bytes.
+    /// Size of header, name and payload together, in bytes.
     pub(crate) size: usize,
 }
 
@@ -207,7 +207,8 @@ mod tests {
         }
     }
 
-    /// Changed bytes never cause reads beyond the input or allocations by a length.
+    /// Messages with changed bytes never cause reads beyond the input, or allocations of a forged
+    /// length.
     #[test]
     fn damaged_messages_are_harmless() {
         let (_, bytes) = example();

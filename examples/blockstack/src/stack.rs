@@ -1,5 +1,5 @@
-//! Starts all roles as processes. Their standard input is a pipe from this process. Roles end at
-//! its end of file, so they never outlive this process, however it ends.
+//! Starts all roles as processes. Their standard input is a pipe from this process, and a role ends
+//! at its end of file. So roles never outlive this process, however it ends.
 
 use crate::address::Address;
 use crate::volume::Volume;
@@ -18,7 +18,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// Prefix of a role's output that precedes its address.
 const LISTENING_PREFIX: &str = "listening ";
 
-/// Options of a chain.
+/// Settings of a chain: addresses, volumes, durability, and the command for its roles.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Directory for data and sockets, created if it does not exist.
@@ -27,9 +27,9 @@ pub struct Options {
     pub nbd: Option<Address>,
     /// Volumes that clients can use.
     pub volumes: Vec<Volume>,
-    /// Connects the roles over TCP instead of Unix sockets.
+    /// Set if the roles are connected over TCP instead of Unix sockets.
     pub tcp: bool,
-    /// Makes the stores sync their journals before they answer a write.
+    /// Set if the stores sync their journals before they answer a write.
     pub sync: bool,
     /// Size of a store's journal files, in bytes.
     pub journal_size: u64,
@@ -68,7 +68,7 @@ pub struct Stack {
     roles: Vec<Role>,
 }
 
-/// A process of the chain.
+/// A process of the chain, with the address at which it listens.
 #[derive(Debug)]
 pub struct Role {
     name: &'static str,
@@ -84,7 +84,7 @@ impl Role {
         self.name
     }
 
-    /// Returns the process id.
+    /// Returns the process id of the role.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -131,8 +131,8 @@ impl Stack {
         Ok(stack)
     }
 
-    /// Returns the option `name` with the address of the last started role, which serves the next
-    /// role.
+    /// Returns the option `name` with the address of the role that was started last. This role is
+    /// the server of the next role.
     fn asks(&self, name: &str) -> Vec<OsString> {
         let last = self.roles.last().map(|role| option(name, role.address.to_string()));
         last.into_iter().flatten().collect()
@@ -174,12 +174,12 @@ impl Stack {
         }
     }
 
-    /// Returns all processes.
+    /// Returns the processes of all roles, servers before their clients.
     pub fn roles(&self) -> &[Role] {
         &self.roles
     }
 
-    /// Returns the name of a role that has ended by itself; each name is returned once.
+    /// Returns the name of a role that has ended by itself. Each name is returned only once.
     pub fn ended(&mut self) -> Option<&'static str> {
         let mut roles = self.roles.iter_mut().filter(|role| !role.has_ended);
         let ended = roles.find_map(|role| match role.child.try_wait() {
@@ -190,12 +190,12 @@ impl Stack {
         Some(ended.name)
     }
 
-    /// True if the NBD server has ended, so no client can be served.
+    /// Returns true if the NBD server has ended, so no client can be served.
     pub fn is_over(&self) -> bool {
         self.roles.last().is_none_or(|role| role.has_ended)
     }
 
-    /// Kills a role.
+    /// Kills the process of a role with SIGKILL.
     pub fn kill(&mut self, name: &str) -> Result<(), String> {
         let role = self.find(name)?;
         role.child.kill().and_then(|()| role.child.wait()).map_err(|error| error.to_string())?;
@@ -262,7 +262,7 @@ fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
     [name.into(), value.into()]
 }
 
-/// Starts a process and waits for its address.
+/// Starts the process of a role and waits until it prints its address.
 fn start(options: &Options, name: &'static str, arguments: Vec<OsString>) -> Result<Role, String> {
     let (first, rest) = options.program.split_first().ok_or("no program to start")?;
     let mut child = Command::new(first)

@@ -18,7 +18,7 @@ pub(crate) use traced::{Span, arrived, root};
 #[cfg(feature = "untraced")]
 pub(crate) use untraced::{Span, arrived, root};
 
-/// Endpoints of the roles with a single process.
+/// Endpoints of the roles that run as a single process.
 #[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]
 pub(crate) static NBD: Endpoint<'static> = Endpoint::named("nbd");
 pub(crate) static COMPOSER: Endpoint<'static> = Endpoint::named("composer");

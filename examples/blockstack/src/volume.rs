@@ -19,12 +19,12 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Returns the name of the volume.
+    /// Returns the name by which clients select the volume.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the volume, in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -80,7 +80,7 @@ pub(crate) struct Piece {
     pub(crate) at: u32,
 }
 
-/// Splits a range at object boundaries.
+/// Splits a range of a volume at object boundaries.
 pub(crate) fn pieces(offset: u64, length: u32) -> impl Iterator<Item = Piece> {
     let mut at = 0u32;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Tests the chain as processes: the chain keeps its data when any process ends, and survives
+//! Tests of the chain as processes: the chain keeps its data when any process ends, and survives
 //! clients that violate the protocol.
 
 mod support;
@@ -23,7 +23,7 @@ fn many_requests_at_once() {
     chain.check_copies();
 }
 
-/// A chain over TCP with syncing stores serves a load without errors, and a fixed rate is kept.
+/// A chain over TCP with syncing stores serves a load at a fixed rate, without errors.
 #[test]
 fn over_tcp() {
     let mut chain = Chain::start("tcp", |options| {
@@ -40,7 +40,7 @@ fn over_tcp() {
     chain.stop();
 }
 
-/// A read of any range returns the last write, also across object boundaries, and after all roles
+/// A read of any range returns the last write, across object boundaries too, and after all roles
 /// were stopped or killed.
 #[test]
 fn any_range() {
@@ -136,7 +136,7 @@ fn size_of(directory: &Path) -> u64 {
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-/// With both stores down, all requests fail, and none waits for ever.
+/// With both stores down, all requests fail, and no request waits for ever.
 #[test]
 fn all_stores_are_gone() {
     let mut chain = Chain::start("gone", |_| {});

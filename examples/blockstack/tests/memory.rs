@@ -1,4 +1,4 @@
-//! Tests the NBD server alone, with a volume in its memory: the server keeps its data, and its
+//! Tests of the NBD server alone, with a volume in its memory: the server keeps its data, and its
 //! memory does not grow for a client that reads no replies.
 
 mod support;
@@ -71,8 +71,8 @@ fn it_keeps_what_it_was_given() {
     assert_eq!(client.ask(0, (16 << 20) - 1, 2, &[]), 22);
 }
 
-/// Ten thousand requests of 28 bytes at once, for 10 GB of replies, do not make the server's memory
-/// grow.
+/// Ten thousand requests of 28 bytes, sent at once, would have 10 GB of replies. They do not make
+/// the server's memory grow.
 #[test]
 fn answers_wait_for_who_reads_them() {
     const COUNT: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! Existing NBD clients read the data that they wrote.
+//! Tests that existing NBD clients read the data that they wrote.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Runs a command and returns its output.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
@@ -123,8 +123,8 @@ fn fio() {
     });
 }
 
-/// A boot sector. The guest reads the second sector, writes its complement to the third, and then
-/// writes 42 to the port that ends QEMU.
+/// Machine code of a boot sector. The guest reads the second sector, writes its complement to the
+/// third sector, and then writes 42 to the port that ends QEMU.
 const GUEST: [u8; 58] = [
     0x31, 0xc0, // xor ax, ax
     0x8e, 0xd8, // mov ds, ax

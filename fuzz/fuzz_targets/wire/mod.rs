@@ -36,7 +36,7 @@ fn check(batch: &[u8], spans: &[Span], outcome: &Outcome) {
     }
 }
 
-/// Checks that the strict decoder returns all spans or none.
+/// Checks that the strict decoder returns all spans of a batch or none.
 fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
     let mut kept = Vec::new();
     let strict = Decoder::default().strict(true).decode(format, batch, &mut kept);
@@ -45,7 +45,7 @@ fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
     assert_eq!(show(&kept), show(expected));
 }
 
-/// Checks that no limit is exceeded.
+/// Checks that decoding with small limits never exceeds a limit.
 fn limited(format: Format, batch: &[u8]) {
     let limits = Limits {
         batch_bytes: 4096,
@@ -74,7 +74,7 @@ fn limited(format: Format, batch: &[u8]) {
     }
 }
 
-/// Checks that encoded spans are valid, and do not change in further encoding and decoding.
+/// Checks that encoded spans are valid, and that encoding and decoding them again changes nothing.
 fn again(format: Format, spans: &[Span]) {
     let first = through(format, spans);
     let is_first_format =
@@ -94,7 +94,7 @@ fn through(format: Format, spans: &[Span]) -> Vec<Span> {
     spans
 }
 
-/// Formats spans for comparison: NaN differs from itself, but not as text.
+/// Formats spans as text for comparison, since NaN does not equal itself.
 fn show(spans: &[Span]) -> String {
     format!("{spans:?}")
 }

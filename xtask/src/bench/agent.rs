@@ -1,5 +1,5 @@
-//! A running agent with a socket of its own, controlled by the same commands as users have. Start
-//! at [`Agent::session`].
+//! A running agent of the bench with a socket of its own. It is controlled by the same commands as
+//! users have. Start at [`Agent::session`].
 
 use super::process::end;
 use super::recipe::{Control, Recipe, Session};
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit until the agent listens.
+/// Time that the agent has to start listening.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// Time limit for a program's wait for the agent before its `main`, in milliseconds.
+/// Maximum time that a program waits for the agent before its `main`, in milliseconds.
 const WAIT_MS: &str = "2000";
 
-/// Running agent, ended on drop.
+/// An agent process, which ends on drop.
 pub(super) struct Agent {
     child: Child,
     blkkin: String,
     socket: PathBuf,
-    /// Log with the agent's messages.
+    /// File with the agent's log.
     log: PathBuf,
 }
 
@@ -55,23 +55,23 @@ impl Agent {
         self.child.id()
     }
 
-    /// Returns the agent's log.
+    /// Returns the text of the agent's log so far.
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default().trim().to_owned()
     }
 
-    /// Returns a command for a program that is traced by this agent, and waits for it before
-    /// `main`.
+    /// Returns a command for a program that this agent traces. The program waits for the agent
+    /// before `main`.
     pub(super) fn traced(&self, program: &Path) -> Command {
         let mut command = self.known_to(program);
         command.env("BLKKIN_WAIT", WAIT_MS);
         command
     }
 
-    /// Returns a command for a program that connects to this agent only.
+    /// Returns a command for a program that can connect to this agent only.
     fn known_to(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        // Cargo's library path finds the library of the last `cargo build` first.
+        // With cargo's library path, the program would load the library of the last `cargo build`.
         command.env("BLKKIN_SOCKET", &self.socket).env_remove("LD_LIBRARY_PATH");
         for variable in ["BLKKIN_DISABLE", "BLKKIN_SAMPLE", "BLKKIN_WAIT"] {
             command.env_remove(variable);
@@ -79,7 +79,7 @@ impl Agent {
         command
     }
 
-    /// Runs `blkkin` with these arguments.
+    /// Runs `blkkin` with these arguments as a command to this agent.
     pub(super) fn command(&self, arguments: &[&str]) -> Result<(), String> {
         let output = self
             .known_to(Path::new(&self.blkkin))
@@ -87,7 +87,7 @@ impl Agent {
             .stdin(Stdio::null())
             .output()
             .map_err(|error| format!("cannot start {}: {error}", self.blkkin))?;
-        // Losses are a result of benches, not a failure.
+        // Lost events are a result of a bench, not a failure.
         if output.status.success() || output.status.code() == Some(EVENTS_LOST) {
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl Agent {
         Err(format!("blkkin {}: {stderr}; the agent says: {log}", arguments.join(" ")))
     }
 
-    /// Starts a recording session.
+    /// Makes and starts a session with the recipe's channel and event.
     pub(super) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let output = recipe.output.to_string_lossy();
         let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
@@ -119,7 +119,7 @@ impl Control for Agent {
 
 /// Exit status of `blkkin` after success with lost events.
 const EVENTS_LOST: i32 = 3;
-/// Name of the session; the agent has no other session.
+/// Name of the session that a bench makes; the agent has no other session.
 const NAME: &str = "bench";
 
 impl Drop for Agent {

@@ -1,11 +1,12 @@
-//! The built programs, as users get them: [`build`] and [`count`].
+//! The programs under measurement, built as users get them: [`build`] and [`count`].
 
 use crate::tools::{cargo, target_dir, workspace_root};
 use std::env::var_os;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Environment variable with a folder of programs that are measured instead of newly built ones.
+/// Environment variable with the folder of programs that are measured. If it is unset, they are
+/// built.
 const BUILT: &str = "BLKKIN_BENCH_BUILT";
 
 /// Builds `blkkin`, and returns its path.
@@ -13,7 +14,8 @@ pub(super) fn build() -> Result<String, String> {
     build_with(&[])
 }
 
-/// Builds `blkkin` and other packages of this workspace; returns the path of `blkkin`.
+/// Builds `blkkin` and other packages of this workspace, unless [`BUILT`] is set. Returns the path
+/// of `blkkin`.
 pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
     if var_os(BUILT).is_none() {
         build_packages(&[&["blkkin"], packages].concat(), &[])?;
@@ -21,7 +23,7 @@ pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
     Ok(folder().join("blkkin").to_string_lossy().into_owned())
 }
 
-/// Builds packages of this workspace, with options for cargo.
+/// Builds packages of this workspace in release mode, with further `options` for cargo.
 pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), String> {
     let mut command = cargo();
     command.args(["build", "--release", "--locked", "--quiet"]).args(options);
@@ -38,12 +40,13 @@ pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), 
     }
 }
 
-/// Returns the folder of the built programs.
+/// Returns the folder that contains the built programs.
 pub(super) fn folder() -> PathBuf {
     var_os(BUILT).map_or_else(|| target_dir().join("release"), PathBuf::from)
 }
 
-/// Returns the number of events by `blkkin view --count`, optionally with a filter.
+/// Returns the number of events in a trace as `blkkin view --count` prints it, optionally with a
+/// filter.
 pub(super) fn count(blkkin: &str, trace: &Path, filter: Option<&str>) -> Result<u64, String> {
     let mut command = Command::new(blkkin);
     command.args(["view", "--count"]);

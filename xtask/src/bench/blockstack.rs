@@ -1,5 +1,5 @@
-//! `cargo xtask bench blockstack`: cost of tracing for a chain of block storage, in requests a
-//! second under fio, and size of its spans on disk. With `--write-docs` it writes
+//! `cargo xtask bench blockstack`: cost of tracing a chain of block storage, in requests a second
+//! under fio, and size of the chain's spans on disk. With `--write-docs` it writes
 //! `docs/evaluation.md` and its pictures.
 //!
 //! [`switching`] compares modes of tracing within one process, [`beside`] compares servers, and
@@ -34,41 +34,43 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use switching::{Cell, Measured, Mode, Recorded, TARGETS, Target};
 
-/// Size of a request in bytes.
+/// Size of a request to block storage, in bytes.
 const BLOCK: u64 = 4096;
 
-/// Size of a volume in bytes. All of them are written before the measurement.
+/// Size of a volume in bytes. The whole volume is written before a measurement.
 const VOLUME_BYTES: u64 = 256 << 20;
 
 const ROUNDS: usize = 11;
 const ROUNDS_QUICK: usize = 3;
 
-/// Duration of a slice in seconds. The mode does not change during a slice.
+/// Duration of a slice in seconds. A slice is the part of a measurement in which the mode does not
+/// change.
 const SECONDS: f64 = 0.5;
 
-/// Slowdown in per cent: the goals and the limit.
+/// Slowdown in per cent: the goal and the limit with all requests sampled, and the goal with one of
+/// 100.
 const FULL_WANTED: f64 = 1.0;
 const FULL_MAX: f64 = 3.0;
 const SAMPLED_MAX: f64 = 0.5;
 
-/// Size of a span in real traces with its index, in bytes: the goal and the limit.
+/// Goal and limit for the size of a span in real traces, with its index, in bytes.
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
-/// Running agent, and folders for files.
+/// Programs, running agent and folders that all measurements use.
 struct Stage {
     blkkin: String,
-    /// Path of the example's program.
+    /// Path of the program `blockstack`, the example that is measured.
     blockstack: PathBuf,
     agent: Agent,
-    /// Folder in memory.
+    /// Folder in memory, for sockets and for files whose cost must not count.
     memory: Output,
-    /// Folder on a disk.
+    /// Folder on a disk, for traces, logs and stores.
     disk: PathBuf,
 }
 
 impl Stage {
-    /// Builds the example, and `blkkin` unless one is given, and starts an agent.
+    /// Builds the example, and `blkkin` unless `options` name one. Starts an agent.
     fn new(options: &Options) -> Result<Stage, String> {
         let disk = target_dir().join("bench/blockstack");
         fs::create_dir_all(&disk).map_err(at(&disk))?;
@@ -79,7 +81,7 @@ impl Stage {
         Ok(Stage { blkkin, blockstack, agent, memory, disk })
     }
 
-    /// Prints the agent's log, without the line that it listens.
+    /// Prints the lines of the agent's log, except those about listening.
     fn tell_complaints(&self, report: &Report) {
         let said = self.agent.log();
         for complaint in said.lines().filter(|line| !line.contains("listening on")) {
@@ -88,13 +90,13 @@ impl Stage {
     }
 }
 
-/// Common parameters of all measurements.
+/// Parameters that all measurements share.
 struct Setup {
     stage: Stage,
-    /// The example, compiled without instrumentation.
+    /// Path of the example's program, compiled without instrumentation.
     untraced: PathBuf,
     rounds: usize,
-    /// Duration of a slice. The mode does not change during a slice.
+    /// Duration of a slice, in which the mode does not change.
     slice: Duration,
 }
 
@@ -103,7 +105,7 @@ struct Found {
     cells: Vec<Cell>,
     beside: Vec<Beside>,
     bytes: Option<Bytes>,
-    /// Skipped measurements, with reasons.
+    /// Names of skipped measurements, with the reasons.
     skipped: Vec<String>,
     fio: String,
     nbdkit: Option<String>,
@@ -187,7 +189,8 @@ const EXAMPLE: &str = "blkkin-blockstack";
 
 const EXAMPLE_PROGRAM: &str = "blockstack";
 
-/// Builds the programs to measure, and `blkkin` unless one is given.
+/// Builds the programs to measure, and `blkkin` unless `options` name one. Returns the path of
+/// `blkkin`.
 fn build(options: &Options) -> Result<String, String> {
     match &options.blkkin {
         None => blkkin::build_with(&[EXAMPLE, program::PACKAGE]),
@@ -205,8 +208,8 @@ fn build_untraced(disk: &Path) -> Result<PathBuf, String> {
     Ok(apart.join("release").join(EXAMPLE_PROGRAM))
 }
 
-/// Measures the size of a span from real traces, which are the only traces here that are not
-/// synthetic. `bench server` uses it, too.
+/// Measures the size of a span on disk. The spans are from real traces; all other benches use
+/// synthetic spans. `bench server` calls this function too.
 pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Result<(), String> {
     if let Err(why) = fio::version() {
         report.say(format!("skipped: {why}"));
@@ -221,7 +224,7 @@ pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Re
 }
 
 fn measure_bytes(stage: &Stage, options: &Options, report: &mut Report) -> Result<Bytes, String> {
-    // The program of `benches/server` reads the numbers of spans in a store's files.
+    // The program of `benches/server` counts the spans in a store's files.
     let bytes = bytes::measure(stage, &Program::built(), options.quick)?;
     report.row(bytes.json());
     tell_bytes(report, &bytes);
@@ -234,7 +237,7 @@ fn nbdkit_version() -> Option<String> {
     Some(text)
 }
 
-/// Returns counts of a trace: events, requests at the NBD server, and losses.
+/// Counts the events of a trace, the requests at the NBD server in it, and the losses.
 fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
     let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();
     let output = output.map_err(|error| format!("cannot start {blkkin}: {error}"))?;
@@ -329,14 +332,15 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
     report.say(table.render());
 }
 
-/// Returns whether the measurement is good enough for a statement: the noise between equal modes
-/// must be known to within [`FULL_MAX`], and its confidence interval must contain 0.
+/// Returns whether the noise permits a statement. `chance` is the difference between equal modes:
+/// its confidence interval must contain 0, and be no wider than [`FULL_MAX`].
 fn is_small(chance: &Quartiles) -> bool {
     let is_none = chance.sure.is_some_and(|(from, to)| (from..=to).contains(&0.0));
     is_none && chance.doubt() <= FULL_MAX
 }
 
-/// Returns the goal for a slowdown in per cent, without a figure if the noise is too large.
+/// Returns the goal for a slowdown in per cent. The goal has no figure if `chance`, the noise, is
+/// too large.
 fn goal_of_cost(
     (wanted, limit): (f64, Option<f64>),
     what: &str,
@@ -351,7 +355,7 @@ fn goal_of_cost(
     goal.measured(cost.map(|cost| cost.median))
 }
 
-/// Returns the goals of all results.
+/// Returns the goals for which results were found, with their figures.
 fn goals(found: &Found) -> Vec<Goal> {
     let mut goals = Vec::new();
     let of_all = |target: Target, mode: Mode| {
@@ -383,7 +387,7 @@ fn goals(found: &Found) -> Vec<Goal> {
         goals.push(Goal::at_most(0.0, "", "events lost").measured(Some(lost as f64)));
     }
     for beside in &found.beside {
-        // Unmeasurable means within the noise between two runs of the same program.
+        // The goal is met if the cost is within the noise between two runs of the same program.
         let chance = beside.cost(Who::OffAgain).as_deref().and_then(Quartiles::of);
         let cost = beside.cost(Who::Off).as_deref().and_then(Quartiles::of);
         let Some(chance) = chance else { continue };

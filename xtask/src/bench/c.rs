@@ -1,16 +1,16 @@
-//! Compilation of the benches' programs in C. Start at [`compile`].
+//! Compilation of the C programs of benches. Start at [`compile`].
 
 use crate::tools::workspace_root;
 use std::path::Path;
 use std::process::Command;
 
-/// A C program to compile.
+/// Source files and compiler options of a C program.
 pub(super) struct Source<'a> {
     /// Include folders, relative to `benches` or absolute.
     pub(super) folders: &'a [&'a Path],
     /// Source files, relative to `benches`.
     pub(super) files: &'a [&'a str],
-    /// Options for the linker.
+    /// Options for the linker, such as `-lpthread`.
     pub(super) libraries: &'a [&'a str],
 }
 

@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 const EVENTS: u64 = 2_000_000;
 const EVENTS_QUICK: u64 = 200_000;
 
-// Goals.
+// Goals for speed-ups (×), memory (MiB) and start-up time (ms).
 const COUNT_SPEED_UP_MIN: f64 = 30.0;
 const TEXT_SPEED_UP_MIN: f64 = 20.0;
 const JSON_TIMES_TEXT_MAX: f64 = 1.5;
@@ -29,13 +29,13 @@ const TWO_CORES_SPEED_UP_MIN: f64 = 1.7;
 const LARGEST_RSS_MIB_MAX: f64 = 64.0;
 const START_MS_MAX: f64 = 10.0;
 
-/// Number of packets of 8 MiB in each stream of the trace with large packets.
+/// Number of packets in each stream of the trace with large packets; each packet has 8 MiB.
 const LARGE_PACKETS: u64 = 6;
 const LARGE_PACKETS_QUICK: u64 = 2;
 
 const MB: u64 = 1_000_000;
 
-/// Size in bytes of the largest trace that babeltrace2 reads, too; larger ones would take minutes.
+/// Maximum size in bytes of traces that babeltrace2 also reads; a larger one would take minutes.
 const BABELTRACE_SIZE_MAX: u64 = 100 * MB;
 
 // Names of the candidates.
@@ -120,7 +120,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Returns the trace of an earlier run, or records a new one.
+/// Returns the folder of the trace that an earlier run has recorded, or records a new trace.
 fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf, String> {
     let trace = folder.join("recorded");
     if !trace.join("metadata").is_file() {
@@ -137,7 +137,7 @@ fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf
     Ok(trace)
 }
 
-/// Checks that the recording has all events.
+/// Checks that the recording has `events` events, and that no event was dropped.
 fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
     if recording.discarded() > 0 {
         return Err(format!("LTTng dropped {} events", recording.discarded()));
@@ -146,7 +146,7 @@ fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
     if found == events { Ok(()) } else { Err(format!("{found} of {events} events are recorded")) }
 }
 
-/// Checks that `blkkin view --count` counts `events`.
+/// Checks that `blkkin view --count` prints `events`.
 fn check_count(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     match blkkin::count(blkkin, trace, None)? {
         counted if counted == events => Ok(()),
@@ -154,7 +154,7 @@ fn check_count(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     }
 }
 
-/// Checks that both programs print the same text, one line for each event.
+/// Checks that babeltrace2 and `blkkin view` print the same text, one line for each event.
 fn check_agreement(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
     let (mut left, left_output) = start(Command::new("babeltrace2").arg(trace))?;
     let (mut right, right_output) = start(Command::new(blkkin).arg("view").arg(trace))?;
@@ -185,7 +185,7 @@ fn start(command: &mut Command) -> Result<(Child, ChildStdout), String> {
     Ok((child, output))
 }
 
-/// Counts the lines of two equal streams; fails at the first difference.
+/// Compares two streams line by line. Returns the number of lines; fails at the first difference.
 fn compare_lines(mut left: impl BufRead, mut right: impl BufRead) -> Result<u64, String> {
     let (mut left_line, mut right_line) = (Vec::new(), Vec::new());
     let mut lines = 0;
@@ -210,7 +210,7 @@ fn compare_lines(mut left: impl BufRead, mut right: impl BufRead) -> Result<u64,
     }
 }
 
-/// Shell script that prints a trace on each of two cores at the same time.
+/// Shell script that prints a trace by two processes at the same time, each pinned to a core.
 const TWICE: &str = "taskset -c 0 \"$1\" view \"$2\" & taskset -c 1 \"$1\" view \"$2\"; wait $!";
 
 fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
@@ -232,7 +232,7 @@ fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// Returns the candidates that print text.
+/// Returns the candidates that print a trace as text.
 fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     let trace = &*trace.to_string_lossy();
     vec![
@@ -242,13 +242,13 @@ fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// Size of the largest trace, and peak memory for it.
+/// Size of the largest measured trace, and peak memory of reading it.
 struct Largest {
     bytes: u64,
     rss_bytes_max: u64,
 }
 
-/// Measures time and memory by the size of the trace.
+/// Measures time and memory for traces of different sizes. Returns the figures of the largest.
 fn measure_sizes(
     options: &Options,
     report: &mut Report,
@@ -293,7 +293,7 @@ fn show_size(bytes: u64) -> String {
     }
 }
 
-/// Reports the bandwidth of counting, beside that of reading memory.
+/// Reports the bandwidth of counting events, and for comparison that of reading memory.
 fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory: f64) {
     let Some(count) = find(speed, COUNT) else { return };
     let own = bytes as f64 / count.wall_median().as_secs_f64();
@@ -308,8 +308,8 @@ fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory:
     report.say(table.render());
 }
 
-/// Reports the speed-up by two threads, beside that by two processes. The latter is the limit of
-/// the machine, because virtual CPUs may share a physical core.
+/// Reports the speed-up by two threads, and for comparison that by two processes. The latter is the
+/// most that the machine permits, because virtual CPUs may share a physical core.
 fn report_two_cores(report: &mut Report, speed: &[Measured]) {
     let Some(twice) = speed_up(speed, TEXT_TWICE, TEXT_ONE_CORE).map(|times| 2.0 * times) else {
         return;

@@ -1,37 +1,38 @@
-//! Goals of the project: wanted figures, limits, and figures of rival programs. Start at [`Goal`].
+//! Goals of the project: wanted figures, limits, and the figures of rival programs. Start at
+//! [`Goal`].
 
 use crate::measure::Table;
 use serde_json::{Value, json};
 
-/// A figure to reach.
+/// A figure that the project wants to reach, with the measured figure.
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub(super) what: String,
     pub(super) unit: &'static str,
-    /// Set if a larger figure is better.
+    /// Set if larger figures are better, otherwise smaller ones.
     pub(super) is_more_better: bool,
     pub(super) wanted: f64,
-    /// Limit beyond which the goal is not met; `wanted` if there is none.
+    /// Limit beyond which the goal counts as not met; `wanted` is the limit if this is `None`.
     pub(super) limit: Option<f64>,
     /// The measured figure; `None` if it could not be measured.
     pub(super) measured: Option<f64>,
     pub(super) rival: Option<Rival>,
 }
 
-/// Another program for the same task.
+/// Another program for the same task, with its figure.
 #[derive(Clone, Debug)]
 pub(super) struct Rival {
     pub(super) name: &'static str,
-    /// Figure of the rival in the same run.
+    /// Figure that was measured for the rival in the same run.
     pub(super) measured: Option<f64>,
-    /// Minimum ratio of the rival's figure to ours; below it the goal is not met.
+    /// Minimum ratio of the rival's figure to ours. If the ratio is lower, the goal is not met.
     pub(super) times_min: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     Met,
-    /// Between the wanted figure and the limit.
+    /// The figure misses the wanted one, and is within the limit.
     Close,
     NotMet,
     NotMeasured,
@@ -49,25 +50,26 @@ impl Verdict {
 }
 
 impl Goal {
-    /// Returns a goal of at most `wanted`.
+    /// Returns a goal for a figure of at most `wanted`.
     pub(super) fn at_most(wanted: f64, unit: &'static str, what: impl Into<String>) -> Goal {
         let what = what.into();
         let (limit, measured, rival) = (None, None, None);
         Goal { what, unit, is_more_better: false, wanted, limit, measured, rival }
     }
 
-    /// Returns a goal of at least `wanted`.
+    /// Returns a goal for a figure of at least `wanted`.
     pub(super) fn at_least(wanted: f64, unit: &'static str, what: impl Into<String>) -> Goal {
         Goal { is_more_better: true, ..Goal::at_most(wanted, unit, what) }
     }
 
-    /// Returns a goal of being at least `wanted` times as cheap as a rival.
+    /// Returns a goal for a cost in nanoseconds: the rival's cost must be at least `wanted` times
+    /// as high.
     pub(super) fn times(wanted: f64, what: impl Into<String>, rival: Rival) -> Goal {
         let rival = Some(Rival { times_min: Some(wanted), ..rival });
         Goal { rival, ..Goal::at_most(f64::INFINITY, " ns", what) }
     }
 
-    /// Sets the limit.
+    /// Sets the limit up to which the figure may miss the wanted one.
     pub(super) fn limit(self, limit: f64) -> Goal {
         Goal { limit: Some(limit), ..self }
     }
@@ -80,7 +82,7 @@ impl Goal {
         Goal { rival: Some(rival), ..self }
     }
 
-    /// Returns whether the goal is met, or within its limit.
+    /// Returns whether the figure is as wanted, or within the limit.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.verdict(), Verdict::Met | Verdict::Close)
     }
@@ -101,8 +103,7 @@ impl Goal {
         }
     }
 
-    /// Returns the ratio of the rival's figure to ours, or of ours to the rival's if a larger
-    /// figure is better.
+    /// Returns how many times better our figure is than the rival's; `None` if either is missing.
     fn times_of_rival(&self) -> Option<f64> {
         let (own, other) = (self.measured?, self.rival.as_ref()?.measured?);
         let (more, less) = if self.is_more_better { (own, other) } else { (other, own) };
@@ -126,7 +127,7 @@ impl Goal {
     }
 }
 
-/// Formats goals as a table, without empty columns.
+/// Formats goals as a table. Columns without content are left out.
 pub(super) fn render(goals: &[Goal]) -> String {
     let header = ["goal", "wanted", "not done", "measured", "other", "needs", "times", ""];
     let rows: Vec<_> = goals.iter().map(cells).collect();
@@ -156,7 +157,7 @@ fn cells(goal: &Goal) -> [String; 8] {
     ]
 }
 
-/// Returns a goal as JSON.
+/// Converts a goal to JSON for the line of a bench.
 pub(super) fn to_json(goal: &Goal) -> Value {
     let rival = goal.rival.as_ref();
     json!({

@@ -1,5 +1,5 @@
 //! `cargo xtask bench journal`: rate of durable records, and latency until a record is durable.
-//! Baselines write the same bytes by hand, group by group: one appends to a file, the other
+//! Baselines write groups of the same size without a journal: one appends to a file, the other
 //! overwrites existing bytes, which is the least work for a disk. The program for all three is
 //! `benches/journal`.
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 const PACKAGE: &str = "blkkin-bench-journal";
 
-/// Number of appending threads, and of records in each append.
+/// Measured cases: number of appending threads, and number of records in each append.
 const CASES: [(u64, u64); 6] = [(1, 1), (8, 1), (64, 1), (1, 100), (8, 100), (64, 100)];
 
-/// Figures that the program has measured.
+/// Figures of one run of the program.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     records: f64,
@@ -28,7 +28,7 @@ struct Run {
     p99_ns: f64,
 }
 
-/// Figures of the journal and of its baselines, in one round.
+/// Figures of the journal and of both baselines in one round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     journal: Run,
@@ -132,7 +132,7 @@ fn read(text: &str) -> Option<Run> {
 }
 
 impl Run {
-    /// Returns the mean time of a group in nanoseconds.
+    /// Returns the mean time of writing a group, in nanoseconds.
     fn group_ns(&self) -> f64 {
         self.seconds * 1e9 / self.groups.max(1.0)
     }

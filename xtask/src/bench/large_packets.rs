@@ -1,6 +1,6 @@
-//! Synthetic trace with large packets: a few of 8 MiB in each of two streams, as in a recording
-//! with large sub-buffers. Every second event has one integer, the others have several fields, as
-//! in LTTng's traces. Start at [`write()`].
+//! Synthetic trace with large packets: a few packets of 8 MiB in each of two streams, as in a
+//! recording with large sub-buffers. Every second event has one integer. The other events have
+//! several fields, as in LTTng's traces. Start at [`write()`].
 //!
 //! ```text
 //! packet   magic 4 | uuid 16 | stream 4 | instance 8 | begin 8 | end 8 | content bits 8
@@ -16,7 +16,7 @@ use std::path::Path;
 const PACKET_SIZE: usize = 8 << 20;
 const STREAMS: u32 = 2;
 const HEADER_SIZE: usize = 84;
-/// Nanoseconds between two events of a stream.
+/// Nanoseconds between two successive events of a stream.
 const STEP_NS: u64 = 700;
 const BEGIN_NS: u64 = 1_000_000;
 const UUID: [u8; 16] = *b"blkkin.bench.ctf";
@@ -63,7 +63,7 @@ event { name = "bench:several"; id = 1; stream_id = 0; loglevel = 13;
 };
 "#;
 
-/// Number of events in a synthetic trace.
+/// Size of a written synthetic trace, in events.
 pub(super) struct Made {
     pub(super) events: u64,
 }
@@ -88,7 +88,7 @@ pub(super) fn write(packets: u64, folder: &Path) -> Result<Made, String> {
     Ok(made)
 }
 
-/// Returns the packets of a stream, and the number of their events.
+/// Returns the bytes of a stream with `packets` packets, and the number of events in them.
 fn stream(cpu: u32, packets: u64) -> (Vec<u8>, u64) {
     let mut bytes = Vec::with_capacity(packets as usize * PACKET_SIZE);
     let mut number = 0;

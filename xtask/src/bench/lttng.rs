@@ -1,5 +1,5 @@
-//! A running LTTng-UST: its daemon, its sessions, and programs that it traces. Start at
-//! [`Daemon::session`]; [`record`] records the trace with which readers are measured.
+//! A running LTTng-UST: its session daemon, its sessions, and programs that it traces. Start at
+//! [`Daemon::session`]. [`record`] records the trace with which readers are measured.
 
 use super::c;
 use super::process::end;
@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Number of threads: one for each of two CPUs, so that both streams have events.
+/// Number of recording threads: one for each of two CPUs, so that both streams have events.
 const THREADS: u64 = 2;
 
-/// Time limit until the session daemon answers.
+/// Time that the session daemon has to answer.
 const DAEMON_START_MAX: Duration = Duration::from_secs(20);
 
-/// Linker options for libraries of traced programs.
+/// Linker options for the libraries that programs traced by LTTng-UST need.
 pub(crate) const LIBRARIES: [&str; 3] = ["-llttng-ust", "-ldl", "-lpthread"];
 
-/// Name of the event for an annotation.
+/// Name of the event that records an annotation.
 pub(crate) const KEYVAL_STRING: &str = "zipkin:keyval_string";
 
-/// Records `events` annotations into `folder`, which must not exist; returns the folder in it with
-/// the metadata and the streams.
+/// Records `events` annotations to `folder`, which must not exist. Returns the folder below it that
+/// contains the metadata and the streams.
 pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(at(folder))?;
     let program = folder.join("annotate");
@@ -35,7 +35,8 @@ pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     let session = daemon.session(&Recipe {
         output: &output,
         is_snapshot: false,
-        // With LTTNG_UST_ALLOW_BLOCKING the program waits for a full buffer, so no event is lost.
+        // With LTTNG_UST_ALLOW_BLOCKING the program waits while the buffer is full, so no event is
+        // lost.
         channel: &["--subbuf-size=512K", "--num-subbuf=16", "--blocking-timeout=inf"],
         event: KEYVAL_STRING,
         contexts: &[],
@@ -53,15 +54,15 @@ pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     find_metadata(&output)
 }
 
-/// Returns a command for a program that waits before `main` until the daemon has sent its
-/// configuration.
+/// Returns a command for a program that LTTng-UST traces. The program waits before `main` until the
+/// daemon has sent the configuration of its sessions.
 pub(crate) fn traced(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     command
 }
 
-/// Runs the `lttng` command, without permission to start a daemon.
+/// Runs the `lttng` command. The option `--no-sessiond` keeps it from starting a daemon.
 fn lttng(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("lttng")
         .arg("--no-sessiond")
@@ -76,10 +77,10 @@ fn lttng(arguments: &[&str]) -> Result<(), String> {
     Err(format!("lttng {}: {}", arguments.join(" "), stderr.trim()))
 }
 
-/// LTTng's session daemon. If it had to be started, it is stopped on drop.
+/// LTTng's session daemon. If the bench has started it, it is stopped on drop.
 pub(crate) struct Daemon {
     child: Option<Child>,
-    /// Lock shared with the tests, since root has only one session daemon.
+    /// Lock that the tests also take, since root can have only one session daemon.
     _alone: File,
 }
 
@@ -110,7 +111,7 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// Starts a recording session.
+    /// Makes and starts a session with the recipe's channel, event and contexts.
     pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let name = name();
         let output = recipe.output.to_string_lossy();
@@ -128,7 +129,8 @@ impl Daemon {
     }
 }
 
-/// Returns the name of the session, which is unique because the daemon may have other sessions.
+/// Returns the name of this process's session. It is unique, because the daemon may have other
+/// sessions.
 fn name() -> String {
     format!("blkkin-bench-{}", std::process::id())
 }

@@ -1,4 +1,4 @@
-//! Figures of a process from `/proc`, and the regular end of a child. Start at [`Process`].
+//! Figures of a process from `/proc`, and the regular end of a child process. Start at [`Process`].
 
 use crate::tools::at;
 use nix::sys::signal::{Signal, kill};
@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
-/// A process, by its id.
+/// A process, given by its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process(pub(super) u32);
 
-/// Ends a child by SIGTERM, and waits for its end. Unlike `Child::kill`, this lets the child clean
-/// up.
+/// Ends a child process by SIGTERM, and waits for it. Unlike `Child::kill`, this lets the child
+/// clean up.
 pub(super) fn end(child: &mut Child) {
     let is_told =
         i32::try_from(child.id()).is_ok_and(|id| kill(Pid::from_raw(id), Signal::SIGTERM).is_ok());
@@ -27,9 +27,9 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Memory {
-    /// Proportional set size: shared pages are divided among their processes.
+    /// Proportional set size: each shared page is divided among the processes that have mapped it.
     pub(super) proportional: u64,
-    /// Size of pages that no other process has mapped.
+    /// Total size of the pages that only this process has mapped.
     pub(super) private: u64,
 }
 
@@ -44,19 +44,20 @@ impl Process {
         Ok((path, text))
     }
 
-    /// Returns the processor time in user and in kernel mode.
+    /// Returns the processor time in user mode and in kernel mode, in seconds.
     pub(super) fn cpu_seconds(self) -> Result<(f64, f64), String> {
         let (path, text) = self.read("stat")?;
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// Returns the processor time of the current threads, with a resolution of nanoseconds.
+    /// Returns the processor time of the threads that exist now, in seconds with a resolution of
+    /// nanoseconds.
     pub(super) fn run_seconds(self) -> Result<f64, String> {
         let tasks = self.file("task");
         let mut sum = 0.0;
         for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
             let path = entry.map_err(at(&tasks))?.path().join("schedstat");
-            // A thread that has ended meanwhile has no file.
+            // The file does not exist if the thread has ended meanwhile.
             let Ok(text) = fs::read_to_string(&path) else { continue };
             let seconds = seconds_at(&text, 0);
             sum += seconds.ok_or_else(|| format!("{}: says `{text}`", path.display()))?;
@@ -64,14 +65,13 @@ impl Process {
         Ok(sum)
     }
 
-    /// Returns the time during which the first thread was runnable but had no processor.
+    /// Returns the total time that the main thread was runnable without a processor, in seconds.
     pub(super) fn wait_seconds(self) -> Result<f64, String> {
         let (path, text) = self.read("schedstat")?;
         seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// Returns the number of times that threads went to sleep, which is also the number of
-    /// wake-ups.
+    /// Returns how often the process's threads went to sleep, which equals the number of wake-ups.
     pub(super) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
         let mut sum = 0;
@@ -84,7 +84,7 @@ impl Process {
         Ok(sum)
     }
 
-    /// Returns the maximum resident set size.
+    /// Returns the peak resident set size of the process in bytes.
     pub(super) fn rss_bytes_max(self) -> Result<u64, String> {
         let (path, text) = self.read("status")?;
         let kib = number_of(&text, "VmHWM:");
@@ -97,8 +97,8 @@ impl Process {
     }
 }
 
-/// Parses fields 14 and 15 of `/proc/PID/stat`; field 2 is a name in parentheses that may contain
-/// anything.
+/// Parses the times in fields 14 and 15 of `/proc/PID/stat`. Field 2 is a name in parentheses that
+/// may contain any characters.
 fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
@@ -106,7 +106,8 @@ fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// Returns the number at an index, converted from nanoseconds to seconds.
+/// Returns the number at index `place` of a `schedstat` file, converted from nanoseconds to
+/// seconds.
 fn seconds_at(schedstat: &str, place: usize) -> Option<f64> {
     Some(schedstat.split_whitespace().nth(place)?.parse::<u64>().ok()? as f64 / 1e9)
 }
@@ -119,7 +120,7 @@ fn memory(rollup: &str) -> Option<Memory> {
     })
 }
 
-/// Returns the number after a word at the start of a line.
+/// Returns the number that follows `word` in the first line that begins with `word`.
 fn number_of(text: &str, word: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
     rest.split_whitespace().next()?.parse().ok()
@@ -157,8 +158,8 @@ mod tests {
         assert!(own.run_seconds().expect("a time") >= 0.0);
     }
 
-    /// Sleeps of a process are counted. The test uses a child process: threads of other tests end
-    /// in this process at any time, and their sleeps disappear with them.
+    /// Sleeps of a process are counted. The test uses a child process, because threads of other
+    /// tests may end in this process at any time. Sleeps of an ended thread are no longer counted.
     #[test]
     fn sleeps_are_counted() {
         let mut echo = Command::new("cat")

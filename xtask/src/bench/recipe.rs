@@ -1,28 +1,28 @@
-//! Tracing sessions of any tracer: their parameters, the folders of their output, and their end.
+//! Recording sessions of any tracer: their parameters, the folders for their output, and their end.
 
 use crate::tools::at;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Parameters of a session with one channel.
+/// Parameters of a session with one channel, which records one kind of event.
 pub(crate) struct Recipe<'a> {
     pub(crate) output: &'a Path,
-    /// Set if the newest events stay in memory until a snapshot.
+    /// Set if the newest events stay in memory until a snapshot, instead of being written.
     pub(crate) is_snapshot: bool,
-    /// Options of the channel.
+    /// Command-line options for the tracer's command that makes the channel.
     pub(crate) channel: &'a [&'a str],
     pub(crate) event: &'a str,
-    /// Contexts of each event.
+    /// Names of the contexts that are recorded with each event.
     pub(crate) contexts: &'a [&'a str],
 }
 
-/// Controller of a tracer's session.
+/// A tracer that can control its session by commands.
 pub(crate) trait Control {
     /// Executes a command on the session: `stop`, `snapshot` or `destroy`.
     fn tell(&self, what: &str) -> Result<(), String>;
 }
 
-/// Recording session, destroyed on drop.
+/// A recording session of a tracer, destroyed on drop.
 pub(crate) struct Session<'a>(pub(super) &'a dyn Control);
 
 impl Session<'_> {
@@ -31,7 +31,7 @@ impl Session<'_> {
         self.0.tell("stop")
     }
 
-    /// Writes the events in memory.
+    /// Takes a snapshot: writes the events that are in memory.
     pub(crate) fn snapshot(&self) -> Result<(), String> {
         self.0.tell("snapshot")
     }
@@ -43,21 +43,21 @@ impl Session<'_> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // A session is dropped after an earlier error, which is reported instead.
+        // A session is dropped only after an earlier error, which is reported instead.
         let _ = self.0.tell("destroy");
     }
 }
 
-/// Folder for output, removed on drop.
+/// Folder for the files of a measurement, removed on drop.
 pub(crate) struct Output(pub(crate) PathBuf);
 
 impl Output {
-    /// Makes a folder in memory.
+    /// Makes a folder on a file system in memory, with `name` in its name.
     pub(crate) fn in_memory(name: &str) -> Result<Output, String> {
         Output::below(Path::new("/dev/shm"), name)
     }
 
-    /// Makes a folder below `folder`, on the same file system.
+    /// Makes a folder below `folder`, with `name` in its name.
     pub(crate) fn below(folder: &Path, name: &str) -> Result<Output, String> {
         let folder = folder.join(format!("blkkin-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -67,7 +67,7 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // Files in memory would stay until a reboot.
+        // Files on a file system in memory would stay until a reboot.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

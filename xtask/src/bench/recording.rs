@@ -1,5 +1,5 @@
-//! Packets and events of the benches' own recordings, decoded just far enough to count and repeat
-//! them. Start at [`Recording::open`].
+//! Reader of the benches' own recordings. It decodes packets and events as far as is needed to
+//! count and repeat them. Start at [`Recording::open`].
 //!
 //! Layout of a stream file (packets of LTTng-UST 2.13, little-endian):
 //!
@@ -33,30 +33,30 @@ const EXTENDED_SIZE: usize = 14;
 const EXTENDED_TIMESTAMP: usize = 6;
 const PAYLOAD_SIZE: usize = 65;
 
-/// A trace in memory.
+/// A whole trace in memory, with its decoded packets.
 pub(super) struct Recording {
     pub(super) metadata: Vec<u8>,
     pub(super) streams: Vec<Stream>,
 }
 
-/// Content of a stream file.
+/// Content of a stream's file, with its decoded packets.
 pub(super) struct Stream {
     pub(super) file_name: String,
     pub(super) bytes: Vec<u8>,
     pub(super) packets: Vec<Packet>,
 }
 
-/// A packet of a stream.
+/// Position and decoded header of a packet of a stream.
 pub(super) struct Packet {
-    /// Range of the packet in the stream's bytes.
+    /// Byte range of the packet in the stream's file.
     pub(super) range: Range<usize>,
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) discarded: u64,
     pub(super) events: u64,
-    /// End of the first event, relative to the packet's start; `None` without events.
+    /// Byte position at which the first event ends, from the packet's start; `None` without events.
     pub(super) first_event_end: Option<usize>,
-    /// Positions of 64-bit event times, relative to the packet's start.
+    /// Byte positions of 64-bit event times, from the packet's start.
     pub(super) extended: Vec<usize>,
 }
 
@@ -84,15 +84,16 @@ impl Recording {
         self.packets().map(|packet| packet.events).sum()
     }
 
-    /// Returns the number of events that LTTng dropped.
+    /// Returns the number of events that LTTng has dropped in all streams.
     pub(super) fn discarded(&self) -> u64 {
         let last = |stream: &Stream| stream.packets.last().map_or(0, |packet| packet.discarded);
         self.streams.iter().map(last).sum()
     }
 }
 
-/// Returns the number of dropped events in a trace of LTTng or BlkKin with any events, as both have
-/// the same packets. Each packet has the count of its CPU since the start of the recording.
+/// Returns the number of dropped events in a trace, which may have events of any layout. LTTng and
+/// BlkKin have the same packet headers, in which each CPU's drops are counted from the start of the
+/// recording.
 pub(super) fn discarded(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for path in stream_files(folder)? {
@@ -138,8 +139,8 @@ fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     Ok(packets)
 }
 
-/// Returns the sizes in bytes of a packet's content and of the whole packet; `None` if its header
-/// is unexpected.
+/// Returns the sizes in bytes of a packet's content and of the whole packet. Returns `None` if the
+/// packet's header has another layout.
 pub(super) fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     let content_size = usize::try_from(number(bytes, CONTENT_BITS, 8)? / 8).ok()?;
     let packet_size = usize::try_from(number(bytes, PACKET_BITS, 8)? / 8).ok()?;
@@ -171,7 +172,7 @@ fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
             at += SHORT_SIZE;
         }
         at += PAYLOAD_SIZE;
-        // The last byte of the payload terminates a string.
+        // The payload ends with a string, whose terminator is the last byte.
         if field(at - 1, 1)? != 0 {
             return None;
         }
@@ -181,7 +182,7 @@ fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
     (at == content_size).then_some(packet)
 }
 
-/// Decodes a little-endian number of `size` bytes.
+/// Decodes the little-endian number of `size` bytes at the position `at`.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(size)?)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
@@ -191,7 +192,8 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 pub(super) mod tests {
     use super::*;
 
-    /// Returns a packet with one event for each time; times from 2^32 on get the extended header.
+    /// Returns a packet with one event for each of `times`. Times from 2^32 on get the extended
+    /// header.
     pub(crate) fn packet(begin: u64, end: u64, sequence_number: u64, times: &[u64]) -> Vec<u8> {
         let mut events = Vec::new();
         for &time in times {
@@ -212,7 +214,7 @@ pub(super) mod tests {
         packet_with([begin, end, sequence_number], &events)
     }
 
-    /// Returns a packet with these bytes as events.
+    /// Returns a packet whose events are these bytes.
     pub(crate) fn packet_of(events: &[u8]) -> Vec<u8> {
         packet_with([1, 2, 3], events)
     }

@@ -1,11 +1,12 @@
 //! `cargo xtask bench server`: rate at which `blkkin server` stores spans, delay until they are
-//! found, their size on disk, and latency of queries; compared with Zipkin's server, DuckDB and
-//! ClickHouse's engine.
+//! found, their size on disk, and latency of queries. The figures are compared with Zipkin's
+//! server, DuckDB and ClickHouse's engine.
 //!
-//! Each phase is a file of `server/`. The phases start servers, send spans and run queries with
-//! [`serving`](super::serving); its program, that of `benches/server`, shares the processors with
-//! the servers. A phase without its peer is reported and skipped. Other benches fill servers in the
-//! same way: [`ui`], and [`blockstack`] with real traces.
+//! Each phase is a file of `server/`. The phases use [`serving`](super::serving) to start servers,
+//! send spans and run queries. The program in `benches/server` does the sending and querying, and
+//! shares the processors with the servers. A phase whose peer is not installed is reported and
+//! skipped. Other benches fill servers in the same way: [`ui`], and [`blockstack`] with real
+//! traces.
 
 mod build;
 mod evict;
@@ -27,13 +28,13 @@ use peers::Peers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Memory limit of a server in MiB, whatever it stores.
+/// Goal for the peak memory of a server in MiB, whatever it stores.
 const RSS_MIB_MAX: f64 = 512.0;
 
 struct Phase {
     name: &'static str,
     run: fn(&mut Bench<'_>) -> Result<(), String>,
-    /// Set if the phase only runs when it is named.
+    /// Set if the phase runs only when `--phase` names it.
     is_extra: bool,
 }
 
@@ -47,22 +48,22 @@ const PHASES: [Phase; 7] = [
     Phase { name: "build", run: build::run, is_extra: true },
 ];
 
-/// Common state of all phases.
+/// State of the bench that all phases share.
 struct Bench<'r> {
     options: &'r Options,
     report: &'r mut Report,
-    /// Path of `blkkin`.
+    /// Path of the program `blkkin`.
     server: PathBuf,
     program: Program,
     peers: Peers,
-    /// Folder for all files of the bench.
+    /// Folder for all files that the bench makes.
     folder: PathBuf,
-    /// Peak memory of each durable server, with a description of its work.
+    /// Peak memory in bytes of each run of `blkkin server`, with a description of its work.
     memory: Vec<(u64, String)>,
 }
 
 impl Bench<'_> {
-    /// Records the peak memory of a durable server during some work.
+    /// Stores the peak memory of `blkkin server` during some work, for the goal at the end.
     fn note_memory(&mut self, what: impl Into<String>, rss_bytes_max: u64) {
         self.memory.push((rss_bytes_max, what.into()));
     }
@@ -87,12 +88,13 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Measures the size of a span in real traces. All other phases use synthetic ones.
+/// Measures the size of a span from real traces. All other phases use synthetic spans.
 fn bytes(bench: &mut Bench<'_>) -> Result<(), String> {
     blockstack::bytes_of_real_traces(bench.options, bench.report)
 }
 
-/// Returns the phases with these names, or all but the extra ones if there are no names.
+/// Returns the phases with these names. If there are no names, returns all phases except the extra
+/// ones.
 fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
     let known = || PHASES.iter().map(|phase| phase.name).collect::<Vec<_>>().join(", ");
     if let Some(name) = names.iter().find(|name| PHASES.iter().all(|phase| phase.name != **name)) {
@@ -106,7 +108,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
 }
 
 impl<'r> Bench<'r> {
-    /// Builds the programs, and finds the peers, unless the bench is quick.
+    /// Builds the programs. Finds the peers by `find`, unless the bench is quick.
     fn new(
         options: &'r Options,
         report: &'r mut Report,
@@ -126,19 +128,19 @@ impl<'r> Bench<'r> {
         Running::start(&self.server, &self.folder, &["--data".into(), data.into()])
     }
 
-    /// Starts `blkkin server` with its store in `data`, of limited size.
+    /// Starts `blkkin server` with its store in `data`, whose size is limited to `bytes`.
     fn start_limited(&self, data: &Path, bytes: u64) -> Result<Running, String> {
         let limit = bytes.to_string().into();
         let options = ["--data".into(), data.into(), "--keep-bytes".into(), limit];
         Running::start(&self.server, &self.folder, &options)
     }
 
-    /// Reports a measurement that is skipped.
+    /// Reports that a measurement is skipped, and why.
     fn skip(&self, why: &str) {
         self.report.say(format!("skipped: {why}"));
     }
 
-    /// Makes an empty folder, in place of an earlier one with this name.
+    /// Makes an empty folder of the bench. An earlier folder with this name is removed.
     fn room(&self, name: &str) -> Result<PathBuf, String> {
         let room = self.folder.join(name);
         clear(&room)?;
@@ -147,7 +149,7 @@ impl<'r> Bench<'r> {
     }
 }
 
-/// Removes a folder if it exists.
+/// Removes a folder with its content, if it exists.
 fn clear(folder: &Path) -> Result<(), String> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(folder)(error)),

@@ -1,5 +1,5 @@
-//! Span servers to measure, and the program that fills and queries them: shared by `bench server`,
-//! `bench ui` and `bench blockstack`. Start at [`running::Running`].
+//! Span servers to measure, and the program that sends spans to them and queries them. `bench
+//! server`, `bench ui` and `bench blockstack` share both. Start at [`running::Running`].
 
 pub(super) mod program;
 pub(super) mod running;
@@ -9,15 +9,15 @@ use running::Running;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Time without a change after which files are at rest.
+/// Time without a change after which a store's files are at rest.
 const REST: Duration = Duration::from_secs(8);
 const REST_QUICK: Duration = Duration::from_secs(4);
-/// Maximum processor time of a server that does not merge files, as a share of one CPU.
+/// Maximum processor time of a server that is not merging files, as a fraction of one CPU.
 const IDLE_SHARE: f64 = 0.05;
 const REST_AFTER_MAX: Duration = Duration::from_secs(240);
 
-/// Waits until the files of a server are at rest. Returns their sizes, and whether they were at
-/// rest before the time limit.
+/// Waits until the files of a server's store, in `folder`, are at rest. Returns their sizes, and
+/// whether they were at rest before the time limit.
 pub(super) fn wait_for_rest(
     program: &Program,
     server: &Running,

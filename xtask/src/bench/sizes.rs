@@ -1,8 +1,8 @@
-//! Traces of any size from one recording, by repeating its packets with later times; and the
+//! Traces of any size, made from one recording by repeating its packets with later times; and the
 //! smallest trace, with one event. Start at [`repeat`].
 //!
-//! Each repetition is shifted by a multiple of 2^32 clock cycles: a short event time is the low 32
-//! bits of the clock, so it stays valid. Packet headers and 64-bit event times are patched, and
+//! Each repetition is shifted by a multiple of 2^32 clock cycles. A short event time stays valid,
+//! as it is the low 32 bits of the clock. Packet headers and 64-bit event times are patched, and
 //! packets are renumbered.
 
 use super::recording::{
@@ -13,16 +13,17 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// Unit of shifts and shortest shift, in clock cycles.
+/// Unit of time shifts, in clock cycles; also the shortest shift.
 const SHIFT_UNIT: u64 = 1 << 32;
 
-/// Size of a written trace.
+/// Size of a written trace in events and bytes.
 pub(super) struct Made {
     pub(super) events: u64,
     pub(super) bytes: u64,
 }
 
-/// Writes a trace of at least `bytes_wanted` bytes to `folder`, unless it exists.
+/// Writes a trace of at least `bytes_wanted` bytes to `folder`, unless that exists. Returns its
+/// size.
 pub(super) fn repeat(
     recording: &Recording,
     bytes_wanted: u64,
@@ -50,7 +51,7 @@ pub(super) fn repeat(
     Ok(made)
 }
 
-/// Writes a trace with the recording's first event only.
+/// Writes a trace that has only the first event of a recording.
 pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), String> {
     let (stream, packet, end) = recording
         .streams
@@ -70,19 +71,19 @@ pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), Stri
         .map_err(at(folder))
 }
 
-/// Packets of a recording in the order of their begins, repeated endlessly.
+/// Packets of a recording in the order in which they begin, repeated endlessly.
 struct Plan<'a> {
-    /// Index of the stream, and index of the packet in the stream, of each packet.
+    /// Position of each packet: index of its stream, and index of the packet in the stream.
     order: Vec<(usize, usize)>,
     recording: &'a Recording,
     shift: u64,
 }
 
-/// A packet to write.
+/// A packet to write, with its new times and number.
 struct Step<'a> {
     stream: usize,
     packet: &'a Packet,
-    /// Shift to add to all times, in clock cycles.
+    /// Shift that is added to all times of the packet, in clock cycles.
     shift: u64,
     sequence_number: u64,
 }
@@ -135,7 +136,7 @@ fn write_steps(recording: &Recording, steps: &[Step<'_>], folder: &Path) -> io::
     files.iter_mut().try_for_each(Write::flush)
 }
 
-/// Returns the bytes of a packet with shifted times.
+/// Returns the bytes of a packet with its times shifted and its sequence number replaced.
 fn shifted(bytes: &[u8], step: &Step<'_>) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let times = [TIMESTAMP_BEGIN, TIMESTAMP_END];
@@ -160,8 +161,8 @@ mod tests {
     use super::super::recording::tests::packet;
     use super::*;
 
-    /// Makes a recording of two streams of two packets, from 100 to 2^32 + 150. A repetition is 2 *
-    /// 2^32 later.
+    /// Makes a recording with two streams of two packets, whose times are from 100 to 2^32 + 150.
+    /// Each repetition is shifted by 2 × 2^32.
     fn recording(folder: &Path) -> Recording {
         let long = SHIFT_UNIT + 20;
         let first =
@@ -203,7 +204,7 @@ mod tests {
         let extended = get(&stream.bytes, last.range.start + last.extended[0]);
         assert_eq!(extended, shift + SHIFT_UNIT + 20);
 
-        // Packets are written in the order of their times, until the size is reached.
+        // Packets are written in the order in which they begin, until the wanted size is reached.
         let made = repeat(&recording, 1, &folder.join("smallest")).expect("written");
         assert_eq!(made.events, 2);
 

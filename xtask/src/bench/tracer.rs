@@ -32,37 +32,37 @@ use program::Cost;
 use serde_json::json;
 use std::fs;
 
-/// Number of events of a run: enough that the first of 64 threads is still running when the last
-/// one starts, and that large buffers are nearly full of annotations.
+/// Number of events in a run. It is so large that the first of 64 threads is still running when the
+/// last one starts, and that annotations nearly fill large buffers.
 const EVENTS: u64 = 64 * 14_000;
 const EVENTS_QUICK: u64 = EVENTS / 8;
 
-/// Factor for the number of operations that are not recorded, since these are so cheap.
+/// Factor by which runs without recorded events have more operations, since these are so cheap.
 const OFF_TIMES: u64 = 16;
 
 const THREADS: [u64; 3] = [1, 2, 64];
 
-/// A kind of operation in a loop.
+/// A kind of operation that programs perform in a loop.
 #[derive(Debug, PartialEq)]
 struct Kind {
-    /// Name in the programs.
+    /// Name of the kind in arguments of the programs.
     name: &'static str,
-    /// Name in tables.
+    /// Name of the kind in tables.
     title: &'static str,
-    /// Number of events of an operation.
+    /// Number of events that one operation records.
     events: u64,
     what: What,
 }
 
-/// Role of a kind.
+/// Role of a kind of operation in the bench.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
-    /// An operation without an event, as a lower bound for the cost of any event.
+    /// An operation that records no event. Its cost is a lower bound for the cost of any event.
     Floor,
-    /// An event that is recorded in all modes.
+    /// An operation whose events are recorded in all modes.
     Event,
-    /// An additional kind, recorded only by one thread that overwrites; or, without events, a cheap
-    /// operation.
+    /// An additional kind, measured only with one thread in [`Mode::Overwrite`]. If it has no
+    /// events, it is a cheap operation.
     Aside,
 }
 
@@ -91,17 +91,17 @@ const KINDS: [Kind; 10] = [
     aside("tracing-span", "span of the tracing crate, three fields", 1),
 ];
 
-/// A mode of recording.
+/// A mode of recording: where events are stored, if at all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     /// Events are not recorded, because no session enables them.
     Off,
-    /// New events overwrite the oldest in default buffers; nothing is written.
+    /// New events overwrite the oldest in buffers of default size; nothing is written.
     Overwrite,
-    /// Default buffers are written to files in memory; events are dropped when the buffers are
-    /// full.
+    /// Buffers of default size are written to files in memory. Events are dropped while the buffers
+    /// are full.
     Discard,
-    /// Like [`Mode::Discard`], with buffers for all events of a run.
+    /// Like [`Mode::Discard`], with buffers that hold all events of a run.
     Large,
 }
 
@@ -116,7 +116,7 @@ impl Mode {
     }
 }
 
-/// A combination of kind, mode and number of threads.
+/// A combination of kind, mode and number of threads that is measured.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
     kind: &'static Kind,
@@ -125,35 +125,35 @@ struct Case {
     operations: u64,
 }
 
-/// A tracer with its program.
+/// A tracer that is measured, with the program that records by it.
 trait Tracer {
     fn name(&self) -> &'static str;
 
-    /// Returns whether the program has this kind. Floors are independent of tracers; one tracer
-    /// runs them.
+    /// Returns whether the program can perform this kind of operation. Floors do not depend on the
+    /// tracer, so only one tracer has them.
     fn records(&self, kind: &Kind) -> bool;
 
-    /// Runs the program once.
+    /// Runs the program once, for one case, and counts the recorded events.
     fn run(&self, case: &Case) -> Result<Run, String>;
 }
 
-/// Results of a run.
+/// Cost and recorded events of one run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     cost: Cost,
     delivery: Delivery,
 }
 
-/// Numbers of events by outcome.
+/// Numbers of events of a run, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Delivery {
-    /// All events, including those of the warm-up.
+    /// All events that the program has tried to record, including those of the warm-up.
     tried: u64,
-    /// Events in the trace, including those written at the end.
+    /// Events in the trace, including those that were written at the end.
     recorded: u64,
-    /// Events that newer ones have overwritten.
+    /// Events that newer events have overwritten.
     overwritten: u64,
-    /// Events for which the buffers had no room.
+    /// Events that were dropped because the buffers were full.
     lost: u64,
 }
 
@@ -229,7 +229,7 @@ fn cases(events: u64) -> Vec<Case> {
     cases
 }
 
-/// A case of a tracer, with its runs.
+/// A tracer with a case, and the runs that were measured.
 struct Candidate<'a> {
     tracer: &'a dyn Tracer,
     case: Case,
@@ -237,19 +237,19 @@ struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Returns the title of the candidate's table.
+    /// Returns the title of the table to which the candidate belongs.
     fn table(&self) -> &'static str {
         if self.case.kind.what == What::Floor { "floors" } else { self.case.mode.title() }
     }
 
-    /// Returns a percentile of a figure over all runs.
+    /// Returns a percentile of one figure of the cost, over all runs.
     fn percentile(&self, percent: usize, figure: impl Fn(&Cost) -> f64) -> f64 {
         let mut figures: Vec<f64> = self.runs.iter().map(|run| figure(&run.cost)).collect();
         figures.sort_by(f64::total_cmp);
         percentile(&figures, percent)
     }
 
-    /// Returns the sum of the deliveries of all runs.
+    /// Returns the numbers of events, summed over all runs.
     fn delivery(&self) -> Delivery {
         self.runs.iter().fold(Delivery::default(), |sum, Run { delivery, .. }| Delivery {
             tried: sum.tried + delivery.tried,
@@ -260,7 +260,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Prints the candidates of one table.
+/// Prints the table of the given candidates, and adds a row for each.
 fn report_table(report: &mut Report, candidates: &[Candidate<'_>]) {
     let Some(first) = candidates.first() else { return };
     let title = first.table();
@@ -332,7 +332,7 @@ fn show_ns(ns: f64) -> String {
 mod tests {
     use super::*;
 
-    /// Threads have equal numbers of operations, and no case is measured twice.
+    /// All threads of a case have equal numbers of operations, and no case is listed twice.
     #[test]
     fn cases_are_divisible() {
         for events in [EVENTS, EVENTS_QUICK] {
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    /// Figures are medians, and numbers of events are sums.
+    /// Over several runs, costs are percentiles and numbers of events are sums.
     #[test]
     fn runs_are_summed_up() {
         struct Nobody;

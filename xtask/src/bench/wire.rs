@@ -1,5 +1,5 @@
 //! `cargo xtask bench wire`: cost of decoding and encoding a span in each format, compared with
-//! other libraries. The program is `benches/wire`. It runs all candidates in turn, and measures its
+//! other libraries. The program in `benches/wire` runs all candidates in turn. It measures
 //! processor time, so that other processes hardly affect the ratios.
 
 use super::goal::{Goal, Rival};
@@ -10,15 +10,15 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Number of runs of each candidate, and number of batches of a thousand spans in each run. Runs
-/// are short, so that other processes disturb all candidates alike.
+/// Number of runs of each candidate, and number of batches in each run; a batch has a thousand
+/// spans. Runs are short, so that other processes disturb all candidates alike.
 const ROUNDS: [&str; 2] = ["100", "10"];
 const ROUNDS_QUICK: [&str; 2] = ["15", "3"];
 
-/// Maximum cost of a span for a collector of a million spans a second.
+/// Maximum cost of a span in nanoseconds, so that one core can decode a million spans a second.
 const NS_MAX: f64 = 1000.0;
 
-/// Figures of one candidate.
+/// Figures of one candidate in one format, as the program prints them.
 #[derive(Clone, Debug, PartialEq)]
 struct Cost {
     format: String,
@@ -52,11 +52,11 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Builds the program, which is not part of this workspace; returns its path.
+/// Builds the program, which is not part of this workspace. Returns its path.
 fn build() -> Result<PathBuf, String> {
     let target = target_dir().join("bench/wire");
-    // No --locked: that lock file also contains the dependencies of our own crates, and is updated
-    // here.
+    // Without `--locked`: the lock file also contains the dependencies of our own crates, and is
+    // updated here.
     let status = cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(workspace_root().join("benches/wire/Cargo.toml"))
@@ -99,7 +99,7 @@ impl Cost {
         self.by == "blkkin"
     }
 
-    /// Returns the cost of another library for the same task.
+    /// Returns the cost of the other library for the same format and operation.
     fn rival<'a>(&self, all: &'a [Cost]) -> Option<&'a Cost> {
         all.iter().find(|other| {
             !other.is_ours() && (&other.format, &other.what) == (&self.format, &self.what)
@@ -107,8 +107,8 @@ impl Cost {
     }
 }
 
-/// Returns the goal for decoding a span: a maximum cost, and a minimum speed-up over other
-/// libraries, since a decoder of our own must be worth it.
+/// Returns the goal for decoding a span: a maximum cost, and a minimum speed-up over the other
+/// library. Without the speed-up, a decoder of our own would not be worth it.
 fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     if !cost.is_ours() || cost.what != "decode" {
         return None;
@@ -121,9 +121,10 @@ fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     let what = format!("decoding a span of {}", cost.format);
     let goal = Goal::at_most(NS_MAX, " ns", what).measured(Some(cost.ns));
     let goal = match cost.format.as_str() {
-        // Each host is repeated: a span has as many bytes as three others.
+        // The endpoint is repeated in each annotation, so a span has about three times as many
+        // bytes.
         "zipkin-v1-json" => goal.limit(3.0 * NS_MAX),
-        // Twice as many bytes as Zipkin's JSON, most of them type names.
+        // A span has twice as many bytes as in Zipkin's JSON; most of them are type names.
         "otlp-json" => goal.limit(2.0 * NS_MAX),
         _ => goal,
     };

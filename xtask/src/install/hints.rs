@@ -1,18 +1,18 @@
-//! Manual steps after an installation, as commands to copy.
+//! Manual steps to take after an installation, as commands to copy.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Environment of the installing user.
+/// Properties of the installing user and machine that decide about the steps.
 pub(super) struct User<'u> {
     pub(super) is_root: bool,
-    /// True if the machine runs systemd.
+    /// Set if the machine runs systemd.
     pub(super) has_systemd: bool,
     /// Function that returns an environment variable, or an empty string.
     pub(super) variable: &'u dyn Fn(&str) -> String,
 }
 
-/// Prefixes that systems search by default.
+/// Prefixes that shells, compilers and the loader search by default.
 const SYSTEM: [&str; 2] = ["/usr", "/usr/local"];
 
 /// Returns the steps after which shells, compilers and the loader find the files below a prefix,
@@ -120,7 +120,7 @@ mod tests {
         check("/usr/local", (true, false), "/usr/local/bin:/bin", &container);
     }
 
-    /// The hints for a prefix outside of systemd's search path name the unit by its path.
+    /// If the prefix is outside of systemd's search path, the hints name the unit by its path.
     #[test]
     fn elsewhere() {
         let variable = |_: &str| "/opt/b/bin:/opt/b/lib:/opt/b/lib/pkgconfig".to_owned();

@@ -25,7 +25,7 @@ const KINDS: [(Kind, &str); 3] =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     kind: Kind,
-    /// Digest of the contents, which detects mistakes, not attacks.
+    /// Digest of the contents, which detects accidental changes, not attacks.
     digest: u64,
     pub(super) path: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Entry {
         self.kind == Kind::Folder
     }
 
-    /// True if the entry is unchanged since the installation.
+    /// Returns true if the file, link or folder is unchanged since the installation.
     fn is_unchanged(&self, root: &Path) -> io::Result<bool> {
         let path = root.join(&self.path);
         let kind = fs::symlink_metadata(&path)?.file_type();
@@ -74,7 +74,7 @@ impl Entry {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// Entries, several for one path if an installation was interrupted.
+    /// Entries of the installation. A path has several entries if an installation was interrupted.
     pub(super) entries: Vec<Entry>,
 }
 
@@ -116,13 +116,13 @@ impl Manifest {
         fs::rename(&beside, &path).map_err(at(&path))
     }
 
-    /// True if the manifest has an entry for this path.
+    /// Returns true if the manifest has an entry for this path.
     pub(super) fn has(&self, path: &Path) -> bool {
         self.entries.iter().any(|entry| entry.path == path)
     }
 
-    /// Removes all entries and the manifest. Returns the paths of changed entries, which are not
-    /// removed.
+    /// Removes the files of all entries, and the manifest. Changed files are kept, and their paths
+    /// returned.
     pub(super) fn remove(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let (folders, others): (Vec<_>, Vec<_>) =
             self.entries.iter().cloned().partition(Entry::is_folder);
@@ -134,8 +134,8 @@ impl Manifest {
         Ok(kept)
     }
 
-    /// Removes unchanged entries, and folders that become empty. Returns the paths of the remaining
-    /// entries.
+    /// Removes the files of unchanged entries, and folders that become empty. Returns the paths
+    /// that remain.
     pub(super) fn remove_entries(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
         // Contents of folders precede the folders.
@@ -164,7 +164,7 @@ impl Manifest {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash.
+/// Returns the 64-bit FNV-1a hash of the bytes.
 fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,5 @@
 //! Contents of an installation: files and links with their paths below the prefix. Templates are in
-//! `files`; their words between `@` are replaced.
+//! `files`; each word between two `@` is a placeholder and is replaced.
 
 use crate::tools::{at, workspace_root};
 use std::fs;
@@ -53,12 +53,12 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/blkkin.fish"),
 ];
 
-/// Build products of cargo.
+/// Names of the files that cargo builds and this chore installs.
 pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
 /// Subfolder of the build folder with copies without debug information.
 pub(super) const STRIPPED: &str = "stripped";
 
-/// Returns the stripped copy of a file, unless the file was rebuilt since.
+/// Returns the path of a file's stripped copy, or of the file itself if it was rebuilt since.
 fn smallest(built: &Path, name: &str) -> PathBuf {
     let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
@@ -70,7 +70,7 @@ fn smallest(built: &Path, name: &str) -> PathBuf {
 
 /// Names of this release's shared library.
 pub(super) struct Names {
-    /// File name.
+    /// Name of the library's file, with the full version.
     pub(super) file: String,
     /// Name by which the loader finds the library (soname); the same as in libblkkin's build
     /// script.
@@ -92,7 +92,7 @@ pub(super) fn names() -> Names {
     }
 }
 
-/// Returns all items, for build products in the folder `built`.
+/// Returns all items to install. `built` is the folder of the built files.
 pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));

@@ -1,4 +1,4 @@
-//! Tests an installation with made-up files; [`strangers`] tests a real installation.
+//! Tests of an installation with synthetic files; [`strangers`] tests a real installation.
 
 mod blkin;
 mod strangers;
@@ -29,7 +29,7 @@ fn some() -> Vec<Item> {
     ]
 }
 
-/// Returns all files and links below a folder, and empty folders.
+/// Returns the paths of all files and links below a folder, and of empty folders.
 fn found(root: &Path) -> Vec<String> {
     fn add(root: &Path, folder: &Path, all: &mut Vec<String>) {
         let before = all.len();
@@ -161,7 +161,8 @@ fn others_files_are_not_overwritten() {
     assert!(error.starts_with("nothing was installed below "), "{error}");
 }
 
-/// Errors name the path and keep their kind, as the kind decides whether root is suggested.
+/// Errors name the path and keep their kind, because the kind decides whether the hint to use root
+/// is given.
 #[test]
 fn errors_say_where_and_keep_their_kind() {
     let scratch = Scratch::new("install-kinds");

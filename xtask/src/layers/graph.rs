@@ -22,14 +22,14 @@ pub(super) struct Package {
     pub(super) dependencies: Vec<Dependency>,
 }
 
-/// An edge of the graph.
+/// An edge of the graph, from the package that lists it.
 pub(super) struct Dependency {
     /// Index into [`Graph::packages`].
     pub(super) package: usize,
     pub(super) kind: Kind,
 }
 
-/// Purpose of a dependency.
+/// Purpose of a dependency: for the program, for tests, or for build scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Normal,
@@ -111,7 +111,7 @@ impl Graph {
         None
     }
 
-    /// Returns for each package whether it is shipped: reachable from a station over normal
+    /// Returns true for each package that is shipped, because a station reaches it over normal
     /// dependencies. All other packages only help to build and test.
     pub(super) fn linked(&self) -> Vec<bool> {
         let mut linked = vec![false; self.packages.len()];
@@ -126,8 +126,8 @@ impl Graph {
         linked
     }
 
-    /// Iterates over normal dependencies, except procedural macros, which run in the compiler and
-    /// are not linked.
+    /// Returns an iterator over normal dependencies, except procedural macros, which run in the
+    /// compiler and are not linked.
     fn linked_dependencies(&self, package: usize) -> impl Iterator<Item = usize> {
         self.packages[package]
             .dependencies

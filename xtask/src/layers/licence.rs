@@ -1,4 +1,4 @@
-//! Checks whether accepted licences satisfy a package's licence expression (SPDX).
+//! Checks that accepted licences satisfy a package's licence expression (SPDX).
 
 /// Licences that are accepted for any package.
 const ACCEPTED: [&str; 13] = [
@@ -24,8 +24,8 @@ const ACCEPTED_UNLINKED: [&str; 1] = ["MPL-2.0"];
 /// Maximum nesting depth of parentheses.
 const DEPTH_MAX: usize = 16;
 
-/// Checks the licence expression of a package; `linked` if the package is linked into shipped
-/// programs.
+/// Checks the licence expression of a package. `linked` is true if the package is linked into
+/// shipped programs.
 pub(super) fn check(expression: &str, linked: bool) -> Result<(), String> {
     // Before SPDX expressions, cargo separated alternatives by a slash.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
@@ -45,7 +45,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Parses `all OR all ...`.
+    /// Parses `all OR all ...`; returns true if accepted licences satisfy an alternative.
     fn any(&mut self, depth: usize) -> Result<bool, String> {
         let mut satisfied = self.all(depth)?;
         while self.take("OR") {
@@ -54,7 +54,7 @@ impl Parser<'_> {
         Ok(satisfied)
     }
 
-    /// Parses `one AND one ...`.
+    /// Parses `one AND one ...`; returns true if accepted licences satisfy all parts.
     fn all(&mut self, depth: usize) -> Result<bool, String> {
         let mut satisfied = self.one(depth)?;
         while self.take("AND") {

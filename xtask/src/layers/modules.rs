@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The path of a module from its crate's root, such as `["layers", "graph"]`.
 type ModulePath = Vec<String>;
 
-/// A file of a crate: its path below `src`, and its text.
+/// A source file of a crate: its path below `src`, and its text.
 pub(super) struct Source {
     pub(super) file: String,
     pub(super) text: String,
 }
 
-/// Returns the import cycles, each as the files in it.
+/// Returns the import cycles, each as the list of its files.
 pub(super) fn cycles(sources: &[Source]) -> Vec<Vec<String>> {
     let modules: BTreeMap<ModulePath, Module> = sources
         .iter()
@@ -57,7 +57,7 @@ struct Module {
     file: String,
     /// Paths in the code, split at `::`.
     paths: BTreeSet<Vec<String>>,
-    /// Re-exported paths by their name here.
+    /// Re-exported paths, by the name under which this module exports them.
     exports: BTreeMap<String, Vec<String>>,
 }
 
@@ -113,7 +113,7 @@ impl Module {
 /// Tokens after `#` of the attribute that limits an item to tests.
 const CFG_TEST: [&str; 6] = ["[", "cfg", "(", "test", ")", "]"];
 
-/// Returns the module of this crate that a path in module `own` leads to.
+/// Returns the module of this crate to which a path in module `own` refers.
 fn target(
     modules: &BTreeMap<ModulePath, Module>,
     own: &ModulePath,
@@ -229,7 +229,7 @@ fn path_at(tokens: &[String], mut at: usize) -> Vec<String> {
     path
 }
 
-/// Returns the index after an item, which ends with its block or its semicolon.
+/// Returns the index of the token after an item, which ends with its block or its semicolon.
 fn end_of_item(tokens: &[String], mut at: usize) -> usize {
     while let Some(token) = tokens.get(at) {
         match token.as_str() {
@@ -242,7 +242,7 @@ fn end_of_item(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// Returns the index after a bracketed group.
+/// Returns the index of the token after a bracketed group.
 fn skip_group(tokens: &[String], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(token) = tokens.get(at) {
@@ -384,7 +384,7 @@ fn connected(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
 mod tests {
     use super::{Source, cycles};
 
-    /// Returns the cycles among files given as names with their text.
+    /// Returns the cycles among files, given as names with their text.
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let source =
             |&(file, text): &(&str, &str)| Source { file: file.to_owned(), text: text.to_owned() };

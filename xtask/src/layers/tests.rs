@@ -1,4 +1,4 @@
-//! Tests the rules on made-up graphs, each of which violates one rule.
+//! Tests of the rules on synthetic graphs, each of which violates one rule.
 
 use super::graph::{Dependency, Graph, Kind, Package, Place};
 use super::{check_graph, check_lock, check_unsafe, graph, licence};
@@ -40,7 +40,8 @@ fn graph(lines: &str) -> Graph {
     Graph { packages }
 }
 
-/// Checks the start of each problem of a graph against the same line of `expected`.
+/// Checks the problems of a graph: each must begin with the line of `expected` at the same
+/// position.
 fn check(lines: &str, expected: &[&str]) {
     let problems = check_graph(&graph(lines));
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");

@@ -8,16 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Result of a build.
+/// Result of a build: test programs, or the requirement whose absence prevented the build.
 pub(super) enum Built {
     Programs(Vec<Program>),
-    /// The named requirement is missing.
+    /// The requirement with this name is missing.
     Missing(String),
 }
 
 /// A test program.
 pub(super) struct Program {
-    /// Folder of the program's package; its name may differ from the package's.
+    /// Folder of the program's package. The folder's name may differ from the package's name.
     pub(super) folder: PathBuf,
     package: String,
     /// Name of the file of tests; empty for unit tests.
@@ -85,7 +85,7 @@ impl Build {
         }
     }
 
-    /// Returns the missing requirement, if any.
+    /// Returns the requirement of this kind of build that is missing, if any.
     fn missing(self) -> Option<String> {
         let runtime = match self {
             Build::Ordinary | Build::Models => return None,
@@ -101,7 +101,7 @@ impl Build {
         (!is_there).then(|| format!("this toolchain has no {sanitizer} sanitizer for {TRIPLE}"))
     }
 
-    /// Returns the environment variable for programs of this build.
+    /// Returns the environment variable with which programs of this build must run.
     pub(super) fn surroundings(self) -> Option<(&'static str, String)> {
         match self {
             Build::Ordinary | Build::Models => None,

@@ -1,6 +1,6 @@
 //! Virtual machine for tests that would disturb other users of the machine, for instance by turning
-//! processors off. QEMU emulates it in software, with a kernel of this machine; its only files are
-//! the test and the programs that the test starts.
+//! processors off. QEMU emulates the machine in software, with a kernel of this machine. Its only
+//! files are the test and the programs that the test starts.
 
 use super::build::Program;
 use super::trials::Trial;
@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Number of the guest's processors. It may exceed the host's, so that they do not run in step.
+/// Number of the guest's processors. It may exceed the host's number, so that the guest's
+/// processors do not run in step.
 const PROCESSORS: &str = "4";
 const MEMORY: &str = "3G";
 
@@ -28,7 +29,7 @@ cat
 /// Programs of this machine that [`INIT`] and the tests use.
 const TOOLS: [&str; 4] = ["sh", "mount", "mkdir", "cat"];
 
-/// Returns the missing requirement, if any.
+/// Returns the requirement for a guest that is missing, if any.
 pub(super) fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         return Some("guests are for x86-64 only".to_owned());
@@ -79,7 +80,7 @@ fn kernel() -> Option<PathBuf> {
     files.filter(is_kernel).max()
 }
 
-/// Returns the initial file system of the guest, in the kernel's format.
+/// Returns the initial file system of the guest, as an archive that the kernel unpacks.
 fn image_of(program: &Program) -> Result<Vec<u8>, String> {
     // The blkkin command is at the path that was compiled into the tests.
     let blkkin = program.path.ancestors().nth(2).ok_or("tests have a folder")?.join("blkkin");
@@ -107,7 +108,7 @@ fn image_of(program: &Program) -> Result<Vec<u8>, String> {
     Ok(image.bytes)
 }
 
-/// Adds a program with its shared libraries.
+/// Adds a program and its shared libraries to `files`.
 fn add(files: &mut BTreeMap<PathBuf, Vec<u8>>, from: &Path, to: &Path) -> Result<(), String> {
     files.insert(to.to_owned(), fs::read(from).map_err(at(from))?);
     let output = Command::new("ldd").arg(from).output();

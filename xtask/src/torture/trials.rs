@@ -1,6 +1,6 @@
-//! The trials: tests of a file, their kind of build, and their amounts of work.
+//! The list of trials: tests of a file, their kind of build, and their amounts of work.
 
-/// Tests of a promise.
+/// Tests that together try one promise.
 pub(super) struct Trial {
     pub(super) promise: &'static str,
     pub(super) what: &'static str,
@@ -11,11 +11,11 @@ pub(super) struct Trial {
     pub(super) tests: &'static [&'static str],
     pub(super) amounts: &'static [Amount],
     pub(super) build: Build,
-    /// True if the trial runs in a guest.
+    /// Set if the trial runs in a guest.
     pub(super) in_guest: bool,
 }
 
-/// Kind of build.
+/// Kind of build that a trial's tests need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Build {
     Ordinary,
@@ -47,7 +47,7 @@ const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
     Amount { variable, a_minute, most }
 }
 
-/// Creates an amount that does not depend on the duration.
+/// Creates an amount that does not depend on the duration of the run.
 const fn fixed(variable: &'static str, most: u64) -> Amount {
     Amount { variable, a_minute: most, most }
 }
@@ -93,7 +93,7 @@ const fn built(
     Trial { build, ..part("L8", what, package, file, tests, &[]) }
 }
 
-/// Seconds for each of several tests, whose sum must be below the timeout.
+/// Seconds for each of several hostile tests. Their sum must be below the timeout of a trial.
 const HOSTILE: Amount = amount("TEST_HOSTILE_SECONDS", 2, 200);
 
 pub(super) const TRIALS: &[Trial] = &[
@@ -388,7 +388,8 @@ mod tests {
         entries.filter(|path| path.is_dir()).collect()
     }
 
-    /// Every trial names an existing file of tests; a trial of a missing file would test nothing.
+    /// Every trial names an existing file of tests, as a trial of a missing file would test
+    /// nothing.
     #[test]
     fn trials_have_files() {
         let stations = folders(&workspace_root().join("crates"));

@@ -1,18 +1,18 @@
-//! Annotations of a program: the strings of `benches/annotations.h`, in memory that is opaque to
-//! the compiler.
+//! Annotations that the bench's programs record: the strings of `benches/annotations.h`, in memory
+//! whose content the compiler cannot know.
 
 use blkkin_trace::{Endpoint, Sampler, Trace};
 use std::hint::black_box;
 
-/// An active span of a program, with a key and value to annotate.
+/// A span, with the key and value to annotate it with.
 pub(crate) struct Annotation {
     pub(crate) trace: Trace<'static>,
     pub(crate) key: &'static str,
     pub(crate) val: &'static str,
 }
 
-/// Returns four annotations, so that consecutive events differ. They are not sampled if `sampler`
-/// rejects them.
+/// Returns four different annotations, for recording in turn. Their spans are not sampled if
+/// `sampler` rejects them.
 pub(crate) fn annotations(sampler: &Sampler) -> [Annotation; 4] {
     [
         ("osd write", "osd.3", "10.0.0.7", "pool", "volume", 6802),

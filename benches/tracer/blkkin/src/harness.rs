@@ -1,6 +1,6 @@
-//! Runs a loop of a program in threads, and prints the cost of an operation as one line of JSON:
-//! `PROGRAM KIND OPERATIONS THREADS WARM_UP`. `benches/tracer/harness.c` is the equivalent in C,
-//! with the same clocks, and explains them.
+//! Runs an operation repeatedly in several threads, and prints its cost as one line of JSON. The
+//! arguments are `KIND OPERATIONS THREADS WARM_UP`. `benches/tracer/harness.c` is the equivalent in
+//! C, with the same clocks, and explains them.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -13,38 +13,39 @@ use std::time::Duration;
 
 const THREADS_MAX: i64 = 64;
 
-/// Number of operations of the empty loop, which takes some milliseconds.
+/// Number of operations in the measurement of the loop without recording, which takes some
+/// milliseconds.
 const LOOP_OPERATIONS: i64 = 4_000_000;
 
-/// Number of portions of a warm-up. Pauses in between let readers empty the buffers.
+/// Number of portions of a warm-up. In the pauses between portions, readers empty the buffers.
 const PORTIONS: i64 = 8;
 const PAUSE: Duration = Duration::from_millis(5);
-/// Number of operations of a thread before the measurement: they touch its stack and the tracer's
-/// memory for the first time, which is no cost of an event.
+/// Number of unmeasured operations at the start of each thread. They touch the thread's stack and
+/// the tracer's memory for the first time, whose cost does not belong to an event.
 const FIRST_OPERATIONS: i64 = 64;
 
-/// A range of a thread's operations.
+/// Range of operation numbers that a thread performs.
 pub(crate) struct Work(Range<i64>);
 
 impl Work {
-    /// Returns the numbers of the operations; those of warm-ups are negative.
+    /// Returns the numbers of the operations; they are negative in warm-ups.
     pub(crate) fn operations(&self) -> Range<i64> {
         self.0.clone()
     }
 }
 
-/// A kind of operation.
+/// A kind of operation to measure.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// Function that records the operations.
+    /// Function that performs the operations, so that their events are recorded.
     pub(crate) record: fn(&Work),
-    /// Function with the same loop and arguments, without recording.
+    /// Function with the same loop and arguments that records nothing.
     pub(crate) idle: fn(&Work),
-    /// Number of events in an operation.
+    /// Number of events that one operation records.
     pub(crate) events: i64,
 }
 
-/// Runs the measurement given by the program's arguments.
+/// Runs the measurement that the program's arguments select.
 pub(crate) fn main(kinds: &[Kind]) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match parse(kinds, &arguments) {
@@ -96,7 +97,8 @@ impl Plan<'_> {
         let tried = kind.events
             * (operations + self.threads * FIRST_OPERATIONS + self.warm_ups * self.processors);
         let of_each = |sum: f64| sum / operations as f64;
-        // Mean wall time of a thread for an operation; all threads have equal shares.
+        // `wall_ns` is a thread's mean wall time for an operation. All threads perform equally many
+        // operations.
         println!(
             "{{\"kind\": \"{}\", \"threads\": {}, \"operations\": {operations}, \
              \"events_tried\": {tried}, \"wall_ns\": {:.3}, \"cpu_ns\": {:.3}, \"loop_ns\": {:.3}}}",
@@ -126,7 +128,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Runs the threads; returns the wall time and processor time of all of them.
+    /// Runs the operations in all threads. Returns the sums of the threads' wall times and
+    /// processor times, in nanoseconds.
     fn run(&self) -> (f64, f64) {
         let barrier = Barrier::new(self.threads as usize);
         let part = self.operations / self.threads;
@@ -155,6 +158,6 @@ fn now_ns(clock: ClockId) -> f64 {
 
 fn run_on(processor: i64) {
     let mut set = CpuSet::new();
-    // If this fails, threads move between processors, which only adds noise.
+    // If this fails, the thread moves between processors, which only adds noise.
     let _ = set.set(processor as usize).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
 }

@@ -1,4 +1,4 @@
-//! Records one kind of event in a loop, and prints the cost of an operation: see [`harness`] for
+//! Records one kind of event repeatedly, and prints the cost of an operation; see [`harness`] for
 //! the arguments. The active session determines whether and how events are recorded.
 #![allow(
     clippy::print_stdout,
@@ -52,8 +52,8 @@ fn numbers(work: &Work) {
     }
 }
 
-/// Calls `operation` with each annotation in turn. Hiding them from the compiler costs as much as a
-/// cheap operation, so it is done once for all four.
+/// Calls `operation` with each annotation in turn. `black_box` costs as much as a cheap operation,
+/// so it is called once for all four annotations.
 #[inline(always)]
 fn each(of: &'static [Annotation; 4], work: &Work, operation: impl Fn(&Annotation)) {
     let operations = work.operations();
@@ -69,7 +69,7 @@ fn annotation(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.keyval(one.key, one.val));
 }
 
-/// Records a child span with new ids and two annotations.
+/// Records a child span with new ids, as two annotations.
 fn child_span(work: &Work) {
     each(&ANNOTATIONS, work, |one| {
         let child = one.trace.child(one.trace.name());
@@ -78,7 +78,7 @@ fn child_span(work: &Work) {
     });
 }
 
-/// Records a child span as one event, at its end.
+/// Records a child span with new ids as a single event, when the span ends.
 fn span(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.child(one.trace.name()).span().end());
 }

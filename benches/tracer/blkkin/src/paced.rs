@@ -17,9 +17,9 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pause between portions of annotations.
+/// Pause between portions of annotations of a thread.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Maximum factor by which a delayed thread exceeds its rate to catch up.
+/// Maximum factor by which a thread that is behind its rate may exceed the rate.
 const HASTE: u64 = 2;
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Records annotations in portions, at the given rate; returns their number.
+/// Records annotations in portions, at `rate` events a second. Returns their number.
 fn annotate(rate: u64, duration: Duration) -> u64 {
     let annotations = annotations(&Sampler::new());
     let all = rate * duration.as_secs();
@@ -71,7 +71,8 @@ fn annotate(rate: u64, duration: Duration) -> u64 {
     done
 }
 
-/// Records single events, each at its due time; returns their number.
+/// Records events with the present time, each when it is due at `rate` events a second. Returns
+/// their number.
 fn tell_times(rate: u64, duration: Duration) -> u64 {
     let all = rate * duration.as_secs();
     let start = Instant::now();

@@ -1,8 +1,8 @@
-//! Creates spans of the `tracing` crate in a loop, and prints the cost of one: see
-//! `blkkin/src/harness.rs` for the arguments. `tracing-span` uses our layer, `opentelemetry-span`
-//! uses tracing-opentelemetry with its defaults, and `opentelemetry-bare` the same without its
-//! additional attributes. Its span processor discards spans at once, so its figures exclude the
-//! cost of exporting.
+//! Creates spans of the `tracing` crate repeatedly, and prints the cost of one; see
+//! `blkkin/src/harness.rs` for the arguments. Kind `tracing-span` uses our layer,
+//! `opentelemetry-span` tracing-opentelemetry with its defaults, and `opentelemetry-bare` the same
+//! without its additional attributes. For OpenTelemetry, the span processor discards spans at once,
+//! so the figures exclude the cost of exporting.
 
 #[path = "../../blkkin/src/harness.rs"]
 mod harness;
@@ -56,7 +56,7 @@ fn numbers(work: &Work) {
     }
 }
 
-/// Span processor that discards spans.
+/// OpenTelemetry span processor that discards each span when it ends.
 #[derive(Debug)]
 struct Forgets;
 

@@ -1,4 +1,4 @@
-//! OpenTelemetry's traces with the types of its own library.
+//! OpenTelemetry's protobuf and JSON formats with the types of OpenTelemetry's own library.
 
 use super::Rival;
 use super::prost_zipkin::of_message;

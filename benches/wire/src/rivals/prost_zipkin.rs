@@ -65,7 +65,7 @@ pub(super) fn rival(batch: &'static [u8]) -> Rival {
     of_message::<ListOfSpans>("prost", batch)
 }
 
-/// Returns a rival for any prost message.
+/// Returns a rival that decodes and encodes `batch` as a prost message of type `M`.
 pub(super) fn of_message<M: Message + Default + 'static>(
     name: &'static str,
     batch: &'static [u8],

@@ -1,4 +1,4 @@
-//! Zipkin's thrift with the thrift crate, in the style of its generated code.
+//! Zipkin's thrift format with the thrift crate, written as its code generator would.
 
 use super::Rival;
 use std::hint::black_box;
@@ -44,7 +44,8 @@ struct Endpoint {
 
 type Result<T> = thrift::Result<T>;
 
-/// Calls `field` with the number and type of each field of a structure.
+/// Reads a structure: calls `field` with the number and type of each field, which must read the
+/// value.
 fn fields<P: TInputProtocol>(
     input: &mut P,
     mut field: impl FnMut(&mut P, Option<i16>, TType) -> Result<()>,
@@ -134,7 +135,7 @@ fn read_endpoint<P: TInputProtocol>(input: &mut P) -> Result<Endpoint> {
     Ok(endpoint)
 }
 
-/// Writes a field; `write` writes its value.
+/// Writes a field of a structure; `write` writes the field's value.
 fn put<P: TOutputProtocol>(
     out: &mut P,
     kind: TType,

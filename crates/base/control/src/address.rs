@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 pub const VARIABLE: &str = "BLKKIN_SOCKET";
 /// Environment variable with the directory of a user's own sockets.
 const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
-/// Socket of the system's agent.
+/// Path of the socket on which the system's agent listens.
 pub const SYSTEM: &str = "/run/blkkin/agent.sock";
-/// Path of a user's socket below the runtime directory.
+/// Path of the socket of a user's agent, relative to the runtime directory.
 const RUNTIME_SOCKET: &str = "blkkin/agent.sock";
 
 /// User id and environment variables that determine the sockets of a process.

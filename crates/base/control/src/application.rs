@@ -64,7 +64,7 @@ messages! {
 }
 
 record! {
-    /// Rings that an earlier agent made, and whose agent has ended.
+    /// Rings of a channel that an earlier agent made before it ended.
     #[derive(Copy)]
     pub struct Orphan {
         /// Number by which the program identifies the orphan, unique on this connection.
@@ -77,7 +77,7 @@ record! {
 }
 
 record! {
-    /// Type of the events of one instrumentation point in a program's source.
+    /// Description of the events that one instrumentation point of a program records.
     pub struct EventType {
         /// Number of the event type, assigned by the program and unique within it.
         pub index: u32 = Number,
@@ -85,9 +85,9 @@ record! {
         pub name: String = EVENT_NAME,
         /// Severity of all events of this type.
         pub level: Level = RecordForm,
-        /// Source file; empty if unknown.
+        /// Path of the source file with the instrumentation point; empty if unknown.
         pub file: String = FILE,
-        /// Line in the source file, from 1; 0 if unknown.
+        /// Line of the instrumentation point in the source file, from 1; 0 if unknown.
         pub line: u32 = Number,
         /// Fields in the order of their bytes, with distinct names.
         pub fields: Vec<Field> = Distinct {
@@ -98,7 +98,7 @@ record! {
 }
 
 record! {
-    /// Field of an event.
+    /// Description of one field in an event type.
     pub struct Field {
         /// Name of the field: ASCII letters, digits and `_`, as in C.
         pub name: String = FIELD_NAME,
@@ -110,7 +110,7 @@ record! {
 choice! {
     /// Type of a field. Values are little-endian and have no padding.
     pub enum FieldKind {
-        /// Unsigned integer.
+        /// Unsigned integer, little-endian.
         0 "unsigned" Unsigned {
             /// Size of the integer in bits.
             width: Width = RecordForm,
@@ -136,14 +136,14 @@ choice! {
         6 "bytes" Bytes,
         /// Array with a fixed number of elements.
         7 "array" Array {
-            /// Type of each element.
+            /// Type that all elements have.
             of: Scalar = RecordForm,
             /// Number of elements, the same in each event.
             count: u32 = Number,
         },
         /// Sequence: a count of 4 bytes, then that many elements.
         8 "sequence" Sequence {
-            /// Type of each element.
+            /// Type that all elements have.
             of: Scalar = RecordForm,
         },
         /// Integer with labels for some values.
@@ -162,7 +162,7 @@ choice! {
     /// Element type of arrays and sequences.
     #[derive(Copy)]
     pub enum Scalar {
-        /// Unsigned integer.
+        /// Unsigned integer, little-endian.
         0 "unsigned" Unsigned {
             /// Size of the integer in bits.
             width: Width = RecordForm,
@@ -248,7 +248,7 @@ record! {
     pub struct KeepChannel {
         /// Number of the channel, assigned by the agent and unique in the program.
         pub channel: u32 = Number,
-        /// Number of the orphan, whose rings must not have been replaced.
+        /// Number of the orphan. No other rings may have replaced it.
         pub orphan: u32 = Number,
     }
 }

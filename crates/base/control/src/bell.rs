@@ -18,8 +18,8 @@ pub const RING: u64 = 8;
 /// Byte offset of the number of seccomp filters that the program had when it made the page;
 /// [`UNKNOWN`] if the program could not count them.
 pub const FILTERS: u64 = 16;
-/// Byte offset of the [hashes](mark_of) of the paths of sockets on which the program expects
-/// agents.
+/// Byte offset of the table of sockets on which the program expects agents. Each entry is the
+/// [hash](mark_of) of a socket's path.
 pub const SOCKETS: u64 = 24;
 /// Maximum number of sockets in a page.
 pub const SOCKETS_MAX: usize = 4;

@@ -36,9 +36,9 @@ use std::ops::Range;
 pub const SIZE: usize = 768 << 10;
 /// First two words of the file: magic number and version.
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
-/// Byte offset of `COUNT`.
+/// Byte offset of `COUNT`, the number of event types added so far.
 pub const COUNT: usize = 16;
-/// Byte offset of `REFUSED`.
+/// Byte offset of `REFUSED`, the number of event types that are not described.
 pub const REFUSED: usize = 24;
 /// Byte offset of the first description.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
@@ -80,9 +80,9 @@ pub struct Description<'d, F> {
     pub name: &'d str,
     /// Severity of all events of this type.
     pub level: Level,
-    /// Source file; empty if unknown.
+    /// Path of the source file with the instrumentation point; empty if unknown.
     pub file: &'d str,
-    /// Line in the source file, from 1; 0 if unknown.
+    /// Line of the instrumentation point in the source file, from 1; 0 if unknown.
     pub line: u32,
     /// Names and types of the fields.
     pub fields: F,

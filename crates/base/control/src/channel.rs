@@ -128,7 +128,8 @@ impl Context {
         Context::CgroupId,
     ];
 
-    /// Returns the context's word, or the name under which the program supplies it.
+    /// Returns the name of the context that is shown to users. For [`Context::Supplied`], returns
+    /// the name under which the program supplies the value.
     pub fn name(&self) -> &str {
         match self {
             Context::Supplied { name } => name,

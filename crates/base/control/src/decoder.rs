@@ -59,7 +59,7 @@ pub struct Decoder<M, D = OwnedFd> {
 pub enum Received<M, D = OwnedFd> {
     /// Decoded message, with as many descriptors as its kind requires.
     Message {
-        /// Content of the frame.
+        /// Content of the decoded frame.
         message: M,
         /// Descriptors that the peer passed with the frame.
         descriptors: Vec<D>,

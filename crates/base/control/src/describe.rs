@@ -3,7 +3,7 @@
 //! listed in the order of their bytes. The expression after each `=` is the [form](crate::form)
 //! that encodes the field.
 
-/// Defines a structure. Its encoding is that of its fields, in order.
+/// Defines a structure, encoded as the sequence of its fields.
 macro_rules! record {
     (
         $(#[$note:meta])*
@@ -63,7 +63,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// Returns the variant's word, as users see it.
+            /// Returns the name of the variant that is shown to users.
             pub const fn word(&self) -> &'static str {
                 match self {
                     $($name::$variant { .. } => $word,)*

@@ -30,7 +30,7 @@ pub enum Reason {
     NotOurs,
     /// The peer's version has a major number that differs from this crate's.
     OtherVersion {
-        /// Version of the peer.
+        /// Version that the peer's message states.
         theirs: Version,
     },
     /// No message of this kind is allowed in this direction.
@@ -63,7 +63,7 @@ pub enum Reason {
     },
     /// Bytes follow the last field of the body.
     GoesOn {
-        /// Number of excess bytes.
+        /// Number of bytes after the last field.
         left: usize,
     },
     /// The field is empty, which is not permitted.
@@ -83,21 +83,21 @@ pub enum Reason {
     Path,
     /// The number stands for no variant or value of its type.
     Number {
-        /// Invalid number.
+        /// Number that was received.
         found: u8,
         /// Name of the type that the number should encode.
         expected: &'static str,
     },
     /// The message has fewer descriptors than its kind requires.
     DescriptorsMissing {
-        /// Required number of descriptors.
+        /// Number of descriptors that the message's kind requires.
         expected: usize,
-        /// Number of descriptors received.
+        /// Number of descriptors that were received.
         actual: usize,
     },
     /// The peer passed descriptors that belong to no message.
     DescriptorsLeft {
-        /// Number of these descriptors.
+        /// Number of descriptors that belong to no message.
         count: usize,
     },
     /// The stream ended within a message.

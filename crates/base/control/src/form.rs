@@ -113,8 +113,8 @@ impl Record for Level {
     }
 }
 
-/// Encoding of the version in `Hello` and `Welcome`. Reading fails if the major number is not that
-/// of [`Version::OURS`].
+/// Encoding of the version in `Hello` and `Welcome`. Reading fails if the major number differs from
+/// [`Version::OURS`].
 impl Record for Version {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
         AnyVersion.write(self, writer)

@@ -1,50 +1,50 @@
 //! Limits on the parts of messages, in bytes unless stated otherwise. Both sides observe them, and
 //! all versions with the same major number share them.
 
-/// Maximum size of the body of either side's first message.
+/// Maximum size of the body of either side's first message, in bytes.
 pub const OPENING_SIZE_MAX: usize = 4 << 10;
-/// Maximum size of the body of a message from an application.
+/// Maximum size of the body of a message from an application, in bytes.
 pub const APPLICATION_SIZE_MAX: usize = 4 << 10;
-/// Maximum size of an event type's description in a catalog.
+/// Maximum size of an event type's description in a catalog, in bytes.
 pub const EVENT_TYPE_SIZE_MAX: usize = 128 << 10;
 /// Maximum number of event types of a program. Their ids have 16 bits.
 pub const EVENT_TYPES_MAX: usize = 16_384;
 /// Maximum number of rules of a channel; each is a message of its own.
 pub const RULES_MAX: usize = 4096;
-/// Maximum size of the body of any message.
+/// Maximum size of the body of any message, in bytes.
 pub const BODY_SIZE_MAX: usize = 1 << 20;
 /// Maximum number of descriptors with a message.
 pub const DESCRIPTORS_MAX: usize = 4;
 
-/// Maximum size of a program's name.
+/// Maximum size of a program's name, in bytes.
 pub const PROGRAM_SIZE_MAX: usize = 255;
-/// Maximum size of the release of a program or library, such as `0.1.0`.
+/// Maximum size in bytes of the release of a program or library, such as `0.1.0`.
 pub const RELEASE_SIZE_MAX: usize = 64;
-/// Maximum size of the reason for refusing a connection.
+/// Maximum size of the reason for refusing a connection, in bytes.
 pub const REASON_SIZE_MAX: usize = 1 << 10;
-/// Maximum size of the name of a session or channel. A date and a number are appended to it in file
-/// names.
+/// Maximum size of the name of a session or channel, in bytes. A date and a number are appended to
+/// it in file names.
 pub const NAME_SIZE_MAX: usize = 200;
-/// Maximum size of the name of an event (`provider:name`), of a context that a program supplies, or
-/// of a pattern.
+/// Maximum size in bytes of three names: of an event (`provider:name`), of a context that a program
+/// supplies, and of a pattern.
 pub const EVENT_NAME_SIZE_MAX: usize = 255;
-/// Maximum size of a field's name.
+/// Maximum size of a field's name, in bytes.
 pub const FIELD_NAME_SIZE_MAX: usize = 255;
 /// Maximum number of fields of an event.
 pub const FIELDS_MAX: usize = 256;
 /// Maximum number of labels of an enumeration.
 pub const LABELS_MAX: usize = 1024;
-/// Maximum size of a label of an enumeration.
+/// Maximum size of a label of an enumeration, in bytes.
 pub const LABEL_SIZE_MAX: usize = 255;
-/// Maximum size of a source file's name.
+/// Maximum size of a source file's name, in bytes.
 pub const FILE_SIZE_MAX: usize = 1 << 10;
 /// Maximum number of contexts of a channel.
 pub const CONTEXTS_MAX: usize = 64;
-/// Maximum size of a filter's source text.
+/// Maximum size of a filter's source text, in bytes.
 pub const FILTER_SIZE_MAX: usize = blkkin_filter::FILTER_SIZE_MAX;
-/// Maximum size of the text of sampling rules.
+/// Maximum size of the text of sampling rules, in bytes.
 pub const SAMPLING_SIZE_MAX: usize = 255;
-/// Maximum size of a directory's path: the limit of Linux.
+/// Maximum size in bytes of a directory's path: the limit of Linux.
 pub const PATH_SIZE_MAX: usize = 4095;
 /// Maximum number of patterns of a selection, for included and for excluded names each.
 pub const PATTERNS_MAX: usize = 512;
@@ -52,7 +52,7 @@ pub const PATTERNS_MAX: usize = 512;
 pub const EXECUTABLES_MAX: usize = 64;
 /// Maximum number of process ids in a selection.
 pub const PIDS_MAX: usize = 4096;
-/// Maximum size of the code that identifies a failure, such as `no-such-session`.
+/// Maximum size in bytes of the code that identifies a failure, such as `no-such-session`.
 pub const CODE_SIZE_MAX: usize = 40;
-/// Maximum size of the message that explains a failure.
+/// Maximum size of the message that explains a failure, in bytes.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

@@ -1,5 +1,5 @@
-//! The first message of the client and that of the agent. All versions share the beginning of these
-//! bodies and all of [`Refused`], so that incompatible peers can report the mismatch.
+//! The client's first message and the agent's first message. All versions share the beginning of
+//! their bodies and all of [`Refused`], so that incompatible peers can report the mismatch.
 
 use crate::fault::{DecodeError, Reason};
 use crate::form::{AnyVersion, Flag, Number, RecordForm};
@@ -30,11 +30,12 @@ messages! {
 }
 
 record! {
-    /// Identity of a client. The agent reads the process id and user id from the kernel instead.
+    /// Identity of a client. Process id and user id are not part of it, because the agent reads
+    /// them from the kernel.
     pub struct Hello {
         /// Version of the protocol that the client uses.
         pub version: Version = RecordForm,
-        /// Purpose of the connection.
+        /// Purpose of the connection, which selects the messages that follow.
         pub role: Role = RecordForm,
         /// Name of the program, for display.
         pub program: String = PROGRAM,
@@ -89,7 +90,7 @@ record! {
         /// Set if a later attempt may succeed. If not set, only another agent can accept the
         /// client.
         pub try_again: bool = Flag,
-        /// Explanation for the user.
+        /// Explanation of the refusal, for the user.
         pub reason: String = REASON,
     }
 }

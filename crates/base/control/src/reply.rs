@@ -35,7 +35,7 @@ messages! {
         0x0407 EventType(event_type: EventType = RecordForm),
         /// Item with the counters of a ring.
         0x0408 Ring(ring: Ring = RecordForm),
-        /// Sampling rules in force.
+        /// Sampling rules that apply to the user's programs.
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
         /// Directory of a trace that has been or will be written.
         0x040a Written(path: PathBuf = Path),
@@ -66,7 +66,7 @@ record! {
 
 /// Codes of failures, for scripts. A code never changes its meaning.
 pub mod code {
-    /// This version of the agent does not implement the request, which is of a newer version.
+    /// The agent does not know the request, which is of a newer version.
     pub const UNKNOWN_REQUEST: &str = "unknown-request";
     /// No session has that name, or the user has no access to it.
     pub const NO_SUCH_SESSION: &str = "no-such-session";
@@ -108,7 +108,7 @@ choice! {
     pub enum Activity {
         /// The session has never been started.
         0 "new" New,
-        /// The session records.
+        /// The session has been started and records events.
         1 "active" Active,
         /// The session has been stopped.
         2 "stopped" Stopped,
@@ -235,7 +235,7 @@ record! {
         pub session: String = NAME,
         /// Name of the channel that the rings belonged to.
         pub channel: String = NAME,
-        /// Number of evicted rings.
+        /// Number of rings that were evicted.
         pub rings: u64 = Number,
         /// Number of packets lost with the rings; no snapshot will contain them.
         pub packets_lost: u64 = Number,
@@ -249,9 +249,9 @@ record! {
         pub session: String = NAME,
         /// Set if the session has been destroyed.
         pub is_destroyed: bool = Flag,
-        /// Cause of the losses.
+        /// Cause to which the losses are attributed.
         pub cause: Cause = RecordForm,
-        /// Number of lost events.
+        /// Number of lost events, without the events in lost packets.
         pub events: u64 = Number,
         /// Number of lost packets, whose events are not counted in `events`.
         pub packets: u64 = Number,
@@ -264,7 +264,7 @@ record! {
 }
 
 choice! {
-    /// Cause of a loss.
+    /// Cause of a loss of events or packets.
     #[derive(Copy, PartialOrd, Ord)]
     pub enum Cause {
         /// The program recorded faster than the agent read its rings.

@@ -30,8 +30,8 @@ messages! {
         0x0307 ListSessions(session: Option<String> = Optional(NAME)),
         /// Adds a channel to a session.
         0x0308 CreateChannel(channel: NewChannel = RecordForm),
-        /// Starts recording the selected events, including those of event types that programs add
-        /// later.
+        /// Starts recording the selected events. The selection includes event types that programs
+        /// add later.
         0x0309 EnableEvents(events: Events = RecordForm),
         /// Stops recording the selected events.
         0x030a DisableEvents(events: Events = RecordForm),
@@ -52,7 +52,7 @@ messages! {
 }
 
 record! {
-    /// Configuration of a session.
+    /// Configuration with which a session is created.
     pub struct Session {
         /// Name of the session, unique among the sessions of its user.
         pub name: String = NAME,
@@ -78,7 +78,7 @@ choice! {
     /// Use of the events that a session records.
     #[derive(Copy)]
     pub enum Purpose {
-        /// Events are written continuously.
+        /// Events are written to a trace continuously.
         0 "record" Record,
         /// Events stay in the rings until a snapshot is requested.
         1 "snapshot" Snapshot,
@@ -119,9 +119,9 @@ record! {
 }
 
 record! {
-    /// Query for traced programs.
+    /// Query for traced programs and their event types.
     pub struct Applications {
-        /// Processes to list.
+        /// Processes to include in the list.
         pub processes: Processes = RecordForm,
         /// Set if the programs' event types are listed too.
         pub event_types: bool = Flag,

@@ -28,7 +28,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Makes a limit of this rate, with bursts of a tenth of the rate.
+    /// Makes a limit of `per_second` requests per second. The burst is a tenth of that number,
+    /// rounded up.
     pub const fn per_second(per_second: u32) -> Limit {
         Limit { per_second, burst: per_second.div_ceil(10) }
     }

@@ -54,7 +54,7 @@ record! {
 record! {
     /// Sampling rules for the programs of a user.
     pub struct SavedSampling {
-        /// Id of the user to whose programs the rules apply.
+        /// Id of the user. The rules apply to this user's programs.
         pub user: u32 = Number,
         /// Text of the rules, such as `1/100`.
         pub rules: String = SAMPLING,

@@ -38,14 +38,14 @@ choice! {
     /// Set of severity levels.
     #[derive(Copy)]
     pub enum Levels {
-        /// All levels.
+        /// All severity levels.
         0 "any" Any,
         /// A level and all levels that are more severe.
         1 "at-least" AtLeast {
             /// The least severe level of the set.
             level: Level = RecordForm,
         },
-        /// A single severity level.
+        /// Exactly one severity level.
         2 "exactly" Exactly {
             /// The only level of the set.
             level: Level = RecordForm,

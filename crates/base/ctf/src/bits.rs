@@ -40,7 +40,8 @@ pub(crate) fn low(value: u64, size: u32) -> u64 {
     if size >= 64 { value } else { value & ((1 << size) - 1) }
 }
 
-/// Converts between the usual bit order of the byte order and the bit order of a field.
+/// Reverses the low `bits.size` bits of `value` if the field's bit order is not the usual one of
+/// its byte order. Reading and writing need the same reversal.
 #[inline]
 fn in_order(value: u64, bits: Bits) -> u64 {
     match bits.bit_order == bits.byte_order.usual_bit_order() {
@@ -56,7 +57,8 @@ pub(crate) fn sign_extend(value: u64, size: u32) -> i64 {
     ((value << unused) as i64) >> unused
 }
 
-/// Returns the layout of a field of `size` bits with the usual bit order of `byte_order`.
+/// Returns the layout of a field of `size` bits with the usual bit order of `byte_order`. `align`
+/// is in bits.
 pub(crate) fn usual(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }

@@ -4,27 +4,28 @@ use crate::schema::Clock;
 
 const NS: i64 = 1_000_000_000;
 
-/// Conversion between readings of one clock and nanoseconds.
+/// Conversion between readings of one clock, in cycles, and nanoseconds from the clock's origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale {
     frequency: u64,
-    /// Nanoseconds at a reading of 0.
+    /// Time at a clock reading of 0, in nanoseconds from the clock's origin.
     base_ns: i64,
 }
 
 impl TimeScale {
-    /// Makes the scale of `clock`; an offset beyond 64 bits of nanoseconds saturates.
+    /// Makes the conversion for `clock`. An offset that exceeds 64 bits of nanoseconds saturates.
     pub fn new(clock: &Clock) -> TimeScale {
         let base = base_ns(clock).clamp(i64::MIN.into(), i64::MAX.into());
         TimeScale { frequency: clock.frequency.max(1), base_ns: base as i64 }
     }
 
-    /// Makes the scale of `clock`; `None` if its offset exceeds 64 bits of nanoseconds.
+    /// Makes the conversion for `clock`; `None` if the clock's offset exceeds 64 bits of
+    /// nanoseconds.
     pub fn checked(clock: &Clock) -> Option<TimeScale> {
         i64::try_from(base_ns(clock)).is_ok().then(|| TimeScale::new(clock))
     }
 
-    /// Returns the nanoseconds from the clock's origin at a reading of `cycles`; saturates.
+    /// Converts a clock reading of `cycles` to nanoseconds from the clock's origin; saturates.
     #[inline]
     pub fn ns(&self, cycles: u64) -> i64 {
         if self.frequency == NS as u64 {
@@ -33,7 +34,8 @@ impl TimeScale {
         self.base_ns.saturating_add_unsigned(scaled(cycles, self.frequency))
     }
 
-    /// Returns the last reading at or before `ns`; saturates.
+    /// Returns the last clock reading, in cycles, at or before `ns` nanoseconds from the origin;
+    /// saturates.
     pub fn cycles(&self, ns: i64) -> u64 {
         let distance = i128::from(ns) - i128::from(self.base_ns);
         let cycles = (distance * i128::from(self.frequency)).div_euclid(i128::from(NS));
@@ -41,7 +43,7 @@ impl TimeScale {
     }
 }
 
-/// Returns the nanoseconds from the clock's origin at a reading of 0.
+/// Returns the time at a clock reading of 0, in nanoseconds from the clock's origin.
 fn base_ns(clock: &Clock) -> i128 {
     let frequency = clock.frequency.max(1);
     let cycles = i128::from(clock.offset_cycles);

@@ -58,7 +58,8 @@ pub(crate) fn write(bytes: &mut [u8], position: u64, class: &FloatClass, value: 
     }
 }
 
-/// Returns the bits from which [`assemble`] restores `value`.
+/// Converts `value` to the bits of a format with `size` bits, of which `exponent_bits` are the
+/// exponent. The inverse of [`assemble`].
 fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
     let fraction_bits = size - 1 - exponent_bits;
     let exponent_max = (1i64 << exponent_bits) - 1;

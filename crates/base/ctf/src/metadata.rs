@@ -19,8 +19,8 @@ use std::ops::Range;
 
 /// Parses a metadata file's bytes. Owned bytes save a copy.
 ///
-/// Fails if the schema and decoder of the text would need more memory than 12 MiB and 8 bytes per
-/// byte of the text, or more than 208 MiB together with the text itself.
+/// Fails if the schema and decoder of the text would need too much memory. The limit is 12 MiB and
+/// 8 bytes per byte of the text, and at most 208 MiB together with the text itself.
 pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     Ok(read(bytes)?.schema)
 }
@@ -28,7 +28,7 @@ pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataErro
 /// A schema, with the ignored bytes of its metadata file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The schema.
+    /// The schema parsed from the file's metadata text.
     pub schema: Schema,
     /// Ignored bytes of the file, see [`MetadataText::stray`].
     pub stray: Option<Range<usize>>,

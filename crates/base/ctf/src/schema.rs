@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// Description of a whole trace: its clocks, data streams and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// Metadata language from which the schema was read.
+    /// Version of CTF, and so the metadata language, from which the schema was read.
     pub version: Version,
-    /// Properties of the trace as a whole.
+    /// Name, UUID, environment and packet header, shared by all streams.
     pub trace: TraceClass,
     /// All clocks, referred to by index.
     pub clocks: Vec<Clock>,
@@ -35,11 +35,11 @@ pub enum Version {
 /// Properties shared by all packets and streams of a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceClass {
-    /// CTF 2 namespace.
+    /// Namespace of `name` and `uid`; CTF 2 only.
     pub namespace: Option<String>,
-    /// CTF 2 trace name.
+    /// Name of the trace; CTF 2 only.
     pub name: Option<String>,
-    /// CTF 2 unique id of the trace.
+    /// Unique id of the trace, any text; CTF 2 only.
     pub uid: Option<String>,
     /// The UUID that packets repeat: `trace.uuid` in CTF 1.8, the preamble's in CTF 2.
     pub uuid: Option<Uuid>,
@@ -55,9 +55,9 @@ pub struct TraceClass {
 /// A value of the trace's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
-    /// An integer.
+    /// An integer such as a process id or version number.
     Int(i64),
-    /// A string.
+    /// A string such as the host's name.
     Str(String),
 }
 
@@ -70,9 +70,9 @@ pub struct Uuid(pub [u8; 16]);
 pub struct Clock {
     /// Name (CTF 1.8) or id (CTF 2): unique in the schema.
     pub name: String,
-    /// CTF 2 namespace, name and unique id, if given.
+    /// Namespace, name and unique id, if given; CTF 2 only.
     pub identity: Option<ClockIdentity>,
-    /// CTF 1.8 UUID.
+    /// UUID of the clock; CTF 1.8 only.
     pub uuid: Option<Uuid>,
     /// Description for users.
     pub description: Option<String>,
@@ -80,13 +80,13 @@ pub struct Clock {
     pub frequency: u64,
     /// Error of one reading, in cycles.
     pub precision: Option<u64>,
-    /// CTF 2: error of the offset, in cycles.
+    /// Error of the offset, in cycles; CTF 2 only.
     pub accuracy: Option<u64>,
     /// Seconds from the origin to a reading of 0.
     pub offset_seconds: i64,
     /// Cycles to add to `offset_seconds`.
     pub offset_cycles: i64,
-    /// Origin of the offset.
+    /// Moment from which the offset counts.
     pub origin: ClockOrigin,
 }
 
@@ -108,14 +108,15 @@ impl Default for Clock {
     }
 }
 
-/// Identity by which CTF 2 declares clocks of several traces to be the same.
+/// Identity by which CTF 2 declares clocks of several traces to be the same, or names a clock's
+/// origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockIdentity {
-    /// Namespace.
+    /// Namespace in which `name` and `uid` are unique; `None` if the metadata gives none.
     pub namespace: Option<String>,
-    /// Name.
+    /// Name of the clock, or of the origin, within the namespace.
     pub name: Option<String>,
-    /// Unique id.
+    /// Unique id within the namespace and name, any text.
     pub uid: Option<String>,
 }
 
@@ -136,11 +137,11 @@ pub enum ClockOrigin {
 pub struct StreamClass {
     /// Id: unique in the schema.
     pub id: u64,
-    /// CTF 2 namespace.
+    /// Namespace of `name` and `uid`; CTF 2 only.
     pub namespace: Option<String>,
-    /// CTF 2 name.
+    /// Name of the stream class; CTF 2 only.
     pub name: Option<String>,
-    /// CTF 2 unique id.
+    /// Unique id of the stream class, any text; CTF 2 only.
     pub uid: Option<String>,
     /// Index into [`Schema::clocks`]: the clock that orders this stream's events.
     pub clock: Option<usize>,
@@ -156,16 +157,16 @@ pub struct StreamClass {
     pub events: Vec<EventClass>,
 }
 
-/// A class of events.
+/// Description shared by the events of one kind: name, contexts and payload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventClass {
     /// Id: unique in its stream class.
     pub id: u64,
-    /// CTF 2 namespace.
+    /// Namespace of `name` and `uid`; CTF 2 only.
     pub namespace: Option<String>,
     /// Name, such as `provider:event`; `None` if the metadata gives none.
     pub name: Option<String>,
-    /// CTF 2 unique id.
+    /// Unique id of the event class, any text; CTF 2 only.
     pub uid: Option<String>,
     /// Log level: 0 (emergency) to 14 (debug), LTTng's scale; larger values are kept as they are.
     pub log_level: Option<i64>,
@@ -245,10 +246,10 @@ impl ByteOrder {
     }
 }
 
-/// A fixed-width integer.
+/// A fixed-width integer, enumeration, boolean, bit array or bit map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntClass {
-    /// Layout.
+    /// Width, alignment, byte order and bit order.
     pub bits: Bits,
     /// Interpretation of the bits.
     pub kind: IntKind,
@@ -266,9 +267,9 @@ pub struct IntClass {
 /// Interpretation of an integer's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntKind {
-    /// An unsigned integer.
+    /// An unsigned integer, or an enumeration of unsigned values.
     Unsigned,
-    /// A signed integer in two's complement.
+    /// A signed integer in two's complement, or an enumeration of signed values.
     Signed,
     /// CTF 2: a boolean; 0 is false, all other values are true.
     Bool,
@@ -281,23 +282,23 @@ pub enum IntKind {
 /// Preferred base for the display of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Base {
-    /// 2
+    /// Base 2.
     Binary,
-    /// 8
+    /// Base 8.
     Octal,
-    /// 10
+    /// Base 10, the default.
     #[default]
     Decimal,
-    /// 16
+    /// Base 16.
     Hexadecimal,
 }
 
 /// A label and its values; ranges of different labels may overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
-    /// The label.
+    /// Text that is shown for the values.
     pub label: String,
-    /// Values of the label.
+    /// Values with this label; in a bit map, the indexes of the bits.
     pub ranges: Ranges,
 }
 
@@ -306,20 +307,20 @@ pub struct Mapping {
 pub struct Ranges(pub Vec<(i128, i128)>);
 
 impl Ranges {
-    /// Whether one of the ranges contains `value`.
+    /// Returns whether one of the ranges contains `value`.
     pub fn contains(&self, value: i128) -> bool {
         self.0.iter().any(|&(low, high)| low <= value && value <= high)
     }
 }
 
-/// A LEB128 integer.
+/// A variable-length integer in LEB128, of at most 64 significant bits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VarIntClass {
-    /// Whether the integer is signed (two's complement).
+    /// True if the integer is signed (two's complement).
     pub signed: bool,
     /// Preferred base for display.
     pub base: Base,
-    /// Labels, if any.
+    /// Labels of the values; `None` if the class is no enumeration.
     pub mappings: Option<Arc<[Mapping]>>,
     /// Roles of the field for the reader.
     pub roles: Roles,
@@ -328,7 +329,7 @@ pub struct VarIntClass {
 /// A binary floating-point number; `exponent + mantissa == bits.size`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloatClass {
-    /// Layout.
+    /// Width, alignment, byte order and bit order.
     pub bits: Bits,
     /// Number of bits of the exponent.
     pub exponent: u32,
@@ -337,10 +338,10 @@ pub struct FloatClass {
     pub mantissa: u32,
 }
 
-/// Encoding of characters.
+/// Character encoding of a string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8.
+    /// UTF-8, the default.
     #[default]
     Utf8,
     /// ASCII (CTF 1.8 only).
@@ -389,16 +390,16 @@ pub struct TextClass {
 pub struct BlobClass {
     /// Length in bytes.
     pub length: Length,
-    /// IANA media type.
+    /// IANA media type of the content; `None` if the metadata states none.
     pub media_type: Option<String>,
-    /// [`Role::Uuid`] or none.
+    /// Roles of the field: [`Role::Uuid`] or none.
     pub roles: Roles,
 }
 
-/// Number of elements or bytes.
+/// Source of the number of elements or bytes of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Length {
-    /// A constant in the metadata.
+    /// A constant from the metadata.
     Static(u64),
     /// The value of an unsigned integer decoded earlier.
     Dynamic(FieldRef),
@@ -416,18 +417,18 @@ pub struct StructClass {
 /// A named field class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Display name.
+    /// Display name, without the underscore that escapes it in CTF 1.8.
     pub name: String,
-    /// Class of the member.
+    /// Layout and meaning of the member's value.
     pub class: FieldClass,
 }
 
 /// An array of elements of one class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayClass {
-    /// Number of elements.
+    /// Source of the number of elements.
     pub length: Length,
-    /// Class of the elements.
+    /// Class that all elements share.
     pub element: FieldClass,
     /// Minimum alignment in bits, in addition to the element's own; applies also to an empty array.
     pub align: u64,
@@ -441,7 +442,7 @@ pub struct OptionalClass {
     /// Selector values for which the content is present. `None` for a boolean selector: the content
     /// is present if the selector is true.
     pub ranges: Option<Ranges>,
-    /// Class of the content.
+    /// Class of the field if it is present.
     pub content: FieldClass,
 }
 
@@ -454,14 +455,14 @@ pub struct VariantClass {
     pub options: Vec<VariantOption>,
 }
 
-/// An option of a variant.
+/// One of the field classes between which a variant's selector chooses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariantOption {
     /// Name: the enumeration's label in CTF 1.8; optional in CTF 2.
     pub name: Option<String>,
     /// Selector values that select the option.
     pub ranges: Ranges,
-    /// Class of the option.
+    /// Class of the field if this option is selected.
     pub class: FieldClass,
 }
 
@@ -472,7 +473,7 @@ pub struct VariantOption {
 pub struct FieldRef {
     /// Scope in which the path starts.
     pub scope: Scope,
-    /// Names of members, at least one.
+    /// Names of the structure members on the path, the outermost first; at least one.
     pub path: Vec<String>,
 }
 
@@ -494,7 +495,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// All scopes in order.
+    /// All scopes, in the order of storage in a packet.
     pub(crate) const ALL: [Scope; 6] = [
         Scope::PacketHeader,
         Scope::PacketContext,
@@ -504,7 +505,7 @@ impl Scope {
         Scope::Payload,
     ];
 
-    /// Returns the scope's name in TSDL.
+    /// Returns the scope's name in TSDL, such as `stream.packet.context`.
     pub fn tsdl_name(self) -> &'static str {
         match self {
             Scope::PacketHeader => "trace.packet.header",
@@ -529,7 +530,7 @@ impl Scope {
     }
 }
 
-/// A field's role for the reader.
+/// Purpose of a field for the reader of a packet. Each role belongs to the scopes named at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Role {
@@ -578,7 +579,7 @@ impl Role {
 pub struct Roles(u16);
 
 impl Roles {
-    /// No role.
+    /// The empty set: a field without a role.
     pub const NONE: Roles = Roles(0);
 
     /// Returns this set with `role` added.
@@ -591,7 +592,7 @@ impl Roles {
         Roles(self.0 & !(role as u16))
     }
 
-    /// Whether `role` is in the set.
+    /// Returns whether the set contains `role`.
     pub fn has(self, role: Role) -> bool {
         self.0 & role as u16 != 0
     }
@@ -601,7 +602,7 @@ impl Roles {
         self.0
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set contains no role.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }

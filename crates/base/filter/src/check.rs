@@ -8,7 +8,8 @@ use crate::severity::Severity;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node, Type};
 use std::collections::HashMap;
 
-/// Checks a tree. In the result, operands are indexes into the list of distinct operands.
+/// Checks a tree, and returns it with the distinct operands. In the result, the tree refers to
+/// operands by index.
 pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
     let ParseTree { mut root, operands: mentions } = parsed;
     let mut checker = Checker { mentions, operands: Vec::new(), known: HashMap::new() };
@@ -18,11 +19,11 @@ pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
 }
 
 struct Checker {
-    /// Operands as parsed, one for each mention.
+    /// Operands as parsed, one for each mention of a field.
     mentions: Vec<Operand>,
-    /// Distinct operands.
+    /// Distinct operands, in order of their first mention.
     operands: Vec<Operand>,
-    /// Index of each distinct operand.
+    /// Index of each distinct operand, by scope and path.
     known: HashMap<(OperandKind, Vec<Step>), usize>,
 }
 
@@ -113,7 +114,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Returns the level that `side` names, if `opposite` is the event's severity.
+    /// Returns the severity level that the word `side` names, if `opposite` is the event's
+    /// severity.
     fn level(&self, side: &Node, opposite: &Node) -> Option<Severity> {
         let (Expr::Operand(side), Expr::Operand(opposite)) = (&side.expr, &opposite.expr) else {
             return None;

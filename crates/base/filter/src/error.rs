@@ -19,19 +19,19 @@ const RESET: &str = "\x1b[0m";
 /// An error in a filter, with its position in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// Span in the filter's text.
+    /// Faulty range of the filter's text.
     pub span: Span,
-    /// Message: a lower-case fragment.
+    /// Error message for users, in lower case and without a full stop.
     pub message: String,
-    /// Remedy, if one is known.
+    /// Suggested remedy, shown after the message; `None` if none is known.
     pub hint: Option<String>,
     /// Line of the text in which the span starts.
     line: String,
     /// Number of the line, from 1.
     line_number: usize,
-    /// Whether the text has several lines.
+    /// True if the text has several lines.
     multiline: bool,
-    /// Span within the line, in bytes.
+    /// Faulty range within `line`, in bytes.
     place: Span,
 }
 

@@ -46,7 +46,7 @@ fn compare_nodes<V: Values + ?Sized>(op: CompareOp, left: &Node, right: &Node, v
     compare_glob(op, glob, value(other, values))
 }
 
-/// Whether a value counts as true.
+/// Returns whether a value counts as true: only a number other than 0 does.
 pub(crate) fn is_true(value: Value<'_>) -> bool {
     match number(value) {
         Some(Number::Integer(integer)) => integer.bits() != 0,
@@ -77,7 +77,7 @@ pub(crate) fn binary(op: BinaryOp, left: Value<'_>, right: Value<'_>) -> Value<'
     }
 }
 
-/// Whether a value matches a pattern or, for `!=`, does not match it.
+/// Returns whether a value matches a pattern or, for `!=`, does not match it.
 pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool {
     let matched = match value {
         Value::Str(text) => glob.matches(text),
@@ -87,7 +87,7 @@ pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool
     matched == (op == CompareOp::Equal)
 }
 
-/// A value that supports arithmetic.
+/// A value on which arithmetic is defined.
 #[derive(Clone, Copy)]
 enum Number {
     Integer(Integer),
@@ -114,7 +114,7 @@ impl Number {
     }
 }
 
-/// Applies an operator; `None` if the result is absent.
+/// Applies an arithmetic or bit operator; `None` if the result is absent.
 fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>> {
     match (left, right) {
         (Number::Integer(left), Number::Integer(right)) => calculate_integers(op, left, right),
@@ -122,7 +122,7 @@ fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>
     }
 }
 
-/// Applies an operator to integers, by the rules under "Numbers" in the crate's documentation.
+/// Applies an operator to two integers, by the rules under "Numbers" in the crate's documentation.
 fn calculate_integers(op: BinaryOp, left: Integer, right: Integer) -> Option<Value<'static>> {
     let unsigned = matches!((left, right), (Integer::Unsigned(_), Integer::Unsigned(_)));
     let (a, b) = (left.bits(), right.bits());
@@ -181,7 +181,8 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
     }
 }
 
-/// Applies an operator to an order. `None` means that a NaN is involved: then only `!=` holds.
+/// Returns whether a comparison holds for two sides in this order. The order is `None` if a side is
+/// NaN; then only `!=` holds.
 fn test(op: CompareOp, order: Option<Ordering>) -> bool {
     match op {
         CompareOp::Equal => order == Some(Ordering::Equal),

@@ -13,7 +13,7 @@ use crate::{check, eval, parser};
 /// Maximum size of a filter's text, in bytes.
 pub const FILTER_SIZE_MAX: usize = 64 << 10;
 
-/// A condition on events.
+/// A parsed and checked condition on events, independent of any trace.
 #[derive(Clone, Debug)]
 pub struct Filter {
     text: String,
@@ -28,7 +28,7 @@ pub struct Filter {
 const HEIGHT_MAX: usize = 4;
 
 impl Filter {
-    /// Parses and checks a filter.
+    /// Parses and checks a filter. An error states its position in `text`.
     pub fn parse(text: &str) -> Result<Filter, FilterError> {
         if text.len() > FILTER_SIZE_MAX {
             let message = format!(
@@ -86,12 +86,12 @@ impl Filter {
     }
 
     /// Returns the distinct fields to which the filter refers, in order of appearance. The tree
-    /// refers to them by index.
+    /// refers to a field by its index in this list.
     pub fn operands(&self) -> &[Operand] {
         &self.operands
     }
 
-    /// Whether an event matches the filter.
+    /// Returns whether an event with `values` matches the filter.
     pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
         match &self.program {
             None => eval::truth(&self.root, values),

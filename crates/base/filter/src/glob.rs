@@ -1,6 +1,6 @@
-//! String patterns in which `*` stands for any bytes, including none.
+//! String patterns, in which `*` stands for any number of any bytes.
 //!
-//! A match takes time linear in the text's length for any pattern: the pieces between the stars are
+//! A match takes time linear in the text's length for any pattern. The pieces between the stars are
 //! searched for in sequence, each with the algorithm of Knuth, Morris and Pratt.
 
 use std::sync::Arc;
@@ -11,11 +11,11 @@ pub struct Glob(Arc<Parts>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Parts {
-    /// Start of every matching text.
+    /// Piece before the first star, with which every matching text starts; may be empty.
     first: Box<[u8]>,
     /// Pieces between the stars, none of them empty, in the order of the pattern.
     middle: Vec<Piece>,
-    /// End of every matching text.
+    /// Piece after the last star, with which every matching text ends; may be empty.
     last: Box<[u8]>,
 }
 
@@ -40,7 +40,7 @@ impl Glob {
             .chain(std::iter::once(&*self.0.last))
     }
 
-    /// Whether the pattern matches the whole of `text`.
+    /// Returns whether the pattern matches the whole of `text`.
     pub fn matches(&self, text: &[u8]) -> bool {
         let Parts { first, middle, last } = &*self.0;
         let ends = first.len() + last.len();
@@ -75,7 +75,7 @@ fn ends_with(text: &[u8], last: &[u8]) -> bool {
 struct Piece {
     bytes: Box<[u8]>,
     /// KMP failure function: at index n - 1, the length of the longest proper prefix of the first n
-    /// bytes that is also their suffix. So many bytes still match after a mismatch.
+    /// bytes that is also their suffix. After a mismatch, this many bytes still match.
     fallback: Box<[usize]>,
 }
 
@@ -93,7 +93,7 @@ impl Piece {
         Piece { bytes: bytes.into(), fallback: fallback.into() }
     }
 
-    /// Returns the end of the first occurrence in `text`.
+    /// Returns the end of the piece's first occurrence in `text`, in bytes from the start.
     fn find_end(&self, text: &[u8]) -> Option<usize> {
         let mut matched = 0;
         for (position, byte) in text.iter().enumerate() {
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(pieces, [b"a".as_slice(), b"b", b""]);
     }
 
-    /// Matches by recursion, in exponential time in bad cases.
+    /// Matches by recursion over pattern and text, as the reference for the test. Takes exponential
+    /// time in bad cases.
     fn naive(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], []) => true,

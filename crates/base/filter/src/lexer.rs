@@ -14,7 +14,7 @@ const SYMBOLS: &[&str] = &[
     "=", "?", ":", ",", ";", "{", "}", "@", "#",
 ];
 
-/// A lexer: reads tokens in sequence.
+/// Lexer that returns the tokens of a text in sequence.
 pub(crate) struct Lexer<'t> {
     text: &'t str,
     position: usize,
@@ -119,7 +119,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads a string, whose prefix and quote have `opening` bytes.
+    /// Reads a string literal. Its prefix and quote have `opening` bytes.
     fn string(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -139,7 +139,7 @@ impl<'t> Lexer<'t> {
         Ok(TokenKind::Text(pieces))
     }
 
-    /// Reads a character constant, whose prefix and quote have `opening` bytes.
+    /// Reads a character constant. Its prefix and quote have `opening` bytes.
     fn character(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -179,7 +179,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads the rest of an escape sequence after its backslash.
+    /// Reads an escape sequence after its backslash, and returns the byte that it stands for.
     fn escape(&mut self) -> Result<u8, Fault> {
         let start = self.position - 1;
         let Some(character) = self.rest().chars().next() else {
@@ -207,7 +207,8 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads the value of a byte from one to `digits_max` digits.
+    /// Reads 1 to `digits_max` digits of an escape sequence that starts at `start`, as the value of
+    /// a byte.
     fn escaped_digits(&mut self, start: usize, base: u32, digits_max: usize) -> Result<u8, Fault> {
         let digits = self.rest().bytes().take(digits_max);
         let length = digits.take_while(|digit| (*digit as char).is_digit(base)).count();
@@ -220,12 +221,12 @@ impl<'t> Lexer<'t> {
 }
 
 enum LiteralByte {
-    /// An unescaped `*`.
+    /// An unescaped `*`, which stands for any bytes.
     Star,
     Byte(u8),
 }
 
-/// Whether the whole text is a name, so that it needs no quotes.
+/// Returns whether the whole text is a name, so that it needs no quotes.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && name_length(text) == text.len()
 }

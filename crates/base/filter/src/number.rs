@@ -4,7 +4,7 @@ use crate::fault::Fault;
 use crate::token::TokenKind;
 use crate::tree::Span;
 
-/// Units of duration, in nanoseconds.
+/// Suffixes of duration literals, with the length of each unit in nanoseconds.
 const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
     ("us", 1_000),
@@ -44,7 +44,7 @@ pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usiz
 /// Extent of a number's digits, including dot and exponent.
 struct Digits {
     length: usize,
-    /// Whether the number has a dot or an exponent.
+    /// True if the number has a dot or an exponent.
     float: bool,
 }
 
@@ -75,7 +75,7 @@ impl Digits {
     }
 }
 
-/// A literal, split into digits and suffix.
+/// A number literal, split into digits and suffix.
 struct Number<'t> {
     digits: &'t str,
     suffix: &'t str,

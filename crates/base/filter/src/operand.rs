@@ -37,7 +37,7 @@ pub enum OperandKind {
     Packet,
 }
 
-/// A step on the path to a field.
+/// A step on the path from a scope to a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `.name`: a structure's member.
@@ -49,28 +49,28 @@ pub enum Step {
 /// A pseudo-field: a field that every event has, independent of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pseudo {
-    /// Name of the event, a string.
+    /// Name of the event's class, a string such as `provider:event`.
     Name,
-    /// Time in nanoseconds since 1970 (UTC).
+    /// Time of the event in nanoseconds since 1970 (UTC).
     Time,
     /// CPU on which the event was recorded.
     Cpu,
     /// Level of severity, comparable with numbers and with words; 0 is the most severe.
     Severity,
-    /// Process id.
+    /// Id of the process that recorded the event.
     Pid,
-    /// Thread id.
+    /// Id of the thread that recorded the event.
     Tid,
-    /// Name of the process, a string.
+    /// Name of the process that recorded the event, a string.
     Procname,
-    /// Id of the stream.
+    /// Id of the stream that contains the event.
     Stream,
-    /// Name of the trace, a string.
+    /// Name of the trace that contains the event, a string.
     Trace,
 }
 
 impl Pseudo {
-    /// All pseudo-fields.
+    /// All pseudo-fields, in the order of declaration.
     pub const ALL: [Pseudo; 9] = [
         Pseudo::Name,
         Pseudo::Time,
@@ -83,7 +83,7 @@ impl Pseudo {
         Pseudo::Trace,
     ];
 
-    /// Returns the name of the pseudo-field in a filter.
+    /// Returns the name by which filters refer to the pseudo-field, such as `procname`.
     pub fn name(self) -> &'static str {
         match self {
             Pseudo::Name => "name",
@@ -98,18 +98,18 @@ impl Pseudo {
         }
     }
 
-    /// Whether the field exists only after the event has been recorded in a trace.
+    /// Returns whether the pseudo-field exists only after the event has been recorded in a trace.
     pub fn is_late(self) -> bool {
         matches!(self, Pseudo::Time | Pseudo::Stream | Pseudo::Trace)
     }
 
-    /// Returns the pseudo-field with that name.
+    /// Returns the pseudo-field with the name `name`; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Pseudo> {
         Pseudo::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
 
-    /// Returns the static type of the value: unknown for a severity, which compares with numbers
-    /// and with strings.
+    /// Returns the static type of the pseudo-field's value. The type of a severity is unknown,
+    /// because it compares with numbers and with strings.
     pub fn ty(self) -> Type {
         match self {
             Pseudo::Name | Pseudo::Procname | Pseudo::Trace => Type::String,
@@ -130,7 +130,7 @@ impl Operand {
         }
     }
 
-    /// Returns the static type of the value.
+    /// Returns the static type of the operand's value, which is known for pseudo-fields only.
     pub fn ty(&self) -> Type {
         match self.kind {
             OperandKind::Pseudo(pseudo) => pseudo.ty(),

@@ -17,7 +17,7 @@ pub(crate) struct ParseTree {
     pub(crate) operands: Vec<Operand>,
 }
 
-/// Parses a whole filter.
+/// Parses a whole filter into a tree, and collects a list of operands.
 pub(crate) fn parse(text: &str) -> Result<ParseTree, Fault> {
     let mut lexer = Lexer::new(text);
     let token = lexer.next()?;
@@ -47,7 +47,7 @@ struct Subtree {
     height: usize,
 }
 
-/// A binary operator.
+/// A binary operator of any kind: logical, comparison, arithmetic or bit operator.
 #[derive(Clone, Copy)]
 enum Infix {
     Any,
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses the rest of `has(field)` after the function's name.
+    /// Parses `(field)` of `has(field)`, after the function's name.
     fn call(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         if name != "has" {
             let fault = Fault::new(span, format!("unknown function `{name}`"));
@@ -226,7 +226,7 @@ impl<'t> Parser<'t> {
         Ok((operand, span.to(close)))
     }
 
-    /// Parses the name after a scope such as `$ctx`.
+    /// Parses the `.NAME` after a scope such as `$ctx`, and adds the operand.
     fn scoped(&mut self, scope: &str, span: Span) -> Result<(usize, Span), Fault> {
         const SCOPES: [(&str, Option<OperandKind>); 5] = [
             ("ctx", Some(OperandKind::Context)),
@@ -278,7 +278,7 @@ impl<'t> Parser<'t> {
         Ok(self.mention(OperandKind::Pseudo(pseudo), Vec::new(), span))
     }
 
-    /// Parses the steps of a field after its first name.
+    /// Parses the steps of a field's path after its first name, and adds the operand.
     fn field(
         &mut self,
         kind: OperandKind,
@@ -330,7 +330,7 @@ impl<'t> Parser<'t> {
         (self.operands.len() - 1, span)
     }
 
-    /// Whether the next token starts an operand without a sign or parenthesis.
+    /// Returns whether the next token starts an operand without a sign or parenthesis.
     fn at_operand(&self) -> bool {
         !matches!(self.token.kind, TokenKind::Symbol(_) | TokenKind::End)
     }
@@ -364,7 +364,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns the operator that corresponds to an operator or word of another language.
+/// Returns this language's operator for an operator or word of another language.
 fn operator_for(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "=" | "===" | ":=" | "=~" | "~" | "is" | "eq" | "equals" | "like" | "matches" => "==",
@@ -383,7 +383,8 @@ fn operator_for(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Applies a sign operator to an expression. `-` and `+` are merged into number literals.
+/// Applies a sign operator (`!`, `-`, `+` or `~`) to an expression. `-` and `+` are merged into
+/// number literals.
 fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
     let Subtree { node, height } = child;
     let span = start.to(node.span);
@@ -409,7 +410,8 @@ fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
     }
 }
 
-/// Joins two expressions by an operator, and extends chains of `&&` or `||`.
+/// Joins two expressions by a binary operator. A chain of `&&` or `||` gets a further child instead
+/// of a new node.
 fn join(infix: Infix, left: Subtree, right: Subtree) -> Result<Subtree, Fault> {
     let span = left.node.span.to(right.node.span);
     let (expr, height) = match (infix, left.node.expr) {
@@ -444,8 +446,8 @@ fn too_deep(span: Span) -> Fault {
         .hint("`&&` and `||` may be chained without parentheses as often as you like")
 }
 
-/// Returns a field's name in quotes, which need not be an identifier. `None` if it contains a star
-/// or is not UTF-8.
+/// Returns a field's name that is written in quotes; the name need not be an identifier. `None` if
+/// it contains a star or is not UTF-8.
 fn quoted_name(pieces: &[Vec<u8>]) -> Option<String> {
     match pieces {
         [name] => String::from_utf8(name.clone()).ok(),

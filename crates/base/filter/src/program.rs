@@ -23,7 +23,7 @@ pub(crate) struct Program {
     steps: Box<[Step]>,
 }
 
-/// An operation on the values at the top of the stack.
+/// A step of the program, which works on the values at the top of the stack.
 #[derive(Clone, Debug)]
 enum Step {
     Uint(u64),
@@ -35,21 +35,21 @@ enum Step {
     Not,
     Negate,
     BitNot,
-    /// Binary operator; the flag means that the right side was evaluated first.
+    /// Binary operator; the flag is true if the right side was evaluated first.
     Binary(BinaryOp, bool),
     Compare(CompareOp, bool),
     CompareGlob(CompareOp, Glob),
     /// Converts the top value to a truth value.
     Truth,
-    /// If the top value is false, replaces it by the truth value 0 and jumps to that step.
-    /// Otherwise pops the value.
+    /// If the top value is false, replaces it by the truth value 0 and jumps to the step with this
+    /// index. Otherwise pops the value.
     EndIfFalse(usize),
-    /// If the top value is true, replaces it by the truth value 1 and jumps to that step. Otherwise
-    /// pops the value.
+    /// If the top value is true, replaces it by the truth value 1 and jumps to the step with this
+    /// index. Otherwise pops the value.
     EndIfTrue(usize),
 }
 
-/// Returns the number of stack values that a node needs.
+/// Returns the number of stack values that the evaluation of a node needs.
 fn need(node: &Node) -> usize {
     match &node.expr {
         Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => need(child),
@@ -76,7 +76,7 @@ impl Program {
         Ok(Program { steps: steps.into() })
     }
 
-    /// Evaluates the condition.
+    /// Returns whether the condition holds for an event with `values`.
     pub(crate) fn holds(&self, values: &(impl Values + ?Sized)) -> bool {
         let mut stack = [Value::Absent; VALUES_MAX];
         let (mut top, mut depth, mut at) = (Value::Absent, 0usize, 0);

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-/// Writes a string literal, with an unescaped star between each two pieces.
+/// Writes a string literal in quotes, with an unescaped star between each two pieces.
 pub(crate) fn write_string<'b>(
     f: &mut fmt::Formatter<'_>,
     pieces: impl IntoIterator<Item = &'b [u8]>,

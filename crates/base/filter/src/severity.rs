@@ -70,13 +70,13 @@ const NAMES: [&str; 15] = [
 ];
 
 impl Severity {
-    /// Returns the level with that word, in lower or upper case.
+    /// Returns the level that `word` names in filters, in lower or upper case.
     pub fn from_word(word: &str) -> Option<Severity> {
         let (_, level) = WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))?;
         Some(*level)
     }
 
-    /// Returns the level with that number.
+    /// Returns the level with the number `number`; `None` above 14.
     // A match with all numbers compiles to one comparison, which matters in the recording of
     // annotations.
     #[inline]
@@ -135,7 +135,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Error of a text that names no level.
+/// Error of a text that names no severity level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSeverity;
 

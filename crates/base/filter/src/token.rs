@@ -16,7 +16,7 @@ pub(crate) enum TokenKind<'t> {
     /// A string literal, split at unescaped stars. A literal without stars is one piece.
     Text(Vec<Vec<u8>>),
     Name(&'t str),
-    /// A scope such as `$ctx`, without the `$`.
+    /// A scope such as `$ctx`, stored without the `$`.
     Scope(&'t str),
     /// An operator, a bracket or a dot.
     Symbol(&'static str),

@@ -30,7 +30,7 @@ impl Span {
 /// equal, independent of their spans.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The expression.
+    /// Form of the expression, with its children.
     pub expr: Expr,
     /// Static type of the expression's value.
     pub ty: Type,
@@ -53,9 +53,9 @@ pub enum Type {
     Int,
     /// A floating-point number of 64 bits (IEEE 754).
     Float,
-    /// A byte string.
+    /// A string, compared byte by byte.
     String,
-    /// A type that depends on the event.
+    /// A type that is known only when an event is evaluated.
     Unknown,
 }
 
@@ -91,7 +91,7 @@ impl Node {
     }
 }
 
-/// An expression.
+/// Form of an expression: a literal, a field, or an operation on other expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
     /// An integer literal from 0 up, of unsigned type.
@@ -127,41 +127,41 @@ pub enum Expr {
     Binary(BinaryOp, Box<Node>, Box<Node>),
 }
 
-/// Operator of a comparison.
+/// Operator that compares two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOp {
-    /// `==`
+    /// `==`, also for patterns and labels.
     Equal,
-    /// `!=`
+    /// `!=`, also for patterns and labels.
     NotEqual,
-    /// `<`
+    /// `<`, for numbers or strings.
     Less,
-    /// `<=`
+    /// `<=`, for numbers or strings.
     LessOrEqual,
-    /// `>`
+    /// `>`, for numbers or strings.
     Greater,
-    /// `>=`
+    /// `>=`, for numbers or strings.
     GreaterOrEqual,
 }
 
-/// Operator on two numbers.
+/// Arithmetic or bit operator on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BinaryOp {
-    /// `+`
+    /// `+`, which wraps around for integers.
     Add,
     /// `-`, whose result is always signed.
     Subtract,
-    /// `*`
+    /// `*`, which wraps around for integers.
     Multiply,
     /// `/`, towards zero; absent if the divisor is 0.
     Divide,
     /// `%` of integers, with the dividend's sign; absent if the divisor is 0.
     Remainder,
-    /// `&`
+    /// `&`, bitwise and of integers; the result is unsigned.
     BitAnd,
-    /// `|`
+    /// `|`, bitwise or of integers; the result is unsigned.
     BitOr,
-    /// `^`
+    /// `^`, bitwise exclusive or of integers; the result is unsigned.
     BitXor,
     /// `<<`; absent if the distance is not within 0 to 63.
     ShiftLeft,
@@ -170,7 +170,7 @@ pub enum BinaryOp {
 }
 
 impl CompareOp {
-    /// Returns the spelling of the operator.
+    /// Returns the operator as written in a filter, such as `<=`.
     pub fn symbol(self) -> &'static str {
         match self {
             CompareOp::Equal => "==",
@@ -182,14 +182,15 @@ impl CompareOp {
         }
     }
 
-    /// Whether the operator is `==` or `!=`, the only two for patterns and labels.
+    /// Returns whether the operator is `==` or `!=`. Patterns and labels support no other
+    /// comparison.
     pub fn is_equality(self) -> bool {
         matches!(self, CompareOp::Equal | CompareOp::NotEqual)
     }
 }
 
 impl BinaryOp {
-    /// Returns the spelling of the operator.
+    /// Returns the operator as written in a filter, such as `<<`.
     pub fn symbol(self) -> &'static str {
         match self {
             BinaryOp::Add => "+",
@@ -205,7 +206,7 @@ impl BinaryOp {
         }
     }
 
-    /// Whether the operator accepts floats. All other operators need integers.
+    /// Returns whether the operator accepts floats. All other binary operators need integers.
     pub fn accepts_floats(self) -> bool {
         use BinaryOp::*;
         matches!(self, Add | Subtract | Multiply | Divide)
@@ -216,7 +217,7 @@ impl BinaryOp {
 /// operators bind tighter than comparisons, as in LTTng and unlike in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precedence {
-    /// `||`
+    /// `||`, the lowest precedence.
     Any,
     /// `&&`
     All,
@@ -238,19 +239,19 @@ pub enum Precedence {
     Product,
     /// `!`, `-`, `~` and negative literals
     Unary,
-    /// Literals, fields, parentheses
+    /// Literals, fields and parentheses, the highest precedence.
     Primary,
 }
 
 impl CompareOp {
-    /// Returns the precedence of the operator.
+    /// Returns the precedence of a comparison with this operator.
     pub fn precedence(self) -> Precedence {
         if self.is_equality() { Precedence::Equality } else { Precedence::Order }
     }
 }
 
 impl BinaryOp {
-    /// Returns the precedence of the operator.
+    /// Returns the precedence of an operation with this operator.
     pub fn precedence(self) -> Precedence {
         use BinaryOp::*;
         match self {
@@ -265,7 +266,8 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// Returns the precedence of the expression.
+    /// Returns the precedence of the expression's outermost operator. An expression without one,
+    /// such as a field, has [`Precedence::Primary`].
     pub fn precedence(&self) -> Precedence {
         match self {
             Expr::Any(_) => Precedence::Any,

@@ -15,18 +15,18 @@ impl Values for [Value<'_>] {
     }
 }
 
-/// Value of a field.
+/// Value of a field or expression for one event.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// The event has no such field.
     Absent,
     /// The field is present, but its value cannot be compared, for example a structure or an array.
     Present,
-    /// A signed integer.
+    /// A signed integer of 64 bits.
     Int(i64),
-    /// An unsigned integer, or a truth value.
+    /// An unsigned integer of 64 bits, or a truth value as 0 or 1.
     Uint(u64),
-    /// A floating-point number.
+    /// A floating-point number of 64 bits.
     Float(f64),
     /// Bytes of a string, without terminator.
     Str(&'a [u8]),
@@ -34,7 +34,7 @@ pub enum Value<'a> {
     Enum(Integer, &'a dyn Labels),
 }
 
-/// An integer of 64 bits.
+/// An integer of 64 bits, with or without sign.
 #[derive(Clone, Copy, Debug)]
 pub enum Integer {
     /// A signed integer in two's complement.
@@ -43,9 +43,9 @@ pub enum Integer {
     Unsigned(u64),
 }
 
-/// Labels of an enumeration.
+/// Access to the labels of an enumeration by value, implemented by the host.
 pub trait Labels: fmt::Debug {
-    /// Whether one of the labels of `value` passes the test; false for a value without labels.
+    /// Returns whether a label of `value` passes the test; false for a value without labels.
     fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
@@ -59,7 +59,7 @@ impl Integer {
         }
     }
 
-    /// Returns the 64 bits, without regard to the sign.
+    /// Returns the bit pattern of the integer, without regard to its sign.
     #[inline]
     pub fn bits(self) -> u64 {
         match self {

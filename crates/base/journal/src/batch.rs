@@ -4,23 +4,23 @@ use crate::layout::{
     Identity, NewRecord, RECORD_HEADER_BYTES, RecordHeader, encode_record, record_bytes,
 };
 
-/// Contents of a record to append.
+/// Record to append, without sequence number and checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
-    /// Kind of the record, with a meaning that the caller defines.
+    /// Kind of the record. The caller defines its meaning; the journal does not interpret it.
     pub kind: u8,
-    /// Bytes of the record.
+    /// Content of the record, at most [`PAYLOAD_BYTES_MAX`](crate::PAYLOAD_BYTES_MAX) bytes.
     pub bytes: &'a [u8],
 }
 
 impl Payload<'_> {
-    /// Returns the size of the payload's record on disk, in bytes.
+    /// Returns the size that the payload's record has on disk, in bytes.
     pub(crate) fn record_bytes(&self) -> usize {
         record_bytes(self.bytes.len())
     }
 }
 
-/// Encoded records with consecutive sequence numbers.
+/// Encoded records with consecutive sequence numbers, to be written together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -29,7 +29,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Makes an empty batch that starts at a sequence number, in the memory of an earlier batch.
+    /// Makes an empty batch whose first record will have the sequence number `first`. Reuses the
+    /// memory of an earlier batch.
     pub(crate) fn reuse(mut bytes: Vec<u8>, first: u64) -> Batch {
         bytes.clear();
         Batch { bytes, first, count: 0 }
@@ -67,13 +68,13 @@ impl Batch {
         self.bytes
     }
 
-    /// Returns a cursor at the start of the batch.
+    /// Returns a cursor at the first record of the batch.
     pub(crate) fn cursor(&self) -> BatchCursor<'_> {
         BatchCursor { bytes: &self.bytes, first: self.first }
     }
 }
 
-/// Cursor in a batch: the records that are not written yet.
+/// Cursor over the records of a batch that are not written yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchCursor<'a> {
     pub(crate) bytes: &'a [u8],
@@ -81,17 +82,17 @@ pub(crate) struct BatchCursor<'a> {
     pub(crate) first: u64,
 }
 
-/// Leading records of a batch that fit into a segment.
+/// Extent of the leading records of a batch that fit into a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
-    /// Size of the records on disk, in bytes.
+    /// Total size of the records on disk, in bytes.
     pub(crate) bytes: usize,
-    /// Number of records.
+    /// Number of records that fit.
     pub(crate) count: u64,
 }
 
 impl BatchCursor<'_> {
-    /// Measures the records that fit into `room` bytes.
+    /// Measures the leading records that fit into `room` bytes.
     pub(crate) fn fitting(&self, room: u64, identity: Identity) -> Piece {
         let (mut bytes, mut count) = (0, 0);
         while let Some(header) = self.header(bytes, identity)
@@ -103,7 +104,7 @@ impl BatchCursor<'_> {
         Piece { bytes, count }
     }
 
-    /// Moves past records that have been written.
+    /// Moves past the records of `piece`, which have been written.
     pub(crate) fn advance(&mut self, piece: Piece) {
         self.bytes = &self.bytes[piece.bytes..];
         self.first += piece.count;

@@ -1,15 +1,15 @@
 //! Counters of a journal's operations and failures.
 
-/// Counters since the journal was opened.
+/// Counters of operations and failures since the journal was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of records made durable.
     pub durable_records: u64,
-    /// Size of these records in bytes, with headers and padding.
+    /// Total size of the durable records in bytes, with headers and padding.
     pub durable_bytes: u64,
     /// Number of groups of records that were written and synced together.
     pub groups: u64,
-    /// Number of segments started.
+    /// Number of new segments that the writer has started.
     pub segments: u64,
     /// Number of segments abandoned after a failed write or `fdatasync`.
     pub segments_given_up: u64,

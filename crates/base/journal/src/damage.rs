@@ -1,25 +1,25 @@
-//! Report of damage in a journal's files.
+//! Report of a damaged range in a journal's files.
 
 use crate::layout::segment_name;
 
-/// Range of bytes in a segment without valid records.
+/// Damaged range: bytes of a segment that contain no valid records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Number of the segment.
+    /// Number of the damaged segment, as in its file name.
     pub segment: u64,
-    /// Offset in the segment's file, in bytes.
+    /// Offset of the range in the segment's file, in bytes.
     pub offset: u64,
     /// Size of the range in bytes.
     pub bytes: u64,
-    /// Number of missing records, if known.
+    /// Number of records missing because of the damage; `None` if unknown.
     pub records: Option<u64>,
-    /// Whether the records may have been in flight when the journal's writer stopped. None of them
-    /// may ever have been acknowledged.
+    /// Set if the missing records may have been in flight when the journal's writer stopped. Such
+    /// records may never have been acknowledged.
     pub may_be_torn: bool,
 }
 
 impl Damage {
-    /// Returns the file name of the segment.
+    /// Returns the file name of the damaged segment.
     pub fn file(&self) -> String {
         segment_name(self.segment)
     }

@@ -20,7 +20,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 const FILE: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW);
 
 impl Directory {
-    /// Opens an existing directory.
+    /// Opens an existing directory for use as a disk.
     pub fn open(path: &Path) -> io::Result<Directory> {
         Ok(Directory { descriptor: rustix::fs::open(path, DIRECTORY, Mode::empty())? })
     }
@@ -42,7 +42,7 @@ impl Directory {
     }
 }
 
-/// Lock of the directory.
+/// Lock of the directory, released when it is dropped.
 struct DirectoryLock(OwnedFd);
 
 impl Drop for DirectoryLock {
@@ -53,7 +53,7 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Accepts that a directory exists: another process may have created it meanwhile.
+/// Treats an existing directory as success, since another process may have created it meanwhile.
 fn ignore_existing(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match made {
         Err(Errno::EXIST) => Ok(()),

@@ -5,10 +5,11 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-/// Directory on a disk. Names are single components, chosen by the journal.
+/// Directory on a disk. File names are single path components, chosen by the journal.
 pub trait Disk: Send + Sync {
-    /// Locks the directory until the result is dropped: an exclusive lock excludes all others, a
-    /// shared lock only exclusive ones. Returns `None` if the directory is locked already.
+    /// Locks the directory until the returned lock is dropped. An exclusive lock excludes all other
+    /// locks; a shared lock excludes only exclusive ones. Returns `None` if the directory is locked
+    /// already.
     fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>>;
 
     /// Calls `each` with the name of each file, in any order, until `each` returns false.
@@ -17,16 +18,16 @@ pub trait Disk: Send + Sync {
     /// Creates a file, and opens it for reading and writing. Fails if the name exists.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Opens a file for reading.
+    /// Opens an existing file for reading.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Truncates a file to `size_bytes`.
+    /// Truncates the file with this name to `size_bytes`.
     fn truncate(&self, name: &str, size_bytes: u64) -> io::Result<()>;
 
-    /// Renames a file atomically, and replaces an existing file.
+    /// Renames a file atomically. An existing file with the new name is replaced.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Removes a file.
+    /// Removes the file with this name. The removal is durable only after [`sync`](Self::sync).
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// Makes creations, renames and removals of names durable.
@@ -42,22 +43,22 @@ pub trait Disk: Send + Sync {
 /// Lock that is released when it is dropped.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// Open file.
+/// Open file of a [`Disk`].
 pub trait File: Send + Sync {
     /// Reads bytes at `offset`, and returns their number; 0 at the end of the file.
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes all bytes at `offset`.
+    /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Extends the file to `size_bytes`, and allocates its blocks where the file system can.
+    /// Extends the file to `size_bytes`. Allocates its blocks if the file system supports that.
     fn reserve(&self, size_bytes: u64) -> io::Result<()>;
 
     /// Makes the file's bytes and size durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Drops cached pages that are marked clean but never reached the disk. After a failed `sync`,
-    /// reads could return them otherwise.
+    /// Drops cached pages that are marked clean but never reached the disk. Otherwise reads after a
+    /// failed `sync` could return such pages.
     fn forget(&self) -> io::Result<()>;
 
     /// Returns the size of the file in bytes.

@@ -6,31 +6,33 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Error with one of the journal's files.
+/// Error in one of the journal's files, or in its directory.
 #[derive(Debug)]
 pub struct Error {
-    /// Name in the journal's directory; empty for the directory itself.
+    /// Name of the file in the journal's directory; empty for the directory itself.
     pub file: String,
-    /// Kind of the error.
+    /// Failed operation, or property of the file that makes it unusable.
     pub kind: ErrorKind,
 }
 
-/// Kind of an error.
+/// Kind of an error in a journal's files.
 #[derive(Debug)]
 pub enum ErrorKind {
-    /// The journal is locked by another process that writes it. For a writer, also by one that
-    /// reads it.
+    /// Another process writes the journal and has locked it. A writer also gets this error if
+    /// another process reads the journal.
     Locked,
-    /// A later release wrote the segment, in a format that this release must not change.
+    /// The segment was written by a later release, in a format that this release must not change.
     Newer {
-        /// Version of the format.
+        /// Version of the segment's format.
         version: u32,
-        /// Incompat bits: a release that does not support one of them must not read.
+        /// Incompat bits of the segment. A release that does not support one of these bits must not
+        /// read the segment.
         incompat: u32,
-        /// Read-only compat bits: a release that does not support one of them must not write.
+        /// Read-only compat bits of the segment. A release that does not support one of these bits
+        /// must not write to the journal.
         read_only_compat: u32,
     },
-    /// The segment belongs to another journal.
+    /// The segment has the identity of another journal.
     Foreign,
     /// There are more than [`SEGMENTS_MAX`](crate::SEGMENTS_MAX) segments.
     TooManySegments,
@@ -38,16 +40,17 @@ pub enum ErrorKind {
     NumbersExhausted,
     /// The journal would exceed the size that its options permit.
     Limit {
-        /// Permitted size in bytes.
+        /// Size that the options permit, in bytes.
         bytes_max: u64,
     },
-    /// The name of a position is too long, empty, or has a character not permitted in it.
+    /// The name of a consumer is empty or too long, or has a character that file names of positions
+    /// must not contain.
     Name,
-    /// The options contradict each other.
+    /// The options contradict each other, as the text explains.
     Options(&'static str),
-    /// A system call failed.
+    /// A system call on one of the files failed.
     Io {
-        /// Description of the operation.
+        /// Description of the failed operation, such as "open the directory".
         during: &'static str,
         /// Error of the system call.
         source: io::Error,
@@ -59,7 +62,8 @@ impl Error {
         Error { file: file.into(), kind }
     }
 
-    /// Returns a function for `map_err` that converts an I/O error.
+    /// Returns a function for `map_err` that converts an I/O error with this file into an
+    /// [`Error`].
     pub(crate) fn io(file: &str, during: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::new(file, ErrorKind::Io { during, source })
     }
@@ -115,21 +119,23 @@ impl std::error::Error for Error {
     }
 }
 
-/// Reason why records were not appended, or not acknowledged. They may be in the journal
+/// Reason why records were not appended, or not acknowledged. The records may be in the journal
 /// nevertheless, but no caller may rely on that.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// The buffer of pending records is full. Try again soon.
+    /// The buffer of pending records is full. A later attempt succeeds once the writer has made
+    /// progress.
     TryAgain,
-    /// The disk, a quota or the journal's limit is full. Ends as soon as space is free again.
+    /// The disk, a quota or the journal's limit is full. Appends are accepted again as soon as
+    /// space is free.
     Full(Arc<Error>),
-    /// The disk fails. Ends as soon as a write succeeds.
+    /// The disk fails. Appends are accepted again as soon as a write succeeds.
     Failing(Arc<Error>),
     /// A payload exceeds its limit, or all payloads of the append together exceed the buffer.
     TooLarge {
-        /// Size in bytes.
+        /// Size of the payload, or of all payloads, in bytes.
         bytes: u64,
-        /// Permitted size in bytes.
+        /// Maximum permitted size in bytes.
         bytes_max: u64,
     },
     /// The journal is being closed.

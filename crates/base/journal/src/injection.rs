@@ -1,13 +1,14 @@
-//! Fault injection, which shows that the tests would detect each of these faults.
+//! Injection of faults into the journal's code, which shows that the tests would detect these
+//! faults.
 
 use std::cell::Cell;
 
-/// Fault to inject.
+/// Fault to inject into the journal's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
-    /// Payloads are accepted without a check of their CRC.
+    /// The reader accepts payloads without a check of their CRC.
     PayloadCrcSkipped,
-    /// A batch is acknowledged without being written.
+    /// The writer acknowledges a batch without writing it.
     WriteSkipped,
 }
 

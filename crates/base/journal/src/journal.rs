@@ -1,4 +1,4 @@
-//! The journal for concurrent writers: one thread writes the records of all appends together, and
+//! The journal for concurrent writers. One thread writes the records of all appends together, and
 //! then acknowledges them. Start at [`Journal::append`].
 
 use crate::batch::Payload;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Journal that is open for writing. When it is dropped, it writes all pending records and closes.
+/// Journal that is open for writing. Dropping it writes all pending records and closes it.
 pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
@@ -33,7 +33,7 @@ impl Journal {
         Journal::open_on(Arc::new(disk), options)
     }
 
-    /// Opens a journal on any kind of disk.
+    /// Opens a journal on any [`Disk`], such as a simulated one.
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<(Journal, Recovery), Error> {
         let (log, recovery) = Log::open(disk, options.clone())?;
         let shared = Arc::clone(log.shared());
@@ -55,16 +55,16 @@ impl Journal {
         Ok((Journal { queue, shared, writer: Some(writer) }, recovery))
     }
 
-    /// Appends all payloads contiguously and in order, or none. They are durable once the ticket
-    /// reports success, and not before. Never waits for the disk.
+    /// Appends all payloads contiguously and in order, or none of them. The records are durable
+    /// once the ticket reports success, and not before. Never waits for the disk.
     pub fn append(&self, payloads: &[Payload<'_>]) -> Result<Ticket, Refusal> {
         self.count_refusal(payloads, self.queue.append(payloads, None))
     }
 
-    /// Appends as [`append`](Self::append), with a callback for the outcome. The writing thread
+    /// Appends like [`append`](Self::append), with a callback for the outcome. The writing thread
     /// calls the callback, unless this call itself returns a refusal. Meant for callers that must
-    /// not block: the callback sends on a channel or wakes a task. If it panics, the journal is
-    /// closed.
+    /// not block: their callback sends on a channel or wakes a task. If the callback panics, the
+    /// journal is closed.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
@@ -101,14 +101,14 @@ impl Journal {
         Reader::follow(Arc::clone(&self.shared), from)
     }
 
-    /// Removes segments that only have records before `sequence`.
+    /// Removes each segment that only has records before `sequence`, except the last segment.
     pub fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
         let trimmed = self.shared.trim_before(sequence);
         self.queue.try_now();
         trimmed
     }
 
-    /// Reads the stored position of a consumer, if the consumer has one.
+    /// Reads the stored position of a consumer; `None` if none is stored.
     pub fn position(&self, consumer: &str) -> Result<Option<u64>, Error> {
         position::read(&*self.shared.disk, consumer)
     }
@@ -129,7 +129,7 @@ impl Journal {
         self.shared.counters()
     }
 
-    /// Returns the disk space of all segments in bytes.
+    /// Returns the disk space that all segments occupy, in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.shared.table().file_bytes()
     }
@@ -155,7 +155,7 @@ impl Drop for Journal {
     }
 }
 
-/// State of the writing thread.
+/// State of the thread that writes the records of all appends.
 struct Writer {
     queue: Arc<Queue>,
     retry_after: Duration,

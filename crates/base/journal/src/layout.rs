@@ -84,10 +84,10 @@
 
 use std::ops::Range;
 
-/// Offset of the first record in a segment.
+/// Offset of the first record in a segment, in bytes.
 pub(crate) const HEADER_BYTES: u64 = 1024;
 
-/// Size of one copy of the header, and the unit that a disk writes atomically.
+/// Size of one copy of the header in bytes, and the unit that a disk writes atomically.
 pub(crate) const SECTOR_BYTES: usize = 512;
 
 /// Size of a record's header, in bytes.
@@ -127,7 +127,7 @@ impl Identity {
     }
 }
 
-/// A header's statement about the previous segment.
+/// Part of a segment's header that describes the previous segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PreviousSegment {
     /// Number of the previous segment; 0 if there is none.
@@ -137,7 +137,7 @@ pub(crate) struct PreviousSegment {
     pub(crate) certain_before: u64,
 }
 
-/// Header of a segment.
+/// Header of a segment, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) identity: Identity,
@@ -153,7 +153,7 @@ pub(crate) enum DecodedHeader {
     Valid { header: SegmentHeader, damaged: [bool; 2] },
     /// Both copies are damaged.
     Damaged,
-    /// The version or a bit is unknown to this release.
+    /// The header's version or a feature bit is unknown to this release.
     Newer { version: u32, incompat: u32, read_only_compat: u32 },
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn encode_segment_header(header: &SegmentHeader) -> [u8; HEADER_BYTES
     both
 }
 
-/// Decodes the header of segment `number`. The bytes may be cut short.
+/// Decodes the header of segment `number`. `bytes` may be truncated.
 pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> DecodedHeader {
     let copies = [bytes.get(..SECTOR_BYTES), bytes.get(SECTOR_BYTES..2 * SECTOR_BYTES)];
     let copies = copies.map(|sector| sector.and_then(|sector| decode_sector(sector, number)));
@@ -195,7 +195,7 @@ pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> DecodedHeader 
     }
 }
 
-/// Decodes one copy; `None` if it is damaged.
+/// Decodes one copy of a segment's header; `None` if the copy is damaged.
 fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, DecodedHeader>> {
     if sector[..8] != MAGIC || u32_at(sector, SECTOR_CRC) != crc32c::crc32c(&sector[..SECTOR_CRC]) {
         return None;
@@ -213,20 +213,21 @@ fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, Dec
     (header.number == number && previous.number < number).then_some(Ok(header))
 }
 
-/// Header of a record.
+/// Header of a record, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub(crate) size: u32,
     pub(crate) sequence: u64,
     pub(crate) place: u32,
     pub(crate) kind: u8,
-    /// Whether this is the end mark of a closed journal instead of a record.
+    /// Set if this is the end mark of a closed journal instead of a record.
     pub(crate) is_end: bool,
     payload_crc: u32,
 }
 
 impl RecordHeader {
-    /// Decodes a header; `None` unless all of it is valid.
+    /// Decodes the header of a record. Returns `None` if the identity or the header's CRC does not
+    /// match, or if a field is invalid.
     pub(crate) fn decode(bytes: &[u8], identity: Identity) -> Option<RecordHeader> {
         let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
         if bytes[..4] != identity.marker() || !crc_matches(identity.crc(&bytes[..28]), bytes, 28) {
@@ -249,12 +250,12 @@ impl RecordHeader {
         record_bytes(self.size as usize)
     }
 
-    /// Returns the range of the payload in the record's bytes.
+    /// Returns the byte range of the payload, relative to the start of the record.
     pub(crate) fn payload(&self) -> Range<usize> {
         RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + self.size as usize
     }
 
-    /// Returns true if the CRC of payload and padding matches.
+    /// Returns true if the payload and its padding have the CRC that the header states.
     pub(crate) fn matches(&self, record: &[u8], identity: Identity) -> bool {
         #[cfg(test)]
         if crate::injection::is_active(crate::injection::Injection::PayloadCrcSkipped) {
@@ -275,7 +276,7 @@ pub(crate) const fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
 }
 
-/// Contents of a record to encode.
+/// Contents of a record that is to be encoded.
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub(crate) sequence: u64,
@@ -284,12 +285,13 @@ pub(crate) struct NewRecord<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// Appends a record to `to`. The caller has checked the payload's size.
+/// Appends the bytes of a record to `to`. The caller has checked the payload's size.
 pub(crate) fn encode_record(record: &NewRecord<'_>, identity: Identity, to: &mut Vec<u8>) {
     encode(record, 0, identity, to);
 }
 
-/// Appends the end mark of a closed journal, with the sequence number `next` for its successor.
+/// Appends the end mark of a closed journal to `to`. `next` is the sequence number of the next
+/// record after reopening.
 pub(crate) fn encode_end(next: u64, identity: Identity, to: &mut Vec<u8>) {
     let record = NewRecord { sequence: next, place: 0, kind: 0, payload: &[] };
     encode(&record, FLAG_END, identity, to);
@@ -331,22 +333,23 @@ fn u64_at(bytes: &[u8], place: usize) -> u64 {
 const SEGMENT_SUFFIX: &str = ".segment";
 const NEW_SUFFIX: &str = ".new";
 
-/// Returns the file name of a segment.
+/// Returns the file name of the segment with this number.
 pub(crate) fn segment_name(number: u64) -> String {
     format!("{number:016x}{SEGMENT_SUFFIX}")
 }
 
-/// Returns the file name of an unfinished segment.
+/// Returns the file name of the unfinished segment with this number.
 pub(crate) fn new_name(number: u64) -> String {
     format!("{number:016x}{NEW_SUFFIX}")
 }
 
-/// Returns the number of the segment with this file name.
+/// Returns the number of the segment with this file name; `None` for names of other files.
 pub(crate) fn segment_number(name: &str) -> Option<u64> {
     number_before(name, SEGMENT_SUFFIX)
 }
 
-/// Returns the number of the unfinished segment with this file name.
+/// Returns the number of the unfinished segment with this file name; `None` for names of other
+/// files.
 pub(crate) fn new_number(name: &str) -> Option<u64> {
     number_before(name, NEW_SUFFIX)
 }

@@ -41,10 +41,10 @@ use crate::shared::Shared;
 use crate::table::{Access, LoadedJournal, Segment, load};
 use std::sync::Arc;
 
-/// Number of zero bytes written ahead.
+/// Number of zero bytes written ahead of the records.
 const ZEROS_AHEAD: usize = 128 << 10;
 
-/// Size of a group in bytes from which on no zeros are written ahead.
+/// Maximum size in bytes of a group for which zeros are written ahead; larger groups gain nothing.
 const ZEROS_GROUP_MAX: usize = 64 << 10;
 
 static ZEROS: [u8; ZEROS_AHEAD] = [0; ZEROS_AHEAD];
@@ -53,9 +53,9 @@ pub(crate) struct Log {
     shared: Arc<Shared>,
     options: Options,
     active: Option<ActiveSegment>,
-    /// Number of the next segment; `None` if the numbers are exhausted.
+    /// Number of the next segment to create; `None` if the numbers are exhausted.
     next_number: Option<u64>,
-    /// Sequence number that follows all records, durable or not.
+    /// Sequence number that follows all records, durable or not, including refused ones.
     next_sequence: u64,
     /// Value of `next_sequence` when the journal was opened.
     next_sequence_opened: u64,
@@ -63,35 +63,35 @@ pub(crate) struct Log {
     _lock: Lock,
 }
 
-/// Segment that is being written.
+/// Segment to which records are written at present.
 struct ActiveSegment {
     file: Arc<dyn File>,
     number: u64,
-    /// Offset up to which the segment is durable.
+    /// Offset in bytes up to which the segment is durable.
     end: u64,
-    /// Sequence number of the next record.
+    /// Sequence number of the next record to write.
     next: u64,
-    /// Offset up to which zeros have been written.
+    /// Offset in bytes up to which zeros have been written ahead.
     zeroed_end: u64,
 }
 
-/// State of the journal when it was opened.
+/// Result of opening a journal: its state after recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// Sequence number of the next record.
+    /// Sequence number that the next appended record will have.
     pub next_sequence: u64,
-    /// Whether the journal is new, or was closed cleanly. If not, it may contain records that were
-    /// never acknowledged.
+    /// Set if the journal is new or was closed cleanly. If not set, it may contain records that
+    /// were never acknowledged.
     pub was_closed: bool,
-    /// Number of bytes after the last record that belong to an unfinished write. They are in
-    /// quarantine.
+    /// Number of bytes after the last record that belong to an unfinished write. They have been
+    /// copied to quarantine.
     pub torn_bytes: u64,
-    /// Number of consumers' positions that were damaged, and removed.
+    /// Number of consumers whose stored position was damaged and has been removed.
     pub positions_forgotten: u64,
 }
 
 impl Log {
-    /// Opens a journal, and recovers from an unclean end.
+    /// Opens a journal for writing, and recovers it if it was not closed cleanly.
     pub(crate) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovery), Error> {
         options.check()?;
         let lock = lock_directory(&*disk, true)?;
@@ -133,7 +133,7 @@ impl Log {
         Ok((log, recovery))
     }
 
-    /// Builds the state that readers share, and copies a torn tail to quarantine.
+    /// Builds the state that the writer shares with readers, and copies a torn tail to quarantine.
     fn share(
         disk: Arc<dyn Disk>,
         identity: Identity,
@@ -159,8 +159,8 @@ impl Log {
         &self.shared
     }
 
-    /// Makes all records of the batch durable. Their sequence numbers must be larger than those of
-    /// all earlier records.
+    /// Makes all records of the batch durable. Each sequence number in the batch must be larger
+    /// than the sequence numbers of all earlier records.
     pub(crate) fn write(&mut self, batch: &Batch) -> Result<(), Refusal> {
         #[cfg(test)]
         if crate::injection::is_active(crate::injection::Injection::WriteSkipped) {
@@ -178,7 +178,7 @@ impl Log {
         result.map_err(Refusal::from)
     }
 
-    /// Starts a segment if none is active, which shows whether writing is possible again.
+    /// Starts a segment if none is active. A success shows that writing is possible again.
     pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         if self.active.is_none() {
             self.start_segment(self.next_sequence)?;
@@ -186,7 +186,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the end mark. No records can be written afterwards.
+    /// Writes the end mark of a cleanly closed journal. No records can be written afterwards.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let Some(active) = self.active.take() else { return Ok(()) };
         let mut mark = Vec::new();
@@ -199,8 +199,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the remaining records, and advances the cursor past durable ones. After an error the
-    /// segment is abandoned.
+    /// Writes the remaining records of a batch, and advances the cursor past durable ones. Abandons
+    /// the active segment after an error.
     fn write_remaining(&mut self, rest: &mut BatchCursor<'_>) -> Result<(), Error> {
         while !rest.bytes.is_empty() {
             let written = self.write_piece(rest);
@@ -213,7 +213,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the records that fit into one segment, and makes them durable.
+    /// Writes the leading records of a batch that fit into one segment, and makes them durable.
     fn write_piece(&mut self, rest: &BatchCursor<'_>) -> Result<Piece, Error> {
         let piece = match self.fitting(rest) {
             Piece { bytes: 0, .. } => {
@@ -244,7 +244,7 @@ impl Log {
         Ok(piece)
     }
 
-    /// Measures the records that fit into the active segment.
+    /// Measures the leading records of a batch that fit into the active segment.
     fn fitting(&self, rest: &BatchCursor<'_>) -> Piece {
         match &self.active {
             Some(active) if active.next == rest.first => {
@@ -255,7 +255,7 @@ impl Log {
         }
     }
 
-    /// Starts a new segment.
+    /// Starts a new segment, whose first record has the sequence number `first`.
     fn start_segment(&mut self, first: u64) -> Result<(), Error> {
         self.active = None;
         let exhausted = || Error::new("", ErrorKind::NumbersExhausted);
@@ -286,7 +286,7 @@ impl Log {
         Ok(())
     }
 
-    /// Returns the statement about the last segment for the new segment's header.
+    /// Describes the last segment for the header of the new segment.
     fn describe_last(&self, last: Option<&Segment>, first: u64) -> PreviousSegment {
         // If consumers have positions in a journal without segments, the segments were lost.
         // Sequence numbers refused since the opening are not missing.
@@ -316,7 +316,8 @@ impl Log {
         }
     }
 
-    /// Creates a segment's file. After a failure the file's names are removed, as far as possible.
+    /// Creates the file of a segment with this header. After a failure the file's names are
+    /// removed, as far as possible.
     fn create_segment(&self, header: &SegmentHeader) -> Result<Arc<dyn File>, Error> {
         let (new, name) = (new_name(header.number), segment_name(header.number));
         let made = self.create_segment_as(header, &new, &name);
@@ -346,7 +347,7 @@ impl Log {
         Ok(file)
     }
 
-    /// Truncates a segment to its records. A failure costs only disk space.
+    /// Truncates the file of a segment to its records. A failure costs only disk space.
     fn truncate_segment(&self, number: u64, end: u64) {
         let file_bytes = self.shared.table().get(number).map_or(0, |segment| segment.file_bytes);
         if file_bytes <= end {
@@ -361,7 +362,7 @@ impl Log {
 }
 
 impl ActiveSegment {
-    /// Writes records after the durable ones, and makes them durable.
+    /// Writes the bytes of records after the segment's durable records, and makes them durable.
     fn write(&mut self, bytes: &[u8], segment_bytes: u64) -> Result<(), Error> {
         let name = segment_name(self.number);
         let failed = |during| Error::io(&name, during);

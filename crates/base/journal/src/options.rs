@@ -1,45 +1,48 @@
-//! Options of a journal: limits on the sizes of its parts, behaviour at the limit, and retries.
+//! Options of a journal: limits on the sizes of its parts, behaviour at a limit, and the delay of
+//! retries.
 
 use crate::error::{Error, ErrorKind};
 use crate::layout::{HEADER_BYTES, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, record_bytes};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum size of the buffer of pending records in bytes, so that their number fits into 32 bits.
+/// Maximum size of the buffer of pending records in bytes, so that the number of records fits into
+/// 32 bits.
 const WAITING_BYTES_MAX: usize = 4 << 30;
 
-/// Behaviour of a journal at its size limit.
+/// Behaviour of a journal that has reached its maximum total size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
-    /// Refuse new records until old ones are trimmed.
+    /// New records are refused until old ones are trimmed.
     Refuse,
-    /// Remove the oldest segments, and count their records as dropped.
+    /// The oldest segments are removed, and their records counted as dropped.
     DropOldest,
 }
 
-/// Callback with the sequence number before which all records are durable. The writing thread calls
-/// it after each advance. It should return quickly.
+/// Callback for newly durable records. Its argument is the sequence number before which all records
+/// are durable. The writing thread calls it after each advance, so it should return quickly.
 pub type OnDurable = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Limits on the sizes of a journal and its parts, in bytes, and behaviour at a limit.
+/// Limits on the sizes of a journal and its parts, in bytes, and behaviour at these limits.
 #[derive(Clone)]
 pub struct Options {
-    /// Size of a segment. A segment is reserved as a whole, so the disk needs at least this much
-    /// free space.
+    /// Size of a segment in bytes. A segment is reserved as a whole, so the disk needs at least
+    /// this much free space.
     pub segment_bytes: u64,
-    /// Maximum total size of all segments.
+    /// Maximum total size of all segments in bytes.
     pub total_bytes_max: u64,
-    /// Behaviour at that limit.
+    /// Behaviour when `total_bytes_max` is reached.
     pub at_limit: AtLimit,
-    /// Maximum size of the buffer of records that are not durable yet.
+    /// Maximum size in bytes of the buffer of records that are not durable yet.
     pub waiting_bytes_max: usize,
-    /// Maximum size of a payload.
+    /// Maximum size of a payload in bytes.
     pub payload_bytes_max: u32,
-    /// Maximum total size of the copies of damaged bytes, not counted in `total_bytes_max`.
+    /// Maximum total size in bytes of the copies of damaged bytes. These copies do not count
+    /// towards `total_bytes_max`.
     pub quarantine_bytes_max: u64,
     /// Delay before a failed write is retried.
     pub retry_after: Duration,
-    /// Callback for newly durable records.
+    /// Callback for newly durable records; `None` if the caller needs none.
     pub on_durable: Option<OnDurable>,
 }
 

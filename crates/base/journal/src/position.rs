@@ -1,4 +1,4 @@
-//! Positions of consumers: a small file for each, replaced as a whole.
+//! Stored positions of consumers: a small file for each consumer, replaced as a whole.
 //!
 //! ```text
 //! 0   8 bytes  "BlkKinP\n"
@@ -23,12 +23,12 @@ const NAME_BYTES_MAX: usize = 64;
 /// Maximum number of position files that are listed.
 const POSITIONS_MAX: usize = 1024;
 
-/// Summary of all position files.
+/// Summary of the position files found when the journal was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// Largest sequence number of all positions.
+    /// Largest sequence number that a position file states.
     pub(crate) furthest: u64,
-    /// Number of damaged files, which have been removed.
+    /// Number of damaged position files, which have been removed.
     pub(crate) forgotten: u64,
 }
 
@@ -56,13 +56,13 @@ pub(crate) fn recover(disk: &dyn Disk) -> Result<Positions, Error> {
     Ok(positions)
 }
 
-/// Reads a position; `None` if it is missing or damaged.
+/// Reads the position of the consumer `name`; `None` if it is missing or damaged.
 pub(crate) fn read(disk: &dyn Disk, name: &str) -> Result<Option<u64>, Error> {
     check_name(name)?;
     read_file(disk, &format!("{name}{SUFFIX}"))
 }
 
-/// Makes a position durable.
+/// Stores the position of the consumer `name` durably.
 pub(crate) fn write(disk: &dyn Disk, name: &str, sequence: u64) -> Result<(), Error> {
     check_name(name)?;
     let new = format!("{name}{NEW_SUFFIX}");
@@ -73,7 +73,7 @@ pub(crate) fn write(disk: &dyn Disk, name: &str, sequence: u64) -> Result<(), Er
     written
 }
 
-/// Removes a position; succeeds if it does not exist.
+/// Removes the position of the consumer `name`. Succeeds if none is stored.
 pub(crate) fn forget(disk: &dyn Disk, name: &str) -> Result<(), Error> {
     check_name(name)?;
     let file = format!("{name}{SUFFIX}");

@@ -1,6 +1,7 @@
-//! Copies of damaged bytes, for inspection: `quarantine/SEGMENT-OFFSET.bytes`, both numbers in
-//! hexadecimal. The directory has a size limit; bytes beyond it are counted but not copied. Errors
-//! stay inside this module, because a failing quarantine must not stop the journal.
+//! Quarantine for damaged bytes: copies for inspection, named `quarantine/SEGMENT-OFFSET.bytes`
+//! with both numbers in hexadecimal. The directory has a size limit; bytes beyond it are counted
+//! but not copied. Errors stay inside this module, because a failing quarantine must not stop the
+//! journal.
 
 use crate::disk::{Disk, File};
 use crate::error::{Error, ErrorKind};
@@ -11,10 +12,10 @@ use std::sync::Arc;
 const DIRECTORY: &str = "quarantine";
 const SUFFIX: &str = ".bytes";
 
-/// Minimum disk space that is counted for a file, in bytes.
+/// Minimum disk space that each copy counts towards the limit, in bytes.
 const FILE_BYTES_MIN: u64 = 4096;
 
-/// Maximum number of files on disk, and of names in memory.
+/// Maximum number of copies on disk, and of their names in memory.
 const FILES_MAX: usize = 4096;
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -27,12 +28,12 @@ pub(crate) struct Quarantine {
     names: BTreeSet<String>,
 }
 
-/// Result of copying a damaged range.
+/// Result of copying a damaged range to quarantine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyResult {
-    /// Number of bytes copied.
+    /// Number of bytes copied, which is less than the range if the quarantine is full or fails.
     Copied(u64),
-    /// The range was copied earlier.
+    /// The quarantine already has a copy of this range.
     Duplicate,
 }
 
@@ -41,7 +42,7 @@ impl Quarantine {
         Quarantine { disk, directory: None, bytes_left: bytes_max, names: BTreeSet::new() }
     }
 
-    /// Copies a range of a segment's bytes.
+    /// Copies the damaged range of `bytes` bytes at `offset` of a segment's file.
     pub(crate) fn copy(
         &mut self,
         file: &dyn File,
@@ -69,7 +70,7 @@ impl Quarantine {
         CopyResult::Copied(copied)
     }
 
-    /// Opens the directory, and counts its files towards the limits.
+    /// Opens the quarantine directory, and counts its files towards the limits.
     fn open(&mut self) -> Result<(), Error> {
         let failed = |during| Error::io(DIRECTORY, during);
         let directory = self.disk.directory(DIRECTORY).map_err(failed("open it"))?;

@@ -1,5 +1,6 @@
-//! The buffer of pending records: one group is filled while the writer is busy with the previous
-//! group. Memory is bounded; an append that does not fit is refused with [`Refusal::TryAgain`].
+//! The buffer of pending records: appenders fill one group while the writer is busy with the
+//! previous group. Memory is bounded; an append that does not fit is refused with
+//! [`Refusal::TryAgain`].
 
 use crate::batch::{Batch, Payload};
 use crate::error::{Error, ErrorKind, Refusal};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 pub(crate) struct Queue {
     state: Mutex<QueueState>,
-    /// Notified when the writer has work.
+    /// Condition variable, notified when the writer has work.
     work: Condvar,
     limits: Limits,
 }
@@ -29,14 +30,14 @@ struct QueueState {
     callbacks: Vec<Callback>,
     /// Size in bytes of the batch that is being written.
     writing_bytes: usize,
-    /// Reason why all appends are refused at the moment.
+    /// Reason why all appends are refused at the moment; `None` if they are accepted.
     refusal: Option<Refusal>,
-    /// Whether the writer should retry now: space may be free, or the retry delay has passed.
+    /// Set if the writer should retry now, because space may be free or the retry delay has passed.
     is_changed: bool,
     is_closed: bool,
 }
 
-/// Work for the writer.
+/// Next task of the writing thread.
 pub(crate) enum Work {
     Write(PendingBatch),
     /// A check whether writing is possible again.
@@ -44,7 +45,8 @@ pub(crate) enum Work {
     Close,
 }
 
-/// Batch with its appenders. They receive an outcome in any case, even if the writer panics.
+/// Batch with the tickets and callbacks of its appenders. They receive an outcome in any case, even
+/// if the writer panics.
 pub(crate) struct PendingBatch {
     pub(crate) batch: Batch,
     group: Arc<Group>,
@@ -65,7 +67,7 @@ impl Queue {
         Queue { state: Mutex::new(state), work: Condvar::new(), limits }
     }
 
-    /// Adds all payloads, or none.
+    /// Adds all payloads to the pending batch, or none of them.
     pub(crate) fn append(
         &self,
         payloads: &[Payload<'_>],
@@ -101,7 +103,7 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Makes the ticket of an append without payloads, which is durable at once.
+    /// Makes the ticket for an append without payloads. Its outcome is success at once.
     fn empty_ticket(&self, callback: Option<Callback>) -> Ticket {
         let group = Arc::<Group>::default();
         group.finish(&Ok(()));
@@ -112,7 +114,8 @@ impl Queue {
         Ticket { group, sequences: next..next }
     }
 
-    /// Returns the total size of the payloads' records in bytes, if it is within the limits.
+    /// Returns the total size in bytes of the payloads' records. Returns a refusal if a payload or
+    /// the total exceeds the limits.
     fn check(&self, payloads: &[Payload<'_>]) -> Result<usize, Refusal> {
         let payload_bytes_max = self.limits.payload_bytes_max.into();
         let sizes = payloads.iter().map(|payload| payload.bytes.len() as u64);
@@ -127,7 +130,7 @@ impl Queue {
         }
     }
 
-    /// Waits for work. `memory` is the buffer of the previous batch, for reuse.
+    /// Waits until the writer has work. `memory` is the buffer of the previous batch, for reuse.
     pub(crate) fn next_work(&self, memory: Vec<u8>, retry_after: Duration) -> Work {
         let mut state = self.state();
         loop {
@@ -152,7 +155,8 @@ impl Queue {
         }
     }
 
-    /// Ends a write. A refusal makes all appends fail until the next write.
+    /// Marks the current write as ended. With a refusal, all appends fail until the next write
+    /// ends.
     pub(crate) fn written(&self, refusal: Option<Refusal>) {
         let mut state = self.state();
         state.writing_bytes = 0;
@@ -169,13 +173,13 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// Refuses all further appends.
+    /// Refuses all further appends, and wakes the writer, which then closes the journal.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.work.notify_one();
     }
 
-    /// Refuses all further appends and all pending ones.
+    /// Refuses all further appends, and completes all pending ones with a refusal.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         state.is_closed = true;

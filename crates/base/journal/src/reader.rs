@@ -16,43 +16,43 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Item of a journal, in the order of sequence numbers.
+/// Item that a reader returns, in the order of sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// A record.
+    /// Valid record of the journal.
     Record(Record<'a>),
-    /// A damaged range in place of records.
+    /// Damaged range, with the number of records that it destroyed if known.
     Damage(Damage),
-    /// Records with these sequence numbers no longer exist: they were trimmed or dropped to free
-    /// space, or their segment is missing.
+    /// Sequence numbers of records that no longer exist: the records were trimmed or dropped to
+    /// free space, or their segment is missing.
     Gone(Range<u64>),
 }
 
-/// Record of a journal, borrowed from the reader.
+/// Record of a journal, with its payload borrowed from the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Sequence number of the record.
+    /// Sequence number of the record, unique in the journal.
     pub sequence: u64,
     /// Kind of the record, as its writer chose it.
     pub kind: u8,
-    /// Bytes of the record.
+    /// Content of the record, as its writer passed it.
     pub payload: &'a [u8],
 }
 
 /// Sequential reader of a journal.
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Lock of the directory, if the journal is at rest.
+    /// Shared lock of the directory if the journal is at rest, and `None` otherwise.
     _lock: Option<Lock>,
     next: u64,
     open: Option<OpenSegment>,
-    /// Number of the segment that was read last, or is being read.
+    /// Number of the segment that is being read, or that was read last.
     number: u64,
-    /// Damaged headers of the current segment that are not reported yet.
+    /// Damaged header copies of the current segment that have not been reported yet.
     headers: Vec<Damage>,
 }
 
-/// Segment that is being read.
+/// Segment that the reader is reading.
 struct OpenSegment {
     scan: Scan,
     window: Window,
@@ -60,7 +60,7 @@ struct OpenSegment {
     name: String,
 }
 
-/// Item before its bytes are borrowed from the window.
+/// Item of the reader before its bytes are borrowed from the window.
 enum NextItem {
     Record(u64, RecordHeader),
     Damage(Damage),
@@ -68,21 +68,21 @@ enum NextItem {
 }
 
 impl Reader {
-    /// Opens a journal at rest, and starts at sequence number `from`.
+    /// Opens a journal that no process writes. The reader starts at sequence number `from`.
     pub fn open(directory: &Path, from: u64) -> Result<Reader, Error> {
         let disk = Directory::open(directory).map_err(Error::io("", "open the directory"))?;
         Reader::open_on(Arc::new(disk), from)
     }
 
-    /// Opens a journal at rest on any kind of disk.
+    /// Opens a journal that no process writes, on any [`Disk`].
     pub fn open_on(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         let lock = lock_directory(&*disk, false)?;
         Ok(Reader { _lock: Some(lock), ..Reader::load_from(disk, from, Access::AtRest)? })
     }
 
-    /// Reads the present records of a journal that another process may be writing; the last records
-    /// may not be durable yet. Segments that are trimmed meanwhile are reported as gone, or cannot
-    /// be opened.
+    /// Reads the present records of a journal that another process may be writing. The last records
+    /// may not be durable yet. Segments that are trimmed meanwhile are reported as [`Item::Gone`],
+    /// or cannot be opened.
     pub fn beside_writer(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         Reader::load_from(disk, from, Access::Live)
     }
@@ -95,7 +95,7 @@ impl Reader {
         Ok(Reader::follow(Arc::new(shared), from))
     }
 
-    /// Makes a reader that follows the writer.
+    /// Makes a reader that follows the writer: it returns records as soon as they are durable.
     pub(crate) fn follow(shared: Arc<Shared>, from: u64) -> Reader {
         let headers = Vec::new();
         Reader { shared, _lock: None, next: from, open: None, number: 0, headers }
@@ -126,7 +126,8 @@ impl Reader {
         })
     }
 
-    /// Waits for more records, at most for `timeout`. Returns true if more records may exist.
+    /// Waits for more durable records, at most for `timeout`. Returns true if more records may
+    /// exist.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut table = self.shared.table();
@@ -179,7 +180,8 @@ impl Reader {
         }
     }
 
-    /// Converts a gap to a damage report; `None` if all of the gap is before the reader's position.
+    /// Converts a gap in a segment to a damage report; `None` if the whole gap precedes the
+    /// reader's position.
     fn damage(&mut self, gap: &Gap) -> Option<Damage> {
         let open = self.open.as_ref()?;
         let mut records = None;
@@ -198,8 +200,8 @@ impl Reader {
         Some(damage)
     }
 
-    /// Continues after the known end of the segment: with records written since, or with the next
-    /// segment. Otherwise returns the result for the caller.
+    /// Looks for more records at the known end of the segment. Returns `None` to continue there or
+    /// in the next segment, and otherwise the result of this read.
     fn continue_after_end(&mut self) -> Option<Option<NextItem>> {
         let open = self.open.as_mut()?;
         match self.shared.table().continuation(self.number, &open.bounds) {
@@ -218,7 +220,8 @@ impl Reader {
         rest.map(|damage| Some(NextItem::Damage(damage)))
     }
 
-    /// Reports the bytes after the last record of a segment whose end is unknown.
+    /// Returns a damage report for the bytes after the last record of a segment whose end is
+    /// unknown.
     fn torn_tail(&self) -> Option<Damage> {
         let open = self.open.as_ref()?;
         let torn = open.scan.tail().torn;
@@ -231,7 +234,7 @@ impl Reader {
         })
     }
 
-    /// Opens the next segment.
+    /// Opens the next segment that has records for the reader.
     fn open_next_segment(&mut self) -> Result<Transition, Error> {
         loop {
             let Some(segment) = self.shared.table().find(self.number, self.next) else {
@@ -256,7 +259,8 @@ impl Reader {
         }
     }
 
-    /// Returns the sequence numbers missing before a segment, without refused ones.
+    /// Returns the range of sequence numbers that are missing before a segment. Sequence numbers of
+    /// refused records do not count as missing.
     fn gone_before(&self, segment: &Segment) -> Option<Range<u64>> {
         let first = segment.first?;
         let written = segment.previous.map_or(first, |previous| previous.next.min(first));
@@ -291,7 +295,7 @@ enum Transition {
     Nothing,
 }
 
-/// Locks a journal's directory.
+/// Locks a journal's directory. Returns [`ErrorKind::Locked`] if another process has locked it.
 pub(crate) fn lock_directory(disk: &dyn Disk, is_exclusive: bool) -> Result<Lock, Error> {
     let lock = disk.lock(is_exclusive).map_err(Error::io("", "lock the directory"))?;
     lock.ok_or_else(|| Error::new("", ErrorKind::Locked))

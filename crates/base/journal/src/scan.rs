@@ -1,24 +1,24 @@
-//! Search for the records of one segment, also after damage. Recovery and consumers both read
-//! records through a [`Scan`].
+//! Search for the records of one segment, which continues after damage. Recovery and consumers both
+//! read records through a [`Scan`].
 
 use crate::layout::{HEADER_BYTES, Identity, RECORD_HEADER_BYTES, RecordHeader};
 use crate::window::Window;
 use std::io;
 use std::ops::Range;
 
-/// Known end of a segment's records.
+/// End of a segment's records, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Offset at which reading stops, in bytes.
     pub(crate) end: u64,
-    /// Sequence number that follows the last record. If it is known, all bytes up to `end` are
-    /// records.
+    /// Sequence number that follows the segment's last record. If it is known, all bytes up to
+    /// `end` belong to records.
     pub(crate) next: Option<u64>,
     /// First sequence number whose record may have been in flight when power failed.
     pub(crate) certain_before: u64,
 }
 
-/// Next element of a segment.
+/// Element of a segment that a scan returns next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Record {
@@ -26,7 +26,7 @@ pub(crate) enum Step {
         header: RecordHeader,
     },
     Gap(Gap),
-    /// No more records within the bounds.
+    /// The bounds contain no more records.
     End,
 }
 
@@ -35,16 +35,17 @@ pub(crate) enum Step {
 pub(crate) struct Gap {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// First missing sequence number, and the first one after the gap, if known.
+    /// First missing sequence number, and the first sequence number after the gap; `None` if
+    /// unknown.
     pub(crate) missing: Option<(u64, u64)>,
 }
 
-/// End of a segment, as found by scanning it.
+/// End of a segment's records, determined by a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) bounds: Bounds,
-    /// Range of bytes after the last record, up to the last group of eight bytes that are not all
-    /// zero.
+    /// Range of the torn bytes after the last record. It ends with the last eight bytes that are
+    /// not all zero.
     pub(crate) torn: Range<u64>,
     pub(crate) was_closed: bool,
 }
@@ -52,24 +53,24 @@ pub(crate) struct Tail {
 pub(crate) struct Scan {
     identity: Identity,
     offset: u64,
-    /// Sequence number of the next record.
+    /// Sequence number that the next record should have; `None` if unknown.
     expected: Option<u64>,
-    /// Offset of the current range without valid records.
+    /// Offset of the current range without valid records; `None` outside such a range.
     bad: Option<u64>,
-    /// End of the last non-zero bytes in that range.
+    /// Offset of the end of the last non-zero bytes in the range that starts at `bad`.
     dirty_end: u64,
     records_end: u64,
     group_first: u64,
     was_closed: bool,
 }
 
-/// Content of the segment at an offset.
+/// Interpretation of the bytes at an offset of the segment.
 enum Candidate {
     Record(RecordHeader),
-    /// Valid header with a damaged payload.
+    /// Valid record header whose payload is damaged.
     Header(RecordHeader),
     Nothing,
-    /// The segment has too few bytes for a record's header.
+    /// Fewer bytes than a record's header are left within the bounds.
     Short,
 }
 
@@ -87,7 +88,7 @@ impl Scan {
         }
     }
 
-    /// Finds the next record or gap. The window retains the record's bytes until the next call.
+    /// Returns the next record or gap. The window retains the record's bytes until the next call.
     pub(crate) fn step(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         loop {
             match self.find(window, bounds)? {
@@ -107,7 +108,8 @@ impl Scan {
         }
     }
 
-    /// Returns the end of the segment, after [`Step::End`] without a known next sequence number.
+    /// Returns the end of the segment's records. Valid after [`Step::End`] if the next sequence
+    /// number was unknown.
     pub(crate) fn tail(&self) -> Tail {
         let next = self.expected;
         let certain_before = if self.was_closed { u64::MAX } else { self.group_first };
@@ -140,8 +142,8 @@ impl Scan {
         Ok(if is_whole { Candidate::Record(header) } else { Candidate::Header(header) })
     }
 
-    /// Ends the current gap at `offset`, where a record or the end has this sequence number.
-    /// Returns the gap, if any.
+    /// Ends the current gap at `offset`, where a record or the segment's end has this sequence
+    /// number. Returns the gap, if there is one.
     fn gap_before(&mut self, offset: u64, sequence: u64) -> Option<Gap> {
         let missing = self.expected.map(|expected| (expected, sequence));
         let is_missing = missing.is_some_and(|(from, to)| from < to);
@@ -153,7 +155,7 @@ impl Scan {
         Some(Gap { offset: from, bytes: offset.saturating_sub(from), missing })
     }
 
-    /// Moves past a record; returns false for the end mark.
+    /// Moves past a record. Returns false if the record is the end mark.
     fn accept(&mut self, header: &RecordHeader) -> bool {
         let offset = self.offset;
         self.offset += header.whole_bytes() as u64;
@@ -195,7 +197,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Ends the scan at a remainder that is too small for a record.
+    /// Ends the scan when the remaining bytes are too few for a record.
     fn finish(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         if let Some(next) = bounds.next {
             let end = bounds.end.max(self.offset);

@@ -14,7 +14,7 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) identity: Identity,
     table: Mutex<Table>,
-    /// Notified after new records are durable; paired with `table`.
+    /// Condition variable for `table`, notified after new records have become durable.
     pub(crate) grown: Condvar,
     counters: Mutex<Counters>,
     quarantine: Mutex<Option<Quarantine>>,
@@ -22,12 +22,12 @@ pub(crate) struct Shared {
     removing: Mutex<()>,
 }
 
-/// Result of trimming a journal.
+/// Result of trimming a journal: the disk space that was freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Number of removed segments.
+    /// Number of segments that were removed.
     pub segments: u64,
-    /// Size of their files in bytes.
+    /// Total size in bytes of the removed segments' files.
     pub bytes: u64,
 }
 
@@ -77,8 +77,7 @@ impl Shared {
         }
     }
 
-    /// Removes segments that only have records before `sequence`. The last segment is never
-    /// removed.
+    /// Removes each segment that only has records before `sequence`, except the last segment.
     pub(crate) fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
         let _removing = lock(&self.removing);
         {
@@ -105,9 +104,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the files of removed segments one by one, oldest first. Each removal is made durable
-    /// before the next: a disk may lose the earlier of two changes and keep the later one, and the
-    /// remaining segments must be contiguous whenever this is interrupted.
+    /// Deletes the files of removed segments one by one, oldest first. Each deletion is made
+    /// durable before the next, because a disk may lose an earlier change and keep a later one. The
+    /// remaining segments must be contiguous whenever the deletion is aborted.
     fn remove_files(&self) -> Result<Trimmed, Error> {
         let mut trimmed = Trimmed::default();
         loop {

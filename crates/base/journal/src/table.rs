@@ -1,4 +1,4 @@
-//! The table of segments. [`load`] builds it from a directory; afterwards the log updates the
+//! The table of segments. [`load`] builds it from a directory. Afterwards the log updates the
 //! [`Table`] as it writes, and readers consult it.
 
 use crate::disk::{Disk, File};
@@ -14,18 +14,19 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Segment of the journal.
+/// Entry of the table: one segment of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
     /// Sequence number of the segment's first record; `None` if its header is damaged.
     pub(crate) first: Option<u64>,
-    /// Statement of the segment's header about the previous segment.
+    /// Description of the previous segment in this segment's header; `None` if the header is
+    /// damaged.
     pub(crate) previous: Option<PreviousSegment>,
     pub(crate) bounds: Bounds,
     /// Size of the segment's file in bytes.
     pub(crate) file_bytes: u64,
-    /// Flags of the damaged copies of the segment's header.
+    /// Flags for the two copies of the segment's header; true marks a damaged copy.
     pub(crate) damaged_headers: [bool; 2],
 }
 
@@ -33,17 +34,17 @@ pub(crate) struct Segment {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) segments: VecDeque<Segment>,
-    /// Segments that have been removed from the journal, but whose files still exist.
+    /// Segments that the journal no longer contains, but whose files still exist.
     pub(crate) to_remove: VecDeque<Segment>,
 }
 
-/// Continuation for a reader that has reached the last known end of a segment.
+/// Next step of a reader that has reached the last known end of a segment.
 pub(crate) enum Continuation {
-    /// The segment has grown.
+    /// The reader continues in the same segment, which has grown to these bounds.
     Grown(Bounds),
-    /// A later segment exists.
+    /// The reader continues in a later segment.
     NextSegment,
-    /// No newer records exist yet.
+    /// The reader waits: no newer records exist yet.
     End,
 }
 
@@ -64,7 +65,7 @@ impl Table {
         self.segments.get_mut(index)
     }
 
-    /// Compares the known bounds of segment `number` with the present state.
+    /// Compares the bounds that a reader knows of segment `number` with the table's present state.
     pub(crate) fn continuation(&self, number: u64, known: &Bounds) -> Continuation {
         match self.get(number) {
             Some(segment) if segment.bounds.end > known.end => Continuation::Grown(segment.bounds),
@@ -75,21 +76,21 @@ impl Table {
         }
     }
 
-    /// Returns the disk space of all files in bytes.
+    /// Returns the disk space that the files of all segments occupy, in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         let all = self.segments.iter().chain(&self.to_remove);
         all.fold(0, |sum, segment| sum.saturating_add(segment.file_bytes))
     }
 
-    /// Removes the oldest segment from the table; never the last one, which determines the next
-    /// sequence number.
+    /// Removes the oldest segment from the table and returns it. Never removes the last segment,
+    /// which determines the next sequence number.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let oldest = (self.segments.len() > 1).then(|| self.segments.pop_front()).flatten()?;
         self.to_remove.push_back(oldest);
         Some(oldest)
     }
 
-    /// Returns true if the oldest segment only has records before `sequence`.
+    /// Returns true if all records of the oldest segment precede `sequence`.
     pub(crate) fn oldest_is_before(&self, sequence: u64) -> bool {
         let own = self.segments.front().and_then(|segment| segment.bounds.next);
         // If the segment's end is unknown, the next readable header gives the bound.
@@ -98,30 +99,31 @@ impl Table {
     }
 }
 
-/// Contents of a journal's directory.
+/// Contents of a journal's directory, as found when the journal is opened.
 #[derive(Debug)]
 pub(crate) struct LoadedJournal {
     pub(crate) table: Table,
     /// Identity of the journal; `None` if no segment has a readable header.
     pub(crate) identity: Option<Identity>,
-    /// Number after that of all existing segments; `None` if the numbers are exhausted.
+    /// Number that follows the numbers of all existing segments; `None` if the numbers are
+    /// exhausted.
     pub(crate) next_number: Option<u64>,
     pub(crate) next_sequence: u64,
-    /// End of the last segment, if the journal has one.
+    /// End of the last segment's records; `None` if the journal has no segments.
     pub(crate) tail: Option<Tail>,
-    /// Files to remove: unfinished and unused segments.
+    /// Names of files to remove: unfinished and unused segments.
     pub(crate) leftovers: Vec<String>,
 }
 
-/// State of the journal while it is loaded: without a writer (`AtRest`), or possibly with one
-/// (`Live`).
+/// Access of writers while the journal is loaded: excluded (`AtRest`) or possible (`Live`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     AtRest,
     Live,
 }
 
-/// Reads the directory, all headers, and the whole of the last segment.
+/// Builds the table of segments. Reads the directory, all segment headers, and the whole of the
+/// last segment.
 pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Error> {
     let (numbers, new) = list(disk)?;
     let next_number = numbers.iter().chain(&new).max().map_or(Some(1), |last| last.checked_add(1));
@@ -158,8 +160,8 @@ pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Err
     Ok(LoadedJournal { table, identity, next_number, next_sequence, tail, leftovers })
 }
 
-/// Returns a segment's bounds by the next segment's header, limited to the file: the missing part
-/// of a truncated file has no bytes to report.
+/// Returns a segment's bounds, as the next segment's header states them, limited to the size of the
+/// file. The missing part of a truncated file has no bytes to report.
 fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     Bounds {
         end: previous.end.min(segment.file_bytes).max(HEADER_BYTES),
@@ -168,7 +170,7 @@ fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     }
 }
 
-/// Lists the numbers of segments, sorted, and of unfinished segments.
+/// Lists the numbers of all segments, sorted, and the numbers of unfinished segments.
 fn list(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<u64>), Error> {
     let (mut numbers, mut new) = (Vec::new(), Vec::new());
     disk.list(&mut |name| {
@@ -210,7 +212,7 @@ fn read_segment(disk: &dyn Disk, number: u64) -> Result<(Segment, Option<Segment
     Ok((segment, header))
 }
 
-/// Finds the end of the last segment.
+/// Determines the end of the last segment's records by a scan.
 fn read_tail(
     disk: &dyn Disk,
     last: &mut Segment,
@@ -258,7 +260,7 @@ fn next_sequence(disk: &dyn Disk, table: &Table, identity: Option<Identity>) -> 
     Ok(next_sequence)
 }
 
-/// Returns the sequence numbers of a segment's records, as far as known.
+/// Returns the range of the sequence numbers of a segment's records, as far as known.
 pub(crate) fn records(segment: &Segment) -> Range<u64> {
     let first = segment.first.unwrap_or(0);
     first..segment.bounds.next.map_or(first, |next| next.max(first))

@@ -1,4 +1,4 @@
-//! Tests of all parts together, on the simulated disk. [`oracle`] states the guarantees. Each test
+//! Tests of the whole journal on the simulated disk. [`oracle`] states the guarantees. Each test
 //! that uses the oracle also injects a fault, to check that the oracle detects it.
 
 mod damage;

@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Outcome of an append: durable, or refused. Refused records may be in the journal nevertheless.
+/// Outcome of an append: durable, or refused. Records of a refused append may be in the journal
+/// nevertheless.
 pub type Outcome = Result<(), Refusal>;
 
-/// Callback for the outcome of an append, called once by the writing thread. It should return
+/// Callback for the outcome of an append. The writing thread calls it once; it should return
 /// quickly.
 pub(crate) type Callback = Box<dyn FnOnce(Outcome) + Send>;
 
@@ -23,7 +24,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Returns the sequence numbers of the records.
+    /// Returns the range of the sequence numbers of the appended records.
     pub fn sequences(&self) -> Range<u64> {
         self.sequences.clone()
     }
@@ -44,7 +45,8 @@ impl Ticket {
         }
     }
 
-    /// Waits for the outcome, at most for `timeout`. Returns `None` if it is still pending then.
+    /// Waits for the outcome, at most for `timeout`. Returns `None` if the append is still pending
+    /// then.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Outcome> {
         let deadline = Instant::now() + timeout;
         let mut outcome = lock(&self.group.outcome);
@@ -59,7 +61,7 @@ impl Ticket {
     }
 }
 
-/// Appends that are written together, with one outcome.
+/// Group of appends that are written together and share one outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     outcome: Mutex<Option<Outcome>>,
@@ -67,7 +69,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Sets the outcome, unless it is set already.
+    /// Sets the outcome of the group, unless it is set already, and wakes all waiting threads.
     pub(crate) fn finish(&self, outcome: &Outcome) {
         lock(&self.outcome).get_or_insert_with(|| outcome.clone());
         self.done.notify_all();

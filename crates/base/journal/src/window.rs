@@ -1,18 +1,18 @@
-//! Bounded window on a file that moves forward. Its memory is that of a chunk and the largest
-//! record.
+//! Window on the bytes of a file. The window only moves forward, and its memory is bounded by a
+//! chunk and the largest record.
 
 use crate::disk::File;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// Size of one read, in bytes.
+/// Size of a single read of the file, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Size in bytes of the block that a disk fails to read as a whole.
+/// Size in bytes of a disk block, which becomes unreadable as a whole.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Replacement for unreadable bytes; no valid record consists of it.
+/// Byte that replaces unreadable bytes. No valid record consists of such bytes alone.
 const UNREADABLE: u8 = 0xff;
 
 pub(crate) struct Window {
@@ -44,7 +44,7 @@ impl Window {
         Ok(available)
     }
 
-    /// Returns the bytes at `offset`, at most `size` of them.
+    /// Returns the window's bytes at `offset`: at most `size`, and fewer if the window ends there.
     pub(crate) fn get(&self, offset: u64, size: usize) -> &[u8] {
         let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let rest = self.bytes.get(from..).unwrap_or_default();
@@ -71,7 +71,7 @@ impl Window {
         self.start = offset;
     }
 
-    /// Reads more bytes after the window's end; returns false at `end` or at the end of the file.
+    /// Reads more bytes after the window's end. Returns false at `end` or at the end of the file.
     fn read_more(&mut self, size: usize, end: u64) -> io::Result<bool> {
         let from = self.bytes.len();
         let offset = self.start + from as u64;
@@ -86,7 +86,7 @@ impl Window {
         Ok(read? > 0)
     }
 
-    /// Reads into `bytes[from..]`, and replaces the bytes of an unreadable block.
+    /// Reads bytes of the file into `bytes[from..]`. If a block is unreadable, replaces its bytes.
     fn read(&mut self, offset: u64, from: usize) -> io::Result<usize> {
         let is_unreadable = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::IO);
         let to = &mut self.bytes[from..];

@@ -1,11 +1,11 @@
-//! A file system of limited size fills up and is enlarged again: the journal reports the lack of
-//! space, and resumes by itself.
+//! Test on a file system of limited size that fills up and is enlarged again. The journal reports
+//! the lack of space, and accepts records again without intervention.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader, Refusal};
 use blkkin_sys::testing::{Mounted, figure, skip};
 use std::time::{Duration, Instant};
 
-/// Maximum time until the journal resumes after space is free.
+/// Maximum time until the journal accepts records again after space is free.
 const RESUMES: Duration = Duration::from_secs(5);
 
 const SEGMENT_BYTES: u64 = 256 << 10;
@@ -17,7 +17,7 @@ fn append(journal: &Journal, number: u64) -> Result<u64, Refusal> {
     Ok(ticket.sequences().start)
 }
 
-/// Fills the file system and enlarges it, twice, and checks the journal's records at the end.
+/// Fills the file system and enlarges it, twice. Checks the journal's records at the end.
 fn fill_and_resume(mounted: &Mounted, kib: u64) {
     let directory = mounted.path().join("journal");
     let options = Options {

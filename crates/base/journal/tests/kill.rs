@@ -1,6 +1,6 @@
-//! A program that writes a journal and prints each acknowledgement is killed: at random moments,
-//! and in each of its modifying system calls. Afterwards all acknowledged records exist, and the
-//! next program continues.
+//! Test that kills a program while it writes a journal: at random moments, and in each of its
+//! modifying system calls. The program prints each acknowledgement. After the kill all acknowledged
+//! records exist, and the next program continues.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader};
 use blkkin_sys::testing::{figure, is_installed, own_test, skip, traced};
@@ -9,16 +9,16 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Prefix of the program's lines, because the test harness prints lines too.
+/// Prefix of the lines that the program prints, because the test harness prints lines too.
 const MARK: &str = "says: ";
 
 /// Number of groups that the program writes: enough for several segments.
 const GROUPS: u64 = 52;
 
-/// Number of records that the program keeps; it trims older records.
+/// Number of newest records that the program keeps; it trims older ones.
 const KEPT: u64 = 40;
 
-/// Maximum time to open a journal after its writer was killed.
+/// Maximum time that opening a journal may take after its writer was killed.
 const OPENS: Duration = Duration::from_secs(2);
 
 const CONSUMER: &str = "consumer";
@@ -34,7 +34,7 @@ fn payload(sequence: u64) -> Vec<u8> {
     text.into_iter().chain(std::iter::repeat(b' ')).take(size.max(20)).collect()
 }
 
-/// Appends records, as the program that other tests start and kill. It prints `acked N` (all
+/// Appends records: this is the program that other tests start and kill. It prints `acked N` (all
 /// records before N are durable) and `trimming N` (records before N may be removed).
 #[test]
 #[ignore = "a program of other tests"]
@@ -74,21 +74,21 @@ fn say(what: &str) {
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// Last numbers that the program has printed.
+/// Numbers in the last lines that the program printed, by kind of line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     acked: u64,
     trimming: u64,
 }
 
-/// Makes the program's command, started through `starter`.
+/// Returns the command that runs the program, started through `starter`.
 fn program(starter: &[String], directory: &Path) -> Command {
     let mut command = own_test(starter, "appends");
     command.env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
-/// Runs the program to its end, or kills it after a number of printed lines.
+/// Runs the program to its end, or kills it after `kill_after` printed lines.
 fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitStatus {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut count = 0;
@@ -111,7 +111,7 @@ fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitS
     child.wait().unwrap()
 }
 
-/// Checks that the journal matches all printed lines.
+/// Checks that the journal contains all records that the printed lines require.
 fn check(directory: &Path, said: Said) -> Result<(), String> {
     let start = Instant::now();
     let (journal, _) = Journal::open(directory, options()).map_err(|error| error.to_string())?;
@@ -166,8 +166,8 @@ fn nothing_acknowledged_is_lost_when_killed_at_random() {
 const CALLS: [&str; 8] =
     ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
 
-/// Kills the program in the `number`-th call. Returns `None` if it makes fewer calls. Each thread
-/// counts its own calls.
+/// Kills the program in its `number`-th call of the system call `call`. Returns `None` if the
+/// program makes fewer calls. Each thread counts its own calls.
 fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
     let mut said = Said::default();
@@ -192,7 +192,7 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     Some(all.map_err(|why| format!("killed in {call} number {number}: {why}")))
 }
 
-/// Kills the program in each call of this kind, and returns their number.
+/// Kills the program in each of its calls of `call`, one run per call. Returns the number of calls.
 fn kill_in_each(call: &str) -> u32 {
     let mut number = 0;
     while let Some(outcome) = kill_in(call, number + 1, false) {

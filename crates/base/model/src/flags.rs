@@ -3,10 +3,10 @@
 /// Role of a span relative to its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// No kind was recorded.
+    /// The span's program recorded no kind.
     #[default]
     Unspecified,
-    /// Work within a service.
+    /// Work within one service, without a call or message.
     Internal,
     /// Client side of a call.
     Client,
@@ -24,10 +24,10 @@ pub enum Kind {
 /// [`SpanRef::is_error`]: crate::SpanRef::is_error
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// No status was recorded.
+    /// The span's program recorded no status.
     #[default]
     Unset,
-    /// Success, regardless of the tags.
+    /// Success, even if the span has an `error` tag.
     Ok,
     /// Failure; the tag `error` describes it.
     Error,

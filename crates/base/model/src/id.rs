@@ -8,12 +8,12 @@ use std::num::{NonZeroU64, NonZeroU128};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(NonZeroU128);
 
-/// Id of a span.
+/// Id of a span, of 64 bits. The client's and the server's span of one call may share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(NonZeroU64);
 
 impl TraceId {
-    /// Makes an id from a number; `None` for 0.
+    /// Makes a trace id from a number; `None` for 0, which is no valid id.
     #[inline]
     pub const fn from_number(number: u128) -> Option<TraceId> {
         match NonZeroU128::new(number) {
@@ -22,7 +22,7 @@ impl TraceId {
         }
     }
 
-    /// Returns the id as a number.
+    /// Returns the id as a number, which is never 0.
     #[inline]
     pub const fn number(self) -> u128 {
         self.0.get()
@@ -35,7 +35,7 @@ impl TraceId {
         self.0.get() as u64
     }
 
-    /// Returns the upper half of the id.
+    /// Returns the upper half of the id; 0 if the id has 64 bits.
     #[inline]
     pub const fn high(self) -> u64 {
         (self.0.get() >> 64) as u64
@@ -49,7 +49,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Makes an id from a number; `None` for 0.
+    /// Makes a span id from a number; `None` for 0, which is no valid id.
     #[inline]
     pub const fn from_number(number: u64) -> Option<SpanId> {
         match NonZeroU64::new(number) {
@@ -58,7 +58,7 @@ impl SpanId {
         }
     }
 
-    /// Returns the id as a number.
+    /// Returns the id as a number, which is never 0.
     #[inline]
     pub const fn number(self) -> u64 {
         self.0.get()
@@ -72,7 +72,7 @@ impl From<NonZeroU64> for SpanId {
     }
 }
 
-/// Uses the number of a root span as the trace id, by convention.
+/// Conversion for systems in which a request's trace id is, by convention, the id of its root span.
 impl From<SpanId> for TraceId {
     #[inline]
     fn from(root: SpanId) -> TraceId {
@@ -80,7 +80,7 @@ impl From<SpanId> for TraceId {
     }
 }
 
-/// Writes 16 hexadecimal digits, or 32 for an id of 128 bits.
+/// Writes 16 hexadecimal digits for an id of 64 bits, and 32 for one of 128 bits.
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = if self.is_wide() { 32 } else { 16 };
@@ -88,7 +88,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// Writes 16 hexadecimal digits.
+/// Writes 16 hexadecimal digits, with leading zeros.
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)

@@ -6,36 +6,37 @@ use crate::id::{SpanId, TraceId};
 use crate::span::{Annotation, AnnotationRef, SpanRef};
 use crate::tag::{Tag, TagRef};
 
-/// One step of one request. The fields are those of [`SpanRef`].
+/// One step of one request, with owned text. The fields are those of [`SpanRef`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Id of the request.
+    /// Id of the request that the span belongs to.
     pub trace_id: TraceId,
-    /// Id of the span.
+    /// Id of the span. The client's and the server's span of one call may share it
+    /// ([`Span::shared`]).
     pub id: SpanId,
-    /// Id of the span that caused this one.
+    /// Id of the parent span, which caused this span; `None` for a root span.
     pub parent_id: Option<SpanId>,
-    /// Role relative to the parent.
+    /// Role of the span relative to its parent.
     pub kind: Kind,
-    /// Result of the step.
+    /// Result that the span's program has set.
     pub status: Status,
-    /// Whether the span is recorded whatever sampling decides.
+    /// Set if the span is recorded even if the request is not sampled.
     pub debug: bool,
-    /// Whether another service made the id, and has a span with the same id.
+    /// Set if another service made the span's id and recorded a span with the same id.
     pub shared: bool,
     /// Name of the step; empty if unknown.
     pub name: String,
-    /// Start time, in nanoseconds since 1970.
+    /// Start time in nanoseconds since 1970; `None` if unknown.
     pub start_ns: Option<u64>,
-    /// Duration in nanoseconds.
+    /// Duration in nanoseconds; `None` if unknown.
     pub duration_ns: Option<u64>,
     /// Host that recorded the span.
     pub local: Endpoint,
-    /// Host at the other end of the call or message.
+    /// Host on the opposite side of the call or message.
     pub remote: Endpoint,
-    /// Annotations, sorted by time.
+    /// Annotations of the span, sorted by time and then by text.
     pub annotations: Vec<Annotation>,
-    /// Tags, sorted by key.
+    /// Tags of the span, sorted by key and then by origin.
     pub tags: Vec<Tag>,
 }
 
@@ -59,7 +60,7 @@ impl Span {
 }
 
 impl Held<'_> {
-    /// Borrows the span as a [`SpanRef`].
+    /// Returns the span as a [`SpanRef`], which borrows its text and arrays.
     pub fn as_ref(&self) -> SpanRef<'_> {
         let span = self.span;
         SpanRef {

@@ -1,10 +1,10 @@
-//! Consumers of decoded spans.
+//! Consumers to which decoders pass spans.
 
 use crate::owned::Span;
 use crate::span::SpanRef;
 use std::ops::ControlFlow;
 
-/// Consumer of decoded spans.
+/// Consumer to which a decoder passes spans.
 pub trait SpanSink {
     /// Consumes a span, which is valid only during the call. A sink that returns `Break` has not
     /// consumed the span and accepts no more.
@@ -19,7 +19,7 @@ impl SpanSink for Vec<Span> {
     }
 }
 
-/// Forwards spans to the borrowed sink.
+/// Passes spans on to the borrowed sink.
 impl<S: SpanSink + ?Sized> SpanSink for &mut S {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         (**self).span(span)
@@ -29,7 +29,7 @@ impl<S: SpanSink + ?Sized> SpanSink for &mut S {
 /// Sink that only counts the spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(
-    /// Number of spans.
+    /// Number of spans received so far.
     pub u64,
 );
 

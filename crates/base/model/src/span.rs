@@ -5,55 +5,55 @@ use crate::flags::{Kind, Status};
 use crate::id::{SpanId, TraceId};
 use crate::tag::{Origin, TagRef, ValueRef};
 
-/// One step of one request, borrowed.
+/// One step of one request, with borrowed text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpanRef<'a> {
-    /// Id of the request.
+    /// Id of the request that the span belongs to.
     pub trace_id: TraceId,
-    /// Id of the span. Two spans may share an id: the client's and the server's of one call
+    /// Id of the span. Two spans may share an id: the client's and the server's span of one call
     /// ([`SpanRef::shared`]).
     pub id: SpanId,
-    /// Id of the span that caused this one.
+    /// Id of the parent span, which caused this span; `None` for a root span.
     pub parent_id: Option<SpanId>,
-    /// Role relative to the parent.
+    /// Role of the span relative to its parent.
     pub kind: Kind,
-    /// Result of the step.
+    /// Result that the span's program has set.
     pub status: Status,
-    /// Whether the span is recorded whatever sampling decides.
+    /// Set if the span is recorded even if the request is not sampled.
     pub debug: bool,
-    /// Whether another service made the id, and has a span with the same id.
+    /// Set if another service made the span's id and recorded a span with the same id.
     pub shared: bool,
     /// Name of the step; empty if unknown.
     pub name: &'a str,
-    /// Start time, in nanoseconds since 1970.
+    /// Start time in nanoseconds since 1970; `None` if unknown.
     pub start_ns: Option<u64>,
-    /// Duration in nanoseconds.
+    /// Duration in nanoseconds; `None` if unknown.
     pub duration_ns: Option<u64>,
     /// Host that recorded the span.
     pub local: EndpointRef<'a>,
-    /// Host at the other end of the call or message.
+    /// Host on the opposite side of the call or message.
     pub remote: EndpointRef<'a>,
-    /// Annotations, sorted by time.
+    /// Annotations of the span, sorted by time and then by text.
     pub annotations: &'a [AnnotationRef<'a>],
-    /// Tags, sorted by key.
+    /// Tags of the span, sorted by key and then by origin.
     pub tags: &'a [TagRef<'a>],
 }
 
-/// Moment within a span, with a text; borrowed. Annotations are ordered by time, then by text.
+/// Moment within a span, with borrowed text. Annotations are ordered by time, then by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnotationRef<'a> {
-    /// Time in nanoseconds since 1970.
+    /// Time of the moment, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Text of the annotation.
+    /// Text that describes the moment.
     pub value: &'a str,
 }
 
-/// Moment within a span, with a text.
+/// Moment within a span, with owned text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Annotation {
-    /// Time in nanoseconds since 1970.
+    /// Time of the moment, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Text of the annotation.
+    /// Text that describes the moment.
     pub value: String,
 }
 
@@ -78,16 +78,16 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Returns the value of a tag. The span's own tag takes precedence over those of its scope and
-    /// resource.
+    /// Returns the value of the tag with this key. A tag of the span itself takes precedence over
+    /// tags of its scope and resource.
     pub fn tag(&self, key: &str) -> Option<ValueRef<'a>> {
         let behind = self.tags.partition_point(|tag| tag.key <= key);
         let last = self.tags.get(behind.checked_sub(1)?)?;
         (last.key == key).then_some(last.value)
     }
 
-    /// Returns true if the span failed: by its status or, if that is unset, by a tag `error` of the
-    /// span other than `false`.
+    /// Returns true if the span failed. Its status decides. If the status is unset, a tag `error`
+    /// of the span itself means failure, unless its value is `false`.
     pub fn is_error(&self) -> bool {
         match self.status {
             Status::Ok => false,
@@ -99,8 +99,8 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Returns the size in bytes of all texts and byte strings, including those shared by several
-    /// spans.
+    /// Returns the total size in bytes of all texts and byte strings, including texts that several
+    /// spans share.
     pub fn text_bytes(&self) -> usize {
         let value = |value: &ValueRef<'_>| match value {
             ValueRef::Str(text) => text.len(),
@@ -128,7 +128,7 @@ impl AnnotationRef<'_> {
 }
 
 impl Annotation {
-    /// Borrows the annotation.
+    /// Returns a reference form of the annotation, which borrows its text.
     pub fn as_ref(&self) -> AnnotationRef<'_> {
         AnnotationRef { time_ns: self.time_ns, value: &self.value }
     }

@@ -1,77 +1,77 @@
-//! Tags: named values that describe a span.
+//! Tags: keys with values that describe a span, its resource or its scope.
 
-/// Key and value that describe a span, borrowed.
+/// Key with a value that describes a span, both borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TagRef<'a> {
-    /// Key; may be empty.
+    /// Name of the described property; may be empty.
     pub key: &'a str,
-    /// Value of the tag.
+    /// Value of the described property.
     pub value: ValueRef<'a>,
     /// Subject that the tag describes.
     pub origin: Origin,
 }
 
-/// Key and value that describe a span.
+/// Key with a value that describes a span, both owned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
-    /// Key; may be empty.
+    /// Name of the described property; may be empty.
     pub key: String,
-    /// Value of the tag.
+    /// Value of the described property.
     pub value: Value,
     /// Subject that the tag describes.
     pub origin: Origin,
 }
 
-/// Subject that a tag describes. If several subjects have a tag of one key, the span's own takes
-/// precedence.
+/// Subject that a tag describes. If several subjects have a tag with the same key, the tag of the
+/// span itself takes precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// The process, machine or service that recorded the span.
     Resource,
     /// The library that recorded the span.
     Scope,
-    /// The span itself.
+    /// The span itself, without its resource and scope.
     #[default]
     Span,
 }
 
-/// Value of a tag, borrowed. Lists and maps are JSON text.
+/// Value of a tag, with borrowed text. Lists and maps are JSON text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueRef<'a> {
-    /// Text.
+    /// UTF-8 text, also the JSON text of a list or map.
     Str(&'a str),
-    /// Integer.
+    /// Signed integer of 64 bits.
     Int(i64),
-    /// Boolean.
+    /// Boolean value, as set by the program.
     Bool(bool),
-    /// Floating-point number.
+    /// Floating-point number of 64 bits.
     Double(f64),
-    /// Byte string.
+    /// Bytes that need not be UTF-8.
     Bytes(&'a [u8]),
 }
 
-/// Value of a tag. Lists and maps are JSON text.
+/// Value of a tag, with owned text. Lists and maps are JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text.
+    /// UTF-8 text, also the JSON text of a list or map.
     Str(String),
-    /// Integer.
+    /// Signed integer of 64 bits.
     Int(i64),
-    /// Boolean.
+    /// Boolean value, as set by the program.
     Bool(bool),
-    /// Floating-point number.
+    /// Floating-point number of 64 bits.
     Double(f64),
-    /// Byte string.
+    /// Bytes that need not be UTF-8.
     Bytes(Vec<u8>),
 }
 
 impl<'a> TagRef<'a> {
-    /// Makes a text tag of the span itself.
+    /// Makes a tag of the span itself, with a text as its value.
     pub const fn text(key: &'a str, value: &'a str) -> TagRef<'a> {
         TagRef { key, value: ValueRef::Str(value), origin: Origin::Span }
     }
 
-    /// Copies the tag with its text.
+    /// Copies the tag with its key and value.
     pub fn to_owned(&self) -> Tag {
         let TagRef { key, value, origin } = *self;
         Tag { key: key.to_owned(), value: value.to_owned(), origin }
@@ -79,7 +79,7 @@ impl<'a> TagRef<'a> {
 }
 
 impl Tag {
-    /// Borrows the tag.
+    /// Returns a reference form of the tag, which borrows its key and value.
     pub fn as_ref(&self) -> TagRef<'_> {
         let Tag { key, value, origin } = self;
         TagRef { key, value: value.as_ref(), origin: *origin }
@@ -100,7 +100,7 @@ impl ValueRef<'_> {
 }
 
 impl Value {
-    /// Borrows the value.
+    /// Returns a reference form of the value, which borrows its text or bytes.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {
             Value::Str(text) => ValueRef::Str(text),

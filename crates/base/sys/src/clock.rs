@@ -3,7 +3,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::errno;
 
-/// Returns the nanoseconds of `CLOCK_MONOTONIC`.
+/// Returns the present time of `CLOCK_MONOTONIC` in nanoseconds.
 #[inline]
 pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -15,7 +15,8 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the nanoseconds of `CLOCK_BOOTTIME`, which also counts the time of suspension.
+/// Returns the present time of `CLOCK_BOOTTIME` in nanoseconds. This clock also counts the time of
+/// suspension.
 pub fn boottime_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes only to the `timespec` passed to it.
@@ -26,7 +27,7 @@ pub fn boottime_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Reads the processor's time-stamp counter; 0 on processors without one.
+/// Reads the processor's time-stamp counter. Returns 0 on processors without one.
 #[inline(always)]
 pub fn tsc() -> u64 {
     #[cfg(target_arch = "x86_64")]

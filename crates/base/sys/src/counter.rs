@@ -1,13 +1,13 @@
-//! A counter without a locked instruction, for counters that belong to one thread. The thread's
-//! signal handlers may interrupt an addition at any point.
+//! Increment of a counter without a locked instruction, for counters that belong to one thread. The
+//! thread's signal handlers may interrupt an addition at any point.
 
 use std::sync::atomic::AtomicU64;
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Adds to `counter` and returns its old value, atomically for this thread and its signal handlers.
-/// With a concurrent change by another thread, one change may be lost, and both may return the same
-/// value.
+/// If another thread changes the counter at the same time, one of the two changes may be lost, and
+/// both calls may return the same value.
 #[inline(always)]
 pub fn add_on_own_thread(counter: &AtomicU64, addend: u64) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

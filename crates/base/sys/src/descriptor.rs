@@ -1,11 +1,12 @@
-//! Descriptors of a library in a foreign program. The program may close all descriptors that it did
-//! not open, and then reuse their numbers for its own files. So each use checks first that the
-//! number still refers to the same file. A number that refers to another file is neither used nor
-//! closed, also on drop. The program may still close it between check and use, but that window is
-//! short, and programs close everything only once.
+//! Descriptors that a library holds in a foreign program. The program may close all descriptors
+//! that it did not open, and then reuse their numbers for its own files. So each use checks first
+//! that the number still refers to the library's file. A number that refers to another file is
+//! neither used nor closed, also on drop. The program may still close the descriptor between check
+//! and use. That window is short, and programs close everything only once.
 //!
-//! A table lists all such descriptors, for code without access to their owners: a child process
-//! closes those of threads that do not exist there, and the end of the process finds its sockets.
+//! A table lists all such descriptors, for code without access to their owners. A child process
+//! uses it to close the descriptors of threads that do not exist in the child. The code that runs
+//! at the end of the process finds its sockets there.
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -13,27 +14,27 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Minimum number of raised descriptors: programs rarely use such numbers.
+/// Lowest number to which descriptors are raised; programs rarely use such numbers.
 const HIGH: i32 = 512;
 
-/// Identity of the file that a descriptor refers to.
+/// Identity of the file that a descriptor refers to, for comparison with a later state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
     inode: u64,
-    /// For files without an inode of their own: the kernel's number of an eventfd plus 1, or
+    /// Number for files without an inode of their own: the kernel's number of an eventfd plus 1, or
     /// [`KIND`] with a hash of the file's type. 0 for other files.
     number: u64,
 }
 
-/// Flag for a hash of the file's type instead of a number. The program may have other files of the
-/// same type, but hardly under these descriptor numbers. Without `/proc` the type is unknown, and
-/// only the flag is set.
+/// Flag in `Identity::number`: the other bits are a hash of the file's type, not an eventfd's
+/// number. The program may have other files of the same type, but hardly under these descriptor
+/// numbers. Without `/proc` the type is unknown, and only the flag is set.
 const KIND: u64 = 1 << 63;
 
 impl Identity {
-    /// Reads the identity of a descriptor's file. Returns `None` if the descriptor is closed, or
-    /// its file cannot be distinguished from others.
+    /// Reads the identity of a descriptor's file. Returns `None` if the descriptor is closed, or if
+    /// the file cannot be distinguished from others.
     pub fn of(descriptor: BorrowedFd<'_>) -> Option<Identity> {
         let status = fstat(descriptor).ok()?;
         let has_own_inode = FileType::from_raw_mode(status.st_mode) != FileType::Unknown;
@@ -46,13 +47,13 @@ impl Identity {
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// Returns true if the file is an eventfd or, without `/proc`, if it may be one.
+    /// Returns true if the file is an eventfd. Without `/proc`, also returns true if it may be one.
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }
 }
 
-/// Returns the kernel's number of an eventfd, plus 1.
+/// Returns the kernel's number of an eventfd, plus 1; `None` for other files.
 fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -60,12 +61,12 @@ fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_add(1)
 }
 
-/// Returns the replacement for the type if there is no `/proc`, as in a bare `chroot`.
+/// Returns [`KIND`] in place of the unknown type if there is no `/proc`, as in a bare `chroot`.
 fn unknown_kind() -> Option<u64> {
     (!std::path::Path::new("/proc/self").exists()).then_some(KIND)
 }
 
-/// Returns a hash of the type of a file without an inode of its own.
+/// Returns [`KIND`] with a hash of the file's type, for a file without an inode of its own.
 fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let kind = std::fs::read_link(path).ok()?;
@@ -74,8 +75,8 @@ fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     Some(hasher.finish() | KIND)
 }
 
-/// Duplicates the descriptor to a number of at least 512, which programs hardly use, if one is
-/// free.
+/// Moves the descriptor to a free number of at least 512, which programs hardly use. Returns it
+/// unchanged if no such number is free.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() < HIGH {
         true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
@@ -83,8 +84,8 @@ pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     }
 }
 
-/// Returns true if descriptors 0 to 2 are open. If one is closed, the program may be about to open
-/// a file for it, and a library's file must not use the number.
+/// Returns true if descriptors 0 to 2 are open. If one of them is closed, the program may be about
+/// to open a file for it. A library's file must not take that number.
 pub fn has_standard_streams() -> bool {
     (0..3).all(|number| {
         // SAFETY: a number that is not open makes the call fail, and has no other effect.
@@ -94,35 +95,37 @@ pub fn has_standard_streams() -> bool {
     })
 }
 
-/// Registered descriptor, which the program may close without the library's knowledge.
+/// Descriptor of a library, listed in the table. The program may close it without the library's
+/// knowledge.
 #[derive(Debug)]
 pub struct Held<T: AsFd> {
-    /// `None` only during drop.
+    /// The descriptor; `None` only during drop.
     value: Option<T>,
     identity: Identity,
     slot: Option<usize>,
 }
 
 impl<T: AsFd> Held<T> {
-    /// Registers a descriptor for `purpose`. Returns `None` if its identity cannot be determined.
+    /// Adds a descriptor to the table, with a caller-defined purpose. Returns `None` if the
+    /// identity of its file cannot be determined.
     pub fn new(value: T, purpose: u32) -> Option<Held<T>> {
         let identity = Identity::of(value.as_fd())?;
         let slot = register(value.as_fd(), identity, purpose);
         Some(Held { value: Some(value), identity, slot })
     }
 
-    /// Returns the descriptor, if it still refers to the same file.
+    /// Returns the descriptor if it still refers to the same file as at registration.
     pub fn get(&self) -> Option<&T> {
         let value = self.value.as_ref()?;
         (Identity::of(value.as_fd()) == Some(self.identity)).then_some(value)
     }
 
-    /// Returns the identity of the file at registration.
+    /// Returns the identity that the file had at registration.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Changes the purpose in the table.
+    /// Changes the descriptor's purpose in the table.
     pub fn set_purpose(&self, purpose: u32) {
         if let Some(slot) = self.slot {
             TABLE[slot].purpose.store(purpose, Ordering::Relaxed);
@@ -153,7 +156,7 @@ struct Entry {
 }
 
 const NONE: i32 = -1;
-/// Number of an entry that is being filled.
+/// Value of [`Entry::number`] while a thread fills the entry.
 const CLAIMED: i32 = -2;
 const ENTRIES: usize = 128;
 
@@ -165,7 +168,7 @@ static TABLE: [Entry; ENTRIES] = [const {
     }
 }; ENTRIES];
 
-/// Adds a descriptor to the table; `None` if the table is full.
+/// Adds a descriptor to the table and returns its index there; `None` if the table is full.
 fn register(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Option<usize> {
     let (claim, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
     let slot = TABLE
@@ -181,8 +184,8 @@ fn register(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Opt
     Some(slot)
 }
 
-/// Calls `each` for this process's registered descriptors of a purpose that still refer to the same
-/// files.
+/// Calls `each` for the registered descriptors of this process that have this purpose and still
+/// refer to the same files.
 pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open()
@@ -209,7 +212,7 @@ pub fn close_inherited() {
 }
 
 impl Entry {
-    /// Returns the descriptor of this entry, if it still refers to the same file.
+    /// Returns the descriptor of this entry if it still refers to the same file as at registration.
     fn open(&self) -> Option<BorrowedFd<'static>> {
         let number = self.number.load(Ordering::Acquire);
         if number < 0 {
@@ -282,7 +285,8 @@ mod tests {
         assert_eq!(found, Ok([if crate::user_id() == 0 { 2 } else { 0 }]));
     }
 
-    /// A program's file under the number of a registered descriptor is neither used nor closed.
+    /// If the program reuses the number of a registered descriptor for its own file, that file is
+    /// neither used nor closed.
     #[test]
     fn a_number_that_is_anothers_is_left_alone() {
         const PURPOSE: u32 = 4711;

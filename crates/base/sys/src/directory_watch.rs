@@ -1,38 +1,40 @@
-//! Notification about changes in directories (inotify).
+//! Notification of changes in directories, by inotify.
 
 use crate::descriptor::{Held, raise};
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Watch on directories. The foreign program that contains this library may close its descriptor.
+/// Inotify descriptor that watches directories. The foreign program that contains this library may
+/// close it.
 #[derive(Debug)]
 pub struct Watch(Held<OwnedFd>);
 
 impl Watch {
-    /// Makes a watch without directories. Returns `None` if the kernel refuses another one.
+    /// Makes a watch without directories. Returns `None` if the kernel refuses a further inotify
+    /// descriptor.
     pub fn new(purpose: u32) -> Option<Watch> {
         let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         Some(Watch(Held::new(raise(descriptor), purpose)?))
     }
 
-    /// Adds a directory: reports files created in it or moved to it, changes of attributes, and the
-    /// directory's removal or renaming. Returns false on failure.
+    /// Adds a directory. The watch then reports files created in the directory or moved to it,
+    /// changes of attributes, and the directory's removal or renaming. Returns false on failure.
     pub fn add(&self, directory: &Path) -> bool {
         let what = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB;
         let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
         self.0.get().is_some_and(|watch| add_watch(watch, directory, what | end).is_ok())
     }
 
-    /// Returns the descriptor that is readable when events are pending; `None` if the program has
+    /// Returns the descriptor, which is readable when events are pending; `None` if the program has
     /// closed it.
     pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         Some(self.0.get()?.as_fd())
     }
 
-    /// Discards all pending events. Returns true if there were events, or if the descriptor is
-    /// closed.
+    /// Discards all pending events. Returns true if there were any, or if the program has closed
+    /// the descriptor.
     pub fn has_seen(&self) -> bool {
         let mut events = [0; 4096];
         match self.0.get() {

@@ -1,9 +1,9 @@
-//! Access to files as another user.
+//! Access to files with the rights of another user.
 
 use crate::errno;
 use std::io;
 
-/// Runs `work` with another user's rights on files for this thread; new files belong to that user.
+/// Runs `work` on this thread with another user's rights on files; new files belong to that user.
 /// Requires a process of root: other processes may only select their own user. Supplementary groups
 /// are not changed, so the process should have none.
 ///
@@ -27,7 +27,7 @@ pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> i
     }
 }
 
-/// Returns the user and group that determine this thread's rights on files.
+/// Returns the ids of the user and group that determine this thread's rights on files.
 fn current() -> (u32, u32) {
     let nobody = libc::uid_t::MAX;
     // SAFETY: plain integers are passed; for an invalid user, both calls only return the present
@@ -36,7 +36,7 @@ fn current() -> (u32, u32) {
     errno::preserve(|| unsafe { (libc::setfsuid(nobody) as u32, libc::setfsgid(nobody) as u32) })
 }
 
-/// Sets user and group, and returns the previous ones.
+/// Sets the user and group that determine this thread's rights on files. Returns the previous ids.
 fn set(uid: u32, gid: u32) -> (libc::c_int, libc::c_int) {
     // SAFETY: plain integers are passed. Both calls affect this thread only. The user is set last
     // when rights are dropped and first when they are restored, because only root may set the

@@ -1,11 +1,11 @@
-//! Safe wrappers of processor and kernel features for a library in a foreign program: instructions
-//! that not every processor has, clocks, memory and sockets shared between processes, and functions
-//! for threads, forks, signals and random numbers.
+//! Safe wrappers of processor and kernel features for a library in a foreign program. They cover
+//! instructions that not every processor has, clocks, memory and sockets shared between processes,
+//! threads, forks, signals and random numbers.
 //!
-//! One of the few crates with unsafe code; each part of it has a module of its own. Its functions
-//! can be called with any arguments, from any thread and from signal handlers, unless their
-//! documentation says otherwise. They leave `errno` unchanged, except for those that return an
-//! error.
+//! This is one of the few crates with unsafe code; each part of it has a module of its own. The
+//! functions can be called with any arguments, from any thread and from signal handlers, unless
+//! their documentation says otherwise. They leave `errno` unchanged, except for functions that
+//! return an error.
 
 mod clock;
 mod counter;

@@ -1,7 +1,7 @@
 //! Tuning of glibc's allocator: the number of arenas ([`share_heaps`]), separate mappings for large
 //! blocks ([`keep_large_blocks_apart`]), and the return of free memory ([`trim_heaps`]).
 
-/// Limits the number of arenas that new threads share; to be called while the program has a single
+/// Limits the number of arenas that new threads share. Call it while the program has a single
 /// thread. By default each thread has its own arena, up to eight for each processor, and memory
 /// freed to one arena is not available to the others. A program whose threads pass large objects to
 /// each other then needs half as much memory again. Has no effect with C libraries other than
@@ -33,8 +33,8 @@ pub fn keep_large_blocks_apart(bytes: u32) {
     let _ = bytes;
 }
 
-/// Returns free memory to the system. Takes milliseconds; meant for a moment after which the
-/// program allocates other sizes, or on other threads.
+/// Returns free memory to the system. Takes milliseconds. Call it when the program is about to
+/// allocate blocks of other sizes, or to allocate on other threads.
 pub fn trim_heaps() {
     #[cfg(target_env = "gnu")]
     // SAFETY: `malloc_trim` locks each heap while it searches for free pages.

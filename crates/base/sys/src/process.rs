@@ -1,9 +1,10 @@
-//! Properties of the process that a library runs in, and hooks for its forks and its unloading.
+//! Properties of the process that a library runs in, and hooks for forks of the process and for
+//! unloading of the library.
 
 use crate::errno;
 
-/// Returns true if the process has more rights than its user, as a set-user-id program has. Its
-/// environment is then chosen by that user, and must not be trusted.
+/// Returns true if the process has more rights than its user, as a set-user-id program has. The
+/// user then chooses the environment, so it must not be trusted.
 pub fn is_privileged() -> bool {
     // SAFETY: this reads a value that the kernel passed to the process at its start.
     #[expect(unsafe_code)]
@@ -86,7 +87,8 @@ pub fn may_start_thread() -> bool {
     })
 }
 
-/// Returns true if seccomp restricts this thread, or may restrict it. Takes one system call.
+/// Returns true if seccomp restricts the system calls of this thread, or may restrict them. Takes
+/// one system call.
 pub fn has_seccomp() -> bool {
     // SAFETY: plain integers are passed.
     #[expect(unsafe_code)]
@@ -99,8 +101,8 @@ pub fn has_seccomp() -> bool {
     })
 }
 
-/// Returns the number of seccomp filters of this thread; `None` if it cannot be determined. Takes
-/// one system call in the common case without filters.
+/// Returns the number of seccomp filters of this thread; `None` if unknown. Takes one system call
+/// in the common case without filters.
 pub fn seccomp_filters() -> Option<u64> {
     match has_seccomp() {
         false => Some(0),
@@ -144,8 +146,8 @@ pub fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Keeps the library that contains this code loaded until the process ends, because a thread runs
-/// in it. The program's own code always stays loaded.
+/// Keeps the library that contains `code` loaded until the process ends, because a thread runs in
+/// the library. The program's own code always stays loaded.
 pub fn keep_loaded(code: fn()) {
     // SAFETY: all zeros is a valid value of the structure. The call fills it with a name that ends
     // with a NUL and lives as long as the library, which is loaded because its code runs here.

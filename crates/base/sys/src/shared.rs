@@ -1,6 +1,6 @@
 //! Memory that two processes share through a sealed file. No access by its creator ends with a
-//! signal, whatever the other process does: the creator reads only pages that exist, and the other
-//! process can remove none. It can neither shrink the file nor, once the file is
+//! signal, whatever the other process does. The creator reads only pages that exist, and the other
+//! process can remove none: it can neither shrink the file nor, once the file is
 //! [sealed](SharedMemory::seal), punch holes into it.
 //!
 //! # Pages allocated on first write
@@ -34,7 +34,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Size of a page in bytes: the unit of holes.
+/// Size of a page in bytes. Holes in a file of shared memory consist of whole pages.
 pub const PAGE_SIZE: usize = 4096;
 
 /// Mapping of shared memory, unmapped on drop.
@@ -63,18 +63,18 @@ impl SharedMemory {
         SharedMemory::create_in(file)
     }
 
-    /// Creates memory as [`create`](Self::create) does, but allocates only the first `fixed` bytes
-    /// now, and the others on first write. Allocates all of them if the kernel accounts memory
-    /// strictly.
+    /// Creates memory like [`create`](Self::create), but allocates only the first `fixed` bytes
+    /// now, and each further page on its first write. If the kernel accounts memory strictly,
+    /// allocates all bytes now.
     pub fn create_lazy(name: &CStr, size: usize, fixed: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), allocated_at_least(size, fixed))?;
         SharedMemory::create_in(file)
     }
 
-    /// Creates memory as [`create`](Self::create) does, but allocates nothing in advance. If the
-    /// system runs out of memory, an access ends the process, so this is for memory that is mostly
-    /// unused.
+    /// Creates memory like [`create`](Self::create), but allocates nothing in advance. If the
+    /// system runs out of memory, an access ends the process, so this is meant for memory that is
+    /// mostly unused.
     pub fn create_sparse(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         SharedMemory::create_in(SharedMemory::sized(name, size)?)
     }
@@ -93,13 +93,14 @@ impl SharedMemory {
         Ok(file)
     }
 
-    /// Maps the file of another process, if it is sealed against resizing.
+    /// Maps a file of shared memory that another process has created. Fails unless the file is
+    /// sealed against resizing.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Maps the file of another process for reading, if it is sealed against resizing. A write to
-    /// the mapping ends with a signal.
+    /// Maps a file of shared memory that another process has created, for reading only. Fails
+    /// unless the file is sealed against resizing. A write to the mapping ends with a signal.
     pub fn map_to_read(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ)
     }
@@ -123,13 +124,14 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Excludes a range from core dumps. The kernel would allocate its holes to write them.
+    /// Excludes a byte range from core dumps, for which the kernel would otherwise allocate its
+    /// holes.
     pub fn keep_from_dumps(&self, range: Range<usize>) {
         self.advise(range, libc::MADV_DONTDUMP);
     }
 
-    /// Passes advice to the kernel. Returns false if the range is invalid or the kernel does not
-    /// support the advice.
+    /// Passes advice about a byte range to the kernel. Returns false if the range is invalid or the
+    /// kernel does not support the advice.
     fn advise(&self, range: Range<usize>, advice: i32) -> bool {
         if range.start >= range.end || range.end > self.size {
             return false;
@@ -149,10 +151,10 @@ impl SharedMemory {
         self.advise(0..self.size, libc::MADV_DONTFORK)
     }
 
-    /// Seals `file`, which is this memory's, against new writable mappings and against punching
-    /// holes, and fills holes in its first `fixed` bytes. Its creator calls this after the other
-    /// writer has mapped the file, and before it reads any byte. After an error, as with kernels
-    /// before Linux 5.1, reading could end with a signal.
+    /// Seals `file`, which must be the file of this memory, against new writable mappings and
+    /// against punching holes. Fills holes in the first `fixed` bytes. The file's creator calls
+    /// this after the other writer has mapped the file, and before the creator reads any byte.
+    /// After an error, as with kernels before Linux 5.1, reading could end with a signal.
     pub fn seal(&self, file: BorrowedFd<'_>, fixed: usize) -> io::Result<()> {
         seal(file, SealFlags::FUTURE_WRITE)?;
         // Fills holes that were punched before the seal.
@@ -160,20 +162,20 @@ impl SharedMemory {
         seal(file, SealFlags::SEAL)
     }
 
-    /// Returns true if a whole range of `file` is allocated and written: an allocated page counts
-    /// as a hole until it is written. The range stays allocated if the file is
+    /// Returns true if a whole byte range of `file` is allocated and written: an allocated page
+    /// counts as a hole until it is written. The range stays allocated if the file is
     /// [sealed](Self::seal).
     pub fn is_allocated(file: BorrowedFd<'_>, range: Range<usize>) -> bool {
         let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(range.start as u64));
         range.is_empty() || hole.is_ok_and(|hole| hole >= range.end as u64)
     }
 
-    /// Returns the memory allocated for `file` in bytes.
+    /// Returns the memory that the kernel has allocated for `file`, in bytes.
     pub fn allocated_size(file: BorrowedFd<'_>) -> io::Result<u64> {
         Ok(rustix::fs::fstat(file)?.st_blocks.cast_unsigned().saturating_mul(512))
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the mapping in bytes, which never changes.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -184,7 +186,7 @@ impl SharedMemory {
         self.start
     }
 
-    /// Returns the word at `offset`, a multiple of 8.
+    /// Returns the word at byte `offset`, a multiple of 8.
     ///
     /// # Panics
     ///
@@ -200,7 +202,7 @@ impl SharedMemory {
         }
     }
 
-    /// Copies bytes out of the memory; other processes may be writing them.
+    /// Copies bytes out of the memory. Other processes may be writing these bytes.
     ///
     /// # Panics
     ///
@@ -216,7 +218,7 @@ impl SharedMemory {
         }
     }
 
-    /// Appends a range of bytes to `to`; other processes may be writing them.
+    /// Appends a range of bytes to `to`. Other processes may be writing these bytes.
     ///
     /// # Panics
     ///
@@ -298,7 +300,7 @@ impl SharedMemory {
         assert!(place.start <= place.end && place.end <= self.size);
     }
 
-    /// Copies bytes into the memory; other processes may be reading them.
+    /// Copies bytes into the memory. Other processes may be reading these bytes.
     ///
     /// # Panics
     ///
@@ -324,12 +326,12 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Part of the output to a file.
+/// Piece of the output that [`SharedMemory::write_to`] writes to a file.
 #[derive(Clone, Debug)]
 pub enum Piece<'p> {
-    /// Private bytes of this process.
+    /// Bytes in the private memory of this process.
     Own(&'p [u8]),
-    /// Range of the shared memory.
+    /// Byte range of the shared memory.
     Shared(Range<usize>),
 }
 
@@ -373,8 +375,9 @@ unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size:
 #[cfg(all(not(target_arch = "x86_64"), not(thread_sanitizer)))]
 use copy_by_words as copy_racing;
 
-/// Copies as the version in assembly, under the thread sanitizer. The sanitizer checks whether
-/// words order the copies; it does not see assembly, and does not report races between atomics.
+/// Copies like the version in assembly, for builds with the thread sanitizer. The sanitizer checks
+/// whether accesses to atomic words order the copies. It does not see assembly, and does not report
+/// races between atomics.
 ///
 /// # Safety
 ///
@@ -388,7 +391,8 @@ unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size:
     unsafe { std::ptr::copy_nonoverlapping(from, into, size) }
 }
 
-/// Copies as the version in assembly, by atomic words, and by smaller atomics at unaligned ends.
+/// Copies like the version in assembly, but by atomic words, and by smaller atomics at unaligned
+/// ends.
 ///
 /// # Safety
 ///
@@ -424,14 +428,14 @@ unsafe fn copy_by_words(direction: Direction, shared: *mut u8, own: *mut u8, siz
     }
 }
 
-/// Creates a file of zeros with a fixed size, and with additional seals.
+/// Creates a file of zeros with a fixed size, and adds `seals` to it.
 pub(crate) fn sized_and_sealed(name: &CStr, size: usize, seals: SealFlags) -> io::Result<File> {
     let file = SharedMemory::sized(name, size)?;
     seal(file.as_fd(), SEALS | seals)?;
     Ok(file)
 }
 
-/// Fails if a file of this size exceeds `RLIMIT_FSIZE`, which applies to memory files too: the
+/// Fails if a file of this size exceeds `RLIMIT_FSIZE`. The limit applies to memory files too: the
 /// kernel would send `SIGXFSZ`, which ends the program.
 fn check_file_size_limit(size: u64) -> io::Result<()> {
     // SAFETY: the kernel writes only to the structure passed to it.
@@ -450,8 +454,8 @@ fn check_file_size_limit(size: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Returns the size of another process's file of shared memory, if it is sealed against resizing.
-/// Reads of such a file never wait for another process.
+/// Returns the size in bytes of a file of shared memory that another process has created. Fails
+/// unless the file is sealed against resizing. Reads of such a file never wait for another process.
 pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SEALS) {
         let why = "shared memory is not sealed, so that its size could change";
@@ -460,8 +464,9 @@ pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_size.cast_unsigned())
 }
 
-/// [Seals](SharedMemory::seal) a file of shared memory of at most `size_max` bytes, unless it is
-/// sealed already. Fills the holes in the first `fixed` bytes that its creator may have left.
+/// Seals a file of shared memory of at most `size_max` bytes against new writable mappings and
+/// against punching holes, unless it has that seal already. Fills holes that the file's creator may
+/// have left in the first `fixed` bytes.
 pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::Result<()> {
     let size = usize::try_from(sealed_size(file)?).unwrap_or(usize::MAX);
     if size > size_max {
@@ -474,13 +479,13 @@ pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::R
 }
 
 /// Returns true if the kernel accounts each page on its first write, so that a later allocation may
-/// fail. Returns true as well if the mode cannot be determined.
+/// fail. Also returns true if the accounting mode cannot be determined.
 pub fn is_accounting_strict() -> bool {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     !mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))
 }
 
-/// Returns the number of bytes that must be allocated before the first write.
+/// Returns the number of bytes of a file that must be allocated before the first write.
 fn allocated_at_least(size: usize, fixed: usize) -> u64 {
     if is_accounting_strict() { size as u64 } else { fixed.min(size) as u64 }
 }
@@ -514,7 +519,8 @@ mod tests {
         ours.copy_out(8192, &mut nothing);
     }
 
-    /// Both copy functions are exact to the byte, from and to all alignments.
+    /// Both copy functions copy exactly the requested bytes, for all alignments of source and
+    /// destination.
     #[test]
     fn copies_are_exact() {
         let bytes: Vec<u8> = (0..64).collect();
@@ -593,8 +599,8 @@ mod tests {
         assert_eq!(memory.size(), 4096);
     }
 
-    /// Tries to remove the second page, by the file and by the mapping. Returns true for each
-    /// success.
+    /// Tries to punch out the second page, by the file and by the mapping. Returns true for each
+    /// attempt that succeeds.
     fn punch(file: &File, memory: &SharedMemory) -> [bool; 2] {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: the page is within the mapping, and no reference into it exists.
@@ -608,7 +614,8 @@ mod tests {
         }
     }
 
-    /// All pages are allocated at once, and a writer cannot remove them after the seal.
+    /// All pages of the memory are allocated at creation. After the seal a writer cannot remove
+    /// them.
     #[test]
     fn pages_stay_once_it_is_sealed() {
         use std::os::unix::fs::MetadataExt;
@@ -630,8 +637,8 @@ mod tests {
         assert!(ours.seal(file.as_fd(), 16384).is_err(), "sealed for good");
     }
 
-    /// Pages are allocated when they are written, and holes are recognised; no process can make new
-    /// holes after the seal.
+    /// Pages are allocated on their first write, and holes are recognised. After the seal no
+    /// process can punch new holes.
     #[test]
     fn l11_pages_come_when_they_are_written() {
         let (file, ours) = SharedMemory::create_lazy(c"test", 1 << 20, 4096).unwrap();
@@ -657,8 +664,8 @@ mod tests {
         assert!(is_there(4096..8192));
     }
 
-    /// A receiver of the file can seal it, too; the creator then gets an error, and does not rely
-    /// on it.
+    /// If the receiver of the file has sealed it, the creator's own seal fails, so the creator does
+    /// not rely on the file.
     #[test]
     fn seals_of_others_are_noticed() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
@@ -666,7 +673,7 @@ mod tests {
         assert!(ours.seal(file.as_fd(), 8192).is_err());
     }
 
-    /// Unavailable memory is an error at creation, not a signal later.
+    /// Memory that the kernel cannot allocate is an error at creation, not a signal later.
     #[cfg(feature = "testing")]
     #[test]
     fn memory_that_cannot_be_had_is_an_error() {

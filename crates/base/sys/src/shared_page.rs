@@ -1,6 +1,6 @@
-//! A page of a program's own memory that another process can write to: part of a `static`, with a
-//! sealed memfd mapped over it. Its address stays valid as long as the program or library is
-//! loaded, so reading it costs a plain load and needs no thread.
+//! Page of a program's own memory that another process can write to: part of a `static`, with a
+//! sealed memfd mapped over it. The page's address stays valid as long as the program or library is
+//! loaded. Reading the page costs a plain load and needs no thread.
 
 use crate::shared::{allocate, sized_and_sealed};
 use rustix::fs::SealFlags;
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::AtomicU64;
 
-/// Page size in bytes; the largest on processors with several.
+/// Page size in bytes. On processors with several page sizes, this is the largest.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
@@ -33,12 +33,12 @@ impl Default for SharedPage {
 }
 
 impl SharedPage {
-    /// Makes a page of zeros, private to this process.
+    /// Makes a page of zeros that is private to this process.
     pub const fn new() -> SharedPage {
         SharedPage([const { AtomicU64::new(0) }; SIZE / 8])
     }
 
-    /// Returns the first words of the page.
+    /// Returns the first `WORDS` words of the page.
     #[inline(always)]
     pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
         const { assert!(WORDS <= SIZE / 8) };

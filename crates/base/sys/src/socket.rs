@@ -1,5 +1,5 @@
-//! Stream sockets between processes of one machine, with passing of descriptors and with the peer's
-//! identity from the kernel. No function waits: a call that would block returns
+//! Stream sockets between processes of one machine. They can pass descriptors, and the kernel
+//! reports the peer's identity. No function waits: a call that would block returns
 //! [`io::ErrorKind::WouldBlock`].
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -23,29 +23,29 @@ const RECEIVED_MAX: usize = 253;
 const GROUPS_MAX: usize = 1 << 16;
 const SO_PEERPIDFD: i32 = 77;
 
-/// One end of a connection.
+/// One end of a connection between two processes.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
-/// Identity of the peer at the time of connecting.
+/// Identity that the peer's process had when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Process id in this process's PID namespace; 0 if the peer is outside of it.
     pub pid: u32,
-    /// User id.
+    /// Effective user id of the peer.
     pub uid: u32,
-    /// Group id.
+    /// Effective group id of the peer.
     pub gid: u32,
 }
 
-/// Socket that listens for connections.
+/// Socket on which an agent or another server accepts connections.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 impl Socket {
-    /// Connects to the listener at `path`.
+    /// Connects to the listener at `path`, without waiting.
     pub fn connect(path: &Path) -> io::Result<Socket> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
@@ -68,7 +68,8 @@ impl Socket {
         Ok(rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
     }
 
-    /// Receives bytes and descriptors; 0 bytes if the peer has closed.
+    /// Receives bytes and appends passed descriptors to `descriptors`. Returns the number of bytes;
+    /// 0 if the peer has closed the connection.
     pub fn receive(&self, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RECEIVED_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
@@ -83,7 +84,7 @@ impl Socket {
         Ok(received.bytes)
     }
 
-    /// Returns the identity of the peer.
+    /// Returns the identity of the peer, which the kernel recorded when the peer connected.
     pub fn peer(&self) -> io::Result<Peer> {
         // `rustix` is not used here, because its process ids exclude 0: the id of a peer outside of
         // this PID namespace.
@@ -94,7 +95,7 @@ impl Socket {
         Ok(Peer { pid: *pid, uid: *uid, gid: *gid })
     }
 
-    /// Returns the supplementary groups of the peer at the time of connecting; `None` if the kernel
+    /// Returns the supplementary groups that the peer had when it connected; `None` if the kernel
     /// cannot report them (before Linux 4.13).
     pub fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
         let mut groups = vec![0; GROUPS_MAX];
@@ -108,8 +109,8 @@ impl Socket {
         }
     }
 
-    /// Returns true if the process that connected has surely ended, so that another process may
-    /// have its id. Other processes may still have the connection open. Always false with kernels
+    /// Returns true if the connected process has surely ended, so that another process may have its
+    /// id. Other processes may still have the connection open. Always returns false with kernels
     /// before Linux 6.5.
     pub fn peer_has_ended(&self) -> bool {
         let mut number = [0];
@@ -160,7 +161,7 @@ impl AsFd for Socket {
 }
 
 impl Listener {
-    /// Listens at `path`, where no file may exist.
+    /// Starts to listen at `path`, where no file may exist.
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
@@ -170,7 +171,7 @@ impl Listener {
         Ok(Listener(socket))
     }
 
-    /// Accepts the next connection.
+    /// Accepts the next pending connection.
     pub fn accept(&self) -> io::Result<Socket> {
         Ok(Socket(rustix::net::accept_with(&self.0, FLAGS)?))
     }
@@ -234,7 +235,7 @@ mod tests {
         assert!(theirs.send(b"x", &[]).is_err());
     }
 
-    /// The reported groups are those at the time of connecting, whatever their number.
+    /// The reported groups are those that the peer had when it connected, whatever their number.
     #[test]
     fn groups_are_those_of_the_moment_of_connecting() {
         let path = std::env::temp_dir().join(format!("blkkin-groups-{}", std::process::id()));

@@ -1,9 +1,9 @@
-//! Test support that simulates faults of a process: forks, signals at any instruction, refused,
-//! [failing or deadly](traced) system calls. Also general support: [random numbers](Random),
+//! Test support that simulates faults of a process: forks, signals at any instruction, and system
+//! calls that are refused, [fail or kill](traced). Also general support: [random numbers](Random),
 //! [directories](Scratch), and a report of [skipped](skip) tests. Not for production code.
 //!
-//! Closures passed to these functions run in a child of a process with threads, or in a signal
-//! handler. They must not allocate or lock. A test that violates this hangs or fails.
+//! Closures passed to the functions of this module run in a child of a process with threads, or in
+//! a signal handler. They must not allocate or lock. A test that violates this hangs or fails.
 
 mod maps;
 mod mounts;
@@ -26,7 +26,7 @@ pub use strace::{
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 
-/// Method of forking.
+/// Method by which a child process is forked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// The C library's `fork`, which runs registered handlers.
@@ -35,22 +35,22 @@ pub enum Fork {
     Raw,
 }
 
-/// System calls that can be refused.
+/// System calls that [`refuse`] can make fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `getrandom`: random numbers from the kernel.
     Getrandom,
     /// `madvise`, which [`crate::WipedOnFork::arm`] needs among others.
     Madvise,
-    /// `fallocate`: allocation of memory for a file.
+    /// `fallocate`: allocation of the blocks or pages of a file.
     Fallocate,
 }
 
-/// Time after which a child is killed, in seconds.
+/// Time in seconds after which a child process is killed.
 const CHILD_SECONDS_MAX: u32 = 60;
 
-/// Runs `body` in a child process, with words that it shares with this process. Returns the words'
-/// values after the child's end. Fails if the child does not end normally.
+/// Runs `body` in a child process, with words of memory that both processes share. Returns the
+/// values of the words after the child's end. Fails if the child does not end normally.
 pub fn in_child<const WORDS: usize>(
     fork: Fork,
     body: impl FnOnce(&[AtomicU64; WORDS]),
@@ -107,9 +107,9 @@ pub fn in_child<const WORDS: usize>(
     }
 }
 
-/// Runs `body` in a child that shares memory and thread pointer with this thread, which waits: like
-/// a child of `vfork`, but on a stack of its own. Returns true if the child was made and ended
-/// normally.
+/// Runs `body` in a child that shares memory and thread pointer with this thread. The thread waits
+/// for the child, as after `vfork`, but the child has a stack of its own. Returns true if the child
+/// was made and ended normally.
 pub fn in_sharing_child(body: &dyn Fn()) -> bool {
     extern "C" fn run(body: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the pointer is the one passed below, and its owner waits for this function to
@@ -158,13 +158,13 @@ pub fn refuse(call: Call) -> bool {
     install(&mut program)
 }
 
-/// Makes an instruction of a filter: operation, value, and number of instructions skipped if a
-/// comparison fails.
+/// Makes an instruction of a seccomp filter from operation, value, and number of instructions to
+/// skip if a comparison fails.
 fn step(code: u32, value: u32, otherwise: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: value }
 }
 
-/// Installs a filter for the calling thread; returns false on failure.
+/// Installs a seccomp filter for the calling thread. Returns false on failure.
 fn install(program: &mut [libc::sock_filter]) -> bool {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies the filter, whose length is that of the program.
@@ -175,8 +175,9 @@ fn install(program: &mut [libc::sock_filter]) -> bool {
     }
 }
 
-/// Restricts the thread as [`refuse_all`] does, also for threads that it makes later. Unlike strict
-/// mode, the filter leaves the time-stamp counter accessible. Other system calls kill the thread.
+/// Restricts the thread like [`refuse_all`], and also the threads that it makes later. Unlike
+/// strict mode, the filter leaves the time-stamp counter accessible. Other system calls kill the
+/// thread.
 pub fn confine() -> bool {
     let permitted = [libc::SYS_read, libc::SYS_write, libc::SYS_exit, libc::SYS_rt_sigreturn];
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
@@ -203,7 +204,7 @@ pub fn refuse_all() -> bool {
 /// Set once [`refuse_all`] or [`confine`] was called in this process.
 static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Pointer to the function that the signal handler calls.
+/// Pointer to the function that the signal handler calls; null if there is none.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn handle(_: libc::c_int) {
@@ -216,11 +217,12 @@ extern "C" fn handle(_: libc::c_int) {
     }
 }
 
-/// Two signals, so that the handler of one is interrupted by the other, but not deeper.
+/// Two signals, so that the handler of each can be interrupted by the other signal, but no deeper.
 const SIGNALS: [libc::c_int; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
-/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. The
-/// signals also interrupt their handler `handler`. Only one such test may run at a time.
+/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. Each
+/// signal's handler calls `handler`, and may be interrupted by the other signal. Only one such test
+/// may run at a time.
 pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), String> {
     HANDLER.store(handler as *mut (), SeqCst);
     // SAFETY: all fields of the structure may be zero; the handler is a function of the right type.
@@ -271,7 +273,8 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Makes a system call with invalid arguments; returns its error, or 0 if it succeeded.
+/// Makes a system call with invalid arguments. Returns its error number, or 0 if the call
+/// succeeded.
 pub fn error_of(call: i64) -> i32 {
     let nonsense = -1 as libc::c_long;
     // SAFETY: the addresses, descriptors and flags are invalid, which the kernel checks.
@@ -290,8 +293,8 @@ mod tests {
     use crate::WipedOnFork;
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// An armed page is wiped in a child, whatever the method of forking. A page that is not armed
-    /// keeps its values, and so do the parent's pages.
+    /// An armed page is wiped in a child process, whatever the method of forking. A page that is
+    /// not armed keeps its values, and so do the pages of the parent process.
     #[test]
     fn words_are_wiped_in_children() {
         static ARMED: WipedOnFork = WipedOnFork::new();
@@ -332,7 +335,8 @@ mod tests {
         assert!(killed.is_err(), "{killed:?}");
     }
 
-    /// A failing call leaves `errno` unchanged, as the host program may be about to check it.
+    /// A failing system call leaves `errno` unchanged, as the host program may be about to check
+    /// it.
     #[test]
     fn errno_is_kept() {
         let found = in_child(Fork::Raw, |[found]| {

@@ -1,4 +1,4 @@
-//! Identity of the current thread, its CPU, and its restartable sequences.
+//! Identity of the current thread, the CPU that it runs on, and its restartable sequences.
 
 use crate::errno;
 use crate::wake::membarrier;
@@ -10,18 +10,20 @@ use std::sync::atomic::Ordering::Relaxed;
 /// process.
 ///
 /// A child of `vfork` shares memory and thread pointer with the thread that made it. If that thread
-/// has never called this function, the child gets its own id; afterwards it gets its parent's.
+/// has called this function before, the child gets the thread's id, and otherwise its own.
 pub fn thread_id() -> u32 {
     process_and_thread().1
 }
 
-/// Returns the kernel's ids of this process and of this thread, with the limits of [`thread_id`].
+/// Returns the kernel's ids of this process and of this thread. The restriction that [`thread_id`]
+/// documents for children of `vfork` applies to both.
 pub fn process_and_thread() -> (u32, u32) {
-    /// Process id, wiped in a child so that it does not reuse its parent's cached ids.
+    /// Process id for which ids are cached, wiped in a child so that it does not reuse its parent's
+    /// ids.
     static PROCESS: WipedOnFork = WipedOnFork::new();
     thread_local! {
-        /// Cached process id and thread id, without a destructor, so that they can be used until
-        /// the thread ends.
+        /// Cached process id and thread id of this thread. They have no destructor, so that they
+        /// can be used until the thread ends.
         static CACHED_IDS: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
     }
     let [process] = PROCESS.words();
@@ -44,8 +46,8 @@ pub fn process_and_thread() -> (u32, u32) {
 }
 
 /// Returns true if the C library made this thread, and so gave it thread-local variables of its
-/// own; a child of `vfork` uses its parent's. glibc registers each thread's list of robust mutexes
-/// with the kernel, and no child inherits the registration.
+/// own. A child of `vfork` uses the thread-local variables of its parent. glibc registers each
+/// thread's list of robust mutexes with the kernel, and no child inherits the registration.
 pub(crate) fn has_own_thread_pointer() -> bool {
     if !cfg!(target_env = "gnu") {
         // Other C libraries register later, or never.
@@ -82,9 +84,9 @@ pub fn thread_exists(process: u32, thread: u32) -> bool {
     })
 }
 
-/// Returns true if this thread has left the function whose frame contains the address `variable`,
+/// Returns true if this thread has left the function that has the address `variable` in its frame,
 /// for instance by a `longjmp` out of a signal handler. `own` is the address of a variable of the
-/// caller. Returns false if that cannot be determined. Takes one system call.
+/// caller. Returns false if the answer is unknown. Takes one system call.
 ///
 /// May be wrong for a thread that switches stacks within a signal handler, by itself or with
 /// `SS_AUTODISARM`.
@@ -119,7 +121,7 @@ pub fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// Returns the offset from the thread pointer of glibc's area for restartable sequences; `None` if
+/// Returns the offset from the thread pointer to glibc's area for restartable sequences; `None` if
 /// glibc has registered no area with the kernel.
 pub fn rseq_offset() -> Option<isize> {
     // SAFETY: both names end with a NUL. In glibc they are an `unsigned int` and a `ptrdiff_t`,
@@ -135,8 +137,8 @@ pub fn rseq_offset() -> Option<isize> {
     }
 }
 
-/// Restarts the restartable sequences that threads of this process are executing. Returns false if
-/// the kernel cannot do that (before Linux 5.10).
+/// Aborts and restarts the restartable sequences that threads of this process are executing.
+/// Returns false if the kernel cannot do that (before Linux 5.10).
 pub fn restart_sequences() -> bool {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
     const RESTART: libc::c_int = 1 << 7;
@@ -187,8 +189,8 @@ mod tests {
         }
     }
 
-    /// A child with its parent's memory and thread pointer does not change the parent's cached ids,
-    /// also if they were never read before.
+    /// A child that shares its parent's memory and thread pointer does not change the parent's
+    /// cached ids, even if they were never read before.
     #[cfg(feature = "testing")]
     #[test]
     fn a_child_that_shares_memory_leaves_its_parents_id_alone() {

@@ -1,11 +1,11 @@
-//! Waiting for several descriptors, and for a duration.
+//! Waiting for any of several descriptors, and sleeping for a duration.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Maximum number of descriptors in one call.
+/// Maximum number of descriptors in one call of [`wait`].
 const WAITED_MAX: usize = 64;
 
 /// Waits until a descriptor is readable, its peer has closed, or `time` has passed. A descriptor

@@ -1,14 +1,15 @@
 //! Waking another process, without cost for the waking side while the other process is awake.
 //!
-//! A sleeper announces in shared memory that it goes to sleep, and then checks for work. A producer
-//! stores work in shared memory, and then checks for a sleeper. Each must perform its two steps in
-//! order, or both may miss each other; processors need a barrier between the steps for that. The
-//! sleeper issues a [barrier for all](barrier_for_all), which covers both sides.
+//! A sleeper announces in shared memory that it is about to sleep, and then checks for work. A
+//! producer stores work in shared memory, and then checks for a sleeper. Each side must perform its
+//! two steps in order. Otherwise the sleeper may miss the work, and the producer the sleeper.
+//! Processors need a barrier between the steps for that. The sleeper issues a [barrier for
+//! all](barrier_for_all), which covers both sides.
 
 use crate::errno;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// MEMBARRIER_CMD_GLOBAL_EXPEDITED, and its registration.
+/// Commands `MEMBARRIER_CMD_GLOBAL_EXPEDITED` and its registration.
 const BARRIER: libc::c_int = 1 << 1;
 const REGISTER: libc::c_int = 1 << 2;
 
@@ -29,39 +30,39 @@ pub fn heed_barriers() -> bool {
 }
 
 /// Issues a full memory barrier on each CPU that runs a thread of a process that has
-/// [registered](heed_barriers). Stores that such a thread made before the barrier, in its program's
-/// order, are visible to the caller afterwards. Stores that the caller made before the barrier are
-/// visible to loads that such a thread makes after it. Returns false, without a barrier, if the
-/// kernel does not support it.
+/// [registered](heed_barriers). Afterwards the caller sees all stores that such a thread made
+/// before the barrier, in its program's order. Loads that such a thread makes after the barrier see
+/// all stores that the caller made before it. Returns false, without a barrier, if the kernel does
+/// not support it.
 pub fn barrier_for_all() -> bool {
     membarrier(BARRIER)
 }
 
-/// Eventfd of another process to be woken. Stores only the number, so the host program may close
-/// the descriptor.
+/// Eventfd by which this process wakes another process. Only the descriptor's number is stored, so
+/// the host program may close the descriptor.
 #[derive(Debug)]
 pub struct Waker {
-    /// Descriptor number, or -1.
+    /// Descriptor number of the eventfd, or -1.
     fd: AtomicI32,
-    /// Device and inode of the original file. (All files outside of file systems share one inode;
-    /// of those, only eventfds accept a write of eight bytes.)
+    /// Device and inode of the eventfd. (All files outside of file systems share one inode; among
+    /// such files, only eventfds accept a write of eight bytes.)
     file: Option<(u64, u64)>,
 }
 
 impl Waker {
-    /// Makes a waker for the eventfd `fd`, which the caller still owns.
+    /// Makes a waker for the eventfd with the number `fd`, which the caller still owns.
     pub fn new(fd: i32) -> Waker {
         Waker { fd: AtomicI32::new(fd), file: file_of(fd) }
     }
 
-    /// Makes a waker that does nothing.
+    /// Makes a waker that wakes no process.
     pub const fn none() -> Waker {
         Waker { fd: AtomicI32::new(-1), file: None }
     }
 
-    /// Wakes the other process; may be called in signal handlers. Returns false if the host program
-    /// has closed the descriptor, even if another file has its number now. Later calls then do
-    /// nothing.
+    /// Wakes the other process. Signal handlers may call it. Returns false if the host program has
+    /// closed the descriptor, even if another file has its number now. Later calls then have no
+    /// effect.
     pub fn wake(&self) -> bool {
         let fd = self.fd.load(Relaxed);
         if fd < 0 {
@@ -126,8 +127,8 @@ mod tests {
         assert!(waker.wake());
     }
 
-    /// If the host program closes all descriptors, as daemons do, and opens other files under their
-    /// numbers, the waker does not write to those files.
+    /// If the host program closes all descriptors, as daemons do, and opens other files under the
+    /// same numbers, the waker does not write to those files.
     #[test]
     fn a_descriptor_that_became_another_files_is_left_alone() {
         let eventfd = eventfd();

@@ -1,20 +1,20 @@
-//! Memory that is zeroed in child processes. A library detects a fork by a load from it, even a
-//! fork by the bare system call, which the C library does not notice.
+//! Memory that the kernel zeroes in child processes. By a load from such memory a library detects a
+//! fork, even a fork by the bare system call, of which the C library does not learn.
 
 use crate::errno;
 use std::sync::atomic::AtomicU64;
 
-/// Size in bytes of a whole page, the largest on processors with several, so that no other memory
-/// is wiped with it.
+/// Size in bytes of a whole page, so that no other memory is wiped with it. On processors with
+/// several page sizes, this is the largest.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
 const SIZE: usize = 65536;
 
-/// Words of a page.
+/// Content of a page, as words.
 pub type Words = [AtomicU64; SIZE / 8];
 
-/// Types that may turn to all zeros at any time.
+/// Types of which any value may be replaced by all zeros at any time.
 ///
 /// # Safety
 ///
@@ -29,8 +29,8 @@ unsafe impl AllZeros for AtomicU64 {}
 #[expect(unsafe_code)]
 unsafe impl<T: AllZeros, const COUNT: usize> AllZeros for [T; COUNT] {}
 
-/// Memory that starts as zeros and is zeroed in each child process, once it is [armed](Self::arm).
-/// Meant for a `static`, which lives as long as the program or library.
+/// Memory that starts as zeros. Once it is [armed](Self::arm), the kernel zeroes it in each child
+/// process. Meant for a `static`, which lives as long as the program or library.
 #[derive(Debug)]
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
@@ -47,12 +47,12 @@ impl Default for WipedOnFork {
 }
 
 impl WipedOnFork {
-    /// Makes a page of zeros.
+    /// Makes a page of zeros, which is not armed yet.
     pub const fn new() -> WipedOnFork {
         WipedOnFork { value: [const { AtomicU64::new(0) }; SIZE / 8] }
     }
 
-    /// Returns the first words of the page.
+    /// Returns the first `WORDS` words of the page.
     #[inline(always)]
     pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
         const { assert!(WORDS <= SIZE / 8) };
@@ -64,21 +64,21 @@ impl WipedOnFork {
 }
 
 impl<T: AllZeros> WipedOnFork<T> {
-    /// Wraps a value, which must be all zeros initially, since only such a `static` lies in memory
-    /// that can be wiped.
+    /// Wraps a value, which must be all zeros initially, because only then the `static` is in
+    /// memory that the kernel can wipe.
     pub const fn of(value: T) -> WipedOnFork<T> {
         WipedOnFork { value }
     }
 
-    /// Returns the value.
+    /// Returns the wrapped value, which is all zeros in a child process until it is set there.
     #[inline(always)]
     pub const fn get(&self) -> &T {
         &self.value
     }
 
-    /// Makes the kernel wipe the memory in children from now on. Returns false if the kernel cannot
-    /// do that (before Linux 4.14); the memory should then stay zero. May be called again at any
-    /// time.
+    /// Makes the kernel wipe the memory in child processes from now on. Returns false if the kernel
+    /// cannot do that (before Linux 4.14); the memory should then stay zero. May be called again at
+    /// any time.
     pub fn arm(&'static self) -> bool {
         // SAFETY: this reads a value that the kernel passed to the process at its start.
         #[expect(unsafe_code, reason = "a call of the C library")]

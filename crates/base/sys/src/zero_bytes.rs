@@ -1,11 +1,11 @@
-//! Search for zero bytes, 64 at a time.
+//! Search for zero bytes in memory, 64 bytes at a time.
 
 use wide::u8x16;
 
-/// Number of bytes examined together.
+/// Number of bytes in a span, which are examined together.
 pub const SPAN: usize = 64;
 
-/// Returns a mask with a bit for each zero byte of `span`.
+/// Returns a mask in which bit N is set if byte N of `span` is zero.
 #[inline(always)]
 pub fn zeros(span: &[u8; SPAN]) -> u64 {
     let (lanes, _) = span.as_chunks::<16>();
@@ -16,8 +16,8 @@ pub fn zeros(span: &[u8; SPAN]) -> u64 {
     part(0) | part(1) | part(2) | part(3)
 }
 
-/// Writes the mask [`zeros`] of each span, in little-endian order, until spans or masks run out.
-/// Uses the widest instructions that the processor has.
+/// Writes the mask of each span, as [`zeros`] returns it, in little-endian order. Ends when spans
+/// or masks run out. Uses the widest instructions that the processor has.
 pub fn zeros_of_all(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -41,7 +41,7 @@ fn with_any(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
     }
 }
 
-/// Versions with wide registers, which not every x86-64 processor has.
+/// Variants of [`zeros_of_all`] with wide registers, which not every x86-64 processor has.
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "loads through pointers into registers")]
 mod wide_registers {
@@ -78,10 +78,10 @@ mod wide_registers {
 mod tests {
     use super::*;
 
-    /// Function with the contract of [`zeros_of_all`].
+    /// Type of a variant of [`zeros_of_all`].
     type OfAll = fn(&[[u8; SPAN]], &mut [[u8; 8]]);
 
-    /// Returns all versions that this processor supports, by name.
+    /// Returns all variants of [`zeros_of_all`] that this processor supports, with their names.
     fn ways() -> Vec<(&'static str, OfAll)> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
         let mut ways: Vec<(_, OfAll)> = vec![("chosen", zeros_of_all), ("any", with_any)];

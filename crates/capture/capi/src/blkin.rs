@@ -16,7 +16,7 @@ use blkkin_sys::monotonic_ns;
 use blkkin_trace::sample;
 use std::ffi::{c_char, c_int};
 
-/// Exports functions under two names.
+/// Exports each function under two names: blkin's, and the alias in blkin's thesis.
 macro_rules! both {
     ($(
         $(#[$doc:meta])*
@@ -36,7 +36,7 @@ macro_rules! both {
             ///
             /// # Safety
             ///
-            /// See the crate.
+            /// See "Safety" in the crate's documentation.
             // SAFETY: as above.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $alias($($argument: $type),*) $(-> $result)? {
@@ -74,7 +74,7 @@ both! {
         OK
     }
 
-    /// Initialises the root of a new request.
+    /// Initialises the root span of a new request.
     fn blkin_init_new_trace, _blkin_init_new_trace(
         new_trace: *mut Trace,
         name: *const c_char,
@@ -88,7 +88,7 @@ both! {
         OK
     }
 
-    /// Initialises the ids of a root.
+    /// Initialises `trace_info` with the ids of a new request's root span.
     fn blkin_init_trace_info, _blkin_init_trace_info(trace_info: *mut TraceInfo) {
         if !trace_info.is_null() {
             // SAFETY: not NULL, so valid.
@@ -96,7 +96,7 @@ both! {
         }
     }
 
-    /// Initialises a child of a trace of this process.
+    /// Initialises a span whose parent is a trace of this process.
     fn blkin_init_child, _blkin_init_child(
         child: *mut Trace,
         parent: *const Trace,
@@ -113,7 +113,7 @@ both! {
         unsafe { blkin_init_child_info(child, &raw const parent.info, endpoint, child_name) }
     }
 
-    /// Initialises a child of a trace of another process.
+    /// Initialises a span whose parent may be in another process and is given by its ids.
     fn blkin_init_child_info, _blkin_init_child_info(
         child: *mut Trace,
         info: *const TraceInfo,
@@ -208,7 +208,7 @@ both! {
         unsafe { record::record(trace, endpoint, WARNING, raw) }
     }
 
-    /// Copies the ids from a trace.
+    /// Copies the ids of `trace` into `info`.
     fn blkin_get_trace_info, _blkin_get_trace_info(
         trace: *const Trace,
         info: *mut TraceInfo,
@@ -221,7 +221,7 @@ both! {
         OK
     }
 
-    /// Copies ids into a trace.
+    /// Copies the ids of `info` into `trace`.
     fn blkin_set_trace_info, _blkin_set_trace_info(
         trace: *mut Trace,
         info: *const TraceInfo,
@@ -249,7 +249,7 @@ both! {
         OK
     }
 
-    /// Encodes ids for a message.
+    /// Encodes ids as big-endian bytes, for propagation in a message.
     fn blkin_pack_trace_info, _blkin_pack_trace_info(
         info: *const TraceInfo,
         pinfo: *mut PackedTraceInfo,
@@ -266,7 +266,7 @@ both! {
         OK
     }
 
-    /// Decodes ids from a message.
+    /// Decodes ids that were received in a message.
     fn blkin_unpack_trace_info, _blkin_unpack_trace_info(
         pinfo: *const PackedTraceInfo,
         info: *mut TraceInfo,
@@ -288,18 +288,18 @@ pub(crate) fn new_id() -> i64 {
     blkkin_trace::id::make().get().cast_signed()
 }
 
-/// Returns the ids of a root, or [`TraceInfo::NOT_FOLLOWED`] if the process's sampler does not
-/// follow it.
+/// Returns the ids of a new root span, or [`TraceInfo::NOT_FOLLOWED`] if the process's sampler
+/// does not select the request.
 fn sampled_root() -> TraceInfo {
     if is_root_followed() { root() } else { TraceInfo::NOT_FOLLOWED }
 }
 
-/// Returns true if the process's sampler follows a new request.
+/// Returns true if the process's sampler selects a new request.
 pub(crate) fn is_root_followed() -> bool {
     guard::quietly(true, || sample::global().root(monotonic_ns))
 }
 
-/// Returns the ids of a root: trace id and span id are equal, as in the original.
+/// Returns the ids of a new root span: trace id and span id are equal, as in the original.
 pub(crate) fn root() -> TraceInfo {
     let id = new_id();
     TraceInfo { trace_id: id, span_id: id, parent_span_id: 0 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-/// A core annotation: C's `const char *const`.
+/// A core annotation, exported to C as `const char *const`.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct CoreAnnotation(*const c_char);

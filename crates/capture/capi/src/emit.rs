@@ -50,7 +50,7 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
-/// Families of the annotations.
+/// Families of event types to which the annotations of blkin's three kinds belong.
 static FAMILIES: [&Family; 3] =
     [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER];
 
@@ -93,7 +93,7 @@ pub(crate) fn is_enabled_by_now(bits: c_int) -> bool {
     levels >= 0 && levels & bits != 0
 }
 
-/// A valid C string.
+/// A C string that is not NULL and ends with a NUL.
 #[derive(Clone, Copy)]
 struct CString(*const c_char);
 

@@ -17,7 +17,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// The structure `blkkin_label` of C.
+/// Label of an enumeration field: a name and its number; the structure `blkkin_label` in C.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -26,7 +26,7 @@ pub struct CLabel {
     pub value: i64,
 }
 
-/// The structure `blkkin_field_` of C.
+/// Description of one field of a site; the structure `blkkin_field_` in C.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -38,7 +38,8 @@ pub struct CField {
     pub labels: *const CLabel,
 }
 
-/// The structure `blkkin_site_` of C. The library changes the first two fields.
+/// An instrumentation point; the structure `blkkin_site_` in C. The library changes the first two
+/// fields.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -53,7 +54,7 @@ pub struct Site {
     pub fields: *const CField,
 }
 
-/// The structure `blkkin_value_` of C.
+/// Value of one field of an event, as a number or as an array; the structure `blkkin_value_` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -63,14 +64,15 @@ pub struct CValue {
     pub length: usize,
 }
 
-/// Target of `wanted` in a site that has not been reached. Not 0.
+/// Target of `wanted` in a site that has not been reached. Not 0, so that the first event calls
+/// [`blkkin_know_`].
 // SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_unknown_")]
 pub static UNKNOWN: AtomicU64 = AtomicU64::new(1);
 /// Target of `wanted` in a site whose description was refused: always 0.
 static NEVER: AtomicU64 = AtomicU64::new(0);
 
-/// The library's copy of a site's description.
+/// The library's copy of a site's description. It is never freed, because the site refers to it.
 #[derive(Debug)]
 pub struct SiteType {
     event: EventType,
@@ -81,7 +83,8 @@ pub struct SiteType {
 ///
 /// # Safety
 ///
-/// See the crate. The site is described by constants, which live as long as the call.
+/// See "Safety" in the crate's documentation. The site is described by constants, which live as
+/// long as the call.
 // SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(no_mangle)]
 #[cold]
@@ -106,7 +109,8 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
 ///
 /// # Safety
 ///
-/// See the crate. The site is registered, and the values match its fields in number and kind.
+/// See "Safety" in the crate's documentation. The site is registered, and the values match its
+/// fields in number and kind.
 // SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn blkkin_record_(site: *mut Site, values: *const CValue) {
@@ -208,7 +212,7 @@ fn store<T>(value: T) -> Option<&'static T> {
     store_all(1, |_| Some(move_out(&value))).and_then(|kept| kept.first())
 }
 
-/// Copies a value that is not used afterwards.
+/// Moves a value out of a reference; the caller no longer uses the original.
 fn move_out<T>(value: &T) -> T {
     // SAFETY: `store` makes one copy, and the value has nothing to drop.
     const { assert!(!std::mem::needs_drop::<T>()) };
@@ -407,7 +411,7 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
     store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
-/// Returns the end of a path, truncated to the size that a description may have.
+/// Returns the end of a path, truncated to the maximum size of a file name in a description.
 fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
     path.get(start..).unwrap_or_default()
@@ -463,7 +467,7 @@ fn plain_kind(field: &CField) -> Option<Kind> {
     }
 }
 
-/// Returns the number type of a kind's number in `blkkin.h`.
+/// Returns the number type for the constant `kind` of `blkkin.h`; `None` if it is unknown.
 fn scalar(kind: c_int) -> Option<Scalar> {
     let width = |of: c_int| match of {
         0 => Width::Bits8,
@@ -499,8 +503,8 @@ mod tests {
     use super::*;
     use std::ffi::CString;
 
-    /// A site in a file with a long path has one entry in the table, and the second registration
-    /// finds it.
+    /// Sites with equal descriptions get the same type, even if the path of their file exceeds the
+    /// maximum size and is truncated.
     #[test]
     fn places_in_files_with_long_paths_are_known() {
         let file = CString::new("directory/".repeat(200)).unwrap();

@@ -12,7 +12,7 @@ use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
 
-/// Exports functions. `blkkin.h` documents them.
+/// Exports functions of the C API under their own names. `blkkin.h` documents them.
 macro_rules! exported {
     ($(fn $name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
         $(
@@ -20,7 +20,7 @@ macro_rules! exported {
             ///
             /// # Safety
             ///
-            /// See the crate.
+            /// See "Safety" in the crate's documentation.
             // SAFETY: the name is this library's, and no other library defines it.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
@@ -81,7 +81,7 @@ exported! {
     }
 
     fn blkkin_context_init(context: *mut Context) -> c_int {
-        // A root that is not followed has ids too: headers need them.
+        // A root that is not sampled has ids too: headers need them.
         let sampled = if is_root_followed() { SAMPLED } else { 0 };
         let fresh = Context { info: root(), trace_id_high: new_id(), flags: sampled | RANDOM };
         // SAFETY: by the caller's promise.
@@ -117,7 +117,8 @@ exported! {
 ///
 /// # Safety
 ///
-/// See the crate; the string does not change as long as the result is used.
+/// See "Safety" in the crate's documentation; the string does not change as long as the result is
+/// used.
 unsafe fn c_string<'a>(string: *const c_char) -> Option<&'a CStr> {
     // SAFETY: not NULL, so it ends with a NUL.
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
@@ -127,7 +128,8 @@ unsafe fn c_string<'a>(string: *const c_char) -> Option<&'a CStr> {
 ///
 /// # Safety
 ///
-/// See the crate; `text` has `length` bytes, which do not change as long as the result is used.
+/// See "Safety" in the crate's documentation; `text` has `length` bytes, which do not change as
+/// long as the result is used.
 unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     let is_possible = !text.is_null() && isize::try_from(length).is_ok();
     // SAFETY: not NULL, so it has that many bytes; they are not more than a slice may have.
@@ -139,7 +141,7 @@ unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
     // SAFETY: by the caller's promise.
     let result = unsafe { store(from, to) };
@@ -157,7 +159,7 @@ unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 unsafe fn store(from: Option<Context>, to: *mut Context) -> c_int {
     let (Some(from), false) = (from, to.is_null()) else { return INVALID };
     // SAFETY: not NULL, so valid.
@@ -165,12 +167,12 @@ unsafe fn store(from: Option<Context>, to: *mut Context) -> c_int {
     OK
 }
 
-/// Writes a context's header, formatted by `format`, into `text`, with a NUL. Returns its length or
-/// an error.
+/// Writes a context's header, formatted by `format`, into `text`, with a NUL. Returns the header's
+/// length without the NUL, or an error.
 ///
 /// # Safety
 ///
-/// See the crate; `text` has `size` bytes.
+/// See "Safety" in the crate's documentation; `text` has `size` bytes.
 unsafe fn format<const SIZE_MAX: usize>(
     format: fn(&Context) -> Option<Text<SIZE_MAX>>,
     context: *const Context,

@@ -9,7 +9,7 @@ pub(crate) fn parse_traceparent(text: &[u8]) -> Option<Context> {
 }
 
 pub(crate) fn format_traceparent(context: &Context) -> Option<Text<55>> {
-    // The header has a flag only for "followed".
+    // A traceparent header has only one flag for the decision: "sampled".
     let is_sampled = context.flags & SAMPLED != 0;
     let decision = if is_sampled { Decision::Yes } else { Decision::No };
     from_c(context, decision).map(|context| w3c::write(&context))

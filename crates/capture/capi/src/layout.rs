@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem::{align_of, offset_of, size_of};
 
-/// The structure `blkin_endpoint` of C.
+/// Service, address and port of one side of a call; the structure `blkin_endpoint` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -13,7 +13,7 @@ pub struct Endpoint {
     pub name: *const c_char,
 }
 
-/// The structure `blkin_trace_info` of C.
+/// Ids of a request, a span and its parent span; the structure `blkin_trace_info` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -24,12 +24,12 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
-    /// Ids of all traces of requests that are not followed. Their children have the same ids, also
-    /// in other processes, because messages carry nothing but the ids. No other trace has these
+    /// Ids of every trace whose request is not sampled. Its children have the same ids, also
+    /// in other processes, because messages carry nothing but the ids. No sampled trace has these
     /// ids; ids that were never set are all zeros.
     pub const NOT_FOLLOWED: TraceInfo = TraceInfo { trace_id: 0, span_id: -1, parent_span_id: 0 };
 
-    /// Returns true if the request is followed.
+    /// Returns true if the request is sampled.
     #[inline(always)]
     pub fn is_followed(&self) -> bool {
         self.trace_id != 0 || self.span_id != TraceInfo::NOT_FOLLOWED.span_id
@@ -41,7 +41,7 @@ impl TraceInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedTraceInfo(pub [[u8; 8]; 3]);
 
-/// The structure `blkin_trace` of C.
+/// A program's span with its name, ids and endpoint; the structure `blkin_trace` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -51,8 +51,8 @@ pub struct Trace {
     pub endpoint: *const Endpoint,
 }
 
-/// The structure `blkin_annotation` of C. The `key` of a timestamp is never written, so it must not
-/// be read.
+/// An annotation to record; the structure `blkin_annotation` in C. The `key` of a timestamp is
+/// never written, so it must not be read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -72,14 +72,14 @@ pub union Value {
     pub integer: i64,
 }
 
-/// Number of the kind "string" in `blkin_annotation_type`. Unknown numbers count as [`TIMESTAMP`].
+/// Value of [`Annotation::kind`] for a key with a string. Unknown values count as [`TIMESTAMP`].
 pub const STRING: c_uint = 0;
-/// Number of the kind "integer"; see [`STRING`].
+/// Value of [`Annotation::kind`] for a key with an integer.
 pub const INTEGER: c_uint = 1;
-/// Number of the kind "timestamp"; see [`STRING`].
+/// Value of [`Annotation::kind`] for a moment without a key.
 pub const TIMESTAMP: c_uint = 2;
 
-/// The structure `blkkin_context` of C.
+/// Ids and flags that headers propagate; the structure `blkkin_context` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]
@@ -89,18 +89,18 @@ pub struct Context {
     pub flags: u32,
 }
 
-/// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is followed.
+/// Flag of a [`Context`], `BLKKIN_SAMPLED`: the request is sampled.
 pub const SAMPLED: u32 = 1;
 /// Flag of a [`Context`], `BLKKIN_RANDOM`: the trace id is known to be random.
 pub const RANDOM: u32 = 2;
-/// Flag of a [`Context`], `BLKKIN_DEBUG_TRACE`: the request is followed whatever other samplers
+/// Flag of a [`Context`], `BLKKIN_DEBUG_TRACE`: the request is sampled whatever other samplers
 /// decide.
 pub const DEBUG_TRACE: u32 = 4;
-/// Flag of a [`Context`], `BLKKIN_DEFERRED`: the decision is left to the receiver.
+/// Flag of a [`Context`], `BLKKIN_DEFERRED`: the receiver decides whether the request is sampled.
 pub const DEFERRED: u32 = 8;
 
-/// Return values of functions. `EINVAL` and `ENOSPC` have these numbers on all architectures of
-/// Linux.
+/// Return values of the C functions. `EINVAL` and `ENOSPC` have these numbers on all architectures
+/// of Linux.
 pub(crate) const OK: c_int = 0;
 pub(crate) const INVALID: c_int = -22;
 pub(crate) const NO_SPACE: c_int = -28;

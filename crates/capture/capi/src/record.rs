@@ -5,7 +5,7 @@ use crate::layout::{Endpoint, INVALID, OK, Trace};
 use crate::raw_annotation::RawAnnotation;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// Number of levels.
+/// Number of severity levels of annotations; levels are less than this number.
 const LEVELS: c_uint = 15;
 
 /// Level of the annotations that blkin's functions record.
@@ -18,7 +18,7 @@ pub(crate) const WARNING: c_uint = 4;
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 // Inlined, so that each caller validates only its own variant: that saves a third of the cost of an
 // annotation that is not recorded.
 #[inline(always)]
@@ -44,13 +44,13 @@ pub(crate) unsafe fn record(
     }
 }
 
-/// Records an annotation with an event. Like the next two functions, it gets all arguments in
-/// registers, and is not inlined: the memory for an event would become part of the caller's stack
-/// frame, even if nothing is recorded.
+/// Records an annotation with an event. Like `record_string` and `record_integer`, this function
+/// gets all arguments in registers and is not inlined. Inlined, the memory for an event would
+/// become part of the caller's stack frame, even if nothing is recorded.
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 #[inline(never)]
 unsafe fn record_event(
     trace: *const Trace,
@@ -66,7 +66,7 @@ unsafe fn record_event(
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 #[inline(never)]
 unsafe fn record_string(
     trace: *const Trace,
@@ -83,7 +83,7 @@ unsafe fn record_string(
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 #[inline(never)]
 unsafe fn record_integer(
     trace: *const Trace,
@@ -96,11 +96,11 @@ unsafe fn record_integer(
     unsafe { check_and_emit(trace, endpoint, level, RawAnnotation::Integer { key, val }) }
 }
 
-/// Validates an annotation and records it, if its request is followed.
+/// Validates an annotation, and records it if its request is sampled.
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 #[inline(always)]
 unsafe fn check_and_emit(
     trace: *const Trace,
@@ -120,11 +120,12 @@ unsafe fn check_and_emit(
     OK
 }
 
-/// Returns the trace and its effective endpoint; `None` if a required string is NULL.
+/// Returns the trace and the endpoint to record: the given endpoint, or else the trace's. Returns
+/// `None` if a required string is NULL.
 ///
 /// # Safety
 ///
-/// See the crate.
+/// See "Safety" in the crate's documentation.
 #[inline(always)]
 unsafe fn checked<'a>(
     trace: *const Trace,

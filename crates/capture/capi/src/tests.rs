@@ -1,5 +1,5 @@
-//! Tests of annotations that reach the tracer, and of parsed headers. The programs in `tests` show
-//! the C side.
+//! Tests that annotations reach the tracer, and that headers are parsed. The programs in `tests`
+//! test the same functions from C.
 
 use crate::blkin::*;
 use crate::emit;
@@ -95,7 +95,7 @@ impl Drop for Channel {
     }
 }
 
-/// Function that records an annotation of a trace, with a key and a value.
+/// A C function that records an annotation of a trace, with a key and a value.
 type Say = fn(*const Trace, *const c_char, *const c_char) -> i32;
 
 /// C strings are recorded unchanged, each in its field.
@@ -216,7 +216,7 @@ fn upper_halves_of_trace_ids_are_recorded() {
 
 type Parse = unsafe extern "C" fn(*const c_char, usize, *mut Context) -> i32;
 
-/// A complete annotation is recorded once if its level is recorded, and not otherwise.
+/// A complete annotation is recorded exactly once if its level is enabled, and never if it is not.
 #[test]
 fn levels_decide_what_is_emitted() {
     let mut channel = Channel::new();

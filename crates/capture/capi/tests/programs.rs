@@ -44,7 +44,7 @@ fn library_folder() -> PathBuf {
     test.parent().expect("a folder").to_owned()
 }
 
-/// Returns the linker option by which a program finds the library at run time. The option names a
+/// Returns the linker option with which a program finds the library at run time. The option names a
 /// directory with a symbolic link, because cargo does not name the library by its soname.
 fn run_path(scratch: &Scratch) -> String {
     let link = scratch.0.join(env!("BLKKIN_SONAME"));
@@ -61,7 +61,7 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Options of a program's build.
+/// Compiler, language standard and options with which a program is built.
 #[derive(Clone, Copy)]
 struct Build<'a> {
     compiler: &'a str,
@@ -136,7 +136,7 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     }
 }
 
-/// Returns true if the program's annotations are recorded by `listener.c`.
+/// Returns true if the program needs `listener.c`, which records its annotations.
 fn uses_listener(source: &str) -> bool {
     let source = std::fs::read_to_string(here().join("tests/programs").join(source));
     source.expect("a file").contains("#include \"listener.h\"")

@@ -19,7 +19,7 @@ const IDLE_MAX_NS: u64 = 10_000_000_000;
 /// Polling interval in nanoseconds, from the first to the last; doubled after each poll.
 const PAUSE_NS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
-/// State of the wait of one event for room.
+/// State of one event's wait for room in a full ring.
 #[derive(Debug)]
 pub(crate) struct RoomWait {
     wait_us: u32,
@@ -30,8 +30,8 @@ pub(crate) struct RoomWait {
 #[derive(Debug)]
 struct WaitProgress {
     started_ns: u64,
-    /// Sum of the read positions at the start and at the last poll, and the time of its last
-    /// change.
+    /// Sum of all rings' read positions when the wait started. The next two fields are the sum at
+    /// the last poll, and the time at which the sum last changed.
     read_at_start: u64,
     read_at_last_poll: u64,
     changed_ns: u64,

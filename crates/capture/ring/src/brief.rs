@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 
-/// Size of a [`BriefRoom`], in bytes.
+/// Size of a [`BriefRoom`], in bytes; an event that may exceed it uses [`Encoder`].
 const SIZE: usize = 512;
 /// Maximum bytes of a string, including its NUL.
 const STRING_MAX: usize = 4 * GRAIN;
@@ -66,7 +66,7 @@ impl Default for BriefRoom {
     }
 }
 
-/// Encoder of a brief event.
+/// Encoder of an event with short strings. It fails where an [`Encoder`] continues.
 #[derive(Debug)]
 pub struct Brief<'r> {
     /// Start of [`SIZE`] bytes; the first `size` are written.
@@ -95,7 +95,7 @@ impl<'r> Brief<'r> {
         Event::of(self.start, self.size)
     }
 
-    /// Returns the address of the next field, if this many bytes fit.
+    /// Returns the address of the next field, if `size` bytes fit.
     #[inline(always)]
     #[expect(unsafe_code)]
     fn place(&mut self, size: usize) -> Option<*mut u8> {
@@ -240,7 +240,8 @@ mod tests {
     use crate::encoder::Room;
     use std::ffi::CString;
 
-    /// A brief encoder writes the same bytes as an encoder, for any fields before.
+    /// A [`Brief`] writes the same bytes as an [`Encoder`], or refuses the event, whatever fields
+    /// come before a string.
     #[test]
     fn brief_events_are_as_others() {
         let long: String = ('a'..='z').cycle().take(100).collect();

@@ -3,27 +3,27 @@
 
 use std::sync::atomic::Ordering;
 
-/// A word of a ring's control.
+/// A word of a ring's control block; its discriminant is its offset in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Position of the next event.
+    /// Position at which the next event is written.
     Write = 0,
-    /// Time of the last event.
+    /// Time of the ring's last event, by the ring's clock.
     LastTime = 8,
     /// Number of events that found the ring full.
     Lost = 16,
     /// Process and thread that hold the ring's lock, and the number of times it was locked. The
     /// lower part is 0 if the lock is free.
     Owner = 24,
-    /// Number of events that found no ring to write to.
+    /// Number of events that tried this ring first, and could not be written to any ring.
     Unplaced = 32,
     /// Number of events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
-    /// The last restart, at which writers returned to the ring's first sub-buffer before the last
-    /// one was read: its position, plus the index of the sub-buffer that was left; 0 if there was
-    /// none.
+    /// Last restart of the ring: its position, plus the index of the sub-buffer before it. At a
+    /// restart, writers return to the ring's first sub-buffer before the last one was read. 0 if
+    /// there was none.
     Restart = 48,
-    /// Number of recorded events. May differ by one for each time that a thread was interrupted
+    /// Number of recorded events. May differ by one for each time that a thread was preempted
     /// between the instruction that publishes an event and the one that counts it. For display
     /// only.
     Recorded = 56,
@@ -31,17 +31,17 @@ pub(crate) enum Word {
     Read = 128,
     /// Position before which events have been, or are being, written to a file.
     Next = 136,
-    /// The file's size before that write.
+    /// Size in bytes of the file before the write that `Next` announces.
     SizeBefore = 144,
-    /// The file's size after that write.
+    /// Size in bytes of the file after the write that `Next` announces.
     SizeAfter = 152,
-    /// Number of events discarded in the rings before this one.
+    /// Number of events discarded in the rings that this ring replaced.
     Before = 160,
-    /// Number of events discarded in this ring that are not reported.
+    /// Number of events discarded in this ring that the current recording does not report.
     Forgotten = 168,
-    /// Not 0 if the contents of the rings before this one are to be discarded.
+    /// Not 0 if the contents of the rings that this ring replaced are to be discarded.
     First = 176,
-    /// Part of `Lost` and `Unplaced` that a reader's process has added to its totals.
+    /// Part of `Lost` and `Unplaced` that the reader's process has added to its totals.
     Counted = 184,
 }
 
@@ -60,11 +60,12 @@ mod real {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// Shared memory, accessed by words and bytes.
+    /// Shared memory of a set of rings, accessed by words and bytes. A reader also tracks which
+    /// pages are allocated.
     #[derive(Debug)]
     pub struct Cells(SharedMemory, Option<AllocatedPages>);
 
-    /// Pages of the memory that are known to be allocated.
+    /// Pages that are known to be allocated, so that a reader can avoid holes.
     #[derive(Debug)]
     struct AllocatedPages {
         file: Arc<OwnedFd>,
@@ -108,8 +109,8 @@ mod real {
             self.1.as_ref().is_none_or(|allocated| allocated.has(range))
         }
 
-        /// Returns the bytes of the memory that are allocated so far, for a
-        /// [reader](Self::without_holes); the memory's size for others.
+        /// Returns the number of bytes of the memory that are allocated so far, for a
+        /// [reader](Self::without_holes). Returns the memory's size for others.
         pub fn allocated_size(&self) -> u64 {
             let size = self.1.as_ref().map(|one| SharedMemory::allocated_size(one.file.as_fd()));
             size.and_then(Result::ok).unwrap_or(self.size() as u64)
@@ -195,7 +196,7 @@ mod real {
             self.0.word(control + word as usize)
         }
 
-        /// Loads a word that only the caller changes now.
+        /// Loads a word that only the caller can change at this time.
         #[inline]
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
             // Relaxed: the word was stored by the caller, or acquired with the ring's lock.
@@ -238,8 +239,8 @@ mod real {
     }
 }
 
-/// Maximum number of rings of which core dumps include a part; with more rings, dumps exclude all
-/// data.
+/// Maximum number of rings for which core dumps include the sub-buffers in use; with more rings,
+/// dumps exclude all data.
 #[cfg(not(loom))]
 const RINGS_DUMPED_MAX: usize = 257;
 

@@ -1,11 +1,11 @@
-//! The clock of a set of rings.
+//! Clocks that give the times of the events in a set of rings.
 
 /// Source of the times of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The processor's time-stamp counter.
     Tsc,
-    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
     Monotonic,
     /// `CLOCK_MONOTONIC` of a time namespace, read from another namespace whose clock is behind by
     /// this many nanoseconds.

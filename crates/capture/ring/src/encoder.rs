@@ -14,13 +14,13 @@ use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Maximum size of an event in a [`Room`], with its header, in bytes.
+/// Default size of a [`Room`], in bytes: the maximum size of an event in it, with its header.
 pub const ROOM_SIZE: usize = 512;
 
 /// Memory for a small event, on the stack of the recording thread. `SIZE` is a multiple of 32.
 #[derive(Debug)]
 pub struct Room<const SIZE: usize = ROOM_SIZE> {
-    /// The event's bytes, followed by room for the last string, which is written in whole grains.
+    /// The event's bytes, followed by [`GRAIN`] bytes, because strings are written in whole grains.
     memory: MaybeUninit<([u8; SIZE], [u8; GRAIN])>,
 }
 
@@ -52,8 +52,8 @@ impl<const SIZE: usize> Room<SIZE> {
     }
 }
 
-/// Encoder of an event. The event's memory is not part of the encoder, so that an encoder is moved
-/// at no cost.
+/// Encoder of an event. The event's memory is not part of the encoder, so that moving an encoder
+/// costs nothing.
 #[derive(Debug)]
 pub struct Encoder<'r> {
     /// Start of `end + GRAIN` bytes; the first `size` are written.
@@ -151,13 +151,14 @@ impl<'r> Encoder<'r> {
         self.size += bytes.len();
     }
 
-    /// Makes the event too large, because a field fits no event.
+    /// Makes the event too large, because one of its fields exceeds the size of every event.
     #[cold]
     pub fn give_up(&mut self) {
         self.mark_too_large(TOO_LARGE);
     }
 
-    /// Makes the event too large, because this many bytes did not fit; adds them to the budget.
+    /// Makes the event too large, because `bytes` bytes did not fit. If there is a budget, adds
+    /// them to its measured size.
     #[inline(always)]
     fn mark_too_large(&mut self, bytes: usize) {
         if let Some(budget) = &mut self.budget {
@@ -299,7 +300,7 @@ pub(crate) unsafe fn put_header(start: *mut u8, id: u16) {
     }
 }
 
-/// An encoded event.
+/// An encoded event, to be copied into a ring.
 #[derive(Debug)]
 pub struct Event<'e> {
     /// Start of the event. `size` bytes, rounded up to [`COPIED`], can be read.
@@ -326,7 +327,7 @@ impl<'e> Event<'e> {
         Event { start, size, place: PhantomData }
     }
 
-    /// Reborrows the event.
+    /// Returns a second handle of the encoded event, so that this one can stay in registers.
     #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn reborrow(&mut self) -> Event<'_> {
@@ -353,7 +354,7 @@ impl<'e> Event<'e> {
         self.size
     }
 
-    /// Returns the event's bytes.
+    /// Returns the encoded bytes, from the header to the last field.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: this many bytes are written there, and no other code uses them now.
         #[expect(unsafe_code)]

@@ -3,10 +3,10 @@
 /// Size of an event's header, in bytes: its id in 2 bytes, its time in 8.
 pub const HEADER_SIZE: usize = 10;
 
-/// Offset of the time in an event.
+/// Offset of the time in an event, in bytes.
 pub(crate) const TIME_AT: usize = 2;
 
-/// Unit in which strings are encoded, in bytes.
+/// Unit in which strings are copied into an event, in bytes.
 pub(crate) const GRAIN: usize = 16;
 
 /// Unit in which events are copied into rings, in bytes, so that there is no remainder. Models have

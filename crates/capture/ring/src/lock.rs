@@ -36,13 +36,15 @@ pub(crate) struct RingLock<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
-    /// Value of `OWNER` until the lock is taken over.
+    /// Value that this guard stored in `OWNER`. `OWNER` has another value if the lock was taken
+    /// over.
     owner: u64,
-    /// Index of this lock's record among those of the thread.
+    /// Index of this lock in the thread's list of locks.
     record: usize,
 }
 
-/// A claimant of a ring's lock: its id as in `OWNER`, and the address of its function's mark.
+/// A function that tries to lock a ring: its process and thread as in `OWNER`, and the address of
+/// its [`StackMark`].
 #[derive(Clone, Copy)]
 struct Claimant {
     holder: u64,
@@ -59,7 +61,7 @@ const HOLDER_BITS: u32 = 44;
 const ID_BITS: u32 = 22;
 const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
 
-/// Returns the value of `OWNER` after `holder` has locked the ring from the state `before`.
+/// Returns the value of `OWNER` once `holder` has locked a ring whose `OWNER` was `before`.
 fn owner_word(before: u64, holder: u64) -> u64 {
     let turn = (before >> HOLDER_BITS).wrapping_add(1);
     turn << HOLDER_BITS | holder
@@ -97,8 +99,8 @@ pub(crate) fn lock_one<'c>(
     take_over(cells, shape, rings, claimant)
 }
 
-/// Number of rounds in which all rings are tried. A holder needs some ten nanoseconds, unless it is
-/// preempted.
+/// Number of rounds in which all rings are tried, before the lock of a dead holder is looked for. A
+/// holder needs some ten nanoseconds, unless it is preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Locks the ring if `OWNER` still is `before`.
@@ -153,7 +155,7 @@ fn take_over<'c>(
     None
 }
 
-/// Maximum number of holders per event whose liveness is checked by a system call. Each event
+/// Maximum number of holders per event that are checked by a system call to be alive. Each event
 /// starts at another ring.
 const LIVENESS_CHECKS_MAX: usize = 4;
 
@@ -221,19 +223,19 @@ impl Drop for RingLock<'_> {
     }
 }
 
-/// Identity of the claimant, liveness of other holders, and the locks of this thread.
+/// Identity of the claimant, liveness of other holders, and the list of this thread's locks.
 #[cfg(not(loom))]
 mod identity {
     use super::{Cell, HOLDER, ID_BITS};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// Record of a lock that a function of this thread took.
+    /// A lock that a function of this thread took.
     #[derive(Clone, Copy)]
     struct LockRecord {
         owner: u64,
         /// Address of `OWNER`; 0 if the record is free.
         word: usize,
-        /// Address of the function's mark.
+        /// Address of the function's [`StackMark`](super::StackMark).
         mark: usize,
     }
 
@@ -244,7 +246,7 @@ mod identity {
     const LOCKS_MAX: usize = 8;
 
     thread_local! {
-        /// Locks that this thread holds, or has left by a jump.
+        /// Locks that this thread holds, and locks whose function was left by a jump.
         static LOCKS: [Cell<LockRecord>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
     }
 
@@ -266,8 +268,8 @@ mod identity {
         std::hint::spin_loop();
     }
 
-    /// Returns a number that differs from call to call, for the index of the ring to check first
-    /// when not all can be checked.
+    /// Returns a number that increases from call to call: the index of the first ring to check, so
+    /// that each ring gets its turn when not all can be checked.
     pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)
@@ -294,7 +296,7 @@ mod identity {
     }
 
     /// Returns true, and frees the record, if the function that locked the ring for this thread has
-    /// been left. `own` is the address of the caller's mark.
+    /// returned or was left by a jump. `own` is the address of the caller's mark.
     pub(super) fn is_abandoned(owner: u64, word: usize, own: usize) -> bool {
         LOCKS.with(|locks| {
             let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
@@ -305,7 +307,8 @@ mod identity {
     }
 }
 
-/// Identity in models: threads never die and never jump, and there is one processor.
+/// Replacement of `identity` for models: threads never die and never jump, and there is one
+/// processor.
 #[cfg(loom)]
 mod identity {
     use super::HOLDER;

@@ -10,16 +10,18 @@ use crate::string_budget::StringBudget;
 /// and at least the one before.
 const ROUNDS_MAX: usize = 16;
 
-/// Measures an event: adds up the sizes of its fields, for a bound on the length of strings.
+/// Returns the summed sizes of an event's fields. Strings longer than `bound` bytes are counted
+/// separately.
 fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
     let mut budget = StringBudget { bound, is_measuring: true, ..StringBudget::default() };
     encode(&mut Encoder::measuring(&mut budget));
     budget
 }
 
-/// Encodes an event of class `id` in at most `size_max` bytes, and calls `use_it` with it. Strings
-/// are shortened as far as needed; the flag is true if any string was shortened. `encode` is called
-/// several times, and must encode the same fields each time.
+/// Encodes an event of class `id` in at most `size_max` bytes, or [`ROOM_SIZE`] if that is more,
+/// and calls `use_it` with the encoder. Strings are shortened as far as needed; the flag passed to
+/// `use_it` is true if any string was shortened. `encode` is called several times, and must encode
+/// the same fields each time.
 pub fn with_long_event<R>(
     id: u16,
     size_max: usize,
@@ -62,8 +64,8 @@ fn with_stack_room<R>(
     }
 }
 
-/// Encodes an event in the `end` bytes at `start`, and calls `use_it` with it. `budget` has the
-/// measured sizes of the event's fields.
+/// Encodes an event in the `end` bytes at `start`, and calls `use_it` with the encoder. `budget`
+/// has the measured sizes of the event's fields.
 ///
 /// # Safety
 ///
@@ -82,7 +84,7 @@ unsafe fn encode_within<R>(
         let free = end.saturating_sub(HEADER_SIZE + budget.fixed);
         budget = measure(0, encode);
         for _ in 0..ROUNDS_MAX {
-            // Room per long string, with its NUL, beside the short strings.
+            // Room for each long string, with its NUL, once the short strings have theirs.
             let each = free.saturating_sub(budget.short) / budget.long.max(1);
             let bound = each.saturating_sub(1);
             if budget.long == 0 || bound <= budget.bound {
@@ -116,8 +118,8 @@ mod tests {
     /// Locked exclusively by the test that uses all of the process's rooms.
     static ROOMS: RwLock<()> = RwLock::new(());
 
-    /// Encodes an event with these strings in at most `size_max` bytes. Returns its fields, whether
-    /// strings were shortened, and the event's size.
+    /// Encodes an event with these strings in at most `size_max` bytes. Returns the event's
+    /// strings, whether any was shortened, and the event's size in bytes.
     fn fields(size_max: usize, strings: &[&str], numbers: usize) -> (Vec<String>, bool, usize) {
         let _rooms = ROOMS.read().unwrap();
         fields_now(size_max, strings, numbers)
@@ -169,7 +171,8 @@ mod tests {
         assert_eq!(fields(4096, &[&most], 0), (vec![most], false, 4096));
     }
 
-    /// D8: the mark of a shortened string gives its length, and later fields keep their values.
+    /// D8: the mark of a shortened string gives its original length, and later fields keep their
+    /// values.
     #[test]
     fn cut_strings_say_so_and_share_the_room() {
         let long = "x".repeat(100_000);
@@ -202,7 +205,8 @@ mod tests {
         }
     }
 
-    /// With so many strings that none has room for a mark, all are shortened to the same length.
+    /// With so many strings that no string has room for a mark, all are shortened to the same
+    /// length.
     #[test]
     fn many_strings_are_cut_evenly() {
         let long = "x".repeat(1000);
@@ -226,7 +230,8 @@ mod tests {
         });
     }
 
-    /// If all rooms are in use, an event is shortened to the memory on the stack, with marks.
+    /// If all rooms are in use, an event is shortened to fit into memory on the stack, and its
+    /// shortened strings have marks.
     #[test]
     fn without_rooms_there_is_the_stack() {
         let _rooms = ROOMS.write().unwrap();

@@ -28,11 +28,11 @@ pub(crate) const DISCARDED: usize = 72;
 /// Fields of a packet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// UUID of the trace.
+    /// UUID of the trace, as in its metadata.
     pub uuid: [u8; 16],
-    /// Id of the stream class.
+    /// Id of the stream class, which is the channel's.
     pub stream: u32,
-    /// Number of the processor.
+    /// Number of the processor whose ring the packet was in.
     pub cpu: u32,
     /// Time of the first event, or an earlier time.
     pub first_time: u64,
@@ -40,7 +40,7 @@ pub struct Header {
     pub last_time: u64,
     /// Size of the content in bytes, including this header.
     pub content_size: u64,
-    /// Size of the packet, in bytes.
+    /// Size of the packet with unused bytes, in bytes.
     pub packet_size: u64,
     /// Number of the packet in its stream, from 0.
     pub number: u64,

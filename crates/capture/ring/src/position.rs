@@ -2,7 +2,7 @@
 
 use crate::shape::Shape;
 
-/// Returns true if position `one` is before position `other`. Positions wrap.
+/// Returns true if position `one` is before position `other`, at a distance of at most 2^63.
 pub(crate) fn is_before(one: u64, other: u64) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < 1 << 63
 }

@@ -25,11 +25,11 @@ pub struct Reader {
     /// Number of the next packet, which counts packets taken, and sub-buffers overwritten unread.
     count: u64,
     freeing: Freeing,
-    /// Number of discarded events in the last packet's header.
+    /// Number of discarded events in the header of the last packet taken.
     discarded: u64,
-    /// Number of events discarded in the rings before this one; part of `discarded`.
+    /// Number of events discarded in the rings that this ring replaced; part of `discarded`.
     before: u64,
-    /// Number of events discarded in this ring that are not reported.
+    /// Number of events discarded in this ring that the current recording does not report.
     forgotten: u64,
     /// Set once the ring held invalid data; the ring is not read again.
     is_corrupt: bool,
@@ -40,11 +40,11 @@ pub struct Reader {
 /// State of a ring at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Position of the writers.
+    /// Position up to which writers have published events.
     position: u64,
     /// Time of the last event, or a later time.
     time: u64,
-    /// Number of events discarded so far.
+    /// Number of events discarded up to this moment.
     discarded: u64,
 }
 
@@ -53,13 +53,14 @@ pub struct Moment {
 enum Freeing {
     OnTake,
     OnFree,
-    /// Another reader frees events; this one only takes copies.
+    /// Another reader frees events, and may do so before this one has copied them.
     ByOtherReader,
-    /// Events are never freed, and there is no other reader.
+    /// This reader frees no events, and no other reader frees events that this one has not taken.
     Never,
 }
 
-/// State of a ring's reader, as stored in the ring for the successor of a killed process.
+/// State that a ring's reader stores in the ring. If its process is killed, the next agent
+/// continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// First position of the ring.
@@ -68,22 +69,22 @@ pub struct Left {
     pub read: u64,
     /// Position up to which events had been, or were being, written to a file.
     pub next: u64,
-    /// Size of the file before that write.
+    /// Size in bytes of that file before the write.
     pub size_before: u64,
-    /// Size of the file after that write.
+    /// Size in bytes of that file after the write.
     pub size_after: u64,
-    /// Number of events discarded in the rings before this one.
+    /// Number of events discarded in the rings that this ring replaced.
     pub discarded_before: u64,
-    /// Number of events discarded in this ring that are not reported.
+    /// Number of events discarded in this ring that the current recording does not report.
     pub discarded_forgotten: u64,
-    /// Whether the contents of the rings before this one are to be discarded.
+    /// Set if the contents of the rings that this ring replaced are to be discarded.
     pub is_first: bool,
 }
 
 /// Result of taking a packet from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// A packet.
+    /// A packet with at least one event.
     Packet(Packet),
     /// There are no new events.
     Nothing,
@@ -98,14 +99,14 @@ pub enum Taken {
 pub struct Packet {
     /// The packet's header.
     pub header: Header,
-    /// Whether writers may still append events to the packet's sub-buffer.
+    /// Set if writers may still append events to the packet's sub-buffer.
     pub is_partial: bool,
 }
 
 /// Events that can be taken at the reader's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// The rest of a sub-buffer that writers have left.
+    /// Events up to the end of a sub-buffer that writers have left.
     Whole(ExtentEnd),
     /// Events of the sub-buffer that is being written.
     Part(ExtentEnd),
@@ -118,9 +119,10 @@ enum Extent {
 struct ExtentEnd {
     position: u64,
     time: u64,
-    /// Number of events discarded so far.
+    /// Number of events discarded before this end.
     discarded: u64,
-    /// Position of the next sub-buffer, if writers have left this one.
+    /// Position of the next sub-buffer if writers have left this one; otherwise equal to
+    /// `position`.
     next: u64,
 }
 
@@ -160,8 +162,8 @@ impl Reader {
         reader
     }
 
-    /// Returns a reader for a snapshot that starts at this reader's position. This reader is
-    /// unchanged.
+    /// Returns a reader for a snapshot that starts at this reader's position, or at the oldest
+    /// sub-buffer if that is later. This reader is unchanged.
     #[must_use]
     pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
         let position = self.overtaken_position(cells, shape).unwrap_or(self.position);
@@ -171,7 +173,7 @@ impl Reader {
         Reader { position, freeing, ..self.clone() }
     }
 
-    /// Limits the reader to the events that the ring had at that moment, the cut-off.
+    /// Limits the reader to the events before `end`, a snapshot's cut-off.
     #[must_use]
     pub fn until(self, end: Moment) -> Reader {
         Reader { end: Some(end), ..self }
@@ -198,22 +200,24 @@ impl Reader {
         self.forgotten = cells.lost(shape, self.ring);
     }
 
-    /// Starts a new recording: packets and discarded events so far have been reported, and later
-    /// packets are numbered and counted from 0.
+    /// Starts a new recording. Packets and discarded events so far have been reported; later
+    /// packets and discarded events are counted from 0.
     pub fn begin_anew(&mut self) {
         let told = self.discarded.saturating_sub(self.before);
         self.forgotten = self.forgotten.saturating_add(told);
         (self.count, self.before, self.discarded) = (0, 0, 0);
     }
 
-    /// Makes the reader free events only by [`free`](Self::free), once they are stored elsewhere.
+    /// Makes the reader free events only when [`free`](Self::free) is called, once the caller has
+    /// stored them.
     #[must_use]
     pub fn when_told(self) -> Reader {
         Reader { freeing: Freeing::OnFree, ..self }
     }
 
-    /// Returns a reader for a ring of an earlier reader's process. It continues at `position`,
-    /// after the packet with the header `last`, and does not free anything.
+    /// Returns a reader for a ring whose last reader belonged to an earlier process. The reader
+    /// continues at `position`, after the packet with the header `last`, and does not free
+    /// anything.
     pub fn behind(
         shape: &Shape,
         ring: usize,
@@ -227,17 +231,20 @@ impl Reader {
         Reader { before, forgotten, ..reader.going_on(last) }
     }
 
-    /// Returns the number of events discarded so far, in this ring and in the rings before it.
+    /// Returns the number of events discarded so far in this ring and in the rings that it
+    /// replaced.
     fn discarded_total(&self, cells: &Cells, shape: &Shape) -> u64 {
         self.total_discarded(cells.lost(shape, self.ring))
     }
 
-    /// Adds the events discarded before this ring to a number of this ring.
+    /// Converts this ring's number of discarded events to the number to report. Adds the events
+    /// discarded in the rings that it replaced, and subtracts those not to be reported.
     fn total_discarded(&self, discarded: u64) -> u64 {
         self.before.saturating_add(discarded.saturating_sub(self.forgotten))
     }
 
-    /// Continues the packets of another ring: in number, time and discarded events.
+    /// Makes this reader's packets continue those of a replaced ring: packet number, time and
+    /// discarded events continue from its last header.
     #[must_use]
     pub fn going_on(self, last: Option<Header>) -> Reader {
         let Some(last) = last else { return self };
@@ -245,9 +252,9 @@ impl Reader {
         Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
     }
 
-    /// Stores that the events taken will be written to a file, with the file's size before and
-    /// after. If this process is killed, its successor can continue: it keeps a complete write, and
-    /// undoes a partial one.
+    /// Stores the position up to which taken events will be written to a file, and the file's size
+    /// before and after. If this process is killed, its successor keeps a complete write and undoes
+    /// a partial one.
     pub fn announce(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::SizeBefore, sizes.0, Relaxed);
@@ -264,8 +271,8 @@ impl Reader {
         cells.store(control, Word::Forgotten, self.forgotten, Relaxed);
     }
 
-    /// Stores that the contents of the rings before this one are to be discarded, for this
-    /// process's successor.
+    /// Stores, for this process's successor, that the contents of the rings that this ring replaced
+    /// are to be discarded.
     pub fn note_first(&self, cells: &Cells, shape: &Shape) {
         cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
     }
@@ -276,8 +283,8 @@ impl Reader {
         cells.store(shape.control_of(self.ring), Word::Read, self.position, Release);
     }
 
-    /// Returns the number of bytes to read, approximately: headers and unused ends of sub-buffers
-    /// count too.
+    /// Returns the approximate number of unread bytes; headers and unused ends of sub-buffers count
+    /// too.
     pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
         // Relaxed: for display only.
         let control = shape.control_of(self.ring);
@@ -362,9 +369,9 @@ impl Reader {
         Some(Packet { header, is_partial: false })
     }
 
-    /// Takes the next packet. Calls `copy` with the byte range of its events. The caller discards
-    /// its copy unless a packet is returned, because a writer may have overwritten the range
-    /// meanwhile.
+    /// Takes the next packet, and calls `copy` with the byte range of its events. The caller
+    /// discards what it copied unless a packet is returned, because a writer may have overwritten
+    /// the range meanwhile.
     fn take_with(
         &mut self,
         cells: &Cells,
@@ -450,7 +457,8 @@ impl Reader {
         cells.load(shape.control_of(self.ring), Word::Write, Relaxed)
     }
 
-    /// Moves the position to the oldest sub-buffer that is still valid, if that is ahead.
+    /// Moves the reader's position forward to the oldest sub-buffer that is not overwritten.
+    /// Returns `None` if the reader is not behind it.
     fn skip_overwritten(&mut self, cells: &Cells, shape: &Shape, write: u64) -> Option<Taken> {
         let oldest = match (shape.mode, self.freeing) {
             // Writers overwrite events that the other reader has freed. Loaded after `write`, which
@@ -479,8 +487,8 @@ impl Reader {
         (1..1 << 63).contains(&position.wrapping_sub(self.position))
     }
 
-    /// Returns the next packet's header. Its times and counts never decrease and its sizes are
-    /// right, whatever a program has written into the memory.
+    /// Returns the next packet's header. The times and counts of successive headers never decrease,
+    /// and their sizes are right, whatever a program has written into the memory.
     fn header(
         &mut self,
         shape: &Shape,
@@ -587,7 +595,8 @@ impl Reader {
         }
     }
 
-    /// Returns true if a sub-buffer may have this many bytes of events: 0, or at least a header.
+    /// Returns true if a sub-buffer may have this many bytes of events: 0, or at least one event's
+    /// header.
     fn is_events(size: u64) -> bool {
         size == 0 || (HEADER_SIZE as u64..shape::SUBBUFFER_SIZE_MAX as u64).contains(&size)
     }
@@ -609,8 +618,8 @@ impl Reader {
     }
 
     /// Returns the position of the oldest sub-buffer that no writer may be writing to, if the
-    /// writers are at `write`; `None` if nothing has been overwritten yet. Excludes the sub-buffer
-    /// after the current one, because a writer may be about to begin it.
+    /// writers are at `write`. Returns `None` if nothing has been overwritten yet. Excludes the
+    /// sub-buffer after the current one, because a writer may be about to begin it.
     fn oldest(&self, shape: &Shape, write: u64) -> Option<u64> {
         let size = shape.subbuffer_size as u64;
         let current = write - write % size;
@@ -632,8 +641,8 @@ impl Cells {
         self.steady(shape, ring, position).unwrap_or(without_time)
     }
 
-    /// Returns the ring's position with its time; `None` if the position changed in every attempt.
-    /// `end` is the position that was loaded last.
+    /// Returns the writers' position and the time of the last event before it; `None` if the
+    /// position changed in every attempt. `end` is the position that was loaded last.
     fn steady(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<Moment> {
         // Each writer stores the time of its event before the position after it. Suppose that the
         // position is the same before and after the load of the time. Then all events up to it are
@@ -657,7 +666,7 @@ impl Cells {
         self.load(shape.control_of(ring), Word::Write, Acquire)
     }
 
-    /// Returns the state that a ring's last reader has stored.
+    /// Returns the state that a ring's last reader has stored in the ring.
     pub fn left(&self, shape: &Shape, ring: usize) -> Left {
         let control = shape.control_of(ring);
         // Acquire: pairs with the release in `Reader::announce`.
@@ -674,8 +683,8 @@ impl Cells {
         }
     }
 
-    /// Returns the number of a ring's lost events so far, as counted by its writers. They found the
-    /// ring full, or tried this ring first and could be recorded in none.
+    /// Returns the number of events lost so far, as counted by a ring's writers. These events found
+    /// the ring full, or tried this ring first and could not be written to any ring.
     pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         // Acquire: a later load of the position stays after these loads.
@@ -689,13 +698,14 @@ impl Cells {
     }
 
     /// Returns the number of events with shortened strings so far, as counted by writers. The count
-    /// of one ring may include events of others.
+    /// of one ring may include events of other rings.
     pub fn cut(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Cut, Relaxed)
     }
 
-    /// Returns the number of lost events, without those that a reader's process has
-    /// [counted](Self::note_counted), and those from before recordings were cleared.
+    /// Returns the number of lost events that the reader's process has not yet added to its totals
+    /// by [`note_counted`](Self::note_counted). Excludes events lost before recordings were
+    /// cleared.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         let counted = self.load(control, Word::Counted, Relaxed);

@@ -33,7 +33,7 @@ const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 const COUNT_SMALL: usize = 64;
 const COUNT: usize = 16;
 
-/// Size of the writable bytes after a room's end, whose content has no meaning.
+/// Number of writable bytes after a room's end, whose content has no meaning.
 const TAIL_SIZE: usize = 64;
 const _: () = assert!(GRAIN <= TAIL_SIZE);
 
@@ -49,7 +49,7 @@ static STARTS: [AtomicPtr<u8>; CLASSES] = {
     starts
 };
 
-/// Memory of rooms, written by the holders of [`RoomGuard`]s.
+/// Memory of one room, written by the holder of its [`RoomGuard`].
 struct RoomMemory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
 // SAFETY: it is only used through pointers, by one user of a room at a time.

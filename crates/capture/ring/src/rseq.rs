@@ -56,7 +56,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
 // Sequences assume that `WRITE` is the first word of a ring's control.
 const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
 
-/// Access to the rseq areas of this process's threads.
+/// Access to the rseq areas that the C library has registered for this process's threads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sequences {
     /// Offset of the area from the thread pointer, in bytes.
@@ -66,7 +66,7 @@ pub(crate) struct Sequences {
 /// Result of [`Sequences::find`], or [`NONE`].
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
-/// Whether the processor has `rdpid`, which returns the processor's number at hardly any cost.
+/// Set if the processor has `rdpid`, which returns the processor's number at hardly any cost.
 static HAS_RDPID: AtomicBool = AtomicBool::new(false);
 /// Bits of the processor's number in the value that Linux stores for `rdpid`; the other bits are
 /// the node.
@@ -86,7 +86,7 @@ pub(crate) struct PlacedEvent<'a> {
     pub(crate) write: u64,
     /// The ring's position after the event.
     pub(crate) next: u64,
-    /// The ring's last time, read before `time`.
+    /// Time of the ring's last event, loaded before `time` was read.
     pub(crate) last_time: u64,
     /// The event's time, not before `last_time`.
     pub(crate) time: u64,
@@ -96,9 +96,9 @@ pub(crate) struct PlacedEvent<'a> {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingAddresses {
-    /// Number of processors that have a ring.
+    /// Number of rings for processors; a processor with a higher number has no ring.
     processors: u64,
-    /// Whether the processor has `rdpid`: 0 or 1.
+    /// 1 if the processor has `rdpid`, otherwise 0.
     has_rdpid: u64,
     /// Addresses of the first control and the first ring's data.
     controls: *const u8,
@@ -153,7 +153,7 @@ fn has_rdpid() -> bool {
         && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
 }
 
-/// A copy within a sequence, in the layout of its assembler code.
+/// One copy of bytes within a sequence, in the layout that the assembler code reads.
 #[repr(C)]
 struct CopyStep {
     from: *const u8,
@@ -192,7 +192,7 @@ macro_rules! sequence {
             "21:\n",
             "cmp dword ptr fs:[{area} + 4], {cpu:e}\n",
             "jne 24f\n",
-            // Check the number of the processor itself too.
+            // Also check the number that the processor itself returns.
             "test {rdpid:e}, {rdpid:e}\n",
             "jz 28f\n",
             "rdpid {scratch}\n",
@@ -225,14 +225,14 @@ pub(crate) enum SequenceOutcome {
     RecordedWhileAsleep,
 }
 
-/// Results of the sequence, apart from the lower half of the reader's flag, which is 0 while the
-/// reader is awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`, outside of the range of
-/// that half: the event was not published.
+/// Results of the sequence other than the lower half of the reader's flag, which is 0 while the
+/// reader is awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`: the event was not
+/// published; the value is outside of the range of that half.
 const MAY_SLEEP: u64 = 1;
 const NOT_RECORDED: u64 = 1 << 32;
 
-/// Number of successive checks that must find another processor; a thread is not migrated so often
-/// in so short a time.
+/// Number of successive checks that must each find another processor than the area's. A thread is
+/// not migrated so often in so short a time.
 const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
@@ -350,7 +350,7 @@ impl Sequences {
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
                 "cmp {place}, qword ptr [{writer} + {addresses} + {processors}]",
                 "jae 24b",
-                // Check the number of the processor itself too, if that is cheap.
+                // Also check the number that the processor itself returns, if that is cheap.
                 "cmp qword ptr [{writer} + {addresses} + {has_rdpid}], 0",
                 "je 27f",
                 "rdpid {write}",

@@ -66,9 +66,10 @@ pub enum ShapeError {
     SubbufferCount(u64),
     /// The first position is no multiple of a ring's size.
     Start(u64),
-    /// The memory is smaller than its header requires, or than a header.
+    /// The memory has this many bytes: less than a header page, or less than the shape in its
+    /// header requires.
     Memory(usize),
-    /// The memory has another version, or is no set of rings.
+    /// The memory has an unknown version, or is no set of rings.
     Unknown,
 }
 
@@ -244,7 +245,7 @@ impl Shape {
         page
     }
 
-    /// Decodes the shape from the header page of a memory of `size` bytes.
+    /// Decodes and checks the shape in the header page of a memory of `size` bytes.
     #[cfg(not(loom))]
     pub fn of_memory(page: &[u8; SHAPE_SIZE], size: usize) -> Result<Shape, ShapeError> {
         let word = |index: usize| {

@@ -27,9 +27,9 @@ pub struct Slot {
     fast: AtomicPtr<Writer>,
     /// The writer for users that are counted in `users`.
     writer: AtomicPtr<Writer>,
-    /// Number of users outside of sequences.
+    /// Number of threads that use the writer outside of restartable sequences.
     users: AtomicU64,
-    /// Whether a writer is being inserted or removed, or a removal has timed out.
+    /// Set while a writer is being inserted or removed, and for ever once a removal has timed out.
     is_changing: AtomicBool,
 }
 
@@ -122,9 +122,9 @@ impl Slot {
     }
 
     /// Replaces the writer. Each event is recorded with the old writer or the new one, never with
-    /// both. Returns the old one like [`take`](Self::take). If the old writer is still used after
-    /// `patience`, it is leaked, and the new one is used all the same. Returns the new writer as an
-    /// error if there is none to replace.
+    /// both. Returns the old writer like [`take`](Self::take). If the old writer is still used
+    /// after `patience`, it is leaked, and the new writer is used all the same. If the slot has no
+    /// writer, returns the new writer as an error.
     pub fn replace(
         &self,
         writer: Box<Writer>,
@@ -182,7 +182,7 @@ impl Slot {
     }
 }
 
-/// Returns true if sequences can use a writer.
+/// Returns true if restartable sequences can record with this writer.
 fn uses_sequences(writer: &Writer) -> bool {
     #[cfg(target_arch = "x86_64")]
     return writer.tsc_sequences().is_some();
@@ -193,7 +193,7 @@ fn uses_sequences(writer: &Writer) -> bool {
     }
 }
 
-/// Exclusive right to insert or remove a writer.
+/// Exclusive right to insert or remove a slot's writer; dropping the guard gives it up.
 struct ChangeGuard<'s>(&'s Slot);
 
 impl ChangeGuard<'_> {

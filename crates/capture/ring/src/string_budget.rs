@@ -13,7 +13,7 @@ use crate::strings::append_string;
 
 /// Start of the mark at the end of a shortened string; its length, [`MARK_END`] and a NUL follow.
 const MARK: &str = "...[cut: ";
-/// End of the mark.
+/// End of the mark, after the original length.
 const MARK_END: &str = " bytes]";
 /// Maximum size of a mark, in bytes, with a length of seven digits and a `+`.
 const MARK_SIZE_MAX: usize = MARK.len() + 8 + MARK_END.len();
@@ -22,19 +22,19 @@ const MARK_SIZE_MAX: usize = MARK.len() + 8 + MARK_END.len();
 /// number.
 pub(crate) const LENGTH_MAX: usize = 1 << 20;
 
-/// Limit on the length of an event's strings, and the sizes of its fields.
+/// Limit on the length of an event's strings, and the measured sizes of the event's fields.
 #[derive(Debug, Default)]
 pub(crate) struct StringBudget {
-    /// Maximum length of a string that is not shortened.
+    /// Maximum length in bytes of a string that is not shortened.
     pub(crate) bound: usize,
     pub(crate) is_measuring: bool,
     /// Total bytes of fields other than strings.
     pub(crate) fixed: usize,
-    /// Total bytes of strings up to the bound, with their NULs.
+    /// Total bytes of the strings that are not longer than `bound`, with their NULs.
     pub(crate) short: usize,
-    /// Number of strings longer than the bound.
+    /// Number of strings longer than `bound`.
     pub(crate) long: usize,
-    /// Whether a string was shortened.
+    /// Set once a string was shortened.
     pub(crate) is_cut: bool,
 }
 

@@ -80,8 +80,8 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
         __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
         _mm_setzero_si128, _mm_storeu_si128,
     };
-    /// Ones before the middle, zeros after it: a mask of the string's bytes when loaded at the
-    /// right offset.
+    /// Mask table: sixteen bytes of ones, then sixteen of zeros. A load that starts `left` bytes
+    /// before the middle masks a string of `left` bytes.
     static ENDS: [u8; 2 * GRAIN] = {
         let mut ends = [0; 2 * GRAIN];
         let mut at = 0;

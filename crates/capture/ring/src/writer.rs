@@ -35,7 +35,7 @@ pub enum Outcome {
     NoRing,
     /// The event is larger than a sub-buffer. Counted as lost.
     TooLarge,
-    /// There is no writer: no channel wants events.
+    /// The slot has no writer, because no channel records events at this time.
     NoWriter,
 }
 
@@ -48,7 +48,8 @@ pub struct Writer {
     clock: Clock,
     #[cfg(not(loom))]
     waker: Waker,
-    /// Sum of the read positions when an event last waited without success, or [`NOT_STALLED`].
+    /// Sum of all rings' read positions when an event last waited for room without success, or
+    /// [`NOT_STALLED`]. Events do not wait while the sum is the same.
     #[cfg(not(loom))]
     stalled: AtomicU64,
     /// The clock's time in models, incremented by each reading.
@@ -70,16 +71,16 @@ unsafe impl rseq::HasRingAddresses for Writer {
 /// Steps to write an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// The event fits at the current position.
+    /// The event fits into the sub-buffer at the current position.
     Append,
-    /// A sub-buffer must be begun first.
+    /// The next sub-buffer must be begun before the event is appended.
     Begin(SubbufferChange),
 }
 
 /// A change from one sub-buffer to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubbufferChange {
-    /// Position of the sub-buffer to leave; `None` for the ring's first one.
+    /// Position of the sub-buffer to leave; `None` for the ring's first sub-buffer.
     from: Option<u64>,
     /// Position of the next sub-buffer in order.
     to: u64,
@@ -114,7 +115,7 @@ impl Plan {
 /// The sub-buffer to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NextSubbuffer {
-    /// Position of the sub-buffer.
+    /// Position of the sub-buffer's start.
     to: u64,
     /// New value of the ring's `RESTART`.
     restart: u64,
@@ -124,7 +125,7 @@ struct NextSubbuffer {
 struct LockedAttempt {
     /// Outcome for the event; `None` if the lock was taken over.
     outcome: Option<Outcome>,
-    /// Whether the ring is filling up.
+    /// Set if more than a quarter of the ring is unread.
     is_filling_up: bool,
 }
 
@@ -177,7 +178,8 @@ impl Writer {
         self
     }
 
-    /// Returns the sequences for the fast path, which can read only the time-stamp counter.
+    /// Returns the sequences for the fast path, if the clock is the time-stamp counter, the only
+    /// clock that the fast path can read.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn tsc_sequences(&self) -> Option<Sequences> {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
@@ -189,7 +191,7 @@ impl Writer {
         self.cells.dump_little(&self.shape);
     }
 
-    /// Returns the clock of the events' times.
+    /// Returns the clock that gives the times of this writer's events.
     #[cfg(not(loom))]
     pub fn clock(&self) -> Clock {
         self.clock
@@ -265,7 +267,8 @@ impl Writer {
         }
     }
 
-    /// Records with restartable sequences.
+    /// Records an event with a restartable sequence in the current processor's ring, or else with
+    /// the lock of the additional ring.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn record_in_sequence(
         &self,
@@ -349,7 +352,8 @@ impl Writer {
         None
     }
 
-    /// Records with the lock of one of `rings`.
+    /// Records an event in one of `rings`, with that ring's lock. If all of these rings are locked,
+    /// counts the event as unplaced.
     #[inline(never)]
     pub(crate) fn record_with_lock(
         &self,
@@ -381,7 +385,8 @@ impl Writer {
         Outcome::NoRing
     }
 
-    /// Records with the lock of a ring.
+    /// Records an event in the ring that `lock` holds, and begins the next sub-buffer if the event
+    /// does not fit.
     fn record_in_lock(
         &self,
         event: &mut Event<'_>,

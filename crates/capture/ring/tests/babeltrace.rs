@@ -1,5 +1,5 @@
-//! Packets of rings, read by babeltrace2: all events are found, with the numbers of discarded
-//! events and of overwritten packets.
+//! Tests that babeltrace2 reads the packets of rings: it finds all events, and reports the numbers
+//! of discarded events and of overwritten packets.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn record(writer: &Writer, number: u64) -> Outcome {
     writer.record(&mut blkkin_ring::Event::new(&mut bytes, EVENT_SIZE, 7).unwrap())
 }
 
-/// A set of rings, of which one is used, and its packets.
+/// A set of two rings, of which ring 0 is used, and the packets taken from that ring.
 struct Stream {
     set: Set,
     writer: Writer,
@@ -58,7 +58,7 @@ impl Stream {
         Stream { set, writer, reader, packets: Vec::new() }
     }
 
-    /// Records events with these numbers. Returns how many were recorded.
+    /// Records an event for each of these numbers. Returns how many events were recorded.
     fn record(&self, numbers: std::ops::Range<u64>) -> usize {
         numbers.filter(|number| record(&self.writer, *number) == Outcome::Recorded).count()
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::{Harvest, Set, record, shape};
 
-/// Guard that stops the scribbler, even when a check fails.
+/// Guard that stops the thread that writes random data, even when a check fails.
 struct StopGuard<'e>(&'e AtomicBool);
 
 impl Drop for StopGuard<'_> {
@@ -79,8 +79,8 @@ fn a_scribbler_gains_nothing() {
                 let mut random = Random::new(seed);
                 while !is_over.load(Relaxed) {
                     let value = word(&mut random, &set);
-                    // Half of the writes hit control words, a quarter the start of a sub-buffer,
-                    // the rest any word.
+                    // Half of the writes hit control words, a quarter hit the start of a
+                    // sub-buffer, and a quarter hit any word.
                     let at = match random.below(4) {
                         0 | 1 => controls.start as u64 + random.below(3 * 256),
                         2 => {

@@ -15,8 +15,8 @@ use std::time::Duration;
 use support::{Harvest, Set, record, shape};
 
 const THREADS: u64 = 4;
-/// Variable with the path of the memory, for the program to be killed, which is this same
-/// executable.
+/// Environment variable with the path of the rings' memory. The test passes it to the program to be
+/// killed, which is this same executable.
 const MEMORY: &str = "BLKKIN_TEST_RING";
 
 /// Program for the tests: records until it is killed. Does nothing as an ordinary test.
@@ -116,7 +116,8 @@ fn owner(process: u32, thread: u32) -> u64 {
     u64::from(process) << 22 | u64::from(thread)
 }
 
-/// Stores the owner in both rings. Returns true if another thread of this process can lock a ring.
+/// Stores `owner` as the lock holder of both rings. Returns true if another thread of this process
+/// can then lock a ring.
 fn is_free(owner: u64) -> bool {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
@@ -129,7 +130,8 @@ fn is_free(owner: u64) -> bool {
     outcome == Outcome::Recorded
 }
 
-/// The lock of a writer that died with it is taken over. Random kills seldom hit that case.
+/// The lock of a writer that died while it held the lock is taken over. Random kills seldom hit
+/// that case.
 #[test]
 fn a_dead_holders_lock_is_taken_over() {
     let process = std::process::id();

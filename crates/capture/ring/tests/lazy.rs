@@ -11,7 +11,7 @@ const CLOCK: Clock = Clock::Monotonic;
 const SUBBUFFER: usize = 64 << 10;
 const COUNT: usize = 64;
 
-/// Returns the allocated bytes of a set.
+/// Returns the number of bytes that are allocated for a set of rings.
 fn touched(set: &Set) -> u64 {
     set.file.metadata().unwrap().blocks() * 512
 }
@@ -63,8 +63,8 @@ fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     });
 }
 
-/// At any position of the reader, a ring has room for events in all sub-buffers but one, and they
-/// are read in order.
+/// At any position of the reader, a ring has room for events in all sub-buffers but one, and the
+/// events are read in order.
 #[test]
 fn l11_a_ring_that_was_reused_holds_a_burst() {
     check(|record, set, readers| {
@@ -93,7 +93,8 @@ fn l11_a_ring_that_was_reused_holds_a_burst() {
     });
 }
 
-/// After a burst the ring restarts, once the unread events of the burst are read.
+/// After a burst has filled a ring and has been read, the ring uses no further memory for a steady
+/// load.
 #[test]
 fn l11_a_ring_calms_down_behind_a_burst() {
     move_to(0);

@@ -1,4 +1,4 @@
-//! Readers for snapshots, in addition to the reader that writers wait for.
+//! Tests of readers for snapshots, which read in addition to the reader that writers wait for.
 
 mod support;
 
@@ -41,8 +41,8 @@ fn who_only_looks_frees_nothing() {
     }
 }
 
-/// A reader with a cut-off returns the events of that moment, at any offset in a sub-buffer and for
-/// any number of later events.
+/// A reader with a cut-off returns exactly the events that the ring had at that moment, at any
+/// offset in a sub-buffer and for any number of later events.
 #[test]
 fn a_reader_with_an_end_stops_at_its_moment() {
     move_to(0);
@@ -68,7 +68,7 @@ fn a_reader_with_an_end_stops_at_its_moment() {
     }
 }
 
-/// Events taken in place equal copied ones, until they are freed.
+/// Events that are taken in place equal copies of the same events, until they are freed.
 #[test]
 fn what_is_taken_in_its_place_is_the_same() {
     move_to(0);
@@ -119,7 +119,8 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// A snapshot's reader gets whole events or none while its events are freed and overwritten.
+/// A snapshot's reader gets each event whole or not at all, while the other reader frees events and
+/// writers overwrite them.
 #[test]
 fn who_only_looks_gets_whole_events() {
     for mode in [Mode::Discard, Mode::Overwrite] {

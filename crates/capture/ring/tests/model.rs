@@ -12,23 +12,24 @@ use support::{Harvest, Set, move_to, record, shape, size_of};
 const HEADER: usize = blkkin_ring::packet::SIZE;
 const GRAIN: usize = 32;
 
-/// Model of a ring: its expected state.
+/// Naive model of a ring, which computes the ring's expected state.
 struct Model {
     shape: Shape,
     /// Sub-buffers with unread events and the current one, oldest first.
     subbuffers: VecDeque<Subbuffer>,
-    /// The last restart while a sub-buffer was unread: its position, and that sub-buffer's index.
+    /// Position of the last restart at which a sub-buffer was unread, and the index of that
+    /// sub-buffer.
     restart: Option<(u64, u64)>,
     /// Number of events taken from the oldest sub-buffer.
     taken: usize,
     lost: u64,
-    /// Number of lost events in the last packet.
+    /// Number of lost events in the header of the last packet taken.
     told: u64,
 }
 
 /// Expected contents of a sub-buffer.
 struct Subbuffer {
-    /// Position in units of sub-buffers, including skipped ones.
+    /// Position of the sub-buffer, counted in sub-buffers, including skipped ones.
     position: u64,
     used: usize,
     events: Vec<u64>,

@@ -104,7 +104,8 @@ fn what_is_too_large_is_counted() {
     assert!(harvest.events.is_empty());
 }
 
-/// Events without a writer do not prevent the removal of a writer.
+/// Threads that record into an empty slot do not prevent the removal of a writer that is inserted
+/// later.
 #[test]
 fn an_empty_slot_has_no_users() {
     let slot = Slot::new();
@@ -160,8 +161,8 @@ fn changes_do_not_meet() {
     assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
 }
 
-/// Each event is recorded into the old rings or the new ones: every attempt is found in a set, or
-/// counted there as discarded.
+/// When rings are replaced, each event is recorded in the old rings or the new ones. Every attempt
+/// is found in one of the two sets, or counted there as discarded.
 #[test]
 fn rings_are_replaced_without_a_gap() {
     let clocks = [Clock::Tsc, Clock::Monotonic];

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use support::{Harvest, Set, move_to, record, shape};
 
 const THREADS: u64 = 24;
-/// Identity of the signal handler, which counts as a writer of its own.
+/// Number of the signal handler among the writers; the handler counts as a separate writer.
 const HANDLER: u64 = 1000;
 
-/// Slot of the signal handler.
+/// Slot that the signal handler records into.
 static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 static FROM_HANDLER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static HANDLER_NUMBER: AtomicU64 = AtomicU64::new(0);

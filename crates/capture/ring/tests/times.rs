@@ -1,5 +1,5 @@
-//! Times of a ring never decrease, and times of a packet enclose those of its events: after an
-//! interrupted writer, and with a hostile one.
+//! Tests that the times of a ring never decrease, and that a packet's times enclose those of its
+//! events. This holds after an interrupted writer, and with a hostile writer.
 
 mod support;
 
@@ -40,7 +40,8 @@ fn a_time_that_was_left_behind_is_not_passed() {
     }
 }
 
-/// A time in the far future affects only its own packet: later packets have their own times.
+/// A time in the far future affects only the packet that has it: later packets have their own
+/// times.
 #[test]
 fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     move_to(0);

@@ -19,8 +19,9 @@ const OTHER: u64 = 3;
 /// processors.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Returns the clocks that are tested. Without `rdpid` the fast path, which only the TSC has, does
-/// not check the processor's number.
+/// Returns the clocks to test. The fast path, which supports only the TSC, does not check the
+/// processor's number without `rdpid`. So the TSC is omitted on processors without that
+/// instruction.
 fn clocks() -> Vec<Clock> {
     #[cfg(target_arch = "x86_64")]
     let has_rdpid = std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0;
@@ -67,8 +68,8 @@ fn a_child_does_not_write_where_its_parent_was() {
     clocks().into_iter().for_each(check);
 }
 
-/// A child's events and those of a thread on the parent's processor are all recorded or counted as
-/// lost.
+/// Events of a child, and events of a thread on the parent's processor, are all recorded or counted
+/// as lost.
 #[test]
 fn children_and_threads_do_not_meet() {
     let _guard = ONE_AT_A_TIME.lock().unwrap();

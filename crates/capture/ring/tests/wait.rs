@@ -1,5 +1,5 @@
-//! Events that wait for room instead of being lost: as long as a reader reads, or for a limited
-//! time.
+//! Tests of events that wait for room instead of being lost, as long as a reader reads or for a
+//! limited time.
 
 mod support;
 

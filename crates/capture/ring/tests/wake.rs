@@ -1,6 +1,6 @@
-//! A sleeping reader is woken by the next event of any writer, on any path. No event is recorded
-//! while the reader sleeps without a wake-up being due: two processes race a hundred thousand times
-//! a second.
+//! Tests that the next event of any writer, on any path, wakes a sleeping reader. Two processes
+//! race a hundred thousand times a second, and no event is recorded without a wake-up while the
+//! reader sleeps.
 
 mod support;
 
@@ -33,7 +33,7 @@ impl Bell {
         (&self.0).read_exact(&mut bytes).map_or(0, |()| u64::from_le_bytes(bytes))
     }
 
-    /// Waits for a wake-up for a tenth of a second. Returns true if there was one.
+    /// Waits up to 0.1 s for a wake-up. Returns true if there was one.
     fn sleep(&self) -> bool {
         let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: passes one structure, as the count states.
@@ -123,7 +123,8 @@ fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     }
 }
 
-/// Each event is recorded once, even if the program has stored other values in the flag.
+/// Each event is recorded once, even if the program has stored invalid values in the flag
+/// `SLEEPING`.
 #[test]
 fn other_words_than_the_readers_mean_no_second_event() {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
@@ -146,7 +147,8 @@ fn other_words_than_the_readers_mean_no_second_event() {
 /// Offset of the reader's flag `SLEEPING` in the memory.
 const SLEEPING_AT: u64 = 128;
 
-/// Variable with the path of the memory, for the other process, which runs this same executable.
+/// Environment variable with the path of the rings' memory, for the other process, which runs this
+/// same executable.
 const MEMORY: &str = "BLKKIN_TEST_SLEEPER";
 
 /// Program for the tests: records whenever all events are read, a little later each time, until it
@@ -195,8 +197,9 @@ fn start_other_process(set: &Set, bell: &Bell) -> Child {
         .unwrap()
 }
 
-/// Puts the reader to sleep and wakes it for a while. Returns three counts: wake-ups, attempts to
-/// sleep that found events instead, and sleeps while there were events.
+/// Lets the reader sleep again and again for `time`, while another process records. Returns three
+/// counts: wake-ups, attempts to sleep that found events instead, and sleeps while there were
+/// events.
 fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
     let set = Set::new(shape(rings, 64 << 10, 4, Mode::Discard));

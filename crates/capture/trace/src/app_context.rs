@@ -14,10 +14,10 @@ const VALUE_SIZE_MAX: usize = 255;
 
 const WORDS: usize = VALUE_SIZE_MAX.div_ceil(8);
 
-/// A name and its value.
+/// An application context: its name, and its value in atomic words under a sequence lock.
 struct Entry {
     name: OnceLock<Box<str>>,
-    /// Sequence number of the value: odd during a write, and incremented by each.
+    /// Sequence number of the value: odd during a write, and incremented at its start and end.
     version: AtomicU64,
     size: AtomicUsize,
     words: [AtomicU64; WORDS],
@@ -36,7 +36,7 @@ static ENTRIES: [Entry; NAMES_MAX] = [const {
 /// its parent had reserved and not filled yet.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// A copy of a value.
+/// Copy of an application context's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextText {
     bytes: [u8; 8 * WORDS],
@@ -93,9 +93,9 @@ pub(crate) fn find(name: &str) -> Option<usize> {
     ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
 }
 
-/// Copies a value into `text`. The text is empty if there is no value, or if writers changed the
-/// value during every attempt. The caller passes the memory, because signal handlers have little
-/// stack.
+/// Copies the value of the application context with index `place` into `text`. The text is empty if
+/// there is no value, or if writers changed the value during every attempt. The caller passes the
+/// memory, because signal handlers have little stack.
 pub(crate) fn read(place: usize, text: &mut ContextText) {
     let is_there = ENTRIES.get(place).is_some_and(|entry| entry.get(text));
     if !is_there {
@@ -150,7 +150,7 @@ fn with_lock<R>(work: impl FnOnce() -> R) -> Option<R> {
 }
 
 impl Entry {
-    /// Writes the value. Only one thread at a time may call this.
+    /// Writes the context's value. Only one thread at a time may call this.
     fn set(&self, value: &[u8]) {
         // Odd, even if a fork left it odd.
         let version = self.version.load(Ordering::Relaxed) | 1;

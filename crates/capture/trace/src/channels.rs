@@ -20,7 +20,7 @@ static SLOTS: WipedOnFork<[Slot; SLOTS_SIZE]> =
 const SLOTS_SIZE: usize = CHANNELS_MAX + 1;
 const _: () = assert!(SLOTS_SIZE.is_power_of_two());
 
-/// Size in bytes of the largest event of each channel.
+/// Maximum size of an event of each channel, in bytes.
 static EVENT_SIZES: [AtomicUsize; SLOTS_SIZE] = [const { AtomicUsize::new(0) }; SLOTS_SIZE];
 
 /// Registers slots and rooms with the kernel, which clears them in forked children. Returns false
@@ -29,20 +29,20 @@ pub(crate) fn prepare() -> bool {
     rooms::prepare() && SLOTS.arm()
 }
 
-/// Returns the size in bytes of a channel's largest event. While rings are being replaced, this may
-/// be the size for the old rings.
+/// Returns the maximum size in bytes of a channel's events. While rings are being replaced, this
+/// may be the size for the old rings.
 pub(crate) fn event_size_max(channel: usize) -> usize {
     EVENT_SIZES[channel % SLOTS_SIZE].load(Ordering::Relaxed)
 }
 
-/// Prepares memory for the largest events of the rings that are about to be attached to a channel.
+/// Allocates memory for the largest events of the rings that are about to be attached to a channel.
 fn prepare_rooms(channel: usize, writer: &Writer) {
     let size = writer.event_size_max();
     rooms::provide(size);
     EVENT_SIZES[channel % SLOTS_SIZE].store(size, Ordering::Relaxed);
 }
 
-/// Returns the slot of a channel.
+/// Returns a channel's slot, which is empty if no rings are attached.
 #[inline(always)]
 pub(crate) fn slot(channel: usize) -> &'static Slot {
     &SLOTS.get()[channel % SLOTS_SIZE]
@@ -68,7 +68,8 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     }
 }
 
-/// Detaches a channel's rings, once no thread uses them any more. Fails after `patience`.
+/// Detaches a channel's rings and returns them, once no thread uses them any more. Fails if a
+/// thread still uses them after `patience`.
 pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
     match find_slot(channel) {
         Some(slot) => slot.take(patience),
@@ -121,8 +122,8 @@ pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
 /// How long [`replace`] and [`detach_permanently`] wait for threads that still use the rings.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Detaches a channel's rings. Unless `is_unused`, a thread may still use the channel's former
-/// rules, and the number is never reused.
+/// Detaches a channel's rings and drops them. `is_unused` is true if no thread uses the channel's
+/// former rules any more; otherwise the channel's number is never reused.
 pub(crate) fn detach_permanently(channel: usize, is_unused: bool) {
     if !is_unused {
         RETIRED.fetch_or(1 << channel, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! The context of a span: its request, its parent span, and whether the request is followed. The
-//! context travels with the request, in one of the formats [`w3c`], [`b3`] and [`packed`]. Reading
-//! a format allocates nothing, and writing one fills a buffer on the stack.
+//! The context of a span: its request, its parent span, and whether the request is sampled. The
+//! context is propagated with the request, in one of the formats [`w3c`], [`b3`] and [`packed`].
+//! Reading a format allocates nothing, and writing one fills a buffer on the stack.
 
 pub mod b3;
 pub mod packed;
@@ -17,32 +17,32 @@ pub use text::Text;
 
 use crate::id::{SpanId, TraceId, make, make_for_span};
 
-/// Whether a request is followed.
+/// Decision whether a request is sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Decision {
-    /// Not decided: the receiver decides.
+    /// Not decided yet: the receiver of the request decides.
     #[default]
     Deferred,
-    /// The request is not followed.
+    /// The request is not sampled.
     No,
-    /// The request is followed.
+    /// The request is sampled.
     Yes,
-    /// The request is followed whatever other samplers decide.
+    /// The request is sampled whatever other samplers decide.
     Debug,
 }
 
-/// Ids of a span and its request, and the decision whether the request is followed.
+/// Ids of a span and its request, and the decision whether the request is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SpanContext {
-    /// The request's id.
+    /// Id of the request that the span belongs to.
     pub trace_id: TraceId,
-    /// The span's id.
+    /// Id of the span, unique within the request.
     pub span_id: SpanId,
-    /// The parent span's id; `None` for a root, or if the format does not carry it.
+    /// Id of the parent span; `None` for a root span, or if the format does not carry the parent.
     pub parent_span_id: Option<SpanId>,
-    /// Whether the request is followed.
+    /// Decision whether the request is sampled.
     pub decision: Decision,
-    /// Whether the trace id is known to be random; [`w3c`] forwards this flag to samplers that use
+    /// Set if the trace id is known to be random. [`w3c`] forwards this flag to samplers that use
     /// the id.
     pub random_trace_id: bool,
 }
@@ -52,7 +52,7 @@ pub struct SpanContext {
 pub enum Incoming {
     /// The context of the span that caused the request.
     Context(SpanContext),
-    /// A decision without a span.
+    /// A decision without ids of a span.
     Decision(Decision),
 }
 
@@ -95,7 +95,7 @@ impl SpanContext {
 }
 
 impl Incoming {
-    /// Returns the decision about the request.
+    /// Returns the decision whether the received request is sampled.
     #[inline]
     pub const fn decision(&self) -> Decision {
         match self {
@@ -104,7 +104,7 @@ impl Incoming {
         }
     }
 
-    /// Returns the context, if one was received.
+    /// Returns the sender's context; `None` if only a decision was received.
     #[inline]
     pub const fn context(&self) -> Option<&SpanContext> {
         match self {

@@ -44,7 +44,7 @@
 //! | `BLKKIN_SOCKET` | the only socket where an agent may listen |
 //! | `BLKKIN_WAIT` | milliseconds to wait for the agent before `main` |
 //! | `BLKKIN_PROGRAM` | the program's name, as users see it |
-//! | `BLKKIN_SAMPLE` | which requests are followed: [`sample`](crate::sample) |
+//! | `BLKKIN_SAMPLE` | which requests are sampled: [`sample`](crate::sample) |
 //! | `BLKKIN_DEBUG` | 1: report mistakes on standard error |
 
 pub(crate) mod bell;
@@ -119,7 +119,7 @@ pub(crate) fn before_main() {
     });
 }
 
-/// Sends `Goodbye` to the agents at exit, and withdraws the page.
+/// Sends `Goodbye` to the agents at exit, and withdraws the bell's page.
 pub(crate) fn after_main() {
     catch_panics(|| {
         let [runs] = STATE.words();
@@ -132,8 +132,8 @@ pub(crate) fn after_main() {
     });
 }
 
-/// Claims the right to start the process's only thread. Returns false if there is a thread, or must
-/// not be one.
+/// Claims the right to start the library's only thread. Returns false if the process has that
+/// thread already, or must not have it.
 fn claim_thread() -> bool {
     let [runs] = STATE.words();
     let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -147,7 +147,7 @@ fn release_thread() {
     runs.store(0, Ordering::Release);
 }
 
-/// Starts the thread if an agent listens, and waits for the agent's rules.
+/// Starts the thread if an agent listens, and waits for the agent's rules within `limits`.
 fn start_thread(limits: WaitLimits) {
     let [_, child] = STATE.words();
     if child.load(Ordering::Acquire) != 0 {
@@ -207,8 +207,8 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Slow path of an event whose type is undecided: an agent has rung the bell, or this is a forked
-/// child. Starts the thread, and in a child waits for the rules.
+/// Starts the thread, and in a forked child waits for the rules. Slow path of an event whose type
+/// is undecided, because an agent has rung the bell or this is a forked child.
 #[cold]
 #[inline(never)]
 pub(crate) fn start_for_event() {
@@ -251,8 +251,8 @@ fn may_begin(filters: u64) -> bool {
     !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
-/// Starts the thread because the bell was rung. The bell proves no agent: any process that may open
-/// the page can write to it.
+/// Starts the thread because the bell was rung. The bell is no proof of an agent: any process that
+/// may open the page can write to it.
 #[inline(never)]
 fn start_thread_on_call() {
     let body = || {

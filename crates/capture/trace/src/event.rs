@@ -1,5 +1,5 @@
 //! Recording of an event: checks whether a channel wants the event, encodes the fields on the
-//! stack, and copies the event into the rings of those channels.
+//! stack, and copies the event into the rings of each channel that wants it.
 
 use crate::channels;
 use crate::daemon;
@@ -15,8 +15,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 impl EventType {
-    /// Returns true if the fields are worth computing: a channel wants such events, or the type is
-    /// not registered yet and a channel may want them.
+    /// Returns true if the fields of an event of this type are worth computing. This is so if a
+    /// channel wants the event, or if the type is not registered yet and a channel may want it.
     #[inline(always)]
     pub fn is_enabled(&self) -> bool {
         match self.wanted_by.load(Ordering::Relaxed) {
@@ -147,7 +147,7 @@ impl EventType {
     }
 
     /// Records a small event with contexts before its fields. Returns false, and records nothing,
-    /// if the two together are not small.
+    /// if contexts and fields together are not small.
     #[inline(never)]
     fn record_with_contexts(
         &self,
@@ -166,7 +166,8 @@ impl EventType {
         fits
     }
 
-    /// Records an event that does not fit on the stack, if the channel's filters accept the event.
+    /// Records an event that does not fit on the stack into `channel`, if the channel's filters
+    /// accept it.
     #[inline(never)]
     fn record_long(
         &self,
@@ -196,7 +197,7 @@ impl EventType {
         });
     }
 
-    /// Registers the type and returns the channels that want its events now.
+    /// Registers the type and returns the bitmap of the channels that want its events now.
     ///
     /// Several threads may register a type at once, and a signal handler in between. Each reserves
     /// an entry for the type, and the first id that is stored is final. So no thread waits for
@@ -253,7 +254,7 @@ pub(crate) trait Payload {
 /// Maximum size in bytes of an event that is encoded on the stack together with contexts.
 const WITH_CONTEXTS_SIZE: usize = 512;
 
-/// Records an encoded event into the channels of a bitmap.
+/// Records an encoded event into each channel of a bitmap.
 #[inline(always)]
 fn record_unchanged(event: &mut Event<'_>, channels: u32) {
     channels_in(channels).for_each(|channel| {
@@ -261,7 +262,7 @@ fn record_unchanged(event: &mut Event<'_>, channels: u32) {
     });
 }
 
-/// Iterates over the channels of a bitmap.
+/// Iterates over the numbers of the channels in a bitmap.
 #[inline(always)]
 fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {

@@ -21,8 +21,8 @@ pub(crate) enum ContextSource {
     Supplied(Option<usize>),
 }
 
-/// The process id. Read when a channel is added, which a forked child must do again, because it
-/// inherits no channels.
+/// Process id, read whenever a channel is added. A forked child inherits no channels, so it reads
+/// its own id when its first channel is added.
 static PID: AtomicU32 = AtomicU32::new(0);
 
 /// Returns the process id, in the process's own namespace.
@@ -45,7 +45,8 @@ pub(crate) fn cpu() -> u32 {
 /// because reading it is a system call; a later change does not show, as with LTTng.
 pub(crate) fn procname() -> [u8; 16] {
     thread_local! {
-        /// The cached name. Has no destructor, so that it can be used until the thread ends.
+        /// Cached name of the thread. Has no destructor, so that it can be used until the thread
+        /// ends.
         static KNOWN: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
     }
     if let Some(name) = KNOWN.get() {

@@ -1,4 +1,4 @@
-//! Event types: name, level, field names, and the channels that record such events.
+//! Event types: name, level, field names, and the channels that record events of the type.
 
 use crate::Level;
 use crate::channels::CHANNELS_MAX;
@@ -12,16 +12,16 @@ pub struct EventType {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) field_names: &'static [&'static str],
-    /// Source file and line.
+    /// Source file and line of the instrumentation point.
     pub(crate) place: (&'static str, u32),
-    /// Bitmap of the channels that want such events, or [`UNKNOWN`]. Lower half: channels that
-    /// record all such events unchanged. Upper half: channels that record conditionally, by a
-    /// filter, or with contexts before the fields.
+    /// Bitmap of the channels that want events of this type, or [`UNKNOWN`]. Lower half: channels
+    /// that record all of these events unchanged. Upper half: channels that record conditionally,
+    /// by a filter, or with contexts before the fields.
     ///
     /// An event at the moment of a change may use either value. But a thread that sees a bit also
     /// sees the id: stores of bits are releases, and loads before the id is used are acquires.
     pub(crate) wanted_by: AtomicU64,
-    /// Id in the events' headers, or [`NO_ID`] or [`REFUSED`].
+    /// Id of the type in the headers of its events; [`NO_ID`] or [`REFUSED`] if it has none.
     pub(crate) id: AtomicU32,
 }
 
@@ -66,20 +66,21 @@ impl EventType {
         }
     }
 
-    /// Returns true once the channels that want such events are decided.
+    /// Returns true once it is decided which channels want events of this type.
     #[inline(always)]
     pub fn is_known(&self) -> bool {
         self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
     }
 
-    /// Returns the id of a registered type.
+    /// Returns the id that headers of events contain. The type must be registered.
     #[inline(always)]
     pub(crate) fn header_id(&self) -> u16 {
         // An index into the registry's table, which has fewer than 65,536 entries.
         self.id.load(Ordering::Relaxed) as u16
     }
 
-    /// Stores the channels that want such events. The type must be registered.
+    /// Stores the bitmap of the channels that want events of this type. The type must be
+    /// registered.
     pub(crate) fn set_wanted_by(&self, channels: u64) {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
     }
@@ -91,36 +92,37 @@ impl EventType {
         }
     }
 
-    /// Stores the channels that want such events, unless the type is decided already; that decision
-    /// may be newer.
+    /// Stores the bitmap of the channels that want events of this type, unless the type is decided
+    /// already; that decision may be newer.
     pub(crate) fn decide(&self, channels: u64) {
         let (channels, release) = (channels & !UNKNOWN, Ordering::Release);
         let _ = self.wanted_by.compare_exchange(UNKNOWN, channels, release, Ordering::Relaxed);
     }
 
-    /// Returns the id in the events' headers; `None` before the type is registered.
+    /// Returns the id of the type in the headers of its events; `None` before the type is
+    /// registered.
     pub(crate) fn id(&self) -> Option<u16> {
         let id = self.id.load(Ordering::Acquire);
         (id < REFUSED).then_some(id as u16)
     }
 
     /// Returns the bitmap of channels as a word, for callers that read it without a call. The word
-    /// is 0 if no channel wants such events; any other value means wanted or undecided.
+    /// is 0 if no channel wants events of this type; any other value means wanted or undecided.
     pub fn wanted_word(&self) -> &AtomicU64 {
         &self.wanted_by
     }
 
-    /// Returns the name, `PROVIDER:NAME`.
+    /// Returns the full name, `PROVIDER:NAME`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Returns the severity of such events.
+    /// Returns the severity that all events of this type have.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Iterates over the names of the fields, paired with the given kinds.
+    /// Iterates over the names of the fields, each paired with its kind from `kinds`.
     pub fn fields_of_kinds(
         &self,
         kinds: &'static [Kind],
@@ -128,7 +130,7 @@ impl EventType {
         self.field_names.iter().copied().zip(kinds.iter().copied())
     }
 
-    /// Returns the source file and line.
+    /// Returns the source file and line of the instrumentation point.
     pub fn place(&self) -> (&'static str, u32) {
         self.place
     }

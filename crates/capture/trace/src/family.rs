@@ -10,7 +10,7 @@ use crate::event::Payload;
 use crate::{EventType, Kind, Level};
 use blkkin_ring::{BriefRoom, Encoder, Pen};
 
-/// Number of levels.
+/// Number of severity levels, and so of event types in a family.
 const LEVELS: usize = 15;
 
 /// Event types of one name, one for each level.
@@ -40,7 +40,7 @@ macro_rules! family {
 
 use Kind::{I32, I64, String as Text, U8, U64};
 
-/// Annotation with a text, for an event that happened.
+/// Family of annotations with a text, for a moment in a span.
 pub static TIMESTAMP: Family = family!(
     "zipkin:timestamp",
     &[
@@ -56,11 +56,11 @@ pub static TIMESTAMP: Family = family!(
     &[Text, Text, I32, Text, I64, I64, I64, Text]
 );
 
-/// Annotation with a key and a string value.
+/// Family of annotations with a key and a string value.
 pub static KEYVAL_STRING: Family =
     family!("zipkin:keyval_string", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, Text]);
 
-/// Annotation with a key and an integer value.
+/// Family of annotations with a key and an integer value.
 pub static KEYVAL_INTEGER: Family =
     family!("zipkin:keyval_integer", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, I64]);
 
@@ -76,8 +76,8 @@ const KEYVAL: [&str; 9] = [
     "val",
 ];
 
-/// A span, recorded at its end with all its data. The event's time is the span's end; `start` and
-/// `duration` are in units of the same clock.
+/// Family of spans. A span is recorded at its end with all its data. The event's time is the span's
+/// end; `start` and `duration` are in units of the same clock.
 pub static SPAN: Family = family!(
     "blkkin:span",
     &[
@@ -97,25 +97,25 @@ pub static SPAN: Family = family!(
     &[I64, I64, I64, I64, U64, U64, U8, U8, I32, Text, Text, Text]
 );
 
-/// The upper half of a 128-bit trace id, with the lower half. Recorded by each process in which a
-/// request with such an id starts or arrives.
+/// Event type for the upper half of a 128-bit trace id, with the lower half. Recorded by each
+/// process in which a request with such an id starts or arrives.
 pub static WIDE_TRACE_ID: EventType =
     EventType::new("blkkin:wide_trace_id", DEFAULT_LEVEL, &["trace_id", "trace_id_high"], ("", 0));
 
 impl Family {
-    /// Returns the type of a level.
+    /// Returns the family's event type for a level.
     #[inline(always)]
     pub fn at(&'static self, level: Level) -> &'static EventType {
         // There are as many types as levels.
         &self.types[level as usize]
     }
 
-    /// Returns all types, the most severe level first.
+    /// Returns the family's event types, the most severe level first.
     pub fn types(&'static self) -> &'static [EventType; LEVELS] {
         &self.types
     }
 
-    /// Registers the type of [`DEFAULT_LEVEL`], before the first event of that type.
+    /// Registers the event type for [`DEFAULT_LEVEL`], before the first event of that type.
     pub fn introduce(&'static self) {
         self.at(DEFAULT_LEVEL).make_known(self.kinds);
     }
@@ -207,7 +207,7 @@ pub struct Annotation<S> {
 }
 
 impl<S: PutString> Annotation<S> {
-    /// Records the annotation, if a channel wants it.
+    /// Records the annotation at a level, if a channel wants it.
     #[inline(always)]
     pub fn record(self, level: Level) {
         self.family().record(level, self);

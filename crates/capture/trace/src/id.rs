@@ -8,7 +8,7 @@ mod tests;
 pub use blkkin_model::{SpanId, TraceId};
 pub use generator::{make, prepare};
 
-/// Returns a new span id.
+/// Returns a new span id, unique and never 0.
 #[inline]
 pub(crate) fn make_for_span() -> SpanId {
     make().into()

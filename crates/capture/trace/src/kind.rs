@@ -31,7 +31,7 @@ pub enum Kind {
     Enum(Scalar, &'static Labels),
 }
 
-/// Labels of an enumeration.
+/// Labels of an enumeration: names for its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Labels(pub &'static [Label<'static>]);
 

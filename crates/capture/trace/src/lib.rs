@@ -5,8 +5,8 @@
 //! see [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] whose rules in the [`registry`]
-//! match. [`span`]s are the steps of requests. A span has an [`id`] and a [`context`], which
-//! travels in headers. [`sample`] decides which requests are followed. Spans and annotations are
+//! match. [`span`]s are the steps of requests. A span has an [`id`] and a [`context`], which is
+//! propagated in headers. [`sample`] decides which requests are sampled. Spans and annotations are
 //! recorded as the events that [`family`] lists.
 
 // Lets the support modules of integration tests, included by unit tests, name this crate.

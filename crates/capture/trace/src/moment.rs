@@ -12,12 +12,12 @@ const NO_CLOCK: u8 = 0;
 const TSC: u8 = 1;
 const MONOTONIC: u8 = 2;
 
-/// Selects the clock that spans are timed by.
+/// Selects the clock that gives the start times of spans.
 pub(crate) fn set_clock(clock: Clock) {
     CLOCK.store(if clock == Clock::Tsc { TSC } else { MONOTONIC }, Relaxed);
 }
 
-/// A time of the rings' clock, or no time.
+/// A time of the rings' clock, or [`NONE`](Self::NONE).
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     time: u64,
@@ -25,7 +25,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The absence of a time.
+    /// Value for "no time", used while no clock is known.
     pub const NONE: Moment = Moment { time: 0, clock: NO_CLOCK };
 
     /// Returns the current time; [`NONE`](Self::NONE) if no channel has been attached yet, because
@@ -41,7 +41,7 @@ impl Moment {
         Moment { time, clock }
     }
 
-    /// Returns true if this is a time.
+    /// Returns true if this is a time, and not [`NONE`](Self::NONE).
     #[inline(always)]
     pub const fn is_some(self) -> bool {
         self.clock != NO_CLOCK

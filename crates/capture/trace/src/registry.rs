@@ -5,8 +5,8 @@
 //! rules in force decide at once which channels record the type, so that its first event is
 //! recorded too.
 //!
-//! The table of types is in `types`, the rules of all channels are in `rcu`, and `decision` matches
-//! the two.
+//! The table of types is in `types`, and the rules of all channels are in `rcu`. `decision` matches
+//! types with rules.
 //!
 //! # Why no type is missed
 //!
@@ -14,8 +14,8 @@
 //! id, or finds an id on a type that is still undecided, then reads the [catalog](crate::daemon)
 //! and the rules. A thread that installs a catalog or changes the rules then reads all types. Both
 //! sides have a sequentially consistent fence between their store and their reads, so at least one
-//! of the two sees the other. Both sides write the type into the catalog before they allow its
-//! events. Writing a type twice stores the same bytes at the same offset. Deciding twice is
+//! of the two sees the other's store. Both sides write the type into the catalog before they allow
+//! its events. Writing a type twice stores the same bytes at the same offset. Deciding twice is
 //! harmless too: a change of rules stores its decision, while the other side only replaces
 //! "undecided" (compare-and-swap).
 

@@ -1,5 +1,5 @@
-//! Sampling: decides which requests are followed, by a ratio and a rate limit. Only roots are
-//! sampled. All other spans follow the decision of their request, so that a request is followed as
+//! Sampling: decides which requests are recorded, by a ratio and a rate limit. Only root spans are
+//! sampled. All other spans use the decision for their request, so that a request is recorded as
 //! a whole or not at all.
 //!
 //! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can
@@ -20,7 +20,7 @@ use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use token_bucket::TokenBucket;
 
-/// Sampler by the rules of [`Sampling`]; shared by all threads.
+/// Sampler with a ratio and a rate limit, as set by [`Sampling`]; shared by all threads.
 #[derive(Debug)]
 pub struct Sampler {
     one_of: AtomicU64,
@@ -37,7 +37,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Returns a sampler that follows every request.
+    /// Returns a sampler that selects every request.
     pub const fn new() -> Sampler {
         Sampler {
             one_of: AtomicU64::new(1),
@@ -58,8 +58,9 @@ impl Sampler {
         Sampling { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
     }
 
-    /// Decides about a received request: by the sender's decision, or as for a root if that is
-    /// deferred or absent. `now_ns` is the same as for [`root`](Self::root).
+    /// Returns the decision for a received request: the sender's decision, or one as for a root
+    /// span if the sender's is deferred or absent. `now_ns` is the same as for
+    /// [`root`](Self::root).
     #[inline]
     pub fn decide(&self, incoming: Option<&Incoming>, now_ns: impl FnOnce() -> u64) -> Decision {
         match incoming.map(Incoming::decision) {
@@ -71,9 +72,9 @@ impl Sampler {
         }
     }
 
-    /// Decides about a root, a request that starts in this process. `now_ns` returns the time of a
-    /// monotonic clock in nanoseconds; it is called only if there is a limit, for a request chosen
-    /// by the ratio.
+    /// Returns true if a request that starts in this process is sampled. `now_ns` returns the time
+    /// of a monotonic clock in nanoseconds. It is called only if there is a limit, for a request
+    /// chosen by the ratio.
     #[inline]
     pub fn root(&self, now_ns: impl FnOnce() -> u64) -> bool {
         self.root_by(id::make, now_ns)
@@ -85,7 +86,7 @@ impl Sampler {
         let chosen = match self.chosen_max.load(Relaxed) {
             0 => false,
             u64::MAX => true,
-            // Random numbers are independent of the trace id: otherwise all followed requests would
+            // Random numbers are independent of the trace id: otherwise all sampled requests would
             // agree in some bits of their ids.
             chosen_max => draw().get() <= chosen_max,
         };
@@ -93,7 +94,8 @@ impl Sampler {
     }
 }
 
-/// Returns the maximum of the chosen numbers among 1 to 2⁶⁴-1, for a ratio of 1 in `one_of`.
+/// Returns the maximum of the random numbers that are chosen for a ratio of 1 in `one_of`. Random
+/// numbers are from 1 to 2⁶⁴-1.
 const fn chosen_max(one_of: u64) -> u64 {
     match one_of {
         0 => 0,

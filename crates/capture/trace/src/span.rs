@@ -11,18 +11,18 @@
 //!
 //! static OSD: Endpoint<'static> = Endpoint::new("osd.3", "10.0.0.7", 6802);
 //!
-//! Spans that end with their scope.
+//! // Spans that end with their scope.
 //! fn serve(header: &[u8]) {
 //!     let sampler = sample::global();
 //!     let request = Trace::receive_traceparent("client io", &OSD, header, sampler).server_span();
 //!     let write = request.child("write").span();
 //!     write.keyval("bytes", 4096);
 //!     drop(write);
-//! The header for the next service.
+//!     // The header for the next service.
 //!     let _sent = request.traceparent();
 //! }
 //!
-//! A value that is passed along with the request.
+//! // A value that is passed along with the request.
 //! fn queue() {
 //!     let request = Trace::root("client io", &OSD, sample::global());
 //!     request.server_receive();
@@ -38,7 +38,7 @@
 //!
 //! # Cost
 //!
-//! A request that is not followed costs the sampling decision, and one branch for each span or
+//! A request that is not sampled costs the sampling decision, and one branch for each span or
 //! annotation. An annotation that no channel wants costs a load and a branch. Nothing is allocated.
 
 mod annotations;
@@ -58,8 +58,8 @@ use blkkin_ring::Pen;
 use blkkin_sys::monotonic_ns;
 use std::ops::Deref;
 
-/// Handle of a span: its name, its endpoint and its context. Names and endpoints are borrowed; with
-/// static ones a `Trace` has no lifetime limit.
+/// Handle of a span: its name, its endpoint and its context. Names and endpoints are borrowed; if
+/// they are static, a `Trace` has no lifetime limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace<'a> {
     name: &'a str,
@@ -69,26 +69,26 @@ pub struct Trace<'a> {
     random_trace_id: bool,
 }
 
-/// Ids of a context, as words that are copied separately. A request that is not followed may have
-/// no ids; then all are 0.
+/// Ids of a context, as words that are copied separately. A request that is not sampled may have
+/// no ids; then all words are 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ids {
-    /// Lower half and upper half.
+    /// Lower half and upper half of the trace id.
     trace: [u64; 2],
     span: u64,
     parent: u64,
 }
 
 impl<'a> Trace<'a> {
-    /// Starts a new request and returns its root span; `sampler` decides whether it is followed.
-    /// The trace id has 64 bits.
+    /// Starts a new request and returns its root span; `sampler` decides whether the request is
+    /// sampled. The trace id has 64 bits.
     #[inline(always)]
     pub fn root(name: &'a str, endpoint: &'a Endpoint<'a>, sampler: &Sampler) -> Trace<'a> {
         let decision = sampler.decide(None, monotonic_ns);
         Trace::begin(name, endpoint, decision, false)
     }
 
-    /// Like [`root`](Self::root), with a trace id of 128 bits.
+    /// Starts a new request like [`root`](Self::root), with a trace id of 128 bits.
     #[inline(always)]
     pub fn root_wide(name: &'a str, endpoint: &'a Endpoint<'a>, sampler: &Sampler) -> Trace<'a> {
         let decision = sampler.decide(None, monotonic_ns);
@@ -96,7 +96,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns a child of the span in `incoming`. [`Sampler::decide`] decides whether the request
-    /// is followed: by the sender's decision, or by `sampler` if there is no decision or no
+    /// is sampled: by the sender's decision, or by `sampler` if there is no decision or no
     /// context.
     #[inline(always)]
     pub fn receive(
@@ -115,8 +115,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Like [`receive`](Self::receive), with the 24 bytes of [`packed`]. A request with a trace id
-    /// of 0 is not followed.
+    /// Returns a child of the sender's span like [`receive`](Self::receive), from the 24 bytes of
+    /// [`packed`]. A request with a trace id of 0 is not sampled.
     pub fn receive_packed(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -130,8 +130,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, incoming.as_ref(), sampler)
     }
 
-    /// Like [`receive`](Self::receive), with the value of the header `traceparent`. An invalid
-    /// value counts as absent.
+    /// Returns a child of the sender's span like [`receive`](Self::receive), from the value of the
+    /// header `traceparent`. An invalid value counts as absent.
     pub fn receive_traceparent(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -142,8 +142,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, incoming.as_ref(), sampler)
     }
 
-    /// Like [`receive`](Self::receive), with the value of the header `b3`. An invalid value counts
-    /// as absent.
+    /// Returns a child of the sender's span like [`receive`](Self::receive), from the value of the
+    /// header `b3`. An invalid value counts as absent.
     pub fn receive_b3(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -153,8 +153,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, b3::read(header).ok().as_ref(), sampler)
     }
 
-    /// Returns the span that has this context, received from another part of the program. `context`
-    /// is the span's own, as returned by [`Trace::context`].
+    /// Returns a handle of the span that has this context, which another part of the program has
+    /// passed on. `context` is the span's own, as returned by [`Trace::context`].
     pub fn with_context(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -188,7 +188,7 @@ impl<'a> Trace<'a> {
     #[inline(always)]
     pub fn child(&self, name: &'a str) -> Trace<'a> {
         let mut ids = self.ids;
-        // A span that is not followed is not recorded, so it needs no id.
+        // A span that is not sampled is not recorded, so it needs no id.
         if self.is_followed() {
             ids.span = make().get();
             ids.parent = self.ids.span;
@@ -209,7 +209,7 @@ impl<'a> Trace<'a> {
         Trace { endpoint, ..*self }
     }
 
-    /// Starts the span now, at [`DEFAULT_LEVEL`].
+    /// Starts the span now, as an operation within a service, at [`DEFAULT_LEVEL`].
     #[inline(always)]
     pub fn span(self) -> Span<'a> {
         self.span_of(SpanKind::Internal, DEFAULT_LEVEL)
@@ -227,8 +227,8 @@ impl<'a> Trace<'a> {
         self.span_of(SpanKind::Server, DEFAULT_LEVEL)
     }
 
-    /// Starts the span now. The span is not recorded if no channel wants spans of this level at
-    /// this time.
+    /// Starts the span now. The span is not recorded if at this time no channel wants spans of this
+    /// level.
     #[inline(always)]
     pub fn span_of(self, kind: SpanKind, level: Level) -> Span<'a> {
         let is_wanted = self.is_followed() && family::SPAN.at(level).is_enabled();
@@ -236,25 +236,25 @@ impl<'a> Trace<'a> {
         Span(OpenSpan { trace: self, start, kind, level })
     }
 
-    /// Returns true if the request is followed. Otherwise none of its spans and annotations is
+    /// Returns true if the request is sampled. Otherwise none of its spans and annotations is
     /// recorded.
     #[inline(always)]
     pub fn is_followed(&self) -> bool {
         self.decision.is_followed()
     }
 
-    /// Returns the span's name.
+    /// Returns the span's name, which need not be unique.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// Returns the span's endpoint.
+    /// Returns the endpoint with which the span's annotations are recorded.
     pub fn endpoint(&self) -> &'a Endpoint<'a> {
         self.endpoint
     }
 
-    /// Returns the context, to be sent along with messages of this span; `None` if the request is
-    /// not followed and arrived without ids.
+    /// Returns the context to propagate in messages of this span; `None` if the request is not
+    /// sampled and arrived without ids.
     pub fn context(&self) -> Option<SpanContext> {
         let Ids { trace: [low, high], span, parent } = self.ids;
         Some(SpanContext {
@@ -266,13 +266,13 @@ impl<'a> Trace<'a> {
         })
     }
 
-    /// Returns the 24 bytes of [`packed`], to be sent to servers that this span calls.
+    /// Returns the 24 bytes of [`packed`], for propagation to servers that this span calls.
     pub fn packed(&self) -> [u8; packed::SIZE] {
         self.context().as_ref().map_or([0; packed::SIZE], packed::write)
     }
 
-    /// Returns the header `traceparent`, to be sent to servers that this span calls. The header
-    /// always has ids: they are generated for a request that is not followed and has none.
+    /// Returns the header `traceparent`, for propagation to servers that this span calls. The
+    /// header always has ids: they are generated for a request that is not sampled and has none.
     pub fn traceparent(&self) -> Text<55> {
         match self.context() {
             Some(context) => w3c::write(&context),
@@ -280,7 +280,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Returns the header `b3`, to be sent to servers that this span calls.
+    /// Returns the header `b3`, for propagation to servers that this span calls.
     pub fn b3(&self) -> Text<68> {
         match self.context() {
             Some(context) => b3::write(&context),
@@ -313,13 +313,13 @@ pub enum SpanKind {
     Server = 2,
     /// The sender of a message that expects no answer.
     Producer = 3,
-    /// The receiver of such a message.
+    /// The receiver of a message whose sender expects no answer.
     Consumer = 4,
 }
 
 /// Bits of the field `flags` of [`family::SPAN`].
 pub mod flags {
-    /// Flag: the request is followed whatever other samplers decide.
+    /// Flag: the request is sampled whatever other samplers decide.
     pub const DEBUG: u8 = 1;
     /// Flag: the trace id is known to be random.
     pub const RANDOM_TRACE_ID: u8 = 2;
@@ -340,11 +340,11 @@ struct OpenSpan<'a> {
 }
 
 impl<'a> Span<'a> {
-    /// Ends the span now.
+    /// Ends the span now, like dropping it.
     #[inline]
     pub fn end(self) {}
 
-    /// Returns the `Trace` without recording the span as an event of its own.
+    /// Returns the span's `Trace`, and does not record the span.
     #[inline]
     pub fn release(mut self) -> Trace<'a> {
         self.0.start = Moment::NONE;
@@ -360,7 +360,7 @@ impl<'a> Span<'a> {
 
 impl OpenSpan<'_> {
     // `self` is passed by value: by reference, the span would be spilled to memory even where it is
-    // not followed.
+    // not sampled.
     #[inline(never)]
     fn record(self) {
         let Some((start, duration)) = self.start.elapsed() else { return };

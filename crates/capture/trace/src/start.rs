@@ -21,7 +21,7 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 static AFTER_MAIN: extern "C" fn() = after_main;
 
 /// References both function pointers, so that a linker that takes only referenced objects from an
-/// archive takes them too. Called where every user of this crate passes.
+/// archive takes them too. Called in code that every user of this crate executes.
 pub(crate) fn link() {
     std::hint::black_box([&BEFORE_MAIN, &AFTER_MAIN]);
 }

@@ -1,24 +1,24 @@
-//! Rust types of event fields.
+//! Rust types that can be fields of an event.
 
 use crate::kind::Kind;
 use blkkin_control::Scalar;
 use blkkin_ring::Encoder;
 
-/// A type of a field's value.
+/// A Rust type whose values can be fields of an event.
 pub trait Value {
-    /// Kind of the field.
+    /// Kind with which fields of this type are described.
     const KIND: Kind;
 
-    /// Appends the value to an event.
+    /// Appends the value to an event as its next field.
     fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
 /// The fields of an event: a tuple of values.
 pub trait Fields {
-    /// Kinds of the fields.
+    /// Kinds of the fields, in order.
     const KINDS: &'static [Kind];
 
-    /// Appends the fields to an event.
+    /// Appends the fields to an event, in order.
     fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
@@ -43,7 +43,7 @@ numbers!(
 
 /// A number type that arrays and slices can have as elements.
 pub trait Number: Value {
-    /// The type in terms of [`Scalar`].
+    /// The corresponding type in the control protocol.
     const SCALAR: Scalar = match Self::KIND.scalar() {
         Some(scalar) => scalar,
         None => panic!("a number"),

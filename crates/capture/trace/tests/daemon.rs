@@ -1,9 +1,9 @@
-//! Tests of the connection between programs and an agent, on the agent's side. Programs are found,
-//! describe their types before their events, follow the rules, and survive forks, sandboxes and
-//! closed descriptors.
+//! Tests of the connection between programs and an agent, on the agent's side. They show that
+//! programs are found, describe their types before their events, follow the rules, and survive
+//! forks, sandboxes and closed descriptors.
 //!
-//! Programs are ignored tests of this file, run as separate processes; they make one step for each
-//! line of input.
+//! The programs are ignored tests of this file, run as separate processes. A program makes one step
+//! for each line of its input.
 
 #[path = "support/daemon.rs"]
 mod support;
@@ -26,14 +26,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use support::{Daemon, LONG, Program, ProgramMessage, add, filtered, rule};
 
-/// A running program.
+/// A running program; a line in its input makes it do its next step.
 struct Running {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
 }
 
-/// Prefix of a program's lines, among those of the test harness.
+/// Prefix of lines that a program prints, to distinguish them from lines of the test harness.
 const MARK: &str = "program: ";
 
 impl Running {
@@ -92,14 +92,14 @@ impl Drop for Running {
     }
 }
 
-/// Prints a line for the test. Called in a program.
+/// Prints a line for the test, in the program's process.
 fn say(what: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{MARK}{what}").unwrap();
     output.flush().unwrap();
 }
 
-/// Waits for the next step. Returns false at the end of the input. Called in a program.
+/// Waits for the next step, in the program's process. Returns false at the end of the input.
 fn next() -> bool {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap() > 0
@@ -244,7 +244,8 @@ fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
     assert!(waited < LONG && at_once < LONG, "{at_once:?} {waited:?}");
 }
 
-/// Program: starts the search for an agent in each step, and prints whether it has the thread.
+/// Program: starts the search for an agent in each step, and prints whether the process has the
+/// library's thread.
 #[test]
 #[ignore = "a program of other tests"]
 fn looks() {
@@ -351,7 +352,7 @@ fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     running.end();
 }
 
-/// Program: records in signal handlers alone, and in a later step outside of them too.
+/// Program: records only in signal handlers at first, and in a later step outside of them too.
 #[test]
 #[ignore = "a program of other tests"]
 fn only_handles() {
@@ -376,7 +377,7 @@ fn only_handles() {
     next();
 }
 
-/// No thread is started in a signal handler: the next event outside of one starts it.
+/// A signal handler starts no thread; the next event outside of a signal handler starts it.
 #[test]
 fn l10_signal_handlers_leave_it_to_others_to_attach() {
     let mut daemon = Daemon::new("handles");
@@ -616,7 +617,8 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
     running.end();
 }
 
-/// A lost connection loses neither rings nor events.
+/// A lost connection loses neither rings nor events, if the agent keeps the rings when the program
+/// connects again.
 #[test]
 fn a_daemon_that_is_found_again_keeps_the_rings() {
     let daemon = Daemon::new("keeps");
@@ -852,7 +854,7 @@ fn types_that_cannot_be_told_are_refused() {
     running.end();
 }
 
-/// The thread sleeps as long as no agent sends a message.
+/// The library's thread sleeps as long as no agent sends a message.
 #[test]
 fn an_idle_thread_does_not_wake() {
     let daemon = Daemon::new("idle");
@@ -886,8 +888,8 @@ fn an_idle_thread_does_not_wake() {
     running.end();
 }
 
-/// Program: forks in each step, and waits for the child, which makes the next steps until its
-/// "end".
+/// Program: forks in each step and waits for the child. The child makes the next steps until it
+/// reads "end".
 #[test]
 #[ignore = "a program of other tests"]
 fn forks() {
@@ -1029,8 +1031,8 @@ fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     running.end();
 }
 
-/// Program: forks in each step. For the line "child" the child first installs a seccomp filter; for
-/// "both" the parent does.
+/// Program: forks in each step. If the step's line is "child", the child first installs a seccomp
+/// filter; if it is "both", the parent does.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_into_sandboxes() {
@@ -1050,7 +1052,8 @@ fn forks_into_sandboxes() {
 }
 
 /// A child that has installed a seccomp filter is not attached, because the filter may kill a
-/// thread for the system calls of attaching. A filter from before the fork does not prevent that.
+/// thread for the system calls of attaching. A filter installed before the fork does not prevent
+/// attaching.
 #[test]
 fn children_that_sandbox_themselves_are_left_alone() {
     let daemon = Daemon::new("sandboxes");
@@ -1097,8 +1100,8 @@ fn forks_often() {
     next();
 }
 
-/// Children do not wait for a lock that the parent's thread held at the fork: they end in time, and
-/// so does their parent.
+/// Children do not wait for a lock that the parent's thread held at the fork: children and parent
+/// end in time.
 #[test]
 fn forks_while_rules_change() {
     let daemon = Daemon::new("often");
@@ -1211,7 +1214,7 @@ enum State {
 }
 event_enum!(State as i16 { Idle, Busy, Broken });
 
-/// Program: records arrays, sequences and enumerations.
+/// Program: records events with arrays, sequences and enumerations.
 #[test]
 #[ignore = "a program of other tests"]
 fn has_many_values() {
@@ -1344,7 +1347,7 @@ const LITTLE_STACK: usize = 8192;
 /// Maximum stack use of recording, in bytes: promise L9.
 const STACK_USED_MAX: usize = 4096;
 
-/// L9: recording needs at most 4 KiB of stack for any event, with contexts, and with filters of the
+/// L9: recording any event needs at most 4 KiB of stack, even with contexts and with filters of the
 /// deepest nesting.
 #[test]
 fn l9_recording_needs_little_stack() {
@@ -1396,7 +1399,7 @@ fn l9_recording_needs_little_stack() {
     running.end();
 }
 
-/// Program: forbids one thread all system calls but a few; the thread continues to record.
+/// Program: permits one of its threads only a few system calls; the thread continues to record.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_confined() {
@@ -1482,8 +1485,8 @@ fn threads_come_and_go() {
     running.end();
 }
 
-/// A program has a maximum number of channels. Channels with contexts do not reuse the numbers of
-/// channels without.
+/// Channels beyond a program's maximum are not attached. Channels with contexts do not reuse the
+/// numbers of channels without contexts.
 #[test]
 fn channels_beyond_the_most_are_left_out() {
     let daemon = Daemon::new("two");

@@ -141,7 +141,7 @@ fn types_that_come_while_rules_change_are_decided() {
     assert_eq!(channel.names().len(), 200);
 }
 
-/// When several threads reach a new type at the same time, the events of all are recorded.
+/// When several threads reach a new type at the same time, the events of all threads are recorded.
 #[test]
 fn the_first_events_of_several_threads_count() {
     const THREADS: usize = 4;

@@ -1,5 +1,5 @@
-//! Tests of spans and annotations, from their calls to the ring, and from the ring through the
-//! decoder.
+//! Tests of spans and annotations: what their calls write to the ring, and what the decoder reads
+//! from it.
 
 mod support;
 
@@ -119,8 +119,8 @@ fn spans_are_one_event_at_their_end() {
     }
 }
 
-/// A span that is unwanted at its start has no start time; a span that is unwanted at its end is
-/// not recorded either.
+/// A span is recorded only if it is wanted both at its start and at its end. A released span is not
+/// recorded.
 #[test]
 fn spans_are_recorded_from_start_to_end() {
     let _alone = alone();
@@ -194,7 +194,8 @@ fn levels_and_names_choose() {
     check("zipkin:timestamp", 0, [""; 4]);
 }
 
-/// A request that is not followed records nothing, nor do its children, in this process or others.
+/// A request that is not sampled records nothing, and neither do its children, in this process or
+/// others.
 #[test]
 fn what_is_not_followed_is_silent() {
     let _alone = alone();
@@ -298,7 +299,8 @@ fn children_of_what_was_received() {
     );
 }
 
-/// The upper half of a trace id is recorded in each span, and in a separate event for annotations.
+/// The upper half of a 128-bit trace id is recorded in each span, and in a separate event for
+/// annotations.
 #[test]
 fn wide_trace_ids_are_recorded_whole() {
     let _alone = alone();
@@ -372,7 +374,7 @@ fn requests_hold_together_across_threads() {
     }
 }
 
-/// Ends a span after `depth` nested children, each on a separate thread.
+/// Ends a span after `depth` nested children, each of which runs on a separate thread.
 fn go_down(span: Span<'static>, depth: usize) {
     span.keyval("depth", depth);
     if depth > 1 {

@@ -13,7 +13,7 @@ use tracing_core::Metadata;
 /// Size of the hash table: a power of two, twice the maximum number of callsites.
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
-/// Values of `Callsite::interest`.
+/// Values of `Callsite::interest`: not decided yet, not recorded, and recorded.
 const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
@@ -32,13 +32,15 @@ pub(crate) struct Callsite {
     level: Level,
     place: (&'static str, u32),
     metadata: &'static Metadata<'static>,
-    /// Event type for queries whether such events are wanted; never recorded.
+    /// Event type with which the tracer is asked whether this callsite's events are wanted; never
+    /// recorded.
     probe: EventType,
     interest: AtomicU8,
-    /// Event types by the kinds of their fields: values may have other types each time, or be
+    /// Event types for different kinds of the fields: values may have other types each time, or be
     /// missing.
     variants: EventVariants,
-    /// Event types with the fields of a service, for layers of a service.
+    /// Event types that also have the fields of a service, for layers made by
+    /// [`layer_of`](crate::layer_of).
     with_service: OnceLock<Box<EventVariants>>,
 }
 
@@ -76,7 +78,7 @@ fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     (key, (0..TABLE_SIZE).map(move |step| (hash as usize + step) % TABLE_SIZE))
 }
 
-/// Returns the callsite with this metadata.
+/// Returns the callsite with this metadata; `None` if it is not in the table.
 #[inline]
 pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     let (key, places) = places(metadata);
@@ -106,7 +108,7 @@ fn add_unregistered(metadata: &'static Metadata<'static>) -> Option<&'static Cal
     add(metadata)
 }
 
-/// Decides again about all callsites.
+/// Decides again for each callsite whether its events are wanted.
 pub(crate) fn decide_all() {
     for (_, callsite) in TABLE.iter().filter_map(OnceLock::get) {
         callsite.decide();
@@ -151,8 +153,8 @@ impl Callsite {
         }
     }
 
-    /// Decides whether such events are wanted, and caches the decision. Returns `None`, and caches
-    /// nothing, while the tracer is undecided.
+    /// Decides whether events of this callsite are wanted, and caches the decision. Returns `None`,
+    /// and caches nothing, while the tracer is undecided.
     pub(crate) fn decide(&self) -> Option<bool> {
         if registry::is_undecided() {
             self.interest.store(UNDECIDED, Relaxed);
@@ -163,7 +165,7 @@ impl Callsite {
         Some(is_wanted)
     }
 
-    /// Returns the cached decision, or decides.
+    /// Returns true if events of this callsite are wanted, by the cached decision if there is one.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         match self.interest.load(Relaxed) {
@@ -176,8 +178,8 @@ impl Callsite {
         self.metadata.fields().len()
     }
 
-    /// Records an event with the layer's own fields (their number differs between spans and events)
-    /// and those of the program.
+    /// Records an event with the layer's own fields and then the program's. Spans and events have
+    /// different numbers of fields of the layer.
     #[inline]
     pub(crate) fn record<const N: usize>(
         &'static self,
@@ -195,7 +197,8 @@ impl Callsite {
         });
     }
 
-    /// Records an event with the fields of a service after the layer's own.
+    /// Records an event with the layer's own fields, the fields of a service, and the program's
+    /// fields.
     #[inline(never)]
     fn record_with_service<const N: usize>(
         &'static self,

@@ -9,11 +9,12 @@ use tracing_core::field::Visit;
 /// Maximum number of fields; `tracing` has the same limit.
 pub(crate) const FIELDS_MAX: usize = 32;
 
-/// Size of all values of a span or event, in bytes. Long strings are truncated; numbers always fit.
+/// Size of the memory for all values of a span or event, in bytes. Long strings are truncated;
+/// numbers always fit.
 const SIZE: usize = 512;
 /// Size of a number, in bytes.
 const NUMBER_SIZE: usize = 8;
-/// Size of a string's length, in bytes.
+/// Size of the length in front of a string, in bytes.
 const LENGTH_SIZE: usize = 2;
 /// Size of the room reserved for a field without a value, in bytes, so that numbers always fit.
 const RESERVE: usize = NUMBER_SIZE;
@@ -37,7 +38,8 @@ const fn bits_of(kind: Kind) -> u128 {
     }
 }
 
-/// Decodes a kind. Fields have only the listed kinds and `U64`.
+/// Decodes the four bits of a field; `None` if the field has no value. Fields have only the listed
+/// kinds and `U64`.
 const fn kind_of(bits: u128) -> Option<Kind> {
     match bits {
         0 => None,
@@ -52,7 +54,7 @@ const fn kind_of(bits: u128) -> Option<Kind> {
 impl FieldKinds {
     const NONE: FieldKinds = FieldKinds(0);
 
-    /// Returns the kinds for fields that are all strings.
+    /// Returns the kinds of `fields_count` fields that all have string values.
     pub(crate) fn all_strings(fields_count: usize) -> FieldKinds {
         let mut kinds = FieldKinds::NONE;
         (0..fields_count.min(FIELDS_MAX)).for_each(|index| kinds.set(index, Kind::String));
@@ -73,7 +75,7 @@ impl FieldKinds {
         kind_of(self.0 >> (index * KIND_BITS) & KIND_MASK)
     }
 
-    /// Iterates over the fields that have values, in order.
+    /// Iterates over the indexes and kinds of the fields that have values, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
         let mut left = self.0;
         std::iter::from_fn(move || {
@@ -85,13 +87,14 @@ impl FieldKinds {
     }
 }
 
-/// Values of fields, in the order in which they were set.
+/// Values of one span's or event's fields, in the order in which they were set.
 pub(crate) struct FieldValues {
     kinds: FieldKinds,
-    /// Offset of each value.
+    /// Offset of each field's value in `bytes`.
     starts: [u16; FIELDS_MAX],
     used: usize,
-    /// Bitmap of the fields that have been set, and number of bytes reserved for the others.
+    /// Bitmap of the fields that have been set. The next field is the number of bytes reserved for
+    /// fields that have not been set.
     seen: u32,
     reserved: usize,
     /// The values; the first `used` bytes are written.
@@ -111,7 +114,7 @@ impl FieldValues {
         }
     }
 
-    /// Removes all values, and reserves room for up to `fields_count` fields.
+    /// Removes all values, and reserves room for the numbers of up to `fields_count` fields.
     pub(crate) fn clear(&mut self, fields_count: usize) {
         self.kinds = FieldKinds::NONE;
         self.used = 0;
@@ -123,7 +126,7 @@ impl FieldValues {
         &self.kinds
     }
 
-    /// Copies the values of `others`.
+    /// Copies the values of `others`; they replace earlier values of the same fields.
     pub(crate) fn merge(&mut self, others: &FieldValues) {
         for (index, kind) in others.kinds.fields() {
             match kind {
@@ -152,7 +155,8 @@ impl FieldValues {
         }
     }
 
-    /// Reserves room for a value after all others; `None` if there is too little.
+    /// Reserves `size` bytes for a field's value after all other values, and returns their offset.
+    /// Returns `None` if there is too little room.
     fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
@@ -167,7 +171,7 @@ impl FieldValues {
         Some(at)
     }
 
-    /// Returns the size of a value in bytes; 0 if there is none.
+    /// Returns the size of a field's value in bytes; 0 if the field has no value.
     fn size_at(&self, index: usize) -> usize {
         match self.kinds.kind(index) {
             None => 0,
@@ -275,7 +279,7 @@ impl Visit for FieldValues {
 /// Writer of a string at the end of the values.
 struct StringWriter<'v> {
     values: &'v mut FieldValues,
-    /// Offset of the string's length.
+    /// Offset of the string's length in the values' memory.
     at: usize,
     is_full: bool,
 }
@@ -298,7 +302,8 @@ impl StringWriter<'_> {
 }
 
 impl fmt::Write for StringWriter<'_> {
-    /// Never fails, because `Debug` implementations may rely on that.
+    /// Appends the text that fits, and never fails, because `Debug` implementations may rely on
+    /// that.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {
             self.push(string);

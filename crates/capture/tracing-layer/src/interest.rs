@@ -24,7 +24,8 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
 
 /// Makes `tracing` rebuild its cache. With only one subscriber so far, `tracing` queries this
 /// thread's subscriber alone, and assumes none if the subscriber belongs to another thread. So the
-/// subscriber is set for this thread meanwhile. With several subscribers, `tracing` queries all.
+/// subscriber is set for this thread during the rebuild. With several subscribers, `tracing`
+/// queries all.
 fn ask_again() {
     let dispatches = DISPATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let one = dispatches.iter().find_map(WeakDispatch::upgrade);

@@ -73,7 +73,7 @@ where
 }
 
 /// Returns a layer for a service: its spans and events carry the service's name and address. Spans
-/// and events of [`layer`] count as the program's.
+/// and events of a plain [`layer`] belong to the program as a whole.
 pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
@@ -89,8 +89,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns the recorded span that encloses the span with this id: that span itself, or else the
-    /// one with the id from `find`. The latter is needed if the callsite of the first is not
+    /// Returns the recorded span that encloses a new span or event whose parent is `id`. That is
+    /// the parent itself, or the span with the id from `find` if the parent's callsite is not
     /// wanted.
     fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
         let Some(id) = id else { return EnclosingSpan::None };
@@ -101,7 +101,8 @@ impl Layer {
     }
 }
 
-/// Returns the context of a span without a parent in this process, if its request is followed.
+/// Returns the context of a new span without a parent in this process; `None` if its request is not
+/// sampled.
 fn root() -> Option<SpanContext> {
     let parent = remote::parent();
     let decision = sample::global().decide(parent.as_ref(), monotonic_ns);
@@ -111,7 +112,7 @@ fn root() -> Option<SpanContext> {
     })
 }
 
-/// Filter that passes only wanted spans and events.
+/// Filter that passes only spans and events that a channel wants.
 #[derive(Debug)]
 pub struct Wanted(());
 

@@ -2,7 +2,7 @@
 
 use tracing_core::{Level, Metadata};
 
-/// Maximum size of a name, in bytes.
+/// Maximum size of an event type's or field's name, in bytes.
 const SIZE_MAX: usize = 255;
 
 /// Returns the name of a callsite's event type, `PROVIDER:NAME`.

@@ -21,7 +21,7 @@ pub(crate) fn parent() -> Option<Incoming> {
 }
 
 /// Runs `work`. Spans created in it without a parent in this process are children of the remote
-/// span `parent`. The remote sender has decided whether the request is followed; without a parent
+/// span `parent`. The remote sender has decided whether the request is sampled; without a parent
 /// the process's sampler decides.
 ///
 /// ```
@@ -29,7 +29,7 @@ pub(crate) fn parent() -> Option<Incoming> {
 /// fn serve(traceparent: &[u8]) {
 ///     let parent = blkkin_tracing::parse_traceparent(traceparent);
 ///     let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("serve"));
-/// For futures, use `instrument`.
+///     // For futures, use `instrument`.
 ///     span.in_scope(handle);
 /// }
 /// # serve(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
@@ -54,7 +54,7 @@ pub fn parse_traceparent(header: &[u8]) -> Option<SpanContext> {
 }
 
 /// Returns a context with the ids and flags of another tracer, such as OpenTelemetry's. The lowest
-/// flag bit is set if the request is followed. Returns `None` if an id is zero.
+/// flag bit is set if the request is sampled. Returns `None` if an id is zero.
 pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<SpanContext> {
     Some(SpanContext {
         trace_id: TraceId::from_number(u128::from_be_bytes(trace_id))?,
@@ -66,7 +66,7 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
 }
 
 /// Returns the context of this thread's current span, or of the innermost enclosing span that is
-/// recorded; `None` outside of all spans. In a request that is not followed, each call returns new
+/// recorded; `None` outside of all spans. In a request that is not sampled, each call returns new
 /// ids with that decision.
 pub fn current_context() -> Option<SpanContext> {
     dispatcher::get_default(|dispatch| {

@@ -1,6 +1,6 @@
-//! Open spans by their ids. The subscriber could store them, but a lookup there takes longer than
-//! recording them. A span's data stay at one address from its start to its end: moving freshly
-//! written data costs more than writing them.
+//! Table of open spans by their ids. The subscriber could store them, but a lookup there takes
+//! longer than recording them. A span's data stay at one address from its start to its end: moving
+//! freshly written data costs more than writing them.
 
 use crate::callsite::Callsite;
 use crate::fields::FieldValues;
@@ -20,7 +20,7 @@ pub(crate) struct OpenSpans(Box<[Shard]>);
 #[repr(align(64))]
 struct Shard(Mutex<Vec<(u64, Span)>>);
 
-/// Data of an open span; `None` if its request is not followed.
+/// Data of an open span; `None` if the span's request is not sampled.
 type Span = Option<Box<SpanData>>;
 
 /// Data of an open span, or of an event.
@@ -32,11 +32,11 @@ pub(crate) struct SpanData {
 }
 
 thread_local! {
-    /// Data of closed spans, for reuse.
+    /// Data of closed spans of this thread, for reuse.
     #[expect(clippy::vec_box, reason = "it is what moves from here to there and back")]
     static POOL: RefCell<Vec<Box<SpanData>>> = const { RefCell::new(Vec::new()) };
 }
-/// Maximum size of the pool; more spans are rarely open at once.
+/// Maximum number of spans in a thread's pool; more spans are rarely open at once.
 const POOL_SIZE_MAX: usize = 64;
 
 impl SpanData {
@@ -65,7 +65,7 @@ impl SpanData {
     }
 }
 
-/// The recorded span that encloses a span or an event.
+/// The recorded span that encloses a span or an event, if there is one.
 pub(crate) enum EnclosingSpan {
     None,
     NotFollowed,
@@ -94,7 +94,7 @@ impl OpenSpans {
         shard.swap_remove(at).1
     }
 
-    /// Adds values to a span.
+    /// Adds values of fields to an open span.
     pub(crate) fn record(&self, id: &Id, values: &FieldValues) {
         let mut shard = self.shard(id);
         let found = shard.iter_mut().find(|(other, _)| *other == id.into_u64());
@@ -103,8 +103,8 @@ impl OpenSpans {
         }
     }
 
-    /// Returns the enclosing span for children of this span; `None` if the span is not in the
-    /// table.
+    /// Returns the enclosing span for the children of the span with this id; `None` if that span is
+    /// not in the table.
     pub(crate) fn enclosing(&self, id: &Id) -> Option<EnclosingSpan> {
         let shard = self.shard(id);
         let (_, span) = shard.iter().find(|(other, _)| *other == id.into_u64())?;

@@ -1,4 +1,5 @@
-//! Tests of events from the macros of `tracing` to the ring, and from the ring through the decoder.
+//! Tests of events that the macros of `tracing` record: what they write to the ring, and what the
+//! decoder reads from it.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;
@@ -77,8 +78,8 @@ fn spans_and_events_are_recorded() {
     assert!(inner_times.1 <= inner.time && inner.time < outer_times.1, "{found:?}");
 }
 
-/// Spans and events of a service have its name and address; those of a plain layer in the same
-/// process do not.
+/// Spans and events of a service's layer have the service's name and address. Spans and events of a
+/// plain layer in the same process have neither.
 #[test]
 fn a_layer_of_a_service_says_it() {
     let _alone = alone();
@@ -103,7 +104,8 @@ fn a_layer_of_a_service_says_it() {
     assert_eq!(own(plain_order), [("port_no", "own")]);
 }
 
-/// Rules may be changed by a thread without a subscriber, unlike the program's.
+/// Rules take effect even if the thread that changes them has no subscriber, unlike the program's
+/// threads.
 #[test]
 fn rules_change_on_any_thread() {
     let _alone = alone();
@@ -256,7 +258,7 @@ fn names_are_sound() {
     assert_eq!(event.field("start"), "1");
 }
 
-/// Requests are followed as a whole or not at all.
+/// With sampling, each request is recorded as a whole or not at all.
 #[test]
 fn sampled_requests() {
     let _alone = alone();
@@ -335,7 +337,8 @@ fn log_records() {
 #[test]
 fn events_while_their_place_is_made_known() {
     static DISPATCH: OnceLock<WeakDispatch> = OnceLock::new();
-    /// A layer that makes another thread reach the first callsite that is registered with it.
+    /// A layer that, at the first callsite registered with it, makes another thread reach that
+    /// callsite.
     struct ConcurrentEvent(AtomicUsize);
     impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for ConcurrentEvent {
         fn register_callsite(&self, metadata: &'static tracing::Metadata<'static>) -> Interest {
@@ -362,8 +365,8 @@ fn events_while_their_place_is_made_known() {
     assert_eq!(channel.names().len(), 2);
 }
 
-/// A request continues in a child of another process's span, and the header identifies the current
-/// span.
+/// A request from another process continues in a child of the sender's span, and the header for the
+/// next process identifies the current span.
 #[test]
 fn requests_cross_processes() {
     let _alone = alone();

@@ -23,34 +23,36 @@ pub(crate) struct ChannelKey {
     pub(crate) channel: usize,
 }
 
-/// The rings that a program has for a channel.
+/// The rings that a program has for a channel, with the state of reading and writing them.
 #[derive(Debug)]
 pub(crate) struct Attachment {
     pub(crate) session: SessionId,
-    /// Index of the channel in the session.
+    /// Index of the channel in the session; also the number of the channel's stream in traces.
     pub(crate) channel: usize,
-    /// Number of the channel in messages to the program.
+    /// Number of the channel in messages to the program, unique among the program's channels.
     pub(crate) number: u32,
     pub(crate) rings: Rings,
     quota: AttachmentQuota,
     /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
     /// snapshots.
     pub(crate) is_written: bool,
-    /// Number of the `Pong` that confirms that the program has mapped the rings.
+    /// Number of the `Pong` that confirms that the program has mapped the rings; see
+    /// `Program::ping`.
     pub(crate) mapped: u64,
     /// Rules that were last sent to the program.
     pub(crate) rules: RuleSet,
     pub(crate) history: RuleHistory,
-    /// Set if rules were sent over the program's present connection.
+    /// Set if rules were sent over the present connection of the program.
     pub(crate) has_sent_rules: bool,
     /// Rings of earlier agents, the oldest first. Their packets precede those of `rings`.
     pub(crate) adopted: Vec<AdoptedRings>,
-    /// Time of the next attempt to write, after a failed write.
+    /// Time of the next attempt to write; `None` unless the last write has failed.
     pub(crate) retry: Option<Instant>,
     removal: Option<Removal>,
-    /// Cause and error of the last failed write.
+    /// Cause and error of the last failed write; `None` after a successful write.
     pub(crate) trouble: Option<(Cause, String)>,
-    /// Losses by cause, including the first `discarded_seen` discarded events.
+    /// Losses by cause. They include discarded events up to the count `discarded_seen`; later ones
+    /// are not attributed to a cause yet.
     pub(crate) losses: Losses,
     discarded_seen: u64,
 }
@@ -68,7 +70,7 @@ struct Removal {
 /// Shares of the user's quota that an attachment has reserved.
 #[derive(Debug)]
 pub(crate) struct AttachmentQuota {
-    /// Memory of the rings and of the adopted rings, in bytes.
+    /// Memory of `rings` and of the adopted rings, in bytes.
     pub(crate) ring_bytes: Share,
     /// Memory of the event types that the attachment's stream describes, in bytes.
     pub(crate) type_bytes: Share,
@@ -76,11 +78,11 @@ pub(crate) struct AttachmentQuota {
     pub(crate) _descriptors: Share,
 }
 
-/// Memory in bytes that new rings are expected to hold soon. Rings with no more than this are not
-/// replaced.
+/// Memory in bytes that new rings are expected to use soon. Rings that use no more than this are
+/// not replaced.
 const RENEWED_MIN: u64 = 512 << 10;
 
-/// Time that a program has to unmap rings that hold too much memory. After that, the agent gives up
+/// Time that a program has to unmap rings that use too much memory. After that, the agent gives up
 /// the rings without a confirmation.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
@@ -127,9 +129,9 @@ impl Attachment {
         self.sets().map(Rings::identity)
     }
 
-    /// Continues with the rings over another connection. `Pong(mapped)` confirms that the program
-    /// has mapped them. `number_of` returns the program's number for an adopted set, or `None` if
-    /// the program has unmapped the set.
+    /// Continues with the same rings over a new connection. `Pong(mapped)` confirms that the
+    /// program has mapped `rings`. `number_of` returns the program's number for an adopted set, or
+    /// `None` if the program has unmapped the set.
     pub(crate) fn reconnect(&mut self, mapped: u64, number_of: impl Fn(Identity) -> Option<u32>) {
         for set in &mut self.adopted {
             set.number = number_of(set.rings.identity());
@@ -143,8 +145,8 @@ impl Attachment {
         self.rings.wake_up();
     }
 
-    /// Restarts packet numbers and counters for a new trace, after the old one was closed. Does
-    /// nothing while there are adopted rings, whose packets could not be written yet.
+    /// Restarts packet numbers and counters for a new trace, after the old trace was closed. Does
+    /// nothing while adopted rings hold packets that could not be written yet.
     pub(crate) fn begin_anew(&mut self) {
         if self.adopted.is_empty() {
             (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
@@ -158,7 +160,7 @@ impl Attachment {
         }
     }
 
-    /// Returns the number of packets in all sets that were not written yet.
+    /// Returns the number of packets in all sets of rings that are not written yet.
     pub(crate) fn packets_waiting(&self) -> u64 {
         self.sets().map(Rings::packets_waiting).fold(0, u64::saturating_add)
     }
@@ -178,7 +180,7 @@ impl Attachment {
         StreamKey { stream: self.stream(), cpu: ring as u32 }
     }
 
-    /// Sets the rules in force, and adds them to the history.
+    /// Sets the rules in force, which were sent to the program, and adds them to the history.
     pub(crate) fn set_rules(&mut self, rules: RuleSet) {
         self.history.add(&rules);
         self.rules = rules;
@@ -204,7 +206,8 @@ impl Attachment {
         }
     }
 
-    /// Adopts rings of a snapshot session, with all packets that were not cleared.
+    /// Adopts rings for a session that takes snapshots. Of each ring, all packets are kept that
+    /// were recorded since the session was last cleared.
     fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {
         for ring in 0..most_rings(&self.rings, &sets) {
             let mut is_wanted = true;
@@ -224,7 +227,7 @@ impl Attachment {
         mut sets: Vec<AdoptedRings>,
         trace: &mut Trace,
     ) -> io::Result<Vec<AdoptedRings>> {
-        // Number of sets that are drained in all their rings.
+        // Number of sets of which every ring is drained.
         let mut drained = sets.len();
         for ring in 0..most_rings(&self.rings, &sets) {
             let states: Vec<Left> = sets.iter().filter_map(|set| set.rings.left(ring)).collect();
@@ -249,13 +252,13 @@ impl Attachment {
                 };
                 set.read_from(ring, (position, state), last);
                 if at < resumed.set {
-                    // The set's discarded events were reported too, perhaps in another trace.
+                    // The set's discarded events were already written, perhaps to another trace.
                     set.skip(ring);
                 } else if at == resumed.set
                     && (state.size_after == 0 || at > 0 && resumed.position.is_none())
                 {
-                    // The set's count of discarded events may date from before the older sets were
-                    // read, or belong to packets that follow a closed trace.
+                    // The set's count of discarded events may be older than the reading of the
+                    // earlier sets, or belong to packets that follow a closed trace.
                     set.continue_after(ring, last);
                 }
             }
@@ -266,8 +269,8 @@ impl Attachment {
         Ok(sets)
     }
 
-    /// Writes all packets of adopted rings, in which the program does not record any longer. The
-    /// packets of `rings` will continue their sequence. Returns the drained sets.
+    /// Writes all packets of adopted rings, in which the program does not record any longer.
+    /// Packets of `rings` will continue the sequence of packet numbers. Returns the drained sets.
     pub(crate) fn write_adopted(&mut self, trace: &mut Trace) -> io::Result<Vec<AdoptedRings>> {
         let stream = self.stream();
         let adopted = &mut self.adopted;
@@ -307,16 +310,17 @@ impl Attachment {
         Ok(std::mem::take(adopted))
     }
 
-    /// Returns the sets with packets of a ring that a snapshot includes, the oldest first.
+    /// Returns the sets whose packets of a ring belong to a snapshot, the oldest set first.
     pub(crate) fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
         let mut sets: Vec<&Rings> = self.sets().collect();
         sets.retain(|set| ring < set.count());
-        // A set is useless if a newer set was overwritten in part: there is a gap between them.
+        // If a set was overwritten in part, there is a gap between its packets and the older sets.
+        // The older sets are therefore left out.
         let first = sets.iter().rposition(|set| set.is_overtaken(ring)).unwrap_or(0);
         sets.split_off(first)
     }
 
-    /// Returns the number of packets for snapshots that only the oldest set holds.
+    /// Returns the number of packets kept for snapshots that the oldest set holds.
     fn packets_of_oldest(&self) -> u64 {
         let oldest = self.adopted.first().map_or(&self.rings, |oldest| &oldest.rings);
         let kept = (0..oldest.count()).map(|ring| {
@@ -334,7 +338,8 @@ impl Attachment {
         self.quota.ring_bytes.charge(sizes);
     }
 
-    /// Returns whether the removal of the rings has begun.
+    /// Returns whether the removal of the rings was requested. The program may still have them
+    /// mapped.
     pub(crate) fn is_removed(&self) -> bool {
         self.removal.is_some()
     }
@@ -349,13 +354,13 @@ impl Attachment {
         self.removal.map(|removal| removal.until)
     }
 
-    /// Returns whether a pending removal is over: the last `Pong`, number `ponged`, confirms it, or
-    /// its deadline has passed.
+    /// Returns whether a pending removal has ended: the last `Pong`, number `ponged`, confirms it,
+    /// or its deadline has passed.
     pub(crate) fn is_removal_over(&self, ponged: u64, now: Instant) -> bool {
         self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
     }
 
-    /// Returns the bytes that replacing the rings by new ones would free.
+    /// Returns the number of bytes that would be freed if new rings replaced the present ones.
     pub(crate) fn excess(&self) -> u64 {
         match self.is_removed() || self.rings.shape().mode == blkkin_ring::Mode::Overwrite {
             true => 0,
@@ -375,7 +380,7 @@ impl Attachment {
         Some(oldest)
     }
 
-    /// Evicts all sets of a program that has ended, and counts them in `totals`.
+    /// Evicts all sets of rings, because the program has ended, and counts them in `totals`.
     pub(crate) fn evict_all(&mut self, totals: &mut Evictions) {
         while self.evict_oldest(totals).is_some() {}
         totals.packets_lost += self.packets_of_oldest();
@@ -390,7 +395,7 @@ impl Attachment {
         account: &Account,
     ) -> io::Result<()> {
         let Some(catalog) = catalog else { return Ok(()) };
-        // The descriptions in a trace take about as much memory as the catalog.
+        // A trace's descriptions of the types take about as much memory as the catalog.
         self.quota.type_bytes.set(catalog.size() as u64)?;
         self.history.describe(catalog.types(), trace, self.stream(), account);
         Ok(())
@@ -403,7 +408,8 @@ fn most_rings(rings: &Rings, left: &[AdoptedRings]) -> usize {
 }
 
 impl Attachment {
-    /// Attributes events that were discarded since the last call to the present cause.
+    /// Attributes the events that were discarded since the last call to the present cause; see
+    /// `cause`.
     pub(crate) fn attribute(&mut self) {
         let all = self.rings.discarded_in_all();
         let more = all.saturating_sub(self.discarded_seen);
@@ -423,7 +429,7 @@ impl Attachment {
         }
     }
 
-    /// Returns all losses so far, without packets that may still be written.
+    /// Returns all losses so far. Packets that may still be written do not count as lost.
     pub(crate) fn losses_so_far(&self) -> Losses {
         let mut losses = self.losses.clone();
         let more = self.rings.discarded_in_all().saturating_sub(self.discarded_seen);
@@ -443,8 +449,8 @@ impl Attachment {
         losses
     }
 
-    /// Returns the loss of events between the removal of the rings and the renewal: an unknown
-    /// number, since the program has no rings in which to count them.
+    /// Returns the loss of events between the removal of the rings and the delivery of new ones.
+    /// The number is unknown, since the program has no rings in which to count events meanwhile.
     pub(crate) fn lost_by_renewal(&self) -> Losses {
         let mut losses = Losses::default();
         if !self.rules.is_empty() {
@@ -454,7 +460,8 @@ impl Attachment {
         losses
     }
 
-    /// Returns the loss that giving up the rings causes: their unwritten packets.
+    /// Returns the packets that are lost if the rings are given up now: those that are not written
+    /// yet.
     pub(crate) fn unread(&self) -> Losses {
         let mut losses = Losses::default();
         if self.is_written {

@@ -1,4 +1,4 @@
-//! An agent on a thread of another program, for that program alone.
+//! An agent on a thread of another program, which serves that program's user alone.
 
 use crate::agent::{Agent, Options};
 use crate::quota::Limits;
@@ -10,30 +10,31 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Prefix of the names of socket directories; a random number follows.
+/// Prefix of the name of an agent's socket directory; a random number follows.
 const PREFIX: &str = "blkkin-";
-/// Time that an agent has to lock its new directory.
+/// Minimum age of a socket directory that may be removed. A younger one may belong to an agent that
+/// has not locked it yet.
 const BEGINNING: Duration = Duration::from_secs(2);
-/// Maximum number of entries of a directory that are checked.
+/// Maximum number of directory entries checked in one search for abandoned directories.
 const ENTRIES_MAX: usize = 4096;
 
-/// An agent that runs on a thread.
+/// An agent that runs on a thread of this process.
 #[derive(Debug)]
 pub struct Background {
     directory: PathBuf,
     socket: PathBuf,
-    /// The agent ends when this end of the pipe is closed.
+    /// Write end of a pipe. The agent ends when this end is closed.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Background {
-    /// Starts an agent in a directory that only this user can enter.
+    /// Starts an agent whose socket directory only this user can enter, with the default limits.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
         Background::start_with(log, Limits::default())
     }
 
-    /// Starts an agent with other limits for each user.
+    /// Starts an agent with the given resource limits for each user.
     pub fn start_with(log: fn(&str), limits: Limits) -> io::Result<Background> {
         let directory = private_directory()?;
         let socket = directory.join("agent.sock");
@@ -60,7 +61,7 @@ impl Background {
         &self.socket
     }
 
-    /// Stops the agent, which first writes all packets, and waits for its end.
+    /// Stops the agent, and waits until it has written all packets.
     pub fn end(mut self) -> io::Result<()> {
         self.end_now()
     }
@@ -83,13 +84,13 @@ impl Drop for Background {
     }
 }
 
-/// Returns whether a directory is older than the time that an agent has to lock it.
+/// Returns whether a directory is older than [`BEGINNING`], so that its agent would have locked it.
 fn is_old(directory: &fs::Metadata) -> bool {
     let age = directory.modified().ok().and_then(|modified| modified.elapsed().ok());
     age.is_some_and(|age| age > BEGINNING)
 }
 
-/// Removes directories of this user's agents that were killed, so that they do not accumulate.
+/// Removes socket directories of this user's agents that were killed.
 fn remove_abandoned(parent: &Path) {
     let own = blkkin_sys::user_id();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten().take(ENTRIES_MAX) {
@@ -109,7 +110,7 @@ fn remove_abandoned(parent: &Path) {
             continue;
         }
         let lock = entry.path().join("agent.lock");
-        // A directory without a lock belongs to an agent that is just starting.
+        // A directory without a lock file belongs to an agent that is just starting.
         let opened = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(lock);
         if opened.is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
@@ -117,8 +118,8 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Makes a directory for the socket that no other user may enter. Its path is short, as the length
-/// of a socket's path is limited.
+/// Makes a directory for the socket that no other user may enter. The path is short, because the
+/// kernel limits the length of a socket's path.
 fn private_directory() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());

@@ -1,5 +1,5 @@
-//! A program's event types, read from its file. The file's content is not trusted: see
-//! [`blkkin_control::catalog`].
+//! A program's event types, read from a shared-memory file that the program writes. The file's
+//! content is not trusted: see [`blkkin_control::catalog`].
 
 use crate::deferred_close::DeferredClose;
 use crate::quota::Share;
@@ -13,28 +13,29 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) struct Catalog {
     file: DeferredClose<OwnedFd>,
     identity: Identity,
-    /// Types in the order in which they were found.
+    /// Types in the order in which the agent has found them in the file.
     types: Vec<EventType>,
-    /// Number of entries of the file's table that were read.
+    /// Number of entries of the file's table that were visited, including empty ones.
     scanned: usize,
     /// Indexes below `scanned` whose entries are still empty.
     missing: Vec<usize>,
-    /// Number of invalid types, and of types beyond the limits.
+    /// Number of types that are not recorded: invalid types, and types beyond [`CatalogLimits`].
     broken: u32,
-    /// Bytes of descriptions that were read.
+    /// Total size of the descriptions that were read, in bytes.
     bytes: usize,
-    /// Memory of the types in bytes; each trace that describes them takes about as much.
+    /// Memory of the types in bytes. Each trace that describes them takes about as much memory.
     size: usize,
     /// Share of the user's quota for the memory of the types.
     share: Share,
 }
 
-/// Bytes of memory of a type without its names: in the catalog, or as a schema and its text.
+/// Memory of a type without its names, in bytes: in the catalog, or in a trace's schema and text.
 const TYPE_SIZE: usize = 256;
-/// Bytes of memory of a field without its name.
+/// Memory of a field without its name, in bytes: in the catalog, or in a trace's schema and text.
 const FIELD_SIZE: usize = 256;
 
-/// Limits on the types of one program, and on the bytes of their descriptions.
+/// Limits on the number of one program's types, and on the total size of their descriptions in
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CatalogLimits {
     pub(crate) types: usize,
@@ -42,7 +43,8 @@ pub(crate) struct CatalogLimits {
 }
 
 impl Catalog {
-    /// Opens a program's file, after checking its size and magic number.
+    /// Opens the file in which a program describes its types. Checks the file's size and magic
+    /// number.
     pub(crate) fn open(file: DeferredClose<OwnedFd>, share: Share) -> io::Result<Catalog> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         // Requires a memfd whose size is sealed. Reading another file, or a device, could block.
@@ -68,12 +70,12 @@ impl Catalog {
         }
     }
 
-    /// Returns the identity of the file's memory, which identifies the program across connections.
+    /// Returns the identity of the file's memory. It identifies the program across connections.
     pub(crate) fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Returns all types that were found.
+    /// Returns the types that were read so far.
     pub(crate) fn types(&self) -> &[EventType] {
         &self.types
     }
@@ -90,9 +92,9 @@ impl Catalog {
         self.size
     }
 
-    /// Reads types that were added since the last call; returns whether there are any. Types that
-    /// exceed the user's quota are read again by the next call, as their events cannot be described
-    /// until then.
+    /// Reads types that were added since the last call; returns whether there are any. If the
+    /// user's quota is exceeded, the remaining types are read again by the next call, as their
+    /// events cannot be described until then.
     pub(crate) fn refresh(&mut self, limits: CatalogLimits) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
         let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.scanned);
@@ -160,7 +162,7 @@ impl Catalog {
     }
 }
 
-/// Fills `bytes` from memory whose size is sealed.
+/// Fills `bytes` from a file whose size is sealed, starting at `offset`.
 fn read_exact_at(file: impl AsFd, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     let mut read = 0;
     while read < bytes.len() {

@@ -6,16 +6,16 @@ use blkkin_ring::Shape;
 
 /// Default size of a sub-buffer in bytes.
 ///
-/// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor before the
-/// agent has run. Pages are allocated when an event is written to them.
+/// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor until the
+/// agent drains the ring. Pages are allocated when an event is written to them.
 const SUBBUFFER_SIZE: u64 = 512 << 10;
-/// Default number of sub-buffers of a ring.
+/// Default number of sub-buffers of a ring, if only pages in use take memory.
 const SUBBUFFER_COUNT: u32 = 64;
-/// Default number of sub-buffers if all pages are in use after a while (overwrite mode), or if the
-/// kernel reserves memory for them in advance (strict accounting).
+/// Default number of sub-buffers of a ring whose pages all take memory: in overwrite mode, where
+/// all are in use after a while, or if the kernel reserves memory in advance (strict accounting).
 const SUBBUFFER_COUNT_FILLED: u32 = 4;
 
-/// Sets defaults for the sizes that the command has left out.
+/// Sets default sizes where the command has not given any.
 pub(crate) fn fill_in_sizes(channel: &mut Channel) {
     channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
     channel.subbuffer_count.get_or_insert_with(|| {
@@ -35,7 +35,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         Mode::Overwrite => blkkin_ring::Mode::Overwrite,
     };
     Shape {
-        // Each processor has a ring, and one more ring is shared by processors that have none.
+        // Each processor has a ring. One more ring is shared by processors without a ring.
         rings: online_processors().last().map_or(1, |last| last + 1) + 1,
         subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
         subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT_FILLED) as usize,

@@ -1,7 +1,7 @@
 //! Removal of a session's closed traces, for `session clear`. The agent has no list of closed
-//! traces, only their parent directory.
+//! traces, so it searches their parent directory.
 //!
-//! There may be very many traces, so they are removed in steps, while programs continue to record.
+//! There may be very many traces. They are removed in steps, while programs continue to record.
 //! Only files that an agent has made are removed.
 
 use crate::output::Output;
@@ -23,16 +23,18 @@ pub(crate) struct ClearJob {
     pub(crate) command: ConnectionId,
     pub(crate) session: SessionId,
     output: Output,
-    /// Traces that were closed since the removal began: they hold newer events.
+    /// Traces that were closed after the removal began. They are not removed, as they hold newer
+    /// events.
     spared: HashSet<PathBuf>,
-    /// Open directories, each within the previous one.
+    /// Directories that are being read, each within the previous one. The first holds all traces.
     open: Vec<(PathBuf, Dir)>,
     _descriptors: Share,
-    /// Error of the last removal that failed.
+    /// Error of the last failed attempt to remove a file or directory.
     pub(crate) trouble: Option<io::Error>,
 }
 
-/// Maximum number of open directories: that of all traces, a trace, and its index.
+/// Maximum number of open directories of a removal: the one with all traces, a trace, and its
+/// index.
 pub(crate) const DEPTH_MAX: u64 = 3;
 impl ClearJob {
     pub(crate) fn begin(command: ConnectionId, session: &Session, _descriptors: Share) -> ClearJob {
@@ -52,7 +54,7 @@ impl ClearJob {
         }
     }
 
-    /// Records the error of a removal that failed.
+    /// Records the error of an attempt to remove a file or directory, if the attempt has failed.
     pub(crate) fn note(&mut self, done: io::Result<()>) {
         match done {
             // Another process has removed the file, or has put a file into the directory.
@@ -62,13 +64,13 @@ impl ClearJob {
         }
     }
 
-    /// Spares a trace that was closed since the removal began.
+    /// Excludes a trace that was closed after the removal began.
     pub(crate) fn spare(&mut self, trace: &Path) {
         self.spared.insert(trace.to_owned());
     }
 
-    /// Removes up to `entries` files and directories, except those of `open` traces. Returns
-    /// whether the removal is complete.
+    /// Visits up to `entries` directory entries, and removes them unless they belong to one of the
+    /// `open` traces. Returns whether the removal is complete.
     pub(crate) fn step(&mut self, entries: usize, open: &HashSet<&Path>) -> bool {
         // The program of this trace has reconnected while the trace was being removed.
         if self.open.get(1).is_some_and(|(directory, _)| self.is_spared(directory, open)) {

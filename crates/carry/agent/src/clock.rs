@@ -1,9 +1,9 @@
 //! Rates of the clocks that programs read, and their relation to the time of day.
 //!
-//! The processor's counter has no frequency that can be queried, so it is measured between the
-//! agent's start and the first trace of each session: the longer, the more precise. Both ends are
-//! read as close together as the machine allows, some ten nanoseconds. If the counter was reset or
-//! jumped, because the machine was suspended or migrated, the measurement starts anew.
+//! The processor's counter has no frequency that can be queried. It is measured between the agent's
+//! start and the first trace of each session: the longer that time, the more precise the result. At
+//! both ends, all clocks are read within some ten nanoseconds of each other. If the counter was
+//! reset or jumped, because the machine was suspended or migrated, the measurement starts anew.
 //!
 //! As long as the agent runs and the counter continues, all traces of a session describe a clock in
 //! the same way, so that events of several programs stay in order when the time of day is set. A
@@ -15,8 +15,9 @@ use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECOND: u64 = 1_000_000_000;
-/// Shortest measurement. A trace that begins earlier waits until the measurement is this long. The
-/// error of the frequency is then some parts in a million, and less for later traces.
+/// Minimum duration of a measurement. A trace that begins earlier waits until the measurement is
+/// this long. The error of the frequency is then some parts in a million, and less for later
+/// traces.
 const SHORTEST: Duration = Duration::from_millis(20);
 
 /// Description of a clock in a trace's metadata.
@@ -29,7 +30,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// Returns the rate of a clock that is ahead by `ahead_ns`.
+    /// Returns the rate of a clock that is ahead of this one by `ahead_ns`.
     pub(crate) fn ahead(self, ahead_ns: i64) -> Rate {
         let ns = u128::from(ahead_ns.unsigned_abs());
         let offset_ns = match ahead_ns > 0 {
@@ -40,23 +41,24 @@ impl Rate {
     }
 }
 
-/// Rates that all traces of a session share: events of several programs stay in order when the time
-/// of day is set, and when a later measurement differs.
+/// Rates that all traces of a session share. Later measurements do not change them, so events of
+/// several programs stay in order even when the time of day is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    /// Number of resets of the processor's counter before it was measured, and its rate.
+    /// Rate of the processor's counter, with the value of [`Clocks::begun`] at its measurement. The
+    /// rate is valid until that value changes.
     tsc: Option<(u64, Rate)>,
-    /// Nanoseconds that the machine had been suspended when the monotonic clock was read, and the
-    /// clock's rate.
+    /// Rate of the monotonic clock, with the total suspended time of the machine at its
+    /// measurement, in nanoseconds.
     monotonic: Option<(u64, Rate)>,
 }
 
-/// Measurement of the clocks' rates.
+/// Measurement of the rate of the processor's counter since the agent's start.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     /// Start of the measurement.
     start: Moment,
-    /// Frequency that was measured last, in ticks per second.
+    /// Last measured frequency, in ticks per second; `None` before the first result.
     frequency: Option<u64>,
     /// Number of restarts of the measurement: the counter may be reset when the machine is
     /// suspended, and jump when it is migrated.
@@ -68,23 +70,25 @@ pub(crate) struct Clocks {
 struct Moment {
     tsc: u64,
     monotonic_ns: u64,
-    /// Time that the machine was suspended, which the monotonic clock does not count.
+    /// Total time that the machine was suspended, in nanoseconds. The monotonic clock does not
+    /// count that time.
     suspended_ns: u64,
     since_1970_ns: u128,
 }
 
-/// Largest deviation from the last frequency, as a divisor. A larger deviation means that a counter
-/// has jumped: the kernel's clock discipline changes the clocks' speed by a twelfth at most.
+/// Largest plausible deviation from the last frequency, as a divisor. A larger deviation means that
+/// the counter has jumped: the kernel's clock discipline changes the clocks' speed by a twelfth at
+/// most.
 const DIFFERENT_PART: u64 = 8;
 
-/// Tolerance of the suspended time, which is the difference of two clocks that are read one after
-/// the other.
+/// Tolerance when two suspended times are compared, in nanoseconds. A suspended time is the
+/// difference of two clocks that are not read at the same moment.
 const SUSPENDED_NS: u64 = 1_000_000;
 
-/// Lowest plausible frequency of a counter, in ticks per second.
+/// Lowest plausible frequency of the processor's counter, in ticks per second.
 const FREQUENCY_MIN: u64 = 1_000_000;
 
-/// Maximum number of attempts at a measurement during which the counter jumps.
+/// Maximum number of measurements in a row that fail because the counter jumps meanwhile.
 const TRIES: usize = 3;
 
 impl Clocks {
@@ -92,7 +96,8 @@ impl Clocks {
         Clocks { start: Moment::now(), frequency: None, begun: 0 }
     }
 
-    /// Returns a clock's rate in a session, and measures it for the session's first trace.
+    /// Returns the rate of `clock` for a session. The first call of a session measures the rate,
+    /// and stores it in `rates`.
     pub(crate) fn rate(&mut self, rates: &mut Rates, clock: Clock) -> Rate {
         let mut look = |after: Duration| {
             if !after.is_zero() {
@@ -117,7 +122,8 @@ impl Clocks {
         }
     }
 
-    /// Returns the rate of the processor's counter. `look` reads the clocks after a pause.
+    /// Returns the rate of the processor's counter for a session. `look` waits for the given time,
+    /// and then reads the clocks.
     fn tsc_rate(&mut self, rates: &mut Rates, look: &mut dyn FnMut(Duration) -> Moment) -> Rate {
         let mut now = look(Duration::ZERO);
         if !self.goes_on_to(&now) {
@@ -146,8 +152,8 @@ impl Clocks {
         rate
     }
 
-    /// Returns whether the counter has run at its frequency since the measurement began, without a
-    /// reset or a jump.
+    /// Returns whether the counter has run at its frequency from the start of the measurement to
+    /// `now`, without a reset or a jump.
     fn goes_on_to(&self, now: &Moment) -> bool {
         if now.tsc < self.start.tsc
             || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED_NS
@@ -202,8 +208,8 @@ impl Moment {
     }
 }
 
-/// Returns the time that the machine was suspended: the least of several readings, as other
-/// programs may run between the reads of the two clocks.
+/// Returns the total time that the machine was suspended. Uses the least of several readings, as
+/// other programs may run between the reads of the two clocks.
 fn suspended_ns() -> u64 {
     let once = || {
         let monotonic_ns = blkkin_sys::monotonic_ns();
@@ -216,7 +222,7 @@ fn suspended_ns() -> u64 {
 mod tests {
     use super::*;
 
-    /// Returns the time at which a clock shows the value `shown`, in nanoseconds since 1970.
+    /// Returns the time at which a clock has the value `shown`, in nanoseconds since 1970.
     fn time(rate: Rate, shown: u64) -> u128 {
         rate.offset_ns + u128::from(shown) * u128::from(SECOND) / u128::from(rate.frequency)
     }
@@ -232,8 +238,8 @@ mod tests {
             let now = Moment::now();
             let shown = if clock == Clock::Tsc { now.tsc } else { now.monotonic_ns };
             let difference = time(rate, shown).abs_diff(now.since_1970_ns);
-            // A busy machine may delay the second reading; an error of a unit makes a larger
-            // difference.
+            // A busy machine may delay the second reading, so the tolerance is a second. A wrong
+            // unit would cause a larger difference.
             assert!(difference < u128::from(SECOND), "{clock:?} is {difference} ns off");
         }
         assert_eq!(clocks.begun, 0, "nothing has jumped");
@@ -276,7 +282,8 @@ mod tests {
             rate
         }
 
-        /// Asserts that a new session's rate has the right frequency and shows the right time.
+        /// Asserts that the rate of a new session has the right frequency, and that the time
+        /// computed from the rate is right.
         #[track_caller]
         fn check(&mut self) {
             let rate = self.rate(&mut Rates::default());

@@ -24,7 +24,7 @@ pub(crate) struct Command {
     pub(crate) listing: Option<Listing>,
 }
 
-/// The user who makes a request.
+/// The user who makes a request, with the permission to control sessions of other users.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester {
     pub(crate) owner: Owner,
@@ -46,22 +46,24 @@ impl Requester {
 /// Progress of sending a list of programs.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// Programs that are not listed completely.
+    /// Connections of the programs that are not listed completely.
     pub(crate) programs: VecDeque<ConnectionId>,
-    /// Index of the next type of the first program; `None` before the program itself is listed.
+    /// Index of the next event type to send, among those of the first program; `None` until the
+    /// program itself was sent.
     pub(crate) next_type: Option<usize>,
     pub(crate) with_types: bool,
 }
 
 impl Listing {
-    /// Returns the next item of the list.
+    /// Returns the next item of the list: a program, or one of its event types. Returns `None` at
+    /// the end.
     pub(crate) fn next(&mut self, programs: &mut Programs) -> Option<Reply> {
         loop {
             let program = programs.get_mut(*self.programs.front()?).map(|program| {
                 if self.next_type.is_none()
                     && let Some(catalog) = &mut program.catalog
                 {
-                    // Finds types that were added since the last drain. Types beyond the user's
+                    // Reads types that were added since the last drain. Types beyond the user's
                     // quota are missing from the list.
                     let _ = catalog.refresh(CATALOG_LIMITS);
                 }

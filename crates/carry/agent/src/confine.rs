@@ -17,13 +17,14 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Capabilities that an agent started as root keeps, to access files as another user.
+/// Capabilities that an agent started as root keeps. It needs them to access files with another
+/// user's rights.
 const POWERS: CapabilitySet =
     CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
 /// Capability to inspect processes of other users.
 const POWER_TO_LOOK: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
-/// Files that the agent reads: processes, processors, users, and the time zone.
+/// Files that the agent may read: about processes, processors, users, and the time zone.
 const READ: [&str; 8] = [
     "/proc",
     "/sys/devices/system/cpu",
@@ -53,7 +54,7 @@ pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> 
     steps.into_iter().filter_map(failed).collect()
 }
 
-/// Confines this thread to reading links, also those of other users' processes.
+/// Confines this thread to reading symbolic links, also those in `/proc` of other users' processes.
 pub(crate) fn confine_to_links() {
     // Restrictions that fail here also fail in `confine`, whose caller logs them.
     let _ = drop_powers(POWER_TO_LOOK);
@@ -62,7 +63,7 @@ pub(crate) fn confine_to_links() {
 }
 
 /// Confines this thread to inspecting processes, also of other users, and to writing to files that
-/// they hold open.
+/// those processes have open.
 pub(crate) fn confine_to_calls() {
     // The caller of `confine` logs restrictions that fail.
     let _ = drop_powers(POWER_TO_LOOK);
@@ -184,9 +185,9 @@ const REFUSED: [libc::c_long; 53] = [
     libc::SYS_pidfd_send_signal,
 ];
 
-/// Returns the numbers of the refused calls. On x86-64 these include the numbers of programs with
-/// short pointers (x32), which a filter cannot recognize otherwise: the same numbers with the bit
-/// `SHORT`, and 512 to 547 for some calls.
+/// Returns the numbers of the refused calls. On x86-64 these include the numbers for programs with
+/// short pointers (x32): the same numbers with the bit `SHORT`, and 512 to 547 for some calls. A
+/// filter cannot recognize such programs otherwise.
 fn refused() -> impl Iterator<Item = libc::c_long> {
     const SHORT: libc::c_long = 0x4000_0000;
     let others = REFUSED.into_iter().chain(512..=547).map(|call| call | SHORT);
@@ -198,7 +199,8 @@ fn restrict_calls() -> Result<(), String> {
     // The old calls `fork` and `vfork` start processes in any case.
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
-    // Threads can be started, processes cannot. Sockets are needed for the service manager only.
+    // Refuses to start processes; threads can be started. Only Unix sockets can be made, which the
+    // service manager needs.
     let is_process = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
     rules.insert(libc::SYS_clone, vec![rule(0, is_process, 0)?]);
     rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
@@ -210,14 +212,15 @@ fn restrict_calls() -> Result<(), String> {
     filter_calls([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)
 }
 
-/// Returns a rule that matches calls by one argument.
+/// Returns a rule that matches system calls whose argument number `argument` meets a condition.
 fn rule(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
         .and_then(|condition| SeccompRule::new(vec![condition]))
         .map_err(|error| error.to_string())
 }
 
-/// System calls that a thread needs to wait, to allocate memory, to end, and to read links.
+/// System calls that every confined thread needs: to wait, to allocate memory, to end, and to read
+/// symbolic links.
 const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_readlinkat,
     libc::SYS_futex,
@@ -248,7 +251,8 @@ fn permit(others: &[libc::c_long]) -> Result<(), String> {
     filter_calls(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
-/// Installs a filter: `fitting` is the action for calls that match a rule, `others` for all others.
+/// Installs a seccomp filter. `fitting` is the action for calls that match `rules`, `others` the
+/// action for all other calls.
 fn filter_calls(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     others: SeccompAction,
@@ -258,7 +262,8 @@ fn filter_calls(
     seccompiler::apply_filter(&program).map_err(|error| error.to_string())
 }
 
-/// Compiles a filter: `fitting` is the action for calls that match a rule, `others` for all others.
+/// Compiles a seccomp filter. `fitting` is the action for calls that match `rules`, `others` the
+/// action for all other calls.
 fn program(
     rules: BTreeMap<i64, Vec<SeccompRule>>,
     others: SeccompAction,
@@ -271,7 +276,7 @@ fn program(
     program.map_err(|error| error.to_string())
 }
 
-/// Returns a filter that refuses one call.
+/// Returns a seccomp filter that refuses one system call, for tests.
 #[cfg(test)]
 pub(crate) fn filter_for_test() -> BpfProgram {
     let refused = [(libc::SYS_reboot, Vec::new())].into();
@@ -317,7 +322,8 @@ mod tests {
         assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
     }
 
-    /// Actions for another user do not have root's capability to override file permissions.
+    /// Work that the agent does with another user's rights cannot override file permissions, even
+    /// if the agent runs as root.
     #[test]
     fn others_act_without_power_over_files() {
         if blkkin_sys::user_id() != 0 {
@@ -334,7 +340,8 @@ mod tests {
         assert!(!others.contains(CapabilitySet::DAC_OVERRIDE));
     }
 
-    /// An intruder in the agent's thread can do little. The test confines a thread of its own.
+    /// An intruder in the agent's thread cannot start programs, connect, or read other files. The
+    /// test confines a thread of its own.
     #[test]
     fn little_is_left_to_do() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Maximum number of bytes queued for a program. A program that leaves more unread hangs, or is
-/// hostile.
+/// Maximum number of bytes queued for a program. A program that leaves more bytes unread is stuck,
+/// or is hostile.
 const WAITING_SIZE_MAX: usize = 2 << 20;
 /// Maximum number of bytes received by one call.
 const RECEIVE_SIZE: usize = 16 << 10;
@@ -43,7 +43,8 @@ impl Connection {
         self.uid
     }
 
-    /// Stores a share of a quota, which is returned when the connection is closed.
+    /// Attaches a share of a quota to the connection. The share is returned when the connection is
+    /// closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.socket.hold(share);
     }

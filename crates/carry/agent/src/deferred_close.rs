@@ -1,11 +1,12 @@
 //! Closing of descriptors that other processes control: descriptors that they have passed, and
 //! sockets connected to them. A process can make the close block for any time: a TCP socket
-//! lingers, a file system in user space does not answer, a socket's queue holds more of both. A
-//! [`DeferredClose`] is therefore closed on a thread of a pool, wherever it is dropped.
+//! lingers, a file system in user space does not answer, or a socket's queue holds further
+//! descriptors. A [`DeferredClose`] is therefore closed on a thread of a pool, wherever it is
+//! dropped.
 //!
 //! Usually one thread of the pool closes, and another one stands by. If a job has waited for
 //! [`LATE`], the standby thread runs the job, and starts the next standby thread. A user can block
-//! [`BUSY_MAX`] threads; the user's further jobs wait for these threads, and jobs of other users do
+//! [`BUSY_MAX`] threads. Further jobs of this user wait for these threads; jobs of other users do
 //! not.
 
 use crate::quota::{Account, Share};
@@ -54,7 +55,7 @@ impl<T: Close> DeferredClose<T> {
         self.uid = uid;
     }
 
-    /// Stores a share of a quota, which is returned when the resource is closed.
+    /// Attaches a share of a quota, which is returned when the resource is closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.shares.push(share);
     }
@@ -110,7 +111,7 @@ pub(crate) fn intake_of(uid: u32) -> Intake {
     }
 }
 
-/// Runs a job that the user can make block, on a thread of the pool.
+/// Runs a job on a thread of the pool, because the user can make the job block.
 pub(crate) fn run(account: &Account, job: Box<dyn FnOnce() + Send>) {
     POOL.close(account.uid(), job);
 }
@@ -124,11 +125,11 @@ const THREADS_MAX: usize = 256;
 /// Number of threads that stay in the pool when no job waits.
 const THREADS_MIN: usize = 2;
 const STACK_SIZE: usize = 128 << 10;
-/// Number of waiting jobs of one user from which on no descriptors are received. Together with the
-/// descriptors of one message, it is less than the number of descriptors reserved for the agent's
-/// own work.
+/// Number of waiting jobs of one user from which on the agent receives no descriptors of that user.
+/// Together with the descriptors of one message, it is less than the number of descriptors reserved
+/// for the agent's own work.
 const WAITING_MAX: usize = 256;
-/// Time that the first job of a full queue may wait before the user's connections are closed.
+/// Time that the first job of a full queue may wait. After that, the user's connections are closed.
 const STUCK: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -147,7 +148,7 @@ struct ClosePool {
 
 struct PoolState {
     queues: BTreeMap<u32, UserQueue>,
-    /// Round-robin queue of users with a job that may start.
+    /// Users with a job that may start, in round-robin order.
     ready: VecDeque<u32>,
     threads: usize,
     /// Number of threads that run no job.
@@ -174,7 +175,8 @@ impl PoolState {
     }
 
     fn note_ready(&mut self, uid: u32) {
-        // When more than half of the threads exist, each user can block only one of them.
+        // Once more than half of the maximum number of threads run, each user can block only one
+        // thread.
         let busy_max = if self.threads > THREADS_MAX / 2 { 1 } else { BUSY_MAX };
         let Some(queue) = self.queues.get_mut(&uid) else { return };
         if queue.waiting.is_empty() {
@@ -187,7 +189,7 @@ impl PoolState {
         }
     }
 
-    /// Returns the time at which the next job was queued.
+    /// Returns the time at which the job that is next to run was queued.
     fn next_since(&self) -> Option<Instant> {
         let queue = self.queues.get(self.ready.front()?)?;
         queue.waiting.front().map(|(since, _)| *since)

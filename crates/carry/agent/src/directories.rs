@@ -1,5 +1,6 @@
-//! Makes and opens output directories that users choose. Their file system may not answer, so this
-//! is done on threads that may hang. [`crate::output`] checks which file systems are permitted.
+//! Creation and opening of output directories that users choose. A chosen file system may not
+//! answer, so threads that may hang do this. [`crate::output`] checks which file systems are
+//! permitted.
 
 use crate::confine::confine;
 use crate::deferred_close::run;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Directories {
     jobs: Vec<DirectoryJob>,
-    /// Set if users other than the agent's own may connect.
+    /// Set if users other than the agent's own user may connect.
     is_public: bool,
     own_uid: u32,
 }
@@ -38,7 +39,7 @@ struct DirectoryJob {
     purpose: OutputPurpose,
 }
 
-/// Result of making a directory: the output, or the error.
+/// Result of making a directory for a command: the output, or the error.
 #[derive(Debug)]
 pub(crate) struct MadeDirectory {
     pub(crate) command: ConnectionId,
@@ -57,7 +58,7 @@ pub(crate) enum OutputPurpose {
     Snapshot(SessionId),
 }
 
-/// Time limit for an answer of a file system.
+/// Time that a file system has to answer.
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// Interval between checks whether a directory was made.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
@@ -71,7 +72,7 @@ impl Directories {
         self.jobs.is_empty()
     }
 
-    /// Returns whether a user's outputs are guarded: see [`Output`].
+    /// Returns whether the outputs of this owner are guarded: see [`Output`].
     fn is_guarded(&self, owner: Owner) -> bool {
         self.is_public && ![0, self.own_uid].contains(&owner.uid)
     }
@@ -85,7 +86,7 @@ impl Directories {
         purpose: OutputPurpose,
         accounts: &mut Accounts,
     ) -> Result<(), QuotaError> {
-        // A user may own a range of user ids, which all have the same account.
+        // The account may be that of another user, who owns a range of user ids.
         let account = accounts.of(owner.uid);
         let guarded = self.is_guarded(owner);
         let descriptor = guarded.then(|| account.take(Quota::Descriptors, 1)).transpose()?;
@@ -133,8 +134,9 @@ impl Directories {
         all
     }
 
-    /// Opens the directories of an earlier agent's sessions. If a file system does not answer, the
-    /// packets of its sessions are lost until it does; other sessions are not affected.
+    /// Opens the output directories of sessions that an earlier agent has saved. If a file system
+    /// does not answer, packets of sessions on it are lost until it does. Other sessions are not
+    /// affected.
     pub(crate) fn open_all(&self, sessions: &mut [Session], accounts: &mut Accounts, log: &Log) {
         let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
         for session in sessions {
@@ -172,8 +174,8 @@ impl Directories {
     }
 }
 
-/// Makes a directory and checks its file system. Opens the directory if `descriptor` is given, for
-/// a guarded output.
+/// Makes a directory and checks its file system. For a guarded output, `descriptor` is given, and
+/// the directory is opened and returned.
 fn make(path: &Path, owner: Owner, descriptor: Option<Share>) -> io::Result<Option<Root>> {
     owner.create_directory(path)?;
     let made = match descriptor {

@@ -1,5 +1,5 @@
 //! Messages that the handlers of sessions and programs produce. The handlers have no sockets; the
-//! event loop sends the messages, in their order.
+//! event loop sends the messages in the order in which they were produced.
 
 use crate::program::Message;
 use crate::source::ConnectionId;
@@ -7,8 +7,8 @@ use blkkin_control::{Reply, ToApplication};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// A message to send. The message is dropped if its connection is gone; the connection is closed if
-/// sending fails.
+/// A message to send. The message is dropped if its connection was closed; the connection is closed
+/// if sending fails.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Message to a program, with descriptors.
@@ -20,7 +20,7 @@ pub(crate) enum Effect {
 }
 
 impl Effect {
-    /// Returns a message without descriptors.
+    /// Returns the effect that sends a program a message without descriptors.
     pub(crate) fn send(to: ConnectionId, message: ToApplication) -> Effect {
         Effect::Send { to, message, descriptors: vec![] }
     }

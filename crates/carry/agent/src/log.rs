@@ -1,5 +1,5 @@
 //! The agent's log. Lines that programs and commands cause are rate-limited for each user, so that
-//! no user can fill a journal or have it drop lines of others.
+//! no user can fill a log file or displace lines of other users.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

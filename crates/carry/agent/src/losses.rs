@@ -1,4 +1,4 @@
-//! Losses by cause, and sums over rings: the figures that commands report.
+//! Losses by cause, and counters of a channel summed over rings, for the replies to commands.
 
 use blkkin_control::{Cause, Ended, Loss, limits};
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ pub(crate) struct Losses(BTreeMap<Cause, Amount>);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Amount {
     pub(crate) events: u64,
-    /// Number of lost packets, whose events are not counted in `events`.
+    /// Number of lost packets. `events` does not include the events in them.
     pub(crate) packets: u64,
     /// Number of programs, traces, rings or types that have lost an unknown number of events.
     pub(crate) uncounted: u64,
-    /// Error that caused the last of these losses.
+    /// Error that caused the last of the losses that were added; `None` if no error did.
     pub(crate) reason: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl Amount {
         Amount { uncounted, ..Amount::default() }
     }
 
-    /// Sets the error that caused the loss.
+    /// Sets the error that caused the loss, and returns the amount.
     pub(crate) fn because(self, reason: Option<String>) -> Amount {
         Amount { reason, ..self }
     }
@@ -49,7 +49,7 @@ impl Losses {
             return;
         }
         let total = self.0.entry(cause).or_default();
-        // Programs report these counts, and a hostile program may report any number.
+        // Programs report some of these counts, and a hostile program may report any number.
         total.events = total.events.saturating_add(amount.events);
         total.packets = total.packets.saturating_add(amount.packets);
         total.uncounted = total.uncounted.saturating_add(amount.uncounted);
@@ -60,7 +60,7 @@ impl Losses {
         other.0.iter().for_each(|(cause, amount)| self.add(*cause, amount.clone()));
     }
 
-    /// Sets a loss that an earlier agent has saved.
+    /// Sets the loss of one cause to the amount that an earlier agent has saved.
     pub(crate) fn set(&mut self, loss: Loss) {
         let Loss { cause, events, packets, uncounted, reason, .. } = loss;
         self.0.insert(cause, Amount { events, packets, uncounted, reason });
@@ -70,7 +70,7 @@ impl Losses {
         self.0.is_empty()
     }
 
-    /// Returns whether there is a loss of that cause.
+    /// Returns whether there is a loss of `cause`.
     pub(crate) fn has(&self, cause: Cause) -> bool {
         self.0.contains_key(&cause)
     }
@@ -80,7 +80,7 @@ impl Losses {
         self.0[&cause].uncounted
     }
 
-    /// Returns the losses as messages about that session.
+    /// Returns the losses as messages about the session named `session`, one for each cause.
     pub(crate) fn messages(&self, session: &str, is_destroyed: bool) -> impl Iterator<Item = Loss> {
         self.0.iter().map(move |(cause, amount)| Loss {
             session: session.to_owned(),
@@ -104,15 +104,16 @@ fn shortened(text: &str) -> String {
     text
 }
 
-/// Returns the error of a session whose traces may not grow any more.
+/// Returns the error for a write to a session whose traces must not grow.
 pub(crate) fn no_space(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::StorageFull, reason)
 }
 
-/// Returns the cause of a loss that follows from a failed write.
+/// Returns the cause under which losses by a failed write are counted.
 pub(crate) fn cause_of(error: &io::Error) -> Cause {
     match error.kind() {
-        // Errors of file systems have an error number; the agent's own errors have none.
+        // Only errors of file systems have an error number. The agent's own errors have none, and
+        // are distinguished by their kind.
         _ if error.raw_os_error().is_some() => Cause::Output,
         io::ErrorKind::QuotaExceeded => Cause::Quota,
         io::ErrorKind::StorageFull => Cause::Size,
@@ -142,7 +143,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Returns the totals that an earlier agent has saved.
+    /// Converts the totals that an earlier agent has saved.
     pub(crate) fn of(ended: &Ended) -> Totals {
         Totals {
             rings: ended.rings,
@@ -155,7 +156,7 @@ impl Totals {
         }
     }
 
-    /// Returns the totals as a message about that channel.
+    /// Returns the totals as a message about the channel named `channel`.
     pub(crate) fn message(self, session: &str, channel: &str) -> Ended {
         Ended {
             session: session.to_owned(),

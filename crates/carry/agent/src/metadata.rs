@@ -1,5 +1,5 @@
-//! Schema of a program's trace: LTTng's packets, our event headers, contexts, and the fields of
-//! event types.
+//! CTF schema of a program's trace: LTTng's packet layout, BlkKin's event headers, contexts, and
+//! the fields of event types.
 
 use crate::clock::Rate;
 use blkkin_control::{Context, EventType, FieldKind, Scalar, Width};
@@ -12,7 +12,7 @@ use blkkin_ctf::schema::{
 
 use std::collections::HashSet;
 
-/// Size of a thread's name with a NUL in bytes, as in LTTng's traces.
+/// Size of a thread's name with its NUL, in bytes. LTTng's traces have the same size.
 const PROCNAME_SIZE: u64 = 17;
 
 /// Returns the schema of a trace without streams.
@@ -85,7 +85,7 @@ pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     }
 }
 
-/// Returns the event class of an event type.
+/// Converts an event type of a program to an event class.
 pub(crate) fn event(event_type: &EventType) -> EventClass {
     let names: HashSet<&str> = event_type.fields.iter().map(|field| &*field.name).collect();
     let mut members = Vec::new();
@@ -101,8 +101,8 @@ pub(crate) fn event(event_type: &EventType) -> EventClass {
     }
 }
 
-/// Adds the members of a field. Bytes and sequences have a member for their length, under LTTng's
-/// name unless a field has that name. `names` are the names of all fields.
+/// Adds the members for one field of an event type. Bytes and sequences have an additional member
+/// for their length. The name of that member is LTTng's, unless a field in `names` has this name.
 fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &HashSet<&str>) {
     let hex_byte = Scalar::Unsigned { width: Width::Bits8, hex: true };
     let class = match kind {
@@ -128,7 +128,7 @@ fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &
     members.push(Member { name: name.to_owned(), class });
 }
 
-/// Adds a member for the length of an array, and returns the array's field class.
+/// Adds a member for the length of a sequence, and returns the field class of the sequence.
 fn sequence(
     members: &mut Vec<Member>,
     name: &str,
@@ -157,7 +157,7 @@ fn scalar(of: Scalar) -> FieldClass {
     }
 }
 
-/// Returns the value of a label as an integer of `size` bits.
+/// Converts the value of an enumeration's label to an integer of `size` bits.
 fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     let unused = 64 - size;
     match is_signed {
@@ -166,9 +166,9 @@ fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     }
 }
 
-/// Returns the name of a context in LTTng's traces, for which scripts were written. Process and
-/// thread numbers in the program's own namespace have a `v` for virtual. Contexts that the program
-/// supplies are `app_provider_name`.
+/// Returns the name of a context. Names are those of LTTng's traces, for which scripts exist.
+/// Process and thread numbers in the program's own namespace have a `v` for virtual. Contexts that
+/// the program supplies are named `app_provider_name`.
 fn context_name(context: &Context, others: &[Member]) -> String {
     let name = match context {
         Context::Pid => return "vpid".to_owned(),
@@ -244,7 +244,8 @@ mod tests {
     use super::*;
     use blkkin_control::{Field, Label, Level};
 
-    /// A schema with every kind of field and context can be written, and is equal after parsing.
+    /// A schema with every kind of field and context can be written as metadata, and is equal after
+    /// parsing.
     #[test]
     fn everything_can_be_written() {
         let kinds = [

@@ -1,5 +1,5 @@
-//! State of the agent, and its messages from and to programs and commands. Handlers in lower
-//! modules change sessions and programs; this module carries out their effects, and closes
+//! State of the agent, and the messages that it exchanges with programs and commands. Handlers in
+//! lower modules change sessions and programs; this module carries out their effects, and closes
 //! connections that fail.
 
 use crate::acceptor::Acceptor;
@@ -46,24 +46,24 @@ pub(crate) struct Node {
     pub(crate) peers: Peers,
     pub(crate) programs: Programs,
     pub(crate) sessions: Sessions,
-    /// Requests that wait for programs.
+    /// Requests whose answer waits until programs have confirmed a change.
     pub(crate) pending: VecDeque<PendingRequest>,
     pub(crate) directories: Directories,
     pub(crate) snapshots: Snapshots,
 }
 
-/// Number of queued bytes above which no more items of a list are made.
+/// Number of queued bytes above which a list is paused until the command has read.
 const LISTED_AHEAD: usize = 256 << 10;
 /// Time limit for sending changes to programs in one turn of the loop.
 const VISITS_AT_ONCE: Duration = Duration::from_millis(10);
-/// Pause before the next drain while a trace cannot be written.
+/// Pause before the next drain of a program while one of its traces cannot be written.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
-/// Time after which the last stores of a processor are visible to all others.
+/// Time after which the last stores of a processor are visible to all other processors.
 const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
 
 /// Sending of messages, and closing of connections.
 impl Node {
-    /// Carries out effects, in their order.
+    /// Carries out the effects in the order of the list.
     fn apply(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
@@ -109,19 +109,19 @@ impl Node {
         }
     }
 
-    /// Sends the last reply to a request; the next request may be handled.
+    /// Sends the last reply to a request. The next request of the command may then be handled.
     fn finish(&mut self, id: ConnectionId, reply: &Reply) {
         if let Some(command) = self.peers.command_mut(id) {
             command.is_busy = false;
         }
         self.reply(id, reply);
         self.watch(id);
-        // More requests may have been received meanwhile.
+        // The command may have sent more requests meanwhile.
         self.peers.resumed.insert(id);
     }
 
-    /// Updates the events for which the kernel watches a connection. A connection that exceeds its
-    /// quota is disconnected.
+    /// Updates the events for which the kernel watches a connection. Disconnects the connection if
+    /// it exceeds a quota.
     pub(crate) fn watch(&mut self, id: ConnectionId) {
         if let Err(error) = self.peers.update(id) {
             self.fail(id, &error.into());
@@ -147,7 +147,7 @@ impl Node {
         self.log.about(peer.connection.uid(), &format!("{title}: {error}"));
     }
 
-    /// Closes a connection. The events that a program has recorded are kept.
+    /// Closes a connection. If the peer is a program, the events that it has recorded are kept.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.is_left());
         if self.peers.remove(id).is_some() {
@@ -156,7 +156,7 @@ impl Node {
         self.programs.disconnect(id, has_ended, &mut self.sessions, &self.log);
     }
 
-    /// Counts a program whose connection was refused as a loss.
+    /// Counts the refusal of a program's connection as a loss.
     pub(crate) fn count_turned_away(&mut self, peer: Peer, reason: String) {
         let programs = &self.programs;
         self.sessions.count_turned_away(peer, reason, &self.inspector, || programs.pids());
@@ -201,7 +201,7 @@ impl Node {
                 };
                 self.record(|recorder| recorder.offer(id, orphan, memory))
             }
-            // Other threads and destructors of the program may record until it has ended.
+            // Other threads and destructors may record until the process has ended.
             FromApplication::Goodbye => {
                 program.is_ending = true;
                 program.next_drain = Some(Instant::now());
@@ -215,8 +215,8 @@ impl Node {
         }
     }
 
-    /// Begins to record in a program that has sent its catalog: sends the sampling settings,
-    /// continues with rings of its earlier connection, and sends its channels and rules.
+    /// Begins to record in a program that has sent its catalog. Sends the sampling settings,
+    /// continues with rings of the program's earlier connection, and sends its channels and rules.
     fn begin_to_record(&mut self, id: ConnectionId) -> io::Result<()> {
         self.record(|recorder| recorder.send_sampling(id));
         for earlier in self.programs.earlier_connections(id) {
@@ -233,7 +233,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends a program all changes of its channels and rules.
+    /// Sends a program the changes of its channels and rules in all sessions.
     fn update(&mut self, id: ConnectionId) {
         for session in 0..self.sessions.list.len() {
             self.update_session(id, session);
@@ -250,7 +250,8 @@ impl Node {
         has_changed
     }
 
-    /// Handles a wake-up by a program that found the agent asleep, or one of its rings filling up.
+    /// Handles a wake-up by a program. The program found the agent asleep, or one of its rings is
+    /// filling up.
     pub(crate) fn wake_up(&mut self, id: ConnectionId) {
         let Some(program) = self.programs.get_mut(id) else { return };
         // The eventfd is not read, as the program could make the read block. Each write to it is
@@ -289,7 +290,7 @@ impl Node {
                     program.doze(pause >= DOZE);
                     Some(now + pause)
                 }
-                // If the agent fell asleep now, the program would wake it with each event, which
+                // The agent does not request a wake-up: each event would cause one, although it
                 // could not be written.
                 (false, true) if program.has_only_trouble() => retry,
                 (false, true) => {
@@ -299,8 +300,8 @@ impl Node {
                 (false, false) => (!was_asleep).then(|| {
                     program.pace.rest(now);
                     program.doze(false);
-                    // A program without memory barriers may have found the agent awake, and then
-                    // stored an event. The event is visible after this pause.
+                    // A thread without memory barriers may have seen that the agent was awake, and
+                    // then stored an event. The event is visible after this pause.
                     now + LAST_DRAIN_PAUSE
                 }),
             };
@@ -347,7 +348,8 @@ impl Node {
 
 /// Handling of commands' requests.
 impl Node {
-    /// Handles a request, and answers it at once or later.
+    /// Handles a request of a command. The answer is sent at once, or when a pending job is
+    /// complete.
     pub(crate) fn request(&mut self, id: ConnectionId, request: Request) {
         let Some(command) = self.peers.command_mut(id) else { return };
         command.is_busy = true;
@@ -391,7 +393,8 @@ impl Node {
         self.reply(id, &Reply::Failed(failed));
     }
 
-    /// Sends a list as far as the command reads, and finishes the request after the last item.
+    /// Sends items of a list until enough bytes are queued. Finishes the request after the last
+    /// item.
     pub(crate) fn send_list(&mut self, id: ConnectionId, mut listing: Listing) {
         loop {
             let Some(peer) = self.peers.get(id) else { return };
@@ -408,8 +411,8 @@ impl Node {
         }
     }
 
-    /// Sends a change to all programs that it concerns. The command is answered when they have
-    /// confirmed it.
+    /// Begins to send a change to all programs in `scope`. The command is answered when the
+    /// programs have confirmed the change.
     fn begin_to_settle(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
         let to_visit = self.programs.ids(|program| scope.has(program));
         let (session, waits_for, deadline) = (scope.session, Vec::new(), None);
@@ -418,8 +421,8 @@ impl Node {
         self.settle(Instant::now());
     }
 
-    /// Continues to send a change to programs until the time `until`. Returns whether all programs
-    /// were sent it.
+    /// Sends a change to further programs until the time `until`. Returns whether the change was
+    /// sent to all programs.
     fn visit(&mut self, pending: &mut PendingRequest, until: Instant) -> bool {
         let at = self.sessions.position(pending.session);
         while let Some(id) = pending.to_visit.pop() {
@@ -440,8 +443,8 @@ impl Node {
         pending.to_visit.is_empty()
     }
 
-    /// Continues with requests that wait for programs, each in its turn, and answers requests that
-    /// are complete.
+    /// Continues all requests that wait for programs, in round-robin order, and answers requests
+    /// that are complete.
     pub(crate) fn settle(&mut self, now: Instant) {
         let until = now + VISITS_AT_ONCE;
         for _ in 0..self.pending.len() {
@@ -467,7 +470,8 @@ impl Node {
         }
     }
 
-    /// Carries out the last step of a request. Returns the last error of a write.
+    /// Carries out the last step of a request. Returns the last error, if packets could not be
+    /// written.
     fn follow_up(&mut self, command: ConnectionId, follow_up: FollowUp) -> Option<io::Error> {
         let trouble = match follow_up {
             FollowUp::Nothing => return None,
@@ -480,7 +484,7 @@ impl Node {
                 trouble
             }
             FollowUp::Destroy { session, name, uid } => {
-                // Packets that cannot be written are counted.
+                // Packets that cannot be written are counted as lost.
                 let _ = self.programs.detach(session, &mut self.sessions);
                 let losses = self.sessions.bury(session, name, uid, &self.accounts);
                 losses.iter().for_each(|loss| self.reply(command, loss));
@@ -491,7 +495,8 @@ impl Node {
         trouble
     }
 
-    /// Continues with requests whose directories were made, or whose deadline has passed.
+    /// Continues with requests whose directory was made, and fails requests whose deadline has
+    /// passed.
     pub(crate) fn use_directories(&mut self, now: Instant) {
         for made in self.directories.take_made(now) {
             let command = made.command;
@@ -542,7 +547,8 @@ impl Node {
         self.apply(effects);
     }
 
-    /// Returns the next time at which the node has work without an event.
+    /// Returns the time of the next work that no event triggers, such as a drain or a deadline;
+    /// `None` if there is none.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let now = Instant::now();
         let drains = self.programs.connected.values().filter_map(|program| program.next_drain);

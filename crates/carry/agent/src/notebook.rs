@@ -1,6 +1,6 @@
-//! Notes of sessions and traces for the next agent, in a file beside the socket. The file is
-//! written as a whole when sessions change. Notes are appended when traces are begun and losses are
-//! counted.
+//! File in which the agent saves its sessions and traces for the next agent. Each entry is a note.
+//! The file is beside the socket. It is rewritten as a whole when sessions change; a note is
+//! appended when a trace begins or a loss is counted.
 
 use crate::session::{Session, SessionId};
 use blkkin_control::{Saved, SavedClosed, SavedTrace, encode};
@@ -17,21 +17,22 @@ pub(crate) struct SuspendedTrace {
     pub(crate) session: SessionId,
     pub(crate) pid: u32,
     pub(crate) directory: PathBuf,
-    /// Set if an earlier agent wrote the trace. Only the program has the trace's rings then.
+    /// Set if an earlier agent wrote the trace. In this case only the program has the trace's
+    /// rings.
     pub(crate) is_earlier: bool,
 }
 
-/// The file of notes.
+/// The file of notes, open for appending by all traces.
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook {
     path: Arc<Path>,
-    /// Number of notes that were appended since the file was written as a whole.
+    /// Number of notes that were appended since the file was last written as a whole.
     added: Arc<AtomicUsize>,
     log: fn(&str),
 }
 
-/// The note of an open trace. The trace itself appends the note, because it chooses its directory
-/// when it is begun.
+/// The note of an open trace. The trace chooses its directory when it begins, and appends the note
+/// then.
 #[derive(Debug)]
 pub(crate) struct Note {
     notebook: Notebook,
@@ -39,12 +40,12 @@ pub(crate) struct Note {
     session_name: String,
     pid: u32,
     uuid: [u8; 16],
-    /// Directory that was noted last: the trace's present or future directory.
+    /// Directory in the last appended note: the trace's present or future directory.
     directory: PathBuf,
 }
 
-/// Number of appended notes, besides one for each program, above which the file is written as a
-/// whole.
+/// Number of appended notes above which the file is rewritten as a whole. One note for each
+/// connected program is not counted.
 const ADDED_MAX: usize = 768;
 /// Returns the path of the file for an agent that listens on `socket`.
 pub(crate) fn path_of(socket: &Path) -> PathBuf {
@@ -76,13 +77,13 @@ impl Notebook {
         self.log_failure(added);
     }
 
-    /// Returns whether enough notes were appended for writing the file as a whole; `programs` is
-    /// the number of connected programs.
+    /// Returns whether the file has so many appended notes that it should be rewritten; `programs`
+    /// is the number of connected programs.
     pub(crate) fn is_long(&self, programs: usize) -> bool {
         self.added.load(Relaxed) > ADDED_MAX + programs
     }
 
-    /// Replaces the file by one with these notes.
+    /// Replaces the content of the file by `bytes`.
     pub(crate) fn replace(&self, bytes: &[u8]) {
         let new = self.path.with_extension("sessions.new");
         let _ = fs::remove_file(&new);
@@ -102,13 +103,13 @@ impl Notebook {
 }
 
 impl Note {
-    /// Returns the note of a trace of this session and process. Nothing is written yet.
+    /// Returns the note of a trace of this session and process. Nothing is appended yet.
     pub(crate) fn new(notebook: Notebook, session: &Session, pid: u32, uuid: [u8; 16]) -> Note {
         let (session_name, directory) = (session.name.clone(), PathBuf::new());
         Note { notebook, session: session.id, session_name, pid, uuid, directory }
     }
 
-    /// Appends a note of the trace's directory, unless it is noted already.
+    /// Appends a note of the trace's directory, unless the last note has the same directory.
     pub(crate) fn note(&mut self, directory: &Path) {
         if self.directory != directory {
             directory.clone_into(&mut self.directory);
@@ -130,7 +131,7 @@ impl Note {
         self.uuid
     }
 
-    /// Returns the entry that is kept when the trace is not open any longer.
+    /// Returns the entry under which the trace can be continued after it was closed.
     pub(crate) fn suspended(&self) -> SuspendedTrace {
         let (session, pid, directory) = (self.session, self.pid, self.directory.clone());
         SuspendedTrace { session, pid, directory, is_earlier: false }

@@ -1,10 +1,10 @@
 //! Output directory of a session or a snapshot, and the files below it.
 //!
 //! The agent has one thread, so a file system that does not answer would block all users. Users can
-//! mount such a file system at any time, with `fusermount` for instance, also over a directory of a
-//! trace that is being written. The outputs of plain users on an agent of several users are
-//! therefore *guarded*: the agent keeps a descriptor of the directory, whose file system it has
-//! checked, and opens all files from there without entering another mount or following a symbolic
+//! mount such a file system at any time, for instance with `fusermount`, even over a directory of a
+//! trace that is being written. On an agent of several users, the outputs of plain users are
+//! therefore *guarded*. The agent keeps a descriptor of the directory, whose file system it has
+//! checked. It opens all files from there, without entering another mount or following a symbolic
 //! link. Outputs of root and of the agent's own user are trusted, and opened by their paths.
 
 use crate::owner::Owner;
@@ -17,33 +17,34 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Directory of a session or a snapshot.
+/// Output directory of a session or a snapshot, and the user with whose rights it is accessed.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     path: PathBuf,
     owner: Owner,
-    /// `None` if the output is trusted. Empty until the directory has been opened.
+    /// Directory of a guarded output, empty until it has been opened. `None` if the output is
+    /// trusted.
     root: Option<Arc<OnceLock<io::Result<Root>>>>,
 }
 
-/// Directory of a guarded output.
+/// Open directory of a guarded output.
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// Number of the mount that the directory is on.
+    /// Mount id of the mount that the directory is on.
     mount: u64,
     _descriptor: Share,
 }
 
-/// Directory from which a path is resolved.
+/// Directory from which a relative path is resolved.
 enum Base {
     Working,
     Below(OwnedFd),
 }
 
-/// `f_type` in `statfs` of file systems in user space.
+/// Value of `f_type` in `statfs` for file systems in user space (FUSE).
 const FUSE: u64 = 0x6573_5546;
-/// File systems that depend on other machines, as named in `/proc/self/mountinfo` without `fuse.`.
+/// Network file systems, by their type in `/proc/self/mountinfo` without the prefix `fuse.`.
 const NETWORK: [&str; 38] = [
     "9p",
     "acfs",
@@ -98,14 +99,15 @@ impl AsFd for Base {
 }
 
 impl Root {
-    /// Opens a directory and checks its file system, which may block.
+    /// Opens a directory and checks its file system. This may block.
     pub(crate) fn open(path: &Path, owner: Owner, _descriptor: Share) -> io::Result<Root> {
         let directory = open_root(path, owner)?;
         let mount = check_guarded(&directory)?;
         Ok(Root { directory, mount, _descriptor })
     }
 
-    /// Opens `path`, which is relative, without leaving the mount of the directory.
+    /// Opens `path`, relative to this directory, without entering another mount or following a
+    /// symbolic link.
     fn open_below(
         &self,
         owner: Owner,
@@ -129,8 +131,8 @@ impl Root {
         }
     }
 
-    /// Opens `path` without `openat2`. Between the check of an existing file and its opening, its
-    /// owner could mount a file system over it.
+    /// Opens `path` without `openat2`, component by component. The owner of an existing file could
+    /// mount a file system over the file between its check and its opening.
     fn open_by_steps(
         &self,
         owner: Owner,
@@ -170,12 +172,12 @@ impl Root {
 }
 
 impl Output {
-    /// Returns an output that is opened by its path.
+    /// Returns a trusted output, whose files are opened by their paths.
     pub(crate) fn trusted(path: PathBuf, owner: Owner) -> Output {
         Output { path, owner, root: None }
     }
 
-    /// Returns an output whose files are opened from its directory, after [`Output::open`].
+    /// Returns a guarded output. Its files can be opened after [`Output::open`].
     pub(crate) fn guarded(path: PathBuf, owner: Owner) -> Output {
         Output { path, owner, root: Some(Arc::default()) }
     }
@@ -184,7 +186,8 @@ impl Output {
         &self.path
     }
 
-    /// Sets the directory of a guarded output.
+    /// Sets the open directory of a guarded output, or the error of opening it. Has no effect on a
+    /// trusted output.
     pub(crate) fn open(&self, root: io::Result<Root>) {
         if let Some(own) = &self.root {
             let _ = own.set(root);
@@ -260,8 +263,8 @@ impl Output {
         self.owner.act(|| Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?))
     }
 
-    /// Returns the directory of a guarded output, and the rest of `path` below it; `None` for a
-    /// trusted output.
+    /// Returns the directory of a guarded output, and `path` relative to that directory; `None` for
+    /// a trusted output.
     fn below<'p>(&self, path: &'p Path) -> io::Result<Option<(&Root, &'p Path)>> {
         let Some(root) = &self.root else { return Ok(None) };
         let root = match root.get() {
@@ -280,8 +283,8 @@ impl Output {
         }
     }
 
-    /// Returns a base directory and a path from there. For a guarded output, these are the parent
-    /// directory, opened without entering another mount, and the last name.
+    /// Returns a base directory, and `path` relative to it. For a guarded output, these are the
+    /// parent directory, opened without entering another mount, and the file name.
     fn place<'p>(&self, path: &'p Path) -> io::Result<(Base, &'p Path)> {
         let Some((root, below)) = self.below(path)? else { return Ok((Base::Working, path)) };
         let Some(name) = below.file_name() else {
@@ -297,7 +300,7 @@ impl Output {
     }
 }
 
-/// Returns the error of a directory whose file system does not answer.
+/// Returns the error for a directory whose file system does not answer.
 pub(crate) fn no_answer() -> io::Error {
     io::Error::other("its file system does not answer; choose a directory on another one")
 }
@@ -327,7 +330,7 @@ pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
 }
 
 /// Checks a guarded directory: its file system must not depend on other machines, or on programs of
-/// other users than root. Returns its mount.
+/// other users than root. Returns the mount id.
 fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let mount = mount_of(directory)?;
@@ -335,23 +338,24 @@ fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
     Ok(mount)
 }
 
-/// Returns the number of a file's mount, without accessing its file system.
+/// Returns the mount id of an open file, without accessing its file system.
 fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
     let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
     number.ok_or_else(|| io::Error::other("the kernel does not say what it is mounted on"))
 }
 
-/// Checks the file system of a mount in the list of all mounts.
+/// Checks the type of the file system at mount id `mount`. `mounts` is the kernel's list of all
+/// mounts, in the format of `/proc/self/mountinfo`.
 fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
     let number = mount.to_string();
     let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<&str>>());
     let line = lines.find(|words| words.first() == Some(&&*number)).unwrap_or_default();
-    // Type, source and options, after fields whose number varies.
+    // Type, source and options follow a `-`, after a varying number of fields.
     let after = line.iter().position(|word| *word == "-").map_or(&[][..], |at| &line[at + 1..]);
     let [kind, .., options] = after else {
-        // The mount is in a namespace where users mount file systems freely, entered through
-        // `/proc/PID/root`.
+        // The mount is in another namespace, entered through `/proc/PID/root`. There, users mount
+        // file systems freely.
         return Err(io::Error::other(
             "its file system is not mounted in the agent's namespace; choose a directory that is on one",
         ));
@@ -400,7 +404,8 @@ mod tests {
 
     const WAYS: [Open; 2] = [Root::open_below, Root::open_by_steps];
 
-    /// Files on other mounts and behind links are not opened, with `openat2` and without.
+    /// The agent opens no files on other mounts or behind symbolic links, with `openat2` and
+    /// without.
     #[test]
     fn other_mounts_and_links_are_not_entered() {
         let scratch = Scratch::new("output");
@@ -481,8 +486,8 @@ mod tests {
         assert!(file.exists() && inner.exists());
     }
 
-    /// File systems of users' programs or other machines are refused, by lines in the kernel's
-    /// format.
+    /// File systems that users' programs or other machines serve are refused. The mounts are given
+    /// in the kernel's format.
     #[test]
     fn file_systems_that_others_serve_are_refused() {
         let mounts = "\

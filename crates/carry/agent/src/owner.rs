@@ -1,11 +1,11 @@
-//! Owners of sessions and traces.
+//! Owner of a session or trace, with whose rights its files are accessed.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// A user, with the group of the user's directories.
+/// A user, with the group that the user's directories get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
@@ -13,10 +13,10 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Mode of directories: for the user and the group only.
+    /// File mode of new directories: access for the user and the group only.
     pub(crate) const DIRECTORY_MODE: u32 = 0o770;
 
-    /// Runs `work` with this user's rights to files.
+    /// Runs `work` with the file permissions of this user, and returns its result.
     pub(crate) fn act<T>(self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         blkkin_sys::as_user(self.uid, self.gid, work)
     }

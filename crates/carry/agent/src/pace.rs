@@ -16,15 +16,16 @@ use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(10);
-/// Shortest interval at which a program wakes the agent when a ring fills up.
+/// Shortest polling interval with which the program is asked to wake the agent when a ring fills
+/// up.
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// Non-empty drains in a row before the interval grows.
 const PATIENCE: u32 = 8;
-/// Time between wake-ups below which polling is cheaper. With several programs that record at a
-/// time, it is multiplied by their number, so that together they wake the agent as often as one
-/// alone.
+/// Time between wake-ups below which polling is cheaper. If several programs record at the same
+/// time, it is multiplied by their number, so that all programs together wake the agent no more
+/// often than one alone would.
 const TOO_SOON: Duration = Duration::from_micros(700);
-/// Idle time after which the history of a program is ignored.
+/// Time without events after which the history of a program is ignored.
 const LONG_AGO: Duration = Duration::from_millis(10);
 /// Fill level above which the interval shrinks, in parts of 256.
 const FULL: u64 = 64;
@@ -39,7 +40,8 @@ pub(crate) struct Pace {
     /// last two wake-ups.
     found: u32,
     found_before: u32,
-    /// Time of the last wake-up; `rested` is the time of the last empty drain.
+    /// Start of the first drain after the last wake-up; `rested` is the time of the last empty
+    /// drain.
     last_wake_up: Option<Instant>,
     rested: Option<Instant>,
 }
@@ -85,7 +87,8 @@ impl Pace {
         self.found > 0 || self.rested.is_some_and(is_recent)
     }
 
-    /// Handles an empty drain: from now on, the program wakes the agent.
+    /// Handles an empty drain. From now on the agent does not poll; the next event of the program
+    /// wakes the agent.
     pub(crate) fn rest(&mut self, now: Instant) {
         self.found_before = std::mem::take(&mut self.found);
         self.rested = Some(now);
@@ -98,8 +101,8 @@ impl Pace {
 pub(crate) struct WakeUpLimiter {
     last: Option<Instant>,
     is_muted: bool,
-    /// Set if the eventfd was unmuted. The kernel then reports it once more, whether it was
-    /// written to or not.
+    /// Set if the eventfd was unmuted. The kernel then reports the eventfd once more, whether it
+    /// was written to or not.
     was_muted: bool,
 }
 
@@ -174,8 +177,8 @@ mod tests {
         assert_eq!(pace.after(now + LONG_AGO, 1, 1), SHORTEST);
     }
 
-    /// Simulates a program for one second, with events that are `apart`, and drains that are up to
-    /// `late` too late. Returns the number of wake-ups.
+    /// Simulates a program for one second. `apart` returns the times between its events, and drains
+    /// are up to `late` too late. Returns the number of wake-ups.
     fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration, programs: u32) -> u32 {
         let mut random = 1u64;
         let mut share = || {
@@ -206,7 +209,7 @@ mod tests {
                 let wakes = wakes(|_| Duration::from_micros(microseconds), late, 1);
                 assert!(wakes < 20, "{microseconds}, {late:?}: {wakes}");
             }
-            // Random intervals between events.
+            // Exponentially distributed intervals between events.
             let by_chance = |share: f64| Duration::from_micros((-share.ln() * 500.0) as u64 + 1);
             let wakes_by_chance = wakes(by_chance, late, 1);
             assert!(wakes_by_chance < 200, "{late:?}: {wakes_by_chance}");

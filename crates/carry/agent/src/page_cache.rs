@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Number of bytes that are written back or dropped as a unit.
+/// Size of a piece in bytes: the part of a file that is written back or dropped as a unit.
 const PIECE: u64 = 16 << 20;
-/// Bytes of one call of `fadvise`, with [`PAUSE`] between calls. A file system that works on a
-/// large part of a file blocks appends to it, and rings are full after some milliseconds.
+/// Number of bytes of one call of `fadvise`, with [`PAUSE`] between calls. A file system that works
+/// on a large part of a file blocks appends to that file, and rings are full after some
+/// milliseconds.
 const STEP: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Distance from the file's end in bytes at which write-back begins. Programs that follow the trace
@@ -21,15 +22,16 @@ const PAUSE: Duration = Duration::from_millis(1);
 const SETTLED: u64 = 64 << 20;
 /// Distance from the file's end in bytes at which written pages are dropped.
 const FORGOTTEN: u64 = 128 << 20;
-/// Distance from the file's end in bytes at which pages are dropped that were written late.
+/// Distance from the file's end in bytes at which pages are dropped that were still dirty at
+/// [`FORGOTTEN`].
 const FORGOTTEN_LATER: u64 = 256 << 20;
 const DISTANCES: [u64; 3] = [SETTLED, FORGOTTEN, FORGOTTEN_LATER];
-/// Maximum number of pieces that wait for a slow disk. Further pieces are left to the kernel's own
-/// write-back.
+/// Maximum number of pieces in the queue while the disk is slow. Further pieces are left to the
+/// kernel's own write-back.
 const WAITING_MAX: usize = 64;
 
-/// Queue of pieces to a thread that drops their pages. The thread may wait for a slow disk, while
-/// rings are still drained.
+/// Queue of pieces whose pages a thread writes back and drops. That thread may wait for a slow
+/// disk, while rings are still drained.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCacheTrimmer(SyncSender<(Arc<File>, Range<u64>)>);
 
@@ -59,7 +61,8 @@ impl PageCacheTrimmer {
     }
 }
 
-/// Returns the pieces of a file that reached one of the distances from its end when the file grew.
+/// Returns the pieces of a file that have reached one of [`DISTANCES`] from its end, because the
+/// file has grown.
 fn due(sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let passed = move |distance: u64| {
         let pieces = |size: u64| size.saturating_sub(distance) / PIECE * PIECE;
@@ -80,7 +83,7 @@ mod tests {
             let grown = size + step;
             for piece in due(size..grown) {
                 // Pieces are in ascending order of distance, so that a range that is due at several
-                // is written back first.
+                // distances is written back first.
                 let of = due_until.iter_mut().find(|until| **until == piece.start);
                 *of.expect("goes on where one ended") = piece.end;
             }
@@ -89,7 +92,7 @@ mod tests {
             assert_eq!(due_until, DISTANCES.map(behind));
         }
         assert!(due_until[2] > 0);
-        // A file that was cleared grows from size 0 again.
+        // A file that was cleared grows from size 0 again, and has no piece due yet.
         assert_eq!(due(0..PIECE).count(), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Connections of programs and commands: their sockets, the protocol state of each, and the shares
-//! of their user's quotas that they have reserved.
+//! Connections of programs and commands: the socket of each, its protocol state, and the shares of
+//! the user's quotas that it has reserved.
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// All connections, by their ids.
+/// All open connections, by their ids.
 #[derive(Debug)]
 pub(crate) struct Peers {
     by_id: BTreeMap<ConnectionId, PeerConnection>,
@@ -23,8 +23,8 @@ pub(crate) struct Peers {
     poller: Arc<Poller>,
     /// Commands whose next request may be handled.
     pub(crate) resumed: BTreeSet<ConnectionId>,
-    /// Refused connections that are kept until they send `Hello`, the oldest first. Some may be
-    /// closed already.
+    /// Refused connections that stay open until they send `Hello`, the oldest first. Some of them
+    /// may be closed already.
     refused: VecDeque<ConnectionId>,
 }
 
@@ -44,28 +44,28 @@ pub(crate) struct PeerConnection {
 /// Protocol state of a connection.
 #[derive(Debug)]
 pub(crate) enum PeerState {
-    /// `Hello` is expected.
+    /// The peer has not sent `Hello` yet.
     Opening(Decoder<Opening, DeferredClose<OwnedFd>>),
     /// The connection was refused for this reason before it sent `Hello`.
     Refused(Decoder<Opening, DeferredClose<OwnedFd>>, String),
     Program(Decoder<FromApplication, DeferredClose<OwnedFd>>),
     Command(Command),
-    /// The last message is queued; the connection is closed when it is sent.
+    /// The last message to the peer is queued; the connection is closed when that message is sent.
     Closing,
 }
 
 /// Shares of the user's quotas that a connection has reserved.
 #[derive(Debug)]
 pub(crate) struct ConnectionQuota {
-    /// Received descriptors of incomplete messages.
+    /// Received descriptors that belong to incomplete messages.
     descriptors: Share,
     /// Bytes of incomplete received messages, and of messages that wait to be sent.
     message_bytes: Share,
 }
 
-/// Time that a connection has to send `Hello`.
+/// Time that a new connection has to send `Hello`.
 const OPENING_TIME: Duration = Duration::from_secs(5);
-/// Maximum number of refused connections that are kept until they send `Hello`. The number is
+/// Maximum number of refused connections that stay open until they send `Hello`. The number is
 /// small, since the agent may have only 16 descriptors for its own work.
 const REFUSED_MAX: usize = 4;
 
@@ -96,7 +96,8 @@ impl PeerConnection {
         matches!(&self.state, PeerState::Command(command) if command.is_busy)
     }
 
-    /// Returns the deadline by which the connection must send `Hello`; `None` after that message.
+    /// Returns the deadline by which the connection must send `Hello`; `None` if it has sent
+    /// `Hello`.
     fn opening_deadline(&self) -> Option<Instant> {
         let is_opening = matches!(self.state, PeerState::Opening(_) | PeerState::Refused(..));
         is_opening.then(|| self.opened + OPENING_TIME)
@@ -159,7 +160,7 @@ impl Peers {
         Some(id)
     }
 
-    /// Removes a connection, with the unread content of its socket.
+    /// Removes a connection and returns it. The unread content of its socket is lost.
     pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<PeerConnection> {
         let peer = self.by_id.remove(&id)?;
         self.poller.remove(&peer.connection);
@@ -198,9 +199,9 @@ impl Peers {
         }
     }
 
-    /// Updates the quotas of a connection and the events for which the kernel watches it. The
-    /// socket is watched for input unless a command waits for an answer, and for output if bytes
-    /// are queued.
+    /// Updates the quotas of a connection and the events for which the kernel watches its socket.
+    /// The socket is not watched for input while a command waits for an answer. It is watched for
+    /// output only while bytes are queued.
     pub(crate) fn update(&mut self, id: ConnectionId) -> Result<(), QuotaError> {
         let Some(peer) = self.by_id.get_mut(&id) else { return Ok(()) };
         peer.charge()?;
@@ -214,7 +215,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Returns the first deadline of a connection that has not sent `Hello`.
+    /// Returns the earliest deadline of the connections that have not sent `Hello`.
     pub(crate) fn next_opening_deadline(&self) -> Option<Instant> {
         self.by_id.values().filter_map(PeerConnection::opening_deadline).min()
     }

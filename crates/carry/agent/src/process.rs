@@ -12,27 +12,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A process, as it was when it connected.
+/// A process as the kernel described it when the program connected.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) executable: PathBuf,
-    /// Nanoseconds by which the process's monotonic clock is ahead of the agent's: each time
-    /// namespace has its own clock.
+    /// Difference between the process's monotonic clock and the agent's, in nanoseconds; positive
+    /// if the process's clock is ahead. Each time namespace has its own clock.
     pub(crate) monotonic_ahead_ns: i64,
     /// Ancestors that still run, the nearest first, with their executables.
     ancestors: Vec<(u32, PathBuf)>,
 }
 
-/// Inspector of processes, on a thread that is started before the agent is confined: the kernel
-/// hides executables of other processes from a thread whose files are restricted.
+/// Inspector of processes, with a thread that is started before the agent is confined. The kernel
+/// hides executables of other processes from a thread whose file access is restricted.
 ///
-/// Both threads share their memory, so an intruder in the agent's thread can control the inspecting
-/// thread too. That thread can only read links: the kernel does not let it open, write, connect,
-/// start or signal anything. Of root's capabilities, it has only the one to inspect other users'
-/// processes. An intruder learns names: the executable, the directory and the open files of any
-/// process, but not their content.
+/// The inspecting thread shares its memory with the agent's thread, so an intruder in the agent's
+/// thread can control it. The inspecting thread can only read symbolic links: the kernel does not
+/// let it open, write, connect, start or signal anything. It keeps root's capability to inspect
+/// other users' processes, and no other. The intruder learns the names of any process's executable,
+/// directory and open files, but not their content.
 #[derive(Debug)]
 pub(crate) struct ProcessInspector {
     requests: Sender<Vec<u32>>,
@@ -53,7 +53,7 @@ impl ProcessInspector {
         Ok(ProcessInspector { requests, answers })
     }
 
-    /// Inspects a process and its ancestors.
+    /// Inspects process `pid` of user `uid`, and its ancestors.
     pub(crate) fn inspect(&self, pid: u32, uid: u32) -> io::Result<Process> {
         let parents = std::iter::successors(parent_of(pid), |&parent| parent_of(parent));
         let pids: Vec<u32> = std::iter::once(pid).chain(parents.take(ANCESTORS_MAX)).collect();
@@ -79,13 +79,14 @@ const ANCESTORS_MAX: usize = 64;
 const ANCESTORS_SIZE_MAX: usize = 16 << 10;
 
 impl Process {
-    /// Returns the process without its executable and ancestors: it has ended, and another process
-    /// may have its number by now.
+    /// Returns the process without its executable and ancestors. They are not reliable if the
+    /// process has ended, because another process may have its number by now.
     pub(crate) fn ended(self) -> Process {
         Process { executable: PathBuf::new(), ancestors: Vec::new(), ..self }
     }
 
-    /// Returns whether `processes` selects this process. `executables` are its compiled patterns.
+    /// Returns whether `processes` selects this process. `executables` are the compiled patterns of
+    /// `processes`.
     pub(crate) fn is_among(&self, processes: &Processes, executables: &[Executable]) -> bool {
         if processes.pids.is_empty() && executables.is_empty() {
             return true;
@@ -101,10 +102,10 @@ impl Process {
     }
 }
 
-/// A pattern that is matched against executables.
+/// A pattern that selects processes by their executables.
 #[derive(Debug)]
 pub(crate) struct Executable {
-    /// Set if the pattern is matched against the whole path, rather than the name.
+    /// Set if the pattern is matched against the whole path; otherwise against the file name.
     is_path: bool,
     pattern: Pattern,
 }
@@ -114,22 +115,23 @@ impl Executable {
         Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
     }
 
-    /// Returns the memory of the compiled pattern in bytes.
+    /// Returns the memory of the compiled pattern, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.pattern.size()
     }
 
-    /// Returns whether the pattern matches the executable of that path and name.
+    /// Returns whether the pattern matches an executable with this path and file name.
     pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
         self.pattern.fits(if self.is_path { path } else { name })
     }
 }
 
-/// Returns the nanoseconds by which a process's monotonic clock is ahead of the agent's; 0 if that
-/// is unknown.
+/// Returns the nanoseconds by which a process's monotonic clock is ahead of the agent's; 0 if the
+/// difference is unknown.
 fn monotonic_ahead_ns(pid: u32) -> i64 {
     let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
-    // `timens_offsets` has the offsets of future children, which may be in another namespace.
+    // `timens_offsets` has the offsets for future children of the process. They differ from its own
+    // if the children will be in another namespace.
     if namespace("time") != namespace("time_for_children") {
         return 0;
     }
@@ -140,7 +142,7 @@ fn monotonic_ahead_ns(pid: u32) -> i64 {
     ahead.unwrap_or(0)
 }
 
-/// Returns the offset of the monotonic clock in the kernel's list of a time namespace's offsets.
+/// Parses the offset of the monotonic clock in nanoseconds from the content of `timens_offsets`.
 fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find(|line| line.starts_with("monotonic"))?;
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
@@ -148,8 +150,8 @@ fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// Returns the path of a process's executable; empty if it is unknown. A file that was deleted or
-/// replaced since has its old name.
+/// Returns the path of a process's executable; empty if the path is unknown. For a file that was
+/// deleted or replaced since, it is the old path.
 fn executable_of(pid: u32) -> PathBuf {
     let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
@@ -158,7 +160,7 @@ fn executable_of(pid: u32) -> PathBuf {
     }
 }
 
-/// Returns the parent of a process, if it is in this namespace.
+/// Returns the parent of a process; `None` if the parent is in another process namespace.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses, and may contain parentheses.
@@ -166,8 +168,8 @@ fn parent_of(pid: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// Returns whether process `pid` may still run. The result is true if that is unknown: processes
-/// outside this namespace have the number 0.
+/// Returns whether process `pid` may still run. Returns true if that is unknown: processes outside
+/// the agent's process namespace have the number 0.
 pub(crate) fn may_run(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     let process = match pidfd_open(pid, PidfdFlags::empty()) {
@@ -179,7 +181,7 @@ pub(crate) fn may_run(pid: u32) -> bool {
     poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
 }
 
-/// Returns the number of a group in `/etc/group`.
+/// Returns the id of the group `name` in `/etc/group`.
 pub(crate) fn group_number(name: &str) -> Option<u32> {
     let groups = fs::read_to_string("/etc/group").ok()?;
     groups.lines().find_map(|line| {
@@ -188,7 +190,7 @@ pub(crate) fn group_number(name: &str) -> Option<u32> {
     })
 }
 
-/// Returns a user's home directory in `/etc/passwd`.
+/// Returns the home directory of user `uid` in `/etc/passwd`.
 pub(crate) fn home_of(uid: u32) -> Option<PathBuf> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     users.lines().find_map(|line| {

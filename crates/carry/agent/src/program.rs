@@ -1,5 +1,5 @@
-//! A traced program: its process, its event types, its attachments, and the traces to which they
-//! are written.
+//! A traced program: its process, its event types, its attachments, and the traces to which their
+//! packets are written.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
@@ -21,10 +21,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A traced program.
+/// A traced program, connected or departed.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Number that stays the same when the program reconnects.
+    /// Number that is unique in this agent, and stays the same when the program reconnects.
     pub(crate) serial: u64,
     pub(crate) process: Process,
     pub(crate) account: Arc<Account>,
@@ -41,15 +41,15 @@ pub(crate) struct Program {
     pub(crate) traces: BTreeMap<SessionId, Trace>,
     /// UUIDs of the program's traces, by session.
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
-    /// Rings of the program's earlier connections.
+    /// Rings of the program's earlier connections, until they are adopted or released.
     pub(crate) recovery: Recovery,
     /// Set if the program has sent `Goodbye`.
     pub(crate) is_ending: bool,
-    /// Deadlines of a program that has disconnected and may reconnect.
+    /// Deadlines of a disconnected program that may reconnect; `None` while it is connected.
     pub(crate) absence: Option<Absence>,
     /// Eventfd by which the program wakes the agent.
     pub(crate) wake: Arc<OwnedFd>,
-    /// Number of the next channel in messages to the program.
+    /// Number of the next channel in messages to this program.
     next_number: u32,
     /// Time of the next drain of the rings; `None` while the agent waits for a wake-up by the
     /// program.
@@ -79,18 +79,20 @@ pub(crate) struct Introduction {
     pub(crate) wake: Arc<OwnedFd>,
 }
 
-/// Descriptors of a program without its connection: the eventfd and the catalog.
+/// Number of descriptors of a program besides its connection and rings: the eventfd and the
+/// catalog.
 pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Limits on the event types of one program.
 pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
 
-/// Largest ring size in bytes to which fill levels refer. Larger rings are drained so often that at
-/// most about a quarter of this size is unread: unread events stay in the processor's cache.
+/// Ring size in bytes up to which fill levels refer to the whole ring. Fill levels of larger rings
+/// refer to this size. Such a ring is drained so often that at most about a quarter of this size is
+/// unread, so that unread events stay in the processor's cache.
 const READ_IN_TIME: u64 = 2 << 20;
 
-/// Number of drains that empty a full ring. One drain reads as many bytes of packets as fit into a
-/// ring. A full ring may hold a little more, because packet headers are made anew, and one drain
-/// may have been spent on adopted rings.
+/// Maximum number of drains that empty a full ring. One drain reads as many bytes of packets as fit
+/// into a ring. A full ring may hold a little more, because packet headers are made anew, and one
+/// drain may have been spent on adopted rings.
 const DRAINS_OF_FULL_RINGS: u32 = 3;
 
 /// Pause before postponed metadata is written.
@@ -103,14 +105,14 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Drain {
     /// Fill level of the fullest ring, in parts of 256.
     pub(crate) fullest: u64,
-    /// Set if the rings had packets.
+    /// Set if at least one ring had packets.
     pub(crate) found: bool,
-    /// Error of a failed write. The packets stay in the rings; when these are full, the program
-    /// discards and counts events.
+    /// Error of a failed write. The packets stay in the rings; when a ring is full, the program
+    /// discards events and counts them.
     pub(crate) trouble: Option<io::Error>,
 }
 
-/// A message to a program, and the descriptors that are passed with it.
+/// A message to a program, with the descriptors that are passed along.
 pub(crate) type Message = (ToApplication, Vec<Arc<OwnedFd>>);
 
 impl Program {
@@ -150,7 +152,7 @@ impl Program {
         format!("{} ({})", self.name, self.process.pid)
     }
 
-    /// Returns a new number for a channel.
+    /// Returns a new channel number for messages to the program.
     pub(crate) fn take_number(&mut self) -> u32 {
         let number = self.next_number;
         self.next_number += 1;
@@ -164,7 +166,7 @@ impl Program {
         self.pinged
     }
 
-    /// Handles a `Pong`: seals the rings that the program has mapped by now.
+    /// Handles `Pong`: seals the rings that the program has mapped when it sent the message.
     pub(crate) fn receive_pong(&mut self, number: u64) -> io::Result<()> {
         self.ponged = number.min(self.pinged);
         self.next_drain = Some(Instant::now());
@@ -190,8 +192,7 @@ impl Program {
         losses
     }
 
-    /// Returns the losses of a session in this program so far: those of its attachments, and its
-    /// refused event types.
+    /// Returns the losses of a session in this program so far, including refused event types.
     pub(crate) fn losses_of(&self, session: SessionId) -> Losses {
         let mut losses = Losses::default();
         let mut own = self.attachments.iter().filter(|one| one.session == session);
@@ -226,8 +227,8 @@ impl Program {
         blkkin_sys::barrier_for_all();
     }
 
-    /// Sets whether the next drain is far away, so that threads wake the agent when a ring fills
-    /// up.
+    /// Sets whether the agent dozes, which means that the next drain is far away. While the agent
+    /// dozes, threads of the program wake it when a ring fills up.
     pub(crate) fn doze(&self, is_dozing: bool) {
         for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
             if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
@@ -241,19 +242,19 @@ impl Program {
         }
     }
 
-    /// Returns whether the agent has, or has had, these rings for the program.
+    /// Returns whether the program's attachments have rings with this identity, or have had them.
     pub(crate) fn has_had(&self, identity: Identity) -> bool {
         self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
             || self.recovery.is_buried(identity)
     }
 
-    /// Returns whether there are unsealed rings: the program may not have mapped them yet, and they
-    /// cannot be read before.
+    /// Returns whether there are unsealed rings. The program may not have mapped such rings yet, so
+    /// they cannot be read.
     pub(crate) fn has_unsealed(&self) -> bool {
         self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
     }
 
-    /// Returns the time of the next attempt to write, after failed writes.
+    /// Returns the time of the next attempt to write; `None` if no write has failed.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         self.attachments.iter().filter_map(|attachment| attachment.retry).min()
     }
@@ -323,8 +324,8 @@ impl Program {
                 }
                 drain.found = true;
                 has_taken = true;
-                // Large rings are for bursts. A steady flow of events is drained while they are in
-                // the cache.
+                // Large rings are for bursts. In a steady flow, events are drained while they are
+                // in the cache.
                 let ring_size = (attachment.rings.shape().ring_size() as u64).min(READ_IN_TIME);
                 let fullness = packets.size() * 256 / ring_size;
                 drain.fullest = drain.fullest.max(fullness);
@@ -347,7 +348,7 @@ impl Program {
             if has_taken {
                 attachment.charge_rings();
             }
-            // Events that were discarded before this write succeeded have the cause of the earlier,
+            // The events that were discarded before this write belong to the cause of the earlier,
             // failed write.
             attachment.trouble = before;
             attachment.attribute();
@@ -357,14 +358,15 @@ impl Program {
         drain
     }
 
-    /// Returns the index of the attachment whose renewal would free most memory, and the bytes
-    /// freed.
+    /// Returns the index of the attachment whose renewal would free most memory, and the number of
+    /// bytes that it would free.
     pub(crate) fn most_excess(&self) -> Option<(usize, u64)> {
         let excess = self.attachments.iter().map(Attachment::excess).enumerate();
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
     }
 
-    /// Begins the removal of an attachment's rings, which `Pong(pong)` will confirm.
+    /// Begins the removal of the rings of the attachment at index `at`. `Pong(pong)` will confirm
+    /// that the program has unmapped them.
     pub(crate) fn begin_removal(&mut self, at: usize, pong: u64, now: Instant) {
         if let Some(attachment) = self.attachments.get_mut(at) {
             attachment.begin_removal(pong, now);
@@ -372,7 +374,8 @@ impl Program {
         }
     }
 
-    /// Removes and returns the attachments whose removal is over, after writing all their packets.
+    /// Removes and returns the attachments whose removal has ended, after writing all their
+    /// packets.
     pub(crate) fn take_removed(&mut self, now: Instant) -> Vec<Attachment> {
         let ponged = self.ponged;
         let is_over = |one: &Attachment| one.is_removal_over(ponged, now);
@@ -388,8 +391,8 @@ impl Program {
         self.attachments.iter().filter_map(Attachment::removal_deadline).min()
     }
 
-    /// Writes all packets that are in the rings now, of one session or of all. The number of drains
-    /// is limited, as a program may record faster than packets are written.
+    /// Writes all packets that are in the rings now, of one session or of all sessions. The number
+    /// of drains is limited, as a program may record faster than packets are written.
     pub(crate) fn drain_all(&mut self, session: Option<SessionId>) -> Drain {
         let mut last = self.drain(session, None);
         for _ in 1..DRAINS_OF_FULL_RINGS {
@@ -420,7 +423,7 @@ impl Program {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
                 if !attachment.rings.is_drained(ring) {
-                    // The count would precede packets that could not be written.
+                    // The number would be written before packets that are still in the ring.
                     continue;
                 }
                 let mut packets = Packets::default();
@@ -441,7 +444,7 @@ impl Program {
         }
     }
 
-    /// Returns the present positions of all rings of a session.
+    /// Returns the writers' present positions in all sealed rings of a session.
     pub(crate) fn ends_of_rings(
         &self,
         session: SessionId,
@@ -452,8 +455,9 @@ impl Program {
         sets.flat_map(|set| (0..set.count()).map(|ring| ((set.identity(), ring), set.moment(ring))))
     }
 
-    /// Continues a snapshot: copies the packets that the rings of a session held at `ends` to a
-    /// trace. Stops at `until`; returns whether the snapshot of this program is complete.
+    /// Continues a snapshot: copies the packets that the rings of a session held at `ends` to
+    /// `trace`. Stops at the time `until`. Returns whether the snapshot of this program is
+    /// complete.
     pub(crate) fn snapshot(
         &mut self,
         (session, ends): (SessionId, &RingEnds),
@@ -479,8 +483,8 @@ impl Program {
             cursor.ring += 1;
             packets.clear();
             for set in attachment.kept_sets(ring) {
-                // Rings that were unsealed at that moment have no end: all their packets are
-                // copied.
+                // Rings that were unsealed when the snapshot began have no end: all their packets
+                // are copied.
                 let end = ends.get(&(set.identity(), ring)).copied();
                 set.snapshot(ring, end, &mut packets);
             }
@@ -503,7 +507,7 @@ impl Program {
         }
     }
 
-    /// Drops all packets of a session.
+    /// Drops all unwritten packets of a session.
     pub(crate) fn forget(&mut self, session: SessionId) {
         let mut done = Vec::new();
         for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
@@ -525,7 +529,7 @@ impl Program {
     }
 }
 
-/// Position of a snapshot in a program's rings.
+/// Position up to which a snapshot has copied a program's rings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SnapshotCursor {
     channel: usize,
@@ -541,8 +545,8 @@ impl SnapshotCursor {
 }
 
 impl Program {
-    /// Continues the state of the program's earlier connection `before`, except for rings that the
-    /// program has unmapped. Returns the messages that inform the program.
+    /// Continues the state of the program's earlier connection `before`. Rings that the program has
+    /// unmapped stay in `before`. Returns the messages that inform the program.
     pub(crate) fn continue_from(
         &mut self,
         before: &mut Program,
@@ -573,7 +577,7 @@ impl Program {
         for rings in orphaned {
             let identity = rings.identity;
             if continued.contains(&identity) {
-                // The messages name these rings.
+                // These rings stay in use; the messages name them.
             } else if self.has_had(identity) || before.has_had(identity) {
                 self.recovery.release(rings.orphan.number);
             } else {
@@ -584,7 +588,7 @@ impl Program {
     }
 
     /// Continues an attachment whose rings the program still has, or never received. Returns the
-    /// message that informs the program, or `None` if the attachment has ended.
+    /// message that informs the program, or `None` if the program has unmapped the rings.
     fn reconnect(
         &self,
         attachment: &mut Attachment,

@@ -1,8 +1,8 @@
-//! Programs of all users: those that are connected, and those whose connection has ended.
+//! Programs of all users: connected programs, and programs whose connection has ended.
 //!
 //! A program that still runs may reconnect with its rings. Its state and its open traces are kept
-//! for the time of an [`Absence`]. Rings for snapshots are kept for all programs, also for ended
-//! ones, until their user's quota is exhausted.
+//! for the time of an [`Absence`]. Rings that are kept for snapshots outlive their program, until
+//! the user's quota is exhausted.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
@@ -21,7 +21,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connected programs, and disconnected programs that may still be needed.
+/// Connected programs, and departed programs: those that have disconnected and may still be needed.
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) connected: BTreeMap<ConnectionId, Program>,
@@ -32,7 +32,7 @@ pub(crate) struct Programs {
     poller: Arc<Poller>,
 }
 
-/// Maximum number of departed programs of one user.
+/// Maximum number of departed programs of one user whose state is kept.
 const DEPARTED_MAX: usize = 64;
 /// Time that an ending agent waits for programs that are about to end.
 const LAST_WAIT: Duration = Duration::from_millis(50);
@@ -59,17 +59,17 @@ impl Programs {
         self.connected.get_mut(&id)
     }
 
-    /// Returns the connections of the programs that `is_meant` selects.
+    /// Returns the connections of the programs for which `is_meant` returns true.
     pub(crate) fn ids(&self, is_meant: impl Fn(&Program) -> bool) -> Vec<ConnectionId> {
         self.connected.iter().filter(|(_, one)| is_meant(one)).map(|(id, _)| *id).collect()
     }
 
-    /// Returns the process numbers of connected programs.
+    /// Returns the process ids of connected programs.
     pub(crate) fn pids(&self) -> HashSet<u32> {
         self.connected.values().map(|program| program.process.pid).collect()
     }
 
-    /// Returns the notes of all open traces.
+    /// Returns the notes of all open traces, for the next agent.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &Note> {
         self.all().flat_map(|program| program.traces.values()).filter_map(Trace::note)
     }
@@ -81,13 +81,13 @@ impl Programs {
         }
     }
 
-    /// Returns the next deadline of a departed program.
+    /// Returns the time of the next deadline or check of a departed program.
     pub(crate) fn next_absence(&self) -> Option<Instant> {
         self.departed.iter().filter_map(|one| one.absence.as_ref()).map(Absence::next).min()
     }
 
     /// Handles the end of a program's connection: writes all packets in its rings. `has_ended` is
-    /// set if the process has ended too.
+    /// set if the process is known to have ended too.
     pub(crate) fn disconnect(
         &mut self,
         id: ConnectionId,
@@ -98,7 +98,7 @@ impl Programs {
         let Some(mut program) = self.connected.remove(&id) else { return };
         self.poller.remove(&program.wake);
         program.next_drain = None;
-        // `Pong`s and the program's numbers of rings are valid in one connection only.
+        // Numbers of `Pong`s and of the program's rings are valid in one connection only.
         program.recovery.disconnect();
         let refused = program.catalog.as_ref().map_or(0, Catalog::refused);
         if refused > 0 {
@@ -149,8 +149,8 @@ impl Programs {
         }
     }
 
-    /// Ends the oldest absence of a user's program; returns false if there is none. Programs with
-    /// unsealed rings are chosen last.
+    /// Ends the oldest absence of a user's program; returns false if no program is absent. Programs
+    /// with unsealed rings are chosen last.
     fn end_oldest_absence(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let is_absent = |one: &Program| {
             one.account.uid() == uid
@@ -161,8 +161,8 @@ impl Programs {
         oldest.map(|oldest| self.end_absence(oldest, sessions, log)).is_some()
     }
 
-    /// Returns the index of the oldest departed program that `is_meant` selects. Programs with
-    /// unsealed rings are chosen last.
+    /// Returns the index of the oldest departed program for which `is_meant` returns true. Programs
+    /// with unsealed rings are chosen last.
     fn oldest(&self, is_meant: impl Fn(&Program) -> bool) -> Option<usize> {
         let first = |is_wanted: &dyn Fn(&Program) -> bool| {
             self.departed.iter().position(|one| is_meant(one) && is_wanted(one))
@@ -170,8 +170,8 @@ impl Programs {
         first(&|one| !one.has_unsealed()).or_else(|| first(&|_| true))
     }
 
-    /// Ends absences of a user's programs, the oldest first, until `has_room` holds or no absence
-    /// is left.
+    /// Ends absences of a user's programs, the oldest first, until `has_room` returns true or no
+    /// program is absent.
     pub(crate) fn free_absent(
         &mut self,
         account: &Account,
@@ -183,7 +183,7 @@ impl Programs {
     }
 
     /// Ends absences of a user's programs until `more` descriptors are within the quota, or no
-    /// absence is left.
+    /// program is absent.
     pub(crate) fn free_descriptors(
         &mut self,
         account: &Account,
@@ -194,9 +194,9 @@ impl Programs {
         self.free_absent(account, || account.has(Quota::Descriptors, more), sessions, log);
     }
 
-    /// Writes all packets of absent programs, when the agent ends. Programs that are about to end
-    /// may have unsealed rings, which cannot be read before, so the agent waits up to [`LAST_WAIT`]
-    /// for them.
+    /// Writes all packets of departed programs, when the agent ends. Unsealed rings can be read
+    /// only when their program has ended, so the agent waits up to [`LAST_WAIT`] for programs that
+    /// are about to end.
     pub(crate) fn end_all_absences(&mut self, sessions: &mut Sessions, log: &Log) {
         let deadline = Instant::now() + LAST_WAIT;
         let is_open = |one: &Program| one.absence.is_some() && one.has_unsealed();
@@ -217,9 +217,9 @@ impl Programs {
         }
     }
 
-    /// Frees memory of a user's rings: ends the oldest absence, or else evicts the oldest adopted
-    /// rings for snapshots, or else the rings of the program that disconnected first. Returns false
-    /// if there were no such rings.
+    /// Frees memory of a user's rings. Ends the user's oldest absence. If no program is absent,
+    /// evicts the oldest adopted rings that are kept for snapshots, or else all rings of the
+    /// program that disconnected first. Returns false if there were no such rings.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;
@@ -238,7 +238,7 @@ impl Programs {
     }
 
     /// Drops the user's program that disconnected first, after writing its packets; returns false
-    /// if there is none.
+    /// if the user has no departed program.
     fn forget_departed(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let oldest = self.oldest(|one| one.account.uid() == uid);
         let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
@@ -250,7 +250,8 @@ impl Programs {
         true
     }
 
-    /// Returns other connections of the same program, whose end the agent has not noticed yet.
+    /// Returns earlier connections of the same program. Their end has not been reported to the
+    /// agent yet.
     pub(crate) fn earlier_connections(&self, id: ConnectionId) -> Vec<ConnectionId> {
         let Some(program) = self.get(id) else { return Vec::new() };
         let earlier = self.connected.iter().filter(|(other, _)| **other != id);
@@ -258,7 +259,7 @@ impl Programs {
     }
 
     /// Continues the state of a program's earlier connection to this agent, with the rings that the
-    /// program still has. Returns the messages that inform the program.
+    /// program still has mapped. Returns the messages that inform the program.
     pub(crate) fn reconnect(
         &mut self,
         id: ConnectionId,
@@ -270,15 +271,16 @@ impl Programs {
         let Some(mut before) = before.and_then(|before| self.departed.remove(before)) else {
             return Ok(vec![]);
         };
-        // The program's rings have the eventfd of the last connection.
+        // The rings that the program still has wake the agent through the eventfd of the earlier
+        // connection.
         if let Err(error) = self.poller.add(&before.wake, Source::WakeUp(id), EACH_WRITE) {
             self.departed.push_back(before);
             return Err(error);
         }
         self.poller.remove(&program.wake);
         let messages = program.continue_from(&mut before, &sessions.list);
-        // Rings that the program has unmapped meanwhile are finished; their traces may be
-        // continued.
+        // Rings that the program has unmapped meanwhile are finished. Their traces may be continued
+        // with new rings.
         before.traces = std::mem::take(&mut program.traces);
         before.catalog = program.catalog.take();
         let drain = before.finish(None);
@@ -295,7 +297,7 @@ impl Programs {
         Ok(messages)
     }
 
-    /// Writes the packets of all rings of a session. Returns the last error.
+    /// Writes the packets in all rings of a session. Returns the last error.
     pub(crate) fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
         for program in self.all_mut() {
@@ -305,7 +307,7 @@ impl Programs {
     }
 
     /// Detaches the rings of a session from all programs, which have unmapped them. Their packets
-    /// are written, or dropped if they were kept for snapshots. Returns the last error.
+    /// are written; packets that were kept for snapshots are dropped. Returns the last error.
     pub(crate) fn detach(
         &mut self,
         session: SessionId,
@@ -342,8 +344,8 @@ impl Programs {
         trouble
     }
 
-    /// Drops all packets of a session: in rings, and in open traces. `note` receives the result for
-    /// each trace.
+    /// Drops all packets of a session, in rings and in open traces. `note` receives the result of
+    /// clearing each trace.
     pub(crate) fn clear(&mut self, session: SessionId, mut note: impl FnMut(io::Result<()>)) {
         for program in self.all_mut() {
             program.forget(session);
@@ -358,14 +360,14 @@ impl Programs {
         self.departed.retain(|program| !program.attachments.is_empty());
     }
 
-    /// Returns the program with that serial number.
+    /// Returns the program with this serial number, connected or departed.
     pub(crate) fn with_serial(&mut self, serial: u64) -> Option<&mut Program> {
         self.all_mut().find(|program| program.serial == serial)
     }
 }
 
-/// Returns whether two connections are of one program. No other program has the memory of its
-/// catalog: a process that executes another program makes a new catalog.
+/// Returns whether two connections are of one program. A catalog belongs to one program: a process
+/// that executes another program makes a new catalog.
 fn is_same(one: &Program, other: &Program) -> bool {
     let catalog = |program: &Program| program.catalog.as_ref().map(Catalog::identity);
     (one.process.pid, one.process.uid) == (other.process.pid, other.process.uid)
@@ -380,9 +382,9 @@ fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
     }
 }
 
-/// Ends the recordings of a program that the agent waits for no longer: writes all packets in its
-/// rings, and closes its traces. If the program reconnects all the same, other traces continue its
-/// recordings without a gap.
+/// Ends the recordings of a program for which the agent no longer waits: writes all packets in its
+/// rings, and closes its traces. If the program reconnects all the same, its recordings continue
+/// without a gap in other traces.
 fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let absence = program.absence.take();
     let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));
@@ -422,8 +424,8 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     close_traces(program, &cut, sessions);
 }
 
-/// Closes the traces of sessions for which the program has no rings any longer. The traces of the
-/// sessions `cut` miss events.
+/// Closes the traces of sessions for which the program has no rings any longer. `cut` are the
+/// sessions whose traces miss events.
 fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut Sessions) {
     let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
     let may_come = program.may_come();
@@ -439,7 +441,7 @@ fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut 
     }
 }
 
-/// Evicts all rings that are kept for snapshots.
+/// Evicts all rings of a program that are kept for snapshots, and counts them.
 fn evict_snapshot_rings(program: &mut Program, sessions: &mut Sessions) {
     for mut attachment in program.attachments.extract_if(.., |one| !one.is_written) {
         attachment.evict_all(sessions.evictions_of(attachment.key()));

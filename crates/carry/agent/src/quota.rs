@@ -12,22 +12,23 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
-/// Resource limits of one user.
+/// Limits on the resources that one user may reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of connections of programs and commands.
+    /// Maximum number of connections of programs and commands.
     pub connections: u64,
-    /// Number of descriptors: sockets, memory, and files of traces.
+    /// Maximum number of descriptors: sockets, memory of rings, and files of traces.
     pub descriptors: u64,
-    /// Allocated bytes of rings, including those of ended programs and of earlier agents. Programs
-    /// allocate pages by writing to them. If the limit is exceeded, the agent gives up the rings
-    /// that hold most memory.
+    /// Maximum number of allocated bytes of rings, including rings of ended programs and of earlier
+    /// agents. Programs allocate pages by writing to them. If the limit is exceeded, the agent
+    /// gives up the rings that use most memory.
     pub ring_bytes: u64,
-    /// Bytes of event types: in the programs' descriptions, and in the descriptions of each trace.
+    /// Maximum number of bytes of event types, in the programs' catalogs and in the descriptions of
+    /// each trace.
     pub type_bytes: u64,
-    /// Bytes of messages that were received in part or wait to be sent.
+    /// Maximum number of bytes of messages that were received in part or wait to be sent.
     pub message_bytes: u64,
-    /// Bytes of the rules by which sessions choose events.
+    /// Maximum number of bytes of the rules by which sessions select events.
     pub rule_bytes: u64,
 }
 
@@ -35,12 +36,12 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 4096,
-            // Limited only by the limit of the process.
+            // The process's own limit on descriptors applies.
             descriptors: u64::MAX,
             ring_bytes: memory_total() / RING_PART,
             type_bytes: 512 << 20,
             message_bytes: 64 << 20,
-            // As many bytes of filters as a program accepts for one channel.
+            // 64 times the bytes of filters that a program accepts for one channel.
             rule_bytes: 64 * FILTER_SIZE_MAX as u64,
         }
     }
@@ -87,7 +88,7 @@ impl Quota {
         }
     }
 
-    /// Returns the name of the quota in the output of `status`, which scripts read.
+    /// Returns the name of the quota in the output of `blkkin status`, which scripts read.
     fn word(self) -> &'static str {
         match self {
             Quota::Connections => "connections",
@@ -99,7 +100,8 @@ impl Quota {
         }
     }
 
-    /// Returns the counted resource, and advice for a user who has exhausted the quota.
+    /// Returns the name of the counted resource for messages, and advice for a user who has
+    /// exhausted the quota.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Quota::Connections => ("connections", "end some programs or commands"),
@@ -121,13 +123,13 @@ impl Quota {
     }
 }
 
-/// Refusal of a reservation.
+/// Error of a reservation that a quota does not permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuotaError {
     uid: u32,
     what: Quota,
     limit: u64,
-    /// Set if the reservation is within the user's own limit, but would leave too little for other
+    /// Set if the user's own limit permits the reservation, but too little would be left for other
     /// users.
     is_shared: bool,
 }
@@ -166,7 +168,8 @@ impl From<QuotaError> for io::Error {
     }
 }
 
-/// Amounts that one user has reserved of each quota, and the user's token buckets.
+/// Account of one user: the reserved amount and the number of refusals for each quota, and the
+/// user's token buckets.
 #[derive(Debug)]
 pub(crate) struct Account {
     uid: u32,
@@ -181,16 +184,17 @@ pub(crate) struct Account {
 /// Amounts that all users together have reserved of each quota.
 #[derive(Debug)]
 struct Total {
-    /// Number of descriptors for all users; `None` if one user has all of them.
+    /// Number of descriptors for all users together; `None` if the agent has only one user.
     descriptors: Option<u64>,
     used: [AtomicU64; Quota::ALL.len()],
 }
 
-/// Total of a quota, as a multiple of one user's limit. This many users can exhaust their limits.
+/// Total of each quota, as a multiple of one user's limit. This many users can exhaust their
+/// limits.
 const GREEDY_USERS: u64 = 4;
-/// Maximum ratio of a user's reserved amount to the unreserved rest of the total. One user alone
-/// can reserve three quarters, two users three sevenths each. However many users there are,
-/// something is left for the next one.
+/// Maximum ratio of a user's reserved amount to the amount of the total that nobody has reserved.
+/// One user alone can reserve three quarters, two users three sevenths each. However many users
+/// there are, some amount remains for the next one.
 const SHARE_OF_REST: u64 = 3;
 
 impl Total {
@@ -203,16 +207,16 @@ impl Total {
     }
 }
 
-/// Token bucket that limits the agent's time for one kind of work for a user.
+/// Token bucket that limits the agent's working time for a user, for one kind of work.
 #[derive(Debug)]
 struct TokenBucket {
     left: Duration,
     since: Option<Instant>,
 }
 
-/// Capacity of a token bucket.
+/// Capacity of a token bucket: working time that can be spent at once.
 const TIME_MAX: Duration = Duration::from_millis(200);
-/// Divisor of the fill rate: a bucket gains this part of the time that passes.
+/// Fill rate of a token bucket, as a divisor: the bucket gains this fraction of the elapsed time.
 const TIME_SHARE: u32 = 10;
 
 impl Default for TokenBucket {
@@ -239,47 +243,48 @@ fn lock(bucket: &Mutex<TokenBucket>) -> MutexGuard<'_, TokenBucket> {
 }
 
 impl Account {
-    /// Returns the time that is left for matching types against rules.
+    /// Returns the time in the user's token bucket for matching types against rules.
     pub(crate) fn matching_time(&self, now: Instant) -> Duration {
         lock(&self.matching).left(now)
     }
 
-    /// Charges the time of a match of types against rules.
+    /// Takes `time`, which a match of types against rules has needed, from the user's token bucket.
     pub(crate) fn spend_matching(&self, time: Duration) {
         lock(&self.matching).spend(time);
     }
 
-    /// Returns whether the user has time left for rewriting large metadata.
+    /// Returns whether the user's token bucket permits rewriting large metadata now.
     pub(crate) fn has_metadata_time(&self, now: Instant) -> bool {
         !lock(&self.metadata).left(now).is_zero()
     }
 
-    /// Charges the time of writing metadata.
+    /// Takes `time`, which writing metadata has needed, from the user's token bucket.
     pub(crate) fn spend_metadata(&self, time: Duration) {
         lock(&self.metadata).spend(time);
     }
 
-    /// Returns whether both buckets are full, so that the account can be dropped.
+    /// Returns whether both token buckets are full. The account can be dropped only then.
     fn is_rested(&self, now: Instant) -> bool {
         lock(&self.matching).left(now) == TIME_MAX && lock(&self.metadata).left(now) == TIME_MAX
     }
 
-    /// Returns whether a reservation of `more` would be granted.
+    /// Returns whether a reservation of `more` from this quota would succeed.
     pub(crate) fn has(&self, what: Quota, more: u64) -> bool {
         let used = self.used[what as usize].load(Relaxed).saturating_add(more);
         used <= what.limit(&self.limits) && self.leaves_enough(what, used, more)
     }
 
-    /// Returns whether a reservation of `more`, after which this user has `used`, leaves enough to
-    /// other users.
+    /// Returns whether a reservation of `more` leaves enough for other users. `used` is this user's
+    /// amount after the reservation.
     fn leaves_enough(&self, what: Quota, used: u64, more: u64) -> bool {
         let all = self.total.used[what as usize].load(Relaxed).saturating_add(more);
         let left = self.total.limit(what, &self.limits).checked_sub(all);
-        // Root can connect in any case, to end sessions of others.
+        // Root can reserve all that is left, so that root can connect and end sessions of others.
         left.is_some_and(|left| self.uid == 0 || used <= left.saturating_mul(SHARE_OF_REST))
     }
 
-    /// Returns whether `amount` alone is within the user's limit.
+    /// Returns whether a reservation of `amount` would be within the user's limit if the user had
+    /// no other reservation.
     pub(crate) fn could_have(&self, what: Quota, amount: u64) -> bool {
         amount <= what.limit(&self.limits)
     }
@@ -289,7 +294,7 @@ impl Account {
         !self.has(what, 0)
     }
 
-    /// Counts a refusal: rings were removed because the quota was exceeded.
+    /// Counts a refusal, because rings were removed when the quota was exceeded.
     pub(crate) fn count_refused(&self, what: Quota) {
         self.refused[what as usize].fetch_add(1, Relaxed);
     }
@@ -302,14 +307,14 @@ impl Account {
         Ok(share)
     }
 
-    /// Reserves `amount` even beyond the limit, for resources that exist anyway.
+    /// Reserves `amount` of a quota even beyond the limit, for a resource that exists already.
     pub(crate) fn take_unchecked(self: &Arc<Account>, what: Quota, amount: u64) -> Share {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.take_unchecked(amount);
         share
     }
 
-    /// Returns all quotas as messages to a command.
+    /// Returns the state of all quotas, as messages to a command.
     pub(crate) fn messages(&self) -> impl Iterator<Item = blkkin_control::Quota> {
         Quota::ALL.into_iter().map(|what| blkkin_control::Quota {
             uid: self.uid,
@@ -321,7 +326,7 @@ impl Account {
     }
 }
 
-/// A reserved part of a quota, which is returned on drop.
+/// An amount of a quota that one holder has reserved. It is returned on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<Account>,
@@ -330,7 +335,8 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Changes the reserved amount. If the limit has no room for the increase, the amount stays.
+    /// Changes the reserved amount. If the quota does not permit an increase, fails and leaves the
+    /// amount unchanged.
     pub(crate) fn set(&mut self, amount: u64) -> Result<(), QuotaError> {
         let (account, what) = (&self.account, self.what);
         let more = amount.saturating_sub(self.amount);
@@ -345,18 +351,18 @@ impl Share {
         Ok(())
     }
 
-    /// Increases the reserved amount by `more`.
+    /// Increases the reserved amount by `more`; fails if the quota does not permit it.
     pub(crate) fn grow(&mut self, more: u64) -> Result<(), QuotaError> {
         self.set(self.amount.saturating_add(more))
     }
 
-    /// Increases the reserved amount even beyond the limit. The user's other reservations are
-    /// refused until the user is within the limit again.
+    /// Increases the reserved amount by `more`, even beyond the limit. Other reservations of the
+    /// user are refused until the user is within the limit again.
     pub(crate) fn take_unchecked(&mut self, more: u64) {
         self.change(self.amount.saturating_add(more));
     }
 
-    /// Changes the reserved amount, even beyond the limit.
+    /// Sets the reserved amount, even beyond the limit.
     pub(crate) fn charge(&mut self, amount: u64) {
         self.change(amount);
     }
@@ -386,14 +392,15 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Returns an empty set of accounts. `descriptors` is the number of descriptors for all users,
-    /// if several users share the agent.
+    /// Returns an empty set of accounts. `descriptors` is the number of descriptors for all users
+    /// together, if several users share the agent.
     pub(crate) fn new(limits: Limits, descriptors: Option<u64>) -> Accounts {
         let total = Arc::new(Total { descriptors, used: Default::default() });
         Accounts { limits, total, ranges: Ranges::default(), by_user: HashMap::new() }
     }
 
-    /// Returns the account of a user, or of the user who owns this number: see [`Ranges`].
+    /// Returns the account to which a user's resources are charged: that of the user, or of the
+    /// user who owns the number `uid`; see [`Ranges`].
     pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
         if !self.by_user.contains_key(&self.ranges.owner_of(uid)) {
             self.ranges.refresh();
@@ -413,12 +420,12 @@ impl Accounts {
         self.by_user.entry(uid).or_insert_with(new).clone()
     }
 
-    /// Returns the user to whose account a user's resources are charged.
+    /// Returns the user to whose account the resources of user `uid` are charged.
     pub(crate) fn owner_of(&self, uid: u32) -> u32 {
         self.ranges.owner_of(uid)
     }
 
-    /// Returns all accounts, by the number of the user.
+    /// Returns all accounts, sorted by user id.
     pub(crate) fn all(&self) -> Vec<&Account> {
         let mut all: Vec<&Account> = self.by_user.values().map(|account| &**account).collect();
         all.sort_by_key(|account| account.uid);
@@ -455,7 +462,7 @@ mod tests {
         assert!(first.grow(1).is_err() && first.grow(u64::MAX).is_err());
         first.set(2).unwrap();
         assert_eq!(used(&account), Some((2, 3)));
-        // While an unchecked reservation exceeds the limit, other reservations are refused.
+        // While an unchecked reservation exceeds the limit, all other reservations are refused.
         let mut anyway = account.take_unchecked(Quota::RingBytes, 5);
         anyway.take_unchecked(6);
         assert_eq!(used(&account), Some((13, 3)));
@@ -472,7 +479,8 @@ mod tests {
         assert_eq!(accounts.all().len(), 1);
     }
 
-    /// However many users exhaust their limits, something is left for the next user, and for root.
+    /// However many users exhaust their limits, some amount is left for the next user, and for
+    /// root.
     #[test]
     fn all_users_together_leave_something() {
         let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };

@@ -1,28 +1,28 @@
-//! Ranges of user numbers that belong to one user, for containers (`/etc/subuid`). Resources of all
-//! these numbers are charged to the owner's account; otherwise the owner could have 65,536 quotas.
+//! Ranges of user ids that one user owns, for containers (`/etc/subuid`). Resources of all these
+//! ids are charged to the owner's account; otherwise the owner could have 65,536 quotas.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::time::SystemTime;
 
-/// Ranges of user numbers, and their owners.
+/// Ranges of user ids with their owners, as read from [`PATH`].
 #[derive(Debug, Default)]
 pub(crate) struct Ranges {
     modified: Option<SystemTime>,
-    /// First number, last number and owner of each range; sorted.
+    /// First user id, last user id and owner of each range, sorted by the first id.
     ranges: Vec<(u32, u32, u32)>,
 }
 
 pub(crate) const PATH: &str = "/etc/subuid";
-/// Maximum number of bytes read from a file.
+/// Maximum number of bytes read from `/etc/subuid` and from `/etc/passwd`.
 const SIZE_MAX: u64 = 1 << 20;
-/// Lowest user number of a person. Ranges of system users belong to container daemons, whose
-/// containers are those of different users.
+/// Lowest user id of a person. Ranges of system users are ignored: they belong to container
+/// daemons, whose containers are those of different users.
 const FIRST_PERSON: u32 = 1000;
 
 impl Ranges {
-    /// Reads the file again if it has changed.
+    /// Reads [`PATH`] again if the file has changed.
     pub(crate) fn refresh(&mut self) {
         let modified = fs::metadata(PATH).and_then(|metadata| metadata.modified()).ok();
         if modified != self.modified {
@@ -31,7 +31,7 @@ impl Ranges {
         }
     }
 
-    /// Returns the user who owns a user number.
+    /// Returns the user who owns the user id `uid`; `uid` itself if it is in no range.
     pub(crate) fn owner_of(&self, uid: u32) -> u32 {
         let before = self.ranges.partition_point(|(first, ..)| *first <= uid);
         let range = before.checked_sub(1).map(|at| self.ranges[at]);

@@ -35,14 +35,15 @@ pub(crate) struct Recorder<'n> {
     pub(crate) effects: Vec<Effect>,
 }
 
-/// Index of a session in the list of sessions, and index of a channel in the session.
+/// Position of a channel: index of its session in the list of sessions, and index of the channel in
+/// the session.
 #[derive(Clone, Copy, Debug)]
 struct ChannelIndex {
     session: usize,
     channel: usize,
 }
 
-/// Orphaned rings with their memory and shape.
+/// Orphaned rings whose shape was read, with the descriptor of their memory.
 #[derive(Debug)]
 struct ShapedOrphan {
     orphan: Orphan,
@@ -51,15 +52,15 @@ struct ShapedOrphan {
     memory: DeferredClose<OwnedFd>,
 }
 
-/// Rings and trace that an attachment adopts from earlier agents.
+/// Rings and trace of earlier agents, to be adopted by a new attachment.
 #[derive(Debug, Default)]
 struct Adoption {
     uuid: [u8; 16],
-    /// The program's number for the rings in which it still records.
+    /// The program's number for the newest set, if the program still records in its rings.
     replaces: Option<u32>,
     /// Sets of rings, the oldest first.
     sets: Vec<AdoptedRings>,
-    /// Trace of the sets, unless the program has that trace open already.
+    /// Trace that continues the sets' trace; `None` if the program has that trace open already.
     trace: Option<Trace>,
 }
 
@@ -72,7 +73,7 @@ struct UnreadRings {
     losses: Losses,
 }
 
-/// Returns the bytes that are charged for sets of rings.
+/// Returns the bytes of the user's quota that are charged for sets of rings.
 fn size_of_sets(sets: &[AdoptedRings]) -> u64 {
     sets.iter().map(|set| set.rings.charge()).sum()
 }
@@ -108,7 +109,8 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Handles rings of an earlier connection that a program offers.
+    /// Handles rings of an earlier connection that a program offers: keeps them for adoption, or
+    /// counts their losses if a limit is exceeded.
     pub(crate) fn offer(
         &mut self,
         id: ConnectionId,
@@ -118,7 +120,7 @@ impl<'n> Recorder<'n> {
         let identity = Identity::of(&*memory)?;
         let Some(program) = self.programs.get(id) else { return Ok(()) };
         let process = |one: &Program| (one.process.pid, one.process.uid);
-        // If so, the agent has mapped the memory, and most likely still will when the rings are
+        // In this case the agent has the memory mapped, most likely also when the rings are
         // adopted.
         let is_same = |one: &Program| process(one) == process(program);
         let is_known = self.programs.all().any(|one| is_same(one) && one.has_had(identity));
@@ -132,7 +134,8 @@ impl<'n> Recorder<'n> {
         Ok(())
     }
 
-    /// Counts the packets of orphaned rings as lost, because the rings exceed a limit.
+    /// Counts the packets of orphaned rings as lost, because the rings exceed a limit. `memory` is
+    /// the memory of the rings.
     fn lose(&mut self, id: ConnectionId, memory: &OwnedFd) {
         let Some(program) = self.programs.get(id) else { return };
         let rings = shape_of_orphans(memory).and_then(|shape| {
@@ -144,8 +147,8 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Returns the session and channel of orphaned rings. Their shape must equal the channel's:
-    /// otherwise no agent made the memory, and its size must not decide how much is read.
+    /// Returns the session and channel of orphaned rings. Fails if their shape is not that of the
+    /// channel's rings: no agent made such memory, and its size must not decide how much is read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);
@@ -187,8 +190,8 @@ impl<'n> Recorder<'n> {
         self.sessions.count_lost_rings(key, rings, packets, &losses);
     }
 
-    /// Gives a program new rings in place of orphaned rings whose sessions still exist. The
-    /// orphaned rings are adopted or released.
+    /// Gives a program new rings in place of orphaned rings whose session still exists. The
+    /// orphaned rings are adopted, or released if that fails.
     pub(crate) fn adopt(&mut self, id: ConnectionId) {
         let Some(program) = self.programs.get_mut(id) else { return };
         if program.recovery.lost() > 0 {
@@ -200,7 +203,7 @@ impl<'n> Recorder<'n> {
             );
             self.log.about(program.account.uid(), &line);
         }
-        // Sets of each channel, in their order.
+        // Orphaned sets of each channel, in the order in which the program offered them.
         let mut channels: Vec<Vec<ShapedOrphan>> = Vec::new();
         for OrphanedRings { orphan, identity, memory } in program.recovery.take_orphaned() {
             let shape = memory.as_ref().and_then(|memory| shape_of_orphans(memory).ok());
@@ -219,7 +222,7 @@ impl<'n> Recorder<'n> {
                 None => channels.push(vec![rings]),
             }
         }
-        // A decrease is never refused.
+        // Decreasing a share cannot fail.
         let _ = program.descriptors.set(OWN_DESCRIPTORS);
         for channel in channels {
             let Err(error) = self.adopt_channel(id, &channel) else { continue };
@@ -227,7 +230,7 @@ impl<'n> Recorder<'n> {
                 self.send(id, ToApplication::Release(rings.orphan.number));
             }
             let Some(program) = self.programs.get_mut(id) else { return };
-            // The rings count as read if the program offers them again.
+            // With a tombstone, the rings count as read if the program offers them again.
             channel.iter().for_each(|rings| program.recovery.bury(rings.identity));
             let line =
                 format!("{}: what an earlier agent has left is lost: {error}", program.title());
@@ -258,7 +261,7 @@ impl<'n> Recorder<'n> {
     }
 
     /// Adopts the sets of a channel and continues their trace. The session need not be active, as
-    /// the sets are to be written in any case.
+    /// the packets in the sets are to be written in any case.
     fn adopt_sets(
         &mut self,
         id: ConnectionId,
@@ -289,7 +292,7 @@ impl<'n> Recorder<'n> {
         attached.map(drop)
     }
 
-    /// Returns the session of the trace to which a program's rings were written.
+    /// Returns the session that owns the trace with this UUID, if the trace is of this program.
     fn session_of(&self, program: &Program, uuid: [u8; 16]) -> Option<SessionId> {
         let own = program.uuids.iter().find(|(_, own)| **own == uuid);
         let suspended = self.sessions.suspended.get(&uuid);
@@ -297,8 +300,9 @@ impl<'n> Recorder<'n> {
         own.map(|(session, _)| *session).or(suspended.map(|trace| trace.session))
     }
 
-    /// Sends a program the rules of a channel if they have changed, with rings if it has none.
-    /// `session` and `channel` are indexes. Returns whether there was a change.
+    /// Sends a program the rules of a channel if the rules have changed. A program without rings
+    /// for the channel is sent rings first. `session` and `channel` are indexes. Returns whether
+    /// there was a change.
     pub(crate) fn update_channel(
         &mut self,
         id: ConnectionId,
@@ -321,7 +325,7 @@ impl<'n> Recorder<'n> {
         match program.attachments.iter().position(|one| one.key() == key) {
             Some(at) => {
                 let own = &program.attachments[at];
-                // An attachment that is being removed gets new rings soon.
+                // An attachment that is being removed will be replaced by one with new rings.
                 let is_current = own.has_sent_rules && own.rules == wanted;
                 !own.is_removed() && !is_current && self.send_rules(id, at, wanted)
             }
@@ -353,8 +357,8 @@ impl<'n> Recorder<'n> {
         true
     }
 
-    /// Reserves the user's quota for new rings of a channel, and for the sets that they adopt.
-    /// Rings that are kept for snapshots are evicted to make room.
+    /// Reserves the user's quota for new rings of a channel, and for the sets that they adopt. To
+    /// make room, evicts rings that are kept for snapshots.
     fn reserve(
         &mut self,
         id: ConnectionId,
@@ -371,7 +375,7 @@ impl<'n> Recorder<'n> {
         let channel = &session.channels[index.channel].channel;
         let shape = shape_of(channel, index.channel as u32, [0; 16]);
         let own = charge_min(&shape);
-        // One descriptor for the memory, and for each ring two: its file and its index.
+        // One descriptor is for the memory. Each ring has two more: of its file and of the index.
         let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
         let has_both = || {
             account.has(Quota::Descriptors, descriptors)
@@ -398,9 +402,9 @@ impl<'n> Recorder<'n> {
         })
     }
 
-    /// Evicts rings of the user that are kept for snapshots, the oldest first, until there is room
-    /// for `own` bytes of a channel's new rings and for the `sets` that they adopt. If other rings
-    /// do not suffice, evicts the oldest of `sets`.
+    /// Frees rings of the user, the oldest first, until `own` bytes of a channel's new rings and
+    /// the `sets` that these adopt fit into the quota. If other rings do not suffice, evicts the
+    /// oldest of `sets`.
     fn free_rings(
         &mut self,
         id: ConnectionId,
@@ -430,7 +434,8 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Gives a program rings for a channel. Returns the index of its new attachment.
+    /// Gives a program new rings for a channel, and begins or continues the trace. Returns the
+    /// index of the new attachment.
     fn attach(
         &mut self,
         id: ConnectionId,
@@ -467,7 +472,7 @@ impl<'n> Recorder<'n> {
             trace.trim_by(page_cache.clone());
             trace.limit_by(session.size_limit.clone());
             trace.charge_to(program.account.clone());
-            // The note must precede the program's rings.
+            // The next agent must find the note if the program has the rings.
             trace.note_directory();
             program.traces.insert(session.id, trace);
         }
@@ -479,12 +484,13 @@ impl<'n> Recorder<'n> {
         let mapped = program.pinged + 1;
         let mut attachment = Attachment::new(key, number, rings, quota, is_written, mapped);
         let Adoption { replaces, sets, .. } = adoption.unwrap_or_default();
-        // The stream may exist even if there are no rings to adopt.
+        // The stream's file may exist even if there are no rings to adopt.
         let drained = match attachment.adopt(sets, program.traces.get_mut(&key.session)) {
             Ok(drained) => drained,
             Err(error) => {
                 if is_new {
-                    // The stream is damaged and cannot be continued: another trace is begun.
+                    // The stream's file is damaged and cannot be continued. A later attempt begins
+                    // another trace.
                     program.traces.remove(&key.session);
                     program.uuids.remove(&key.session);
                 }
@@ -494,7 +500,7 @@ impl<'n> Recorder<'n> {
         drained.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
         program.attachments.push(attachment);
         let at = program.attachments.len() - 1;
-        // The program may record from now on. The drain requests a wake-up by the program.
+        // The program may record from now on. An empty drain requests a wake-up by the program.
         program.next_drain = Some(Instant::now());
         let message = ToApplication::AddChannel(AddChannel {
             channel: number,
@@ -511,9 +517,9 @@ impl<'n> Recorder<'n> {
         Ok(at)
     }
 
-    /// Removes rings that hold much memory from a user's programs while the user exceeds the quota.
-    /// A program gets new, empty rings when it has unmapped the old ones. If the program does not
-    /// unmap them, the agent gives them up, and their memory is the program's own.
+    /// Begins to remove the rings that use most memory, if the user exceeds the quota. The program
+    /// gets new, empty rings when it has unmapped the old ones. If it does not unmap them in time,
+    /// the agent gives the rings up, and they are no longer charged to the user.
     pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
         while account.is_over(Quota::RingBytes)
             && self.programs.free_rings(account.uid(), self.sessions, self.log)
@@ -535,8 +541,8 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
-    /// Removes attachments whose rings a program has unmapped because of their memory. Returns
-    /// whether there were any; the program is to be updated then.
+    /// Removes attachments whose rings a program has unmapped to free memory. Returns whether there
+    /// were any; the caller then updates the program, which gives it new rings.
     pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };
         let removed = program.take_removed(now);
@@ -548,8 +554,8 @@ impl<'n> Recorder<'n> {
         !removed.is_empty()
     }
 
-    /// Sends a program messages to unmap the rings of a session. Returns whether the program has
-    /// any.
+    /// Sends a program messages to unmap its rings for a session. Returns whether the program has
+    /// such rings.
     pub(crate) fn remove_session(&mut self, id: ConnectionId, session: SessionId) -> bool {
         let Some(program) = self.programs.get(id) else { return false };
         let own = program.attachments.iter().filter(|one| one.session == session);
@@ -585,7 +591,7 @@ mod tests {
 
     const PROGRAM: ConnectionId = 1;
 
-    /// A node without sockets, with one program and one session of root.
+    /// A node without sockets: one program and one session, both owned by root.
     struct Fixture {
         programs: Programs,
         sessions: Sessions,
@@ -663,7 +669,8 @@ mod tests {
             self.requests().act(requester, request).unwrap()
         }
 
-        /// Updates the session's only channel; returns the names of the messages to the program.
+        /// Updates the session's only channel, and returns the names of the messages sent to the
+        /// program.
         fn update(&mut self) -> Vec<&'static str> {
             let mut recorder = Recorder::new(&mut self.programs, &mut self.sessions, &self.log);
             let has_changed = recorder.update_channel(PROGRAM, 0, 0);
@@ -687,8 +694,8 @@ mod tests {
         effects.iter().map(name).collect()
     }
 
-    /// A program is given rings when a session records it, and is sent the rules only when they have
-    /// changed.
+    /// A program gets rings when an active session selects its events. It is sent rules only when
+    /// they have changed.
     #[test]
     fn programs_follow_their_sessions() {
         let directory = tempfile::tempdir().unwrap();
@@ -759,7 +766,7 @@ mod tests {
         }
     }
 
-    /// Without quota for its rings, a program is counted as refused, and nothing is sent.
+    /// A program whose rings exceed the quota is counted as refused, and gets no message.
     #[test]
     fn programs_without_quota_are_refused() {
         let directory = tempfile::tempdir().unwrap();

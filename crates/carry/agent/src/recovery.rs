@@ -25,14 +25,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Maximum number of sets of orphaned rings of one program whose memory the agent holds.
+/// Maximum number of sets of orphaned rings of one program for which the agent keeps a descriptor.
 pub(crate) const ORPHANS_MAX: usize = 64;
-/// Maximum number of sets of orphaned rings of one program, including sets that the agent has
-/// mapped already.
+/// Maximum number of sets of orphaned rings of one program. It includes sets without a descriptor,
+/// whose memory the agent has mapped already.
 const ORPHANS_KNOWN_MAX: usize = 1024;
-/// Maximum number of sets beyond these limits, which are read for their losses only.
+/// Maximum number of sets of one program beyond these limits. Such sets are read for their losses
+/// only. Offering more sets is an error.
 const ORPHANS_LOST_MAX: u64 = 256;
-/// Maximum number of tombstones of one program.
+/// Maximum number of tombstones of one program; the oldest is dropped first.
 const TOMBSTONES_MAX: usize = 256;
 
 /// Rings that a program has offered and that no attachment has adopted yet.
@@ -48,13 +49,13 @@ pub(crate) struct OrphanedRings {
 /// Rings of an earlier agent, which are read before the rings that replaced them.
 #[derive(Debug)]
 pub(crate) struct AdoptedRings {
-    /// The program's number for the rings, if the program still has them.
+    /// The program's number for the rings; `None` if the program has unmapped them.
     pub(crate) number: Option<u32>,
     pub(crate) rings: Rings,
 }
 
 impl AdoptedRings {
-    /// Returns the discarded events that no agent has counted, as losses.
+    /// Returns the number of discarded events that no agent has counted, as losses.
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         losses.add(Cause::AgentAway, Amount::events(self.rings.discarded_uncounted()));
@@ -66,20 +67,20 @@ impl AdoptedRings {
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     orphaned: Vec<OrphanedRings>,
-    /// Number of sets that exceeded the limits.
+    /// Number of sets that were not kept because a limit was exceeded.
     lost: u64,
-    /// The program's numbers of drained sets for which `Release` is to be sent.
+    /// Numbers of drained sets in the program's messages. `Release` is to be sent for each.
     drained: Vec<u32>,
     /// Identities of the sets that were drained last, the oldest first.
     tombstones: VecDeque<Identity>,
 }
 
-/// Outcome of offering rings.
+/// Outcome when a program offers rings.
 #[derive(Debug)]
 pub(crate) enum Offer {
     Kept,
-    /// A limit is exceeded: the memory of this set, not necessarily the offered one, is only read
-    /// for its losses.
+    /// A limit is exceeded. This memory, which may be that of another set than the offered one, is
+    /// only read for its losses.
     Lost(Option<DeferredClose<OwnedFd>>),
 }
 
@@ -106,8 +107,8 @@ impl Recovery {
         if self.lost > ORPHANS_LOST_MAX {
             return Err(io::Error::other("it has more rings than there can be"));
         }
-        // Displaces the oldest spent set, which is most likely drained. The newest sets are kept,
-        // because they tell how far the stream was written.
+        // Displaces the oldest set in which the program no longer records, as it is most likely
+        // drained. The newest sets are kept, because they show how far the stream was written.
         let mut others = self.orphaned.iter();
         let oldest = others.position(|one| one.memory.is_some() && one.orphan.is_spent);
         let displaced = match oldest.map(|oldest| self.orphaned.remove(oldest)) {
@@ -126,22 +127,23 @@ impl Recovery {
         std::mem::take(&mut self.orphaned)
     }
 
-    /// Adds rings that stay orphaned.
+    /// Adds rings that stay orphaned for now.
     pub(crate) fn keep_orphaned(&mut self, rings: OrphanedRings) {
         self.orphaned.push(rings);
     }
 
-    /// Returns the number of sets that exceeded the limits.
+    /// Returns the number of sets that were not kept because a limit was exceeded.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Marks orphaned rings as drained: they are not needed, or were read already.
+    /// Marks orphaned rings as drained, because they are not needed or were read already. `number`
+    /// is the program's number for the rings.
     pub(crate) fn release(&mut self, number: u32) {
         self.drained.push(number);
     }
 
-    /// Marks adopted rings as drained.
+    /// Marks adopted rings as drained, and adds tombstones for them.
     pub(crate) fn finish(&mut self, sets: impl IntoIterator<Item = AdoptedRings>) {
         for set in sets {
             self.drained.extend(set.number);
@@ -162,23 +164,24 @@ impl Recovery {
         self.tombstones.contains(&identity)
     }
 
-    /// Returns whether there are drained rings for which `Release` is to be sent.
+    /// Returns whether there are drained rings for which `Release` was not sent yet.
     pub(crate) fn has_drained(&self) -> bool {
         !self.drained.is_empty()
     }
 
-    /// Removes and returns the numbers of drained rings, for `Release` messages.
+    /// Removes and returns the program's numbers of drained rings, for `Release` messages.
     pub(crate) fn take_drained(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.drained)
     }
 
-    /// Drops the numbers of a connection that has ended, which are not valid in the next one.
+    /// Drops orphaned rings and numbers of a connection that has ended. The numbers are not valid
+    /// in the next connection.
     pub(crate) fn disconnect(&mut self) {
         self.orphaned.clear();
         self.drained.clear();
     }
 
-    /// Moves the tombstones of the program's earlier connection to this one.
+    /// Takes over the tombstones of the program's earlier connection `before`.
     pub(crate) fn continue_from(&mut self, before: &mut Recovery) {
         self.tombstones = std::mem::take(&mut before.tombstones);
     }

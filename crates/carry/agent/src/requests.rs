@@ -33,18 +33,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A request that is answered when programs have confirmed its change.
+/// A request whose answer waits until programs have confirmed the change that it made.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) command: ConnectionId,
     /// The session that has changed.
     pub(crate) session: SessionId,
-    /// Programs to which the change is still to be sent.
+    /// Connections of the programs to which the change was not sent yet.
     pub(crate) to_visit: Vec<ConnectionId>,
-    /// Programs that were sent the change, and the number of the `Pong` by which each confirms it.
+    /// Programs that have not confirmed the change, each with the number of the `Pong` that
+    /// confirms it.
     pub(crate) waits_for: Vec<(ConnectionId, u64)>,
-    /// End of the wait for programs that are stopped; `None` until the change was sent to all
-    /// programs.
+    /// Deadline for confirmations, because a program may be suspended; `None` until the change was
+    /// sent to all programs.
     pub(crate) deadline: Option<Instant>,
     pub(crate) follow_up: FollowUp,
 }
@@ -53,7 +54,7 @@ pub(crate) struct PendingRequest {
 const PATIENCE: Duration = Duration::from_millis(2000);
 
 impl PendingRequest {
-    /// Returns the time at which to continue with the request.
+    /// Returns the time at which the event loop must continue with the request.
     pub(crate) fn next(&self, now: Instant) -> Instant {
         self.deadline.unwrap_or(now)
     }
@@ -74,7 +75,7 @@ impl PendingRequest {
     }
 }
 
-/// Last step of a request, after programs have confirmed its change.
+/// Last step of a request, carried out after programs have confirmed the request's change.
 #[derive(Debug)]
 pub(crate) enum FollowUp {
     Nothing,
@@ -102,7 +103,7 @@ impl Scope {
         Scope { session: session.id, uid }
     }
 
-    /// Returns whether the change may concern a program.
+    /// Returns whether the change may concern a program, so that it must be sent the change.
     pub(crate) fn has(&self, program: &Program) -> bool {
         self.uid.is_none_or(|uid| uid == program.process.uid)
             && (program.catalog.is_some() || !program.attachments.is_empty())
@@ -119,26 +120,28 @@ const FIRST_CHANNEL: &str = "channel0";
 /// removals.
 const CLEARED_AT_ONCE: usize = 128;
 
-/// Outcome of a request that has not failed.
+/// Outcome of a successful request: its replies, or the work that is needed to complete it.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The request is complete.
     Done(Vec<Reply>),
     /// The request is complete, and has changed nothing.
     Unchanged,
-    /// The request is complete when programs have confirmed the change, and the last step is done.
+    /// The request is complete when programs have confirmed the change, and the last step is
+    /// carried out.
     Settle(FollowUp, Scope),
     /// The request is complete when its directory has been made.
     MakeDirectory { path: PathBuf, owner: Owner, purpose: OutputPurpose },
-    /// The request is complete when programs have been listed.
+    /// The request is complete when all programs of the list have been sent.
     List(Listing),
-    /// The request is complete when the traces of the session at that index have been removed.
+    /// The request is complete when the closed traces of the session at index `session` have been
+    /// removed.
     Clear { session: usize, descriptors: Share },
 }
 
 impl Answer {
-    /// Returns whether to save the sessions now. A follow-up saves the sessions when it is
-    /// complete.
+    /// Returns whether to save the sessions now. Requests with a follow-up or a directory save the
+    /// sessions when they are complete.
     pub(crate) fn is_saved_now(&self) -> bool {
         !matches!(
             self,
@@ -183,7 +186,7 @@ pub(crate) struct RequestHandler<'n> {
 }
 
 impl RequestHandler<'_> {
-    /// Handles a request, and returns its outcome.
+    /// Handles a request. Returns the work that completes it, or the error.
     pub(crate) fn act(&mut self, who: Requester, request: Request) -> Outcome {
         match request {
             Request::CreateSession(session) => {
@@ -251,7 +254,7 @@ impl RequestHandler<'_> {
                 let session = &mut self.sessions.list[at];
                 let number = session.snapshots;
                 session.snapshots += 1;
-                // A directory that the command names is made with the requester's rights.
+                // If the command names the directory, it is made with the requester's rights.
                 let (path, owner) = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
                     let date = date::for_names(&Zoned::now());
                     let name = format!("snapshot-1-{date}-{number}");
@@ -302,8 +305,8 @@ impl RequestHandler<'_> {
         }
     }
 
-    /// Returns the index of a session that the requester may see; the requester's own sessions have
-    /// precedence.
+    /// Returns the index of the session named `name` that the requester may see. The requester's
+    /// own session has precedence.
     fn find(&self, who: Requester, name: &str) -> Result<usize, Failed> {
         let own = self.sessions.list.iter().position(|one| one.name == name && who.owns(one));
         let seen = || self.sessions.list.iter().position(|one| one.name == name && who.sees(one));
@@ -316,7 +319,7 @@ impl RequestHandler<'_> {
         })
     }
 
-    /// Checks that a user may create one more session, with this name.
+    /// Checks that the user may create one more session, and has none named `name`.
     fn may_create(&self, owner: Owner, name: &str) -> Result<(), Failed> {
         let own = || self.sessions.list.iter().filter(|one| one.owner.uid == owner.uid);
         if own().any(|one| one.name == *name) {
@@ -334,7 +337,7 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
-    /// Returns the output directory of a new session.
+    /// Returns the output directory for a new session: the requested one, or a default.
     fn output_of(&self, owner: Owner, wanted: &blkkin_control::Session) -> Result<PathBuf, Failed> {
         if let Some(output) = &wanted.output {
             return Ok(output.clone());
@@ -504,10 +507,10 @@ impl RequestHandler<'_> {
         self.sessions.clear_jobs.push(job);
     }
 
-    /// Continues the removals of traces, and answers the commands whose removal is complete.
+    /// Continues the removals of closed traces, and answers the commands whose removal is complete.
     pub(crate) fn step_clear_jobs(&mut self) {
         let mut jobs = std::mem::take(&mut self.sessions.clear_jobs);
-        // All removals share the limit, so that together they take no longer than one.
+        // All removals share the limit, so that together they take no longer than one would.
         let entries = (CLEARED_AT_ONCE / jobs.len().max(1)).max(1);
         let later = jobs.split_off(jobs.len().min(CLEARED_AT_ONCE));
         let mut open: HashMap<SessionId, HashSet<&Path>> = HashMap::new();
@@ -554,7 +557,7 @@ impl RequestHandler<'_> {
                         let waiting = rings.waiting(ring);
                         let cut = rings.cut(ring);
                         if counts.packets == 0 && [discarded, waiting, cut] == [0; 3] {
-                            // The program never ran on this processor.
+                            // The program has never run on this processor.
                             continue;
                         }
                         let is_last = ring + 1 == rings.count();
@@ -610,7 +613,7 @@ impl RequestHandler<'_> {
     }
 }
 
-/// Checks the size limit of a channel's events.
+/// Checks that a channel's size limit for events is permitted, and fits into a sub-buffer.
 fn check_event_size(size: u32, shape: &Shape) -> Result<(), String> {
     let (size_min, size_max) = (*EVENT_SIZES.start(), *EVENT_SIZES.end());
     if !EVENT_SIZES.contains(&size) {

@@ -1,28 +1,28 @@
-//! Position at which a stream of an earlier agent continues. It is computed from the writes that
-//! the agent announced in the rings' memory, and from the size of the stream's file.
+//! Position at which a stream of an earlier agent is continued. It is computed from the size of the
+//! stream's file, and from the writes that the earlier agent announced in the rings' memory.
 
 use blkkin_ring::Left;
 
-/// Position at which a stream continues.
+/// Position at which a stream is continued: in its file, and in the rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResumePoint {
-    /// Size in bytes to which the file is truncated.
+    /// Size in bytes to which the file is truncated before packets are appended.
     pub(crate) size: u64,
-    /// Index of the set of rings to read next; the sets before it are drained.
+    /// Index of the set of rings to read next. The older sets are drained.
     pub(crate) set: usize,
-    /// Position in the ring of this set; `None` for the ring's start.
+    /// Position in the ring of this set from which to read; `None` for the ring's start.
     pub(crate) position: Option<u64>,
 }
 
-/// Returns where to continue a stream whose file has `size` bytes. `sets` holds the state of one
-/// ring in each set, the oldest set first.
+/// Returns where to continue a stream whose file has `size` bytes. `sets` are the states of the
+/// stream's ring in each set, the oldest set first.
 ///
-/// Before each write, an agent announces the write in its own set. The first write of a set may be
-/// of all packets of the older sets; later writes are of the set's own packets.
+/// Before each write, an agent announces the write in the memory of its own set. Its first write
+/// may contain all packets of the older sets; its later writes contain packets of its own set.
 pub(crate) fn resume(sets: &[Left], mut size: u64) -> ResumePoint {
     for (set, left) in sets.iter().enumerate().rev() {
         if left.size_after == 0 && left.next == left.start && left.read == left.start {
-            // The agent of this set never wrote.
+            // The agent of this set has not written anything.
             if left.is_first {
                 return ResumePoint { size, set, position: None };
             }
@@ -72,15 +72,15 @@ mod tests {
         };
         check(&[], 0, (0, 0, None));
         check(&[left(0, 0, (0, 0))], 0, (0, 0, None));
-        // The agent was killed before the write, during the write, after the write, and after it
-        // had freed the written packets.
+        // The agent was killed before the write, during the write, after the write, and after
+        // freeing the written packets.
         check(&[left(0, 100, (0, 90))], 0, (0, 0, Some(0)));
         check(&[left(0, 100, (0, 90))], 50, (0, 0, Some(0)));
         check(&[left(0, 100, (0, 90))], 90, (90, 0, Some(100)));
         check(&[left(100, 100, (0, 90))], 90, (90, 0, Some(100)));
         check(&[left(100, 300, (90, 250))], 91, (90, 0, Some(100)));
-        // The next agent was killed before it wrote the first agent's packets, during that write,
-        // and after it.
+        // The next agent was killed before, during, and after its write of the first agent's
+        // packets.
         let first = left(100, 300, (90, 250));
         check(&[first, left(0, 0, (0, 0))], 90, (90, 0, Some(100)));
         check(&[first, left(0, 0, (90, 500))], 400, (90, 0, Some(100)));

@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// The rings of a program for one channel, with their readers.
+/// The rings of a program for one channel in one shared memory, with a reader for each ring.
 #[derive(Debug)]
 pub(crate) struct Rings {
     cells: Cells,
-    /// Descriptor of the memory, until the memory is sealed. Only sealed memory is read.
+    /// Descriptor of the memory; `None` once the memory is sealed. Only sealed memory is read.
     file: Option<Arc<OwnedFd>>,
     identity: Identity,
     clock: Clock,
@@ -26,7 +26,7 @@ pub(crate) struct Rings {
     readers: Vec<(Reader, RingCounts)>,
 }
 
-/// Identity of shared memory, which is the same for all its descriptors.
+/// Identity of a shared memory, equal for all descriptors of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
@@ -40,14 +40,14 @@ impl Identity {
     }
 }
 
-/// Positions of rings at one moment, by the memory that holds them and their index in it.
+/// Positions of rings at one moment, by the identity of their memory and the ring's index in it.
 pub(crate) type RingEnds = HashMap<(Identity, usize), Moment>;
 
-/// Saved state of a ring's reader.
+/// Saved state of a ring's reader, to which the reader can be rewound.
 #[derive(Debug)]
 pub(crate) struct ReaderMark((Reader, RingCounts));
 
-/// Counters of the packets that were read from a ring.
+/// Counters of what the agent has read from a ring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RingCounts {
     pub(crate) packets: u64,
@@ -57,13 +57,13 @@ pub(crate) struct RingCounts {
     pub(crate) is_broken: bool,
 }
 
-/// Packets of one ring, in their order. Either all events were copied, together with the packets'
-/// headers, or all are still in the ring.
+/// Packets of one ring, in their order. The events of all packets are either copied, together with
+/// the packets' headers, or still in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     headers: Vec<Header>,
     copied: Vec<u8>,
-    /// Range of each packet's events in the memory.
+    /// Ranges of the packets' events in the rings' memory; empty if the events are copied.
     in_place: Vec<Range<usize>>,
 }
 
@@ -82,12 +82,12 @@ impl Packets {
         self.headers.is_empty()
     }
 
-    /// Returns the size of the packets in a file, in bytes.
+    /// Returns the size that the packets will have in a file, in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.headers.iter().map(|header| header.packet_size).sum()
     }
 
-    /// Appends packets of another ring. All packets must be copied.
+    /// Appends packets of another set of rings. The events of all packets must be copied.
     pub(crate) fn append(&mut self, mut more: Packets) {
         assert!(self.in_place.is_empty() && more.in_place.is_empty(), "they are of another memory");
         self.copied.append(&mut more.copied);
@@ -95,16 +95,16 @@ impl Packets {
     }
 }
 
-/// Number of times that a writer may overtake a snapshot of its ring. The packets that were copied
-/// until then are the snapshot.
+/// Number of times that a writer may overtake a snapshot of its ring. After that, the packets
+/// copied so far are the snapshot.
 const OVERTAKEN_MAX: u32 = 8;
 
 impl Rings {
-    /// Maps rings of an earlier agent, which a program has kept, for reading. `shape` is the result
-    /// of [`shape_of_orphans`].
+    /// Maps rings of an earlier agent that a program still has mapped, for reading. `shape` is the
+    /// result of [`shape_of_orphans`].
     pub(crate) fn adopt(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
-        // Sealed memory loses no pages. The earlier agent may have been killed before it sealed the
-        // memory.
+        // Seals the memory, as the earlier agent may have been killed before doing so. Sealed
+        // memory loses no pages.
         let fixed = shape.data_of(0).start;
         blkkin_sys::seal_shared(file.as_fd(), shape.memory_size(), fixed)?;
         let kept = Arc::new(file.try_clone()?);
@@ -116,25 +116,25 @@ impl Rings {
         Ok(Rings { cells, file: None, identity, clock, is_adopted: true, readers, shape })
     }
 
-    /// Returns the earlier agent's progress in a ring: the positions up to which it had read and
-    /// written.
+    /// Returns the state of a ring that an earlier agent has stored in the memory: its read
+    /// position, and its last announced write. Returns `None` if there is no ring `ring`.
     pub(crate) fn left(&self, ring: usize) -> Option<Left> {
         (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
     }
 
-    /// Returns the position of a ring's end.
+    /// Returns the position at which the recorded packets of a ring end.
     pub(crate) fn end(&self, ring: usize) -> u64 {
         self.cells.end(&self.shape, ring)
     }
 
-    /// Sets the position from which an adopted ring is read. `last` is the header of the last
-    /// packet in its stream.
+    /// Sets the position from which an adopted ring is read, and the state that the earlier agent
+    /// has stored. `last` is the header of the last packet in the stream's file.
     pub(crate) fn read_from(&mut self, ring: usize, from: (u64, Left), last: Option<Header>) {
         self.readers[ring].0 = Reader::behind(&self.shape, ring, self.clock, from, last);
     }
 
-    /// Makes rings, and returns them with the descriptor for the program. Pages are allocated when
-    /// events are written.
+    /// Makes rings, and returns them with the descriptor that is sent to the program. Pages are
+    /// allocated when events are written to them.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let (file, cells) = Cells::create(c"blkkin-rings", &shape)?;
         cells.dump_nothing();
@@ -148,8 +148,8 @@ impl Rings {
         Ok((rings, file))
     }
 
-    /// Seals the memory, so that it can be read whatever the program does with it. The program must
-    /// have mapped it, or have ended.
+    /// Seals the memory, so that it can be read whatever the program does with its descriptor. The
+    /// program must have mapped the memory, or have ended.
     pub(crate) fn seal(&mut self) -> io::Result<()> {
         if let Some(file) = &self.file {
             self.cells.seal(file.as_fd(), &self.shape)?;
@@ -158,7 +158,7 @@ impl Rings {
         Ok(())
     }
 
-    /// Returns the memory's descriptor, unless it is sealed.
+    /// Returns the memory's descriptor; `None` once the memory is sealed.
     pub(crate) fn file(&self) -> Option<Arc<OwnedFd>> {
         self.file.clone()
     }
@@ -172,8 +172,8 @@ impl Rings {
         self.identity
     }
 
-    /// Returns the bytes that are charged to the user's quota: the pages that are allocated, and at
-    /// least [`charge_min`].
+    /// Returns the number of bytes that are charged to the user's quota: the allocated pages, but
+    /// at least [`charge_min`].
     pub(crate) fn charge(&self) -> u64 {
         self.cells.allocated_size().max(charge_min(&self.shape))
     }
@@ -190,37 +190,36 @@ impl Rings {
         self.readers[ring].1
     }
 
-    /// Returns the number of events of a ring that were discarded so far, as the program counts
-    /// them.
+    /// Returns the number of events that were discarded so far because the ring was full. The
+    /// program counts them in the ring.
     pub(crate) fn discarded(&self, ring: usize) -> u64 {
         self.cells.lost(&self.shape, ring)
     }
 
-    /// Returns the number of events of a ring that were recorded so far, as the program counts
-    /// them.
+    /// Returns the number of events that were recorded in a ring so far. The program counts them in
+    /// the ring.
     pub(crate) fn recorded(&self, ring: usize) -> u64 {
         self.cells.recorded(&self.shape, ring)
     }
 
-    /// Returns the number of events with shortened strings so far, as the program counts them. One
-    /// ring has the count of all rings.
+    /// Returns the number of events with shortened strings so far, as counted by the program. One
+    /// ring has the count for all rings.
     pub(crate) fn cut(&self, ring: usize) -> u64 {
         self.cells.cut(&self.shape, ring)
     }
 
-    /// Returns the number of events of all rings that were discarded so far, as the program counts
-    /// them.
+    /// Returns the number of discarded events of all rings together, as counted by the program.
     pub(crate) fn discarded_in_all(&self) -> u64 {
         (0..self.count()).map(|ring| self.discarded(ring)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of discarded events of all rings that no agent has counted.
+    /// Returns the number of discarded events of all rings that no agent has counted as a loss.
     pub(crate) fn discarded_uncounted(&self) -> u64 {
         let uncounted = |ring| self.cells.lost_uncounted(&self.shape, ring);
         (0..self.count()).map(uncounted).fold(0, u64::saturating_add)
     }
 
-    /// Marks discarded events as counted in the memory, for the next agent.
+    /// Stores in the memory, for the next agent, that all discarded events are counted.
     pub(crate) fn note_counted(&self) {
         if !self.is_adopted {
             (0..self.count()).for_each(|ring| self.cells.note_counted(&self.shape, ring));
@@ -232,40 +231,41 @@ impl Rings {
         self.readers[ring].0.waiting(&self.cells, &self.shape)
     }
 
-    /// Returns whether all events of a ring were read.
+    /// Returns whether the agent has read all events of a ring.
     pub(crate) fn is_drained(&self, ring: usize) -> bool {
         self.readers[ring].0.is_drained(&self.cells, &self.shape)
     }
 
-    /// Returns the number of unread packets of all rings, in sub-buffers.
+    /// Returns the number of unread packets of all rings. Unread bytes are converted to packets by
+    /// the size of a sub-buffer.
     pub(crate) fn packets_waiting(&self) -> u64 {
         let packets = |ring| self.waiting(ring).div_ceil(self.shape.subbuffer_size as u64);
         (0..self.count()).map(packets).fold(0, u64::saturating_add)
     }
 
-    /// Requests a wake-up by the next event, as the agent is about to sleep. The caller must drain
-    /// all rings once more after this.
+    /// Requests a wake-up by the next event, because the agent is about to sleep. The caller must
+    /// drain all rings once more afterwards.
     pub(crate) fn fall_asleep(&self) {
         self.cells.fall_asleep();
     }
 
-    /// Announces that the next drain is far away: a thread that finds a ring filling up wakes the
-    /// agent.
+    /// Announces that the next drain is far away. A thread that finds a ring filling up will wake
+    /// the agent.
     pub(crate) fn doze(&self) {
         self.cells.doze();
     }
 
-    /// Announces that the next drain is soon.
+    /// Announces that the next drain is soon, so that no wake-up is needed when a ring fills up.
     pub(crate) fn rouse(&self) {
         self.cells.rouse();
     }
 
-    /// Withdraws the request for a wake-up: the agent does not sleep.
+    /// Withdraws the request for a wake-up, because the agent polls the rings.
     pub(crate) fn wake_up(&self) {
         self.cells.wake();
     }
 
-    /// Reads packets of a ring into `packets`, until these together have as many bytes as fit into
+    /// Reads packets of a ring into `packets`. Stops when `packets` has as many bytes as fit into
     /// the ring.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
@@ -291,7 +291,8 @@ impl Rings {
                 Taken::Overwritten(bytes) => {
                     let lost = bytes / self.shape.subbuffer_size as u64;
                     counts.packets_lost = counts.packets_lost.saturating_add(lost);
-                    // A program that overwrites this fast could keep the loop from ending.
+                    // Otherwise a program that overwrites packets fast enough could keep the loop
+                    // from ending.
                     overwritten += 1;
                     if overwritten > 2 {
                         return;
@@ -306,8 +307,7 @@ impl Rings {
         }
     }
 
-    /// Writes packets to a file at `offset`. After an error, the file may have a part of the
-    /// packets.
+    /// Writes packets to a file at `offset`. After an error, the file may contain a part of them.
     pub(crate) fn write(&self, packets: &Packets, file: &File, offset: u64) -> io::Result<()> {
         if packets.in_place.is_empty() {
             return file.write_all_at(&packets.copied, offset);
@@ -320,34 +320,35 @@ impl Rings {
         self.cells.write_to(file.as_fd(), offset, pieces)
     }
 
-    /// Announces a write of the packets that were just read, for the next agent. `sizes` are the
-    /// file's sizes before and after the write.
+    /// Stores in the memory, for the next agent, that the packets read last will be written.
+    /// `sizes` are the sizes of the file before and after the write.
     pub(crate) fn announce(&self, ring: usize, sizes: (u64, u64)) {
         self.readers[ring].0.announce(&self.cells, &self.shape, sizes);
     }
 
-    /// Frees the space of the packets that were read, after they were written to the file.
+    /// Frees the space of the packets that were read. They must have been written to the file.
     pub(crate) fn free(&self, ring: usize) {
         self.readers[ring].0.free(&self.cells, &self.shape);
     }
 
-    /// Returns the state of a ring's reader.
+    /// Returns the present state of a ring's reader, for `rewind`.
     pub(crate) fn mark(&self, ring: usize) -> ReaderMark {
         ReaderMark(self.readers[ring].clone())
     }
 
-    /// Returns the state of a ring's reader, if there is such a ring.
+    /// Returns the present state of a ring's reader, for `rewind`; `None` if there is no ring
+    /// `ring`.
     pub(crate) fn mark_of(&self, ring: usize) -> Option<ReaderMark> {
         self.readers.get(ring).cloned().map(ReaderMark)
     }
 
-    /// Restores an earlier state of a ring's reader: packets that were read since could not be
-    /// written.
+    /// Restores an earlier state of a ring's reader, because the packets read since then could not
+    /// be written.
     pub(crate) fn rewind(&mut self, ring: usize, mark: ReaderMark) {
         self.readers[ring] = mark.0;
     }
 
-    /// Sets the packet `last` whose number and counts a ring's next packets continue.
+    /// Makes the numbers and counts of a ring's next packets continue after the packet `last`.
     pub(crate) fn continue_after(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().going_on(last);
@@ -356,22 +357,22 @@ impl Rings {
         }
     }
 
-    /// Adds a last packet with the number of events that were discarded since the last event, if
-    /// any. No event may follow.
+    /// Adds a last packet if events were discarded since the last recorded event. The packet has
+    /// their number. The program must not record any more.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
         let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);
         packets.headers.extend(last.map(|packet| packet.header));
     }
 
-    /// Drops all packets of a ring, as if none had been recorded: its file will be empty. If the
-    /// program may not have mapped the memory yet, only words are read that exist from the start.
+    /// Drops all packets of a ring, as if none had been recorded; its file will be empty. If the
+    /// program may not have mapped the memory yet, the function reads only words that always exist.
     pub(crate) fn forget(&mut self, ring: usize) {
         self.skip(ring);
         self.note_beginning(ring);
     }
 
-    /// Skips all packets of a ring, without a note for the next agent.
+    /// Skips all packets of a ring, without storing this in the memory for the next agent.
     pub(crate) fn skip(&mut self, ring: usize) {
         self.readers[ring].0.pass_over(&self.cells, &self.shape);
     }
@@ -382,7 +383,7 @@ impl Rings {
         self.note_beginning(ring);
     }
 
-    /// Notes in the memory, for the next agent, that the ring's file is empty.
+    /// Stores in the memory, for the next agent, that the ring's file is empty.
     fn note_beginning(&self, ring: usize) {
         let (reader, _) = &self.readers[ring];
         reader.announce(&self.cells, &self.shape, (0, 0));
@@ -391,7 +392,7 @@ impl Rings {
         reader.free(&self.cells, &self.shape);
     }
 
-    /// Returns whether the writer has overwritten a part of a ring.
+    /// Returns whether the writer has overwritten unread events of a ring.
     pub(crate) fn is_overtaken(&self, ring: usize) -> bool {
         self.readers[ring].0.is_overtaken(&self.cells, &self.shape)
     }
@@ -403,13 +404,13 @@ impl Rings {
         waiting.div_ceil(self.shape.subbuffer_size as u64)
     }
 
-    /// Returns the position of a ring's writer.
+    /// Returns the present position of a ring's writer.
     pub(crate) fn moment(&self, ring: usize) -> Moment {
         self.cells.moment(&self.shape, ring)
     }
 
     /// Copies the packets that a ring held at `end`, or holds now if `end` is `None`. The packets
-    /// stay unread.
+    /// stay unread for the ring's own reader.
     pub(crate) fn snapshot(&self, ring: usize, end: Option<Moment>, packets: &mut Packets) {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let mut reader = reader.going_on(packets.headers.last().copied());
@@ -421,8 +422,8 @@ impl Rings {
         while packets.copied.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
-                // A program that overwrites faster than the reader copies could keep the loop from
-                // ending.
+                // Otherwise a program that overwrites faster than the reader copies could keep the
+                // loop from ending.
                 Taken::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
                 Taken::Overwritten(_) | Taken::Nothing | Taken::Nonsense => return,
             }
@@ -430,8 +431,8 @@ impl Rings {
     }
 }
 
-/// Returns the bytes that are charged for a set of rings before an event is recorded. Small sets
-/// are charged as a whole.
+/// Returns the minimum number of bytes that is charged for a set of rings, even before an event is
+/// recorded. Small sets are charged as a whole.
 pub(crate) fn charge_min(shape: &Shape) -> u64 {
     // Rings in overwrite mode fill up in any case.
     match shape.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
@@ -442,7 +443,7 @@ pub(crate) fn charge_min(shape: &Shape) -> u64 {
 
 const CHARGE_MIN: u64 = 256 << 10;
 
-/// Reads the shape of rings from memory that a program offers, without mapping it.
+/// Reads the shape of rings from memory that a program offers. The memory is not mapped.
 pub(crate) fn shape_of_orphans(file: &OwnedFd) -> io::Result<Shape> {
     let size = blkkin_sys::sealed_size(file.as_fd())?;
     let mut bytes = [0; SHAPE_SIZE];
@@ -472,7 +473,7 @@ pub(crate) fn online_processors() -> Vec<usize> {
     }
 }
 
-/// Returns the number of processors that the machine may have.
+/// Returns the number of processors that the machine may have, including offline ones.
 pub(crate) fn possible_processors() -> usize {
     let last = read_list("/sys/devices/system/cpu/possible").into_iter().max();
     last.map_or_else(available, |last| last + 1)
@@ -482,7 +483,7 @@ fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the numbers in a file with a list such as `0-3,5`.
+/// Returns the numbers in a file that contains a list such as `0-3,5`; empty if it cannot be read.
 fn read_list(path: &str) -> Vec<usize> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let mut numbers = Vec::new();
@@ -500,7 +501,7 @@ mod tests {
     use super::*;
     use blkkin_ring::{Encoder, Outcome, Room, Writer};
 
-    /// A drain reads no more than fits into a ring, even if the writer is as fast as the reader.
+    /// One drain reads no more than fits into a ring, even if the writer is as fast as the reader.
     #[test]
     fn no_more_is_taken_than_fits_into_a_ring() {
         let (rings, subbuffer_size) = (possible_processors().max(2), 4096);
@@ -537,7 +538,7 @@ mod tests {
         assert!(recorded > events, "only {recorded}, of which {events} fit");
     }
 
-    /// A snapshot ends even if a program advances its position without end.
+    /// A snapshot of a ring ends even if the program advances its position without end.
     #[test]
     fn n9_a_snapshot_of_a_ring_ends() {
         let (subbuffer_size, uuid, stream, start) = (1 << 20, [1; 16], 0, 0);
@@ -556,7 +557,7 @@ mod tests {
         };
         let (rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
         let memory = SharedMemory::map(file.as_fd()).unwrap();
-        // Each sub-buffer looks full, so that the snapshot copies it before it reads the position
+        // Each sub-buffer looks full. The snapshot therefore copies it before it reads the position
         // again.
         let size = subbuffer_size as u64;
         let header = Header {
@@ -582,7 +583,7 @@ mod tests {
                 while !done.load(Relaxed) && begun.elapsed().as_secs() < 20 {
                     position += 2 * shape.ring_size() as u64;
                     memory.word(4096).store(position, Relaxed);
-                    // The position does not change during the pause.
+                    // Until the pause ends, the position does not change.
                     (0..100).for_each(|_| std::hint::spin_loop());
                 }
             });

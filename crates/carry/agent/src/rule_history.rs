@@ -7,25 +7,26 @@ use crate::trace::Trace;
 use blkkin_control::{EventType, limits};
 use std::time::Instant;
 
-/// Maximum number of sets of rules. With more, all types are described.
+/// Maximum number of sets of rules. If there are more, all types are described.
 const SETS_MAX: usize = 16;
-/// Maximum number of rules in all sets together.
+/// Maximum number of rules in all sets together. If there are more, all types are described.
 const RULES_MAX: usize = 2 * limits::RULES_MAX;
 
-/// Sets of rules, and the progress of matching the types of the program's catalog against them.
+/// Sets of rules that were in force, and the progress of matching the catalog's types against each
+/// set.
 #[derive(Debug, Default)]
 pub(crate) struct RuleHistory {
-    /// Each set, with the number of types that were matched against it.
+    /// Each set of rules, with the number of types that were matched against it.
     sets: Vec<(Matcher, usize)>,
     /// Set if the rings may hold events of all types, because unknown rules were in force or the
     /// rules were dropped.
     has_unknown: bool,
-    /// Number of types that are described so far, if the rings may hold events of all types.
+    /// Number of types described so far. Used only while `has_unknown` is set.
     described: usize,
 }
 
 impl RuleHistory {
-    /// Adds rules that come into force.
+    /// Adds a set of rules that comes into force now.
     pub(crate) fn add(&mut self, rules: &RuleSet) {
         if rules.is_empty() || self.has_unknown {
             return;
@@ -37,25 +38,27 @@ impl RuleHistory {
         }
     }
 
-    /// Records that rules of an earlier agent, which are unknown, may have been in force.
+    /// Records that rules of an earlier agent may have been in force. This agent does not know
+    /// them.
     pub(crate) fn add_unknown(&mut self) {
         self.has_unknown = true;
     }
 
-    /// Drops the rules, so that all types are described. Descriptions without events do no harm.
+    /// Drops all sets of rules, so that all types are described. Descriptions without events do no
+    /// harm.
     fn forget(&mut self) {
         self.has_unknown = true;
         self.sets = Vec::new();
     }
 
-    /// Resets the progress, for a trace that describes no types yet.
+    /// Resets the progress of matching, because the next trace describes no types yet.
     pub(crate) fn restart(&mut self) {
         self.described = 0;
         self.sets.iter_mut().for_each(|(_, described)| *described = 0);
     }
 
-    /// Adds to a stream of a trace all types whose events may be in the rings. Matching is limited
-    /// to the time that the user's `account` has left; after that, all types are added.
+    /// Adds to a trace's stream all types whose events may be in the rings. Matching takes at most
+    /// the time in the `account`'s token bucket; after that, all types are added.
     pub(crate) fn describe(
         &mut self,
         types: &[EventType],

@@ -1,5 +1,5 @@
-//! State that an earlier agent has saved: sessions, the traces that programs may continue, and
-//! counters. Reads the file that [`crate::notebook`] writes.
+//! State that an earlier agent has saved: sessions, counters, and the traces that programs may
+//! continue. This module reads the file that [`crate::notebook`] writes.
 
 use crate::attachment::ChannelKey;
 use crate::clock::Rates;
@@ -30,16 +30,17 @@ pub(crate) struct SavedState {
     pub(crate) sessions: Vec<Session>,
     /// Traces that programs may continue, by UUID.
     pub(crate) traces: HashMap<[u8; 16], SuspendedTrace>,
-    /// Sampling rules, by user.
+    /// Sampling rules, by user id.
     pub(crate) sampling: HashMap<u32, SamplingRules>,
     pub(crate) losses: BTreeMap<SessionId, Losses>,
     /// Totals of the rings of programs that have ended.
     pub(crate) ended: BTreeMap<ChannelKey, Totals>,
 }
 
-/// Maximum number of bytes read from the file.
+/// Maximum number of bytes read from the file of notes.
 const SIZE_MAX: u64 = 64 << 20;
-/// Reads the state that an earlier agent has saved, up to the first note that cannot be decoded.
+/// Reads the state that an earlier agent on the same socket has saved, up to the first note that
+/// cannot be decoded.
 pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedState> {
     let mut notes = SavedState::default();
     let path = path_of(socket);
@@ -51,8 +52,8 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
     };
     check_owner(&file.metadata()?, &path)?;
     let mut bytes = Vec::new();
-    // Sessions come first, and their size is bounded for each user. The rest are traces, which are
-    // not continued if they are beyond the limit.
+    // Sessions are at the start of the file, and their size is bounded for each user. Traces
+    // follow; those beyond the limit are not continued.
     file.take(SIZE_MAX).read_to_end(&mut bytes)?;
     let mut decoder: Decoder<Saved> = Decoder::new();
     decoder.feed(&bytes, []);
@@ -61,14 +62,14 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
             Ok(Some(Received::Message { message, .. })) => notes.add(message, accounts),
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(notes),
-            // The last note may be incomplete.
+            // The last note may be incomplete, so it is ignored.
             Err(_) => return Ok(notes),
         }
     }
 }
 
-/// Checks that no other user can write the file: a saved session can write to any directory, with
-/// root's rights if the agent runs as root.
+/// Checks that no other user can write the file. Otherwise that user could add a session that
+/// writes to any directory, with root's rights if the agent runs as root.
 fn check_owner(found: &fs::Metadata, path: &Path) -> io::Result<()> {
     let is_own = [0, blkkin_sys::user_id()].contains(&found.uid());
     if found.is_file() && is_own && found.mode() & 0o022 == 0 {
@@ -151,7 +152,7 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
         owner,
         is_privileged: saved.is_privileged,
         purpose: session.purpose,
-        // Guarded until the agent has determined whether the user is trusted.
+        // Guarded until the agent has determined whether the output's owner is trusted.
         output: Output::guarded(output, owner),
         _bytes: bytes,
         activity,

@@ -1,4 +1,4 @@
-//! Sessions of users: channels, and rules that choose the events of processes to record.
+//! A session of a user: its channels, and the rules that select the events to record.
 
 use crate::clock::Rates;
 use crate::output::Output;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// number of a saved session.
 pub(crate) type SessionId = u64;
 
-/// A session: its owner, its output, and its channels with their rules.
+/// A session: a recording of a user, with its output and its channels.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: SessionId,
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     pub(crate) activity: Activity,
     pub(crate) created: Zoned,
     pub(crate) channels: Vec<SessionChannel>,
-    /// Number of snapshots that were requested.
+    /// Number of snapshots that were requested so far; it is part of a snapshot's name.
     pub(crate) snapshots: u32,
     /// Limit on the total size of the session's traces.
     pub(crate) size_limit: Arc<SizeLimit>,
@@ -41,17 +41,17 @@ pub(crate) struct Session {
     pub(crate) _bytes: Share,
 }
 
-/// A channel of a session, and its rules in the order in which they were made.
+/// A channel of a session, with its rules in the order in which they were added.
 #[derive(Debug)]
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     rules: Vec<SessionRule>,
-    /// Set of all rules, for a process that every rule selects.
+    /// All rules together, shared by the processes that every rule selects.
     all: RuleSet,
     _bytes: Share,
 }
 
-/// A rule that enables or disables events of some processes.
+/// A rule that enables or disables events, for all processes or for selected ones.
 #[derive(Debug)]
 pub(crate) struct SessionRule {
     processes: Processes,
@@ -59,7 +59,7 @@ pub(crate) struct SessionRule {
     order: Arc<SentRule>,
 }
 
-/// A rule in the form that is sent to programs, shared by all programs that the rule selects.
+/// A rule in the form that is sent to programs. All programs that the rule selects share it.
 #[derive(Debug)]
 pub(crate) struct SentRule {
     rule: EventRule,
@@ -67,22 +67,22 @@ pub(crate) struct SentRule {
     _bytes: Share,
 }
 
-/// A rule in the form that is matched against event types. Programs keep this form after the rule
-/// was deleted, since their rings may hold events that it selected.
+/// A rule in the form that is matched against event types. Attachments keep this form after the
+/// rule was deleted, since their rings may hold events that the rule selected.
 #[derive(Debug)]
 pub(crate) struct CompiledRule {
     rule: rules::Rule,
     _bytes: Share,
 }
 
-/// Rules that are in force together, in their order.
+/// Rules that are in force together for a process, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleSet {
     orders: Arc<[Arc<SentRule>]>,
     matcher: Matcher,
 }
 
-/// Compiled rules that are, or were, in force together.
+/// Compiled rules that are or were in force together, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Matcher(Arc<[Arc<CompiledRule>]>);
 
@@ -100,7 +100,7 @@ impl Default for RuleSet {
     }
 }
 
-/// Compares the identity of the rules, not their text.
+/// Compares the rules by identity, not by content.
 impl PartialEq for RuleSet {
     fn eq(&self, other: &RuleSet) -> bool {
         let (own, other) = (&self.orders, &other.orders);
@@ -110,12 +110,12 @@ impl PartialEq for RuleSet {
 }
 
 impl RuleSet {
-    /// Returns the rules as they are sent to programs.
+    /// Returns the rules in the form that is sent to programs.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &EventRule> {
         self.orders.iter().map(|order| &order.rule)
     }
 
-    /// Returns whether the rules select no event.
+    /// Returns whether the rules select no event, because none of them enables events.
     pub(crate) fn is_empty(&self) -> bool {
         self.orders.iter().all(|order| !order.rule.enabled)
     }
@@ -130,7 +130,7 @@ impl Matcher {
         self.0.len()
     }
 
-    /// Returns whether events of this name and level may be recorded: the last rule that matches
+    /// Returns whether events with this name and level may be recorded. The last rule that matches
     /// decides.
     pub(crate) fn may_record(&self, name: &str, level: Level) -> bool {
         let mut rules = self.0.iter().rev().map(|patterns| &patterns.rule);
@@ -145,14 +145,13 @@ impl SessionRule {
         enabled: bool,
         selection: Selection,
     ) -> Result<SessionRule, QuotaError> {
-        // The text is charged before the rule is compiled, which takes several times as much
-        // memory.
+        // The text is charged first, because the compiled rule takes several times as much memory.
         let bytes = account.take(Quota::RuleBytes, size_of_selection(&selection))?;
         let room = account.take(Quota::RuleBytes, 0)?;
         SessionRule::compile((bytes, room), enabled, selection, Share::grow)
     }
 
-    /// Makes a rule that an earlier agent has saved, even beyond the quota.
+    /// Makes a rule that an earlier agent has saved. Its memory is charged even beyond the quota.
     pub(crate) fn restore(
         account: &Arc<Account>,
         enabled: bool,
@@ -185,7 +184,8 @@ impl SessionRule {
         Ok(SessionRule { processes, executables, order })
     }
 
-    /// Returns whether another rule selects the same events of the same processes.
+    /// Returns whether `other` selects the same events of the same processes; it may differ in
+    /// enabling or disabling them.
     fn selects_as(&self, other: &SessionRule) -> bool {
         let (one, two) = (&self.order.rule, &other.order.rule);
         self.processes == other.processes
@@ -204,8 +204,8 @@ impl SessionChannel {
         SessionChannel { channel, rules: Vec::new(), all: RuleSet::default(), _bytes }
     }
 
-    /// Adds a rule; returns false if there are too many. An equal rule moves to the end, so that a
-    /// repeated request does not fill the list.
+    /// Adds a rule; returns false if the channel has too many rules. An earlier rule with the same
+    /// selection is removed, so that repeated requests do not fill the list.
     #[must_use]
     pub(crate) fn add(&mut self, rule: SessionRule) -> bool {
         self.rules.retain(|other| !other.selects_as(&rule));
@@ -215,7 +215,7 @@ impl SessionChannel {
         has_room
     }
 
-    /// Returns the rules that select a process.
+    /// Returns the rules that apply to a process.
     pub(crate) fn rules_for(&self, process: &Process) -> RuleSet {
         let is_meant = |rule: &&SessionRule| process.is_among(&rule.processes, &rule.executables);
         let meant = self.rules.iter().filter(is_meant).map(|rule| rule.order.clone());
@@ -226,7 +226,7 @@ impl SessionChannel {
         }
     }
 
-    /// Returns the rules as messages to a command.
+    /// Returns the channel's rules as messages to a command.
     pub(crate) fn rule_messages(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().map(|rule| Rule {
             channel: self.channel.name.clone(),
@@ -236,24 +236,24 @@ impl SessionChannel {
     }
 }
 
-/// Returns the memory of a session without its channels, in bytes.
+/// Returns the memory that a session needs without its channels, in bytes.
 pub(crate) fn size_of_session(name: &str, output: &Path) -> u64 {
     (size_of::<Session>() + name.len() + output.as_os_str().len()) as u64
 }
 
-/// Sampling rules of a user.
+/// Sampling rules that a user has set for the user's programs.
 #[derive(Debug)]
 pub(crate) struct SamplingRules {
     pub(crate) rules: String,
     pub(crate) _bytes: Share,
 }
 
-/// Returns the memory of sampling rules in bytes.
+/// Returns the memory that a user's sampling rules need, in bytes.
 pub(crate) fn size_of_sampling(rules: &str) -> u64 {
     (size_of::<(u32, SamplingRules)>() + rules.len()) as u64
 }
 
-/// Returns the memory of a channel without its rules, in bytes.
+/// Returns the memory that a channel needs without its rules, in bytes.
 pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     let name_size = |context: &Context| match context {
         Context::Supplied { name } => name.len(),
@@ -263,7 +263,7 @@ pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     (size_of::<SessionChannel>() + channel.name.len() + contexts.sum::<usize>()) as u64
 }
 
-/// Returns the memory of a rule's text in bytes.
+/// Returns the memory that a rule's text needs, in bytes.
 fn size_of_selection(selection: &Selection) -> u64 {
     let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
     let texts = names.chain(&selection.processes.executables);
@@ -272,17 +272,19 @@ fn size_of_selection(selection: &Selection) -> u64 {
     (size_of::<SessionRule>() + size_of::<SentRule>() + text_size + pids_size) as u64
 }
 
-/// Minimum number of bytes charged for a pattern for executables. The pattern is matched against
-/// all ancestors of each program that connects.
+/// Minimum number of bytes charged for an executable pattern of a rule. The minimum limits the
+/// number of patterns, each of which is matched against all ancestors of each program that
+/// connects.
 const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {
-    /// Returns whether the session may record a process.
+    /// Returns whether the session may record a process. A privileged session may record any
+    /// process, others only those of the session's owner.
     pub(crate) fn may_record(&self, process: &Process) -> bool {
         self.is_privileged || process.uid == self.owner.uid
     }
 
-    /// Returns the session as a message to a command.
+    /// Returns the session's state as a message to a command.
     pub(crate) fn state(&self) -> SessionState {
         SessionState {
             session: blkkin_control::Session {

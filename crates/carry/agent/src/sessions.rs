@@ -1,5 +1,5 @@
-//! Sessions of all users, and the state that outlives their programs: counters, traces that may be
-//! continued, and the notes for the next agent.
+//! Sessions of all users, with the state that outlives recorded programs: counters, traces that may
+//! be continued, and the notes for the next agent.
 
 use crate::attachment::{Attachment, ChannelKey};
 use crate::clearing::ClearJob;
@@ -20,33 +20,33 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::path::Path;
 
-/// Sessions, and their counters.
+/// Sessions of all users, with their counters and suspended traces.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(crate) list: Vec<Session>,
-    /// Number of the next session.
+    /// Id of the next session that is created.
     next: SessionId,
-    /// Sampling rules, by user.
+    /// Sampling rules, by user id.
     pub(crate) sampling: HashMap<u32, SamplingRules>,
     pub(crate) clocks: Clocks,
     /// Trimmer of the traces' memory in the page cache; `None` until the agent is confined.
     pub(crate) page_cache: Option<PageCacheTrimmer>,
     pub(crate) notebook: Notebook,
-    /// Traces that are not open and that programs may continue, by UUID.
+    /// Traces that are not open and that their programs may continue, by UUID.
     pub(crate) suspended: HashMap<[u8; 16], SuspendedTrace>,
     /// Totals of the rings of programs that have ended.
     ended: BTreeMap<ChannelKey, Totals>,
     /// Counters of evicted rings that were kept for snapshots.
     evictions: BTreeMap<ChannelKey, Evictions>,
-    /// Losses that are not counted by attachments.
+    /// Losses by session, except those that attachments still count.
     losses: BTreeMap<SessionId, Losses>,
     destroyed: VecDeque<DestroyedSession>,
     refused: HashSet<Refusal>,
-    /// Pending removals of traces.
+    /// Removals of closed traces that are in progress.
     pub(crate) clear_jobs: Vec<ClearJob>,
 }
 
-/// Losses of a destroyed session.
+/// Losses of a destroyed session, for `blkkin status`.
 #[derive(Debug)]
 struct DestroyedSession {
     uid: u32,
@@ -54,8 +54,8 @@ struct DestroyedSession {
     losses: Losses,
 }
 
-/// A program that has not received rings for a channel, or whose connection was refused
-/// ([`CONNECTION`]).
+/// A refusal that was counted: a program did not get rings for a channel, or its connection was
+/// refused ([`CONNECTION`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Refusal {
     session: SessionId,
@@ -63,11 +63,11 @@ struct Refusal {
     pid: u32,
 }
 
-/// Maximum number of destroyed sessions of each user whose losses are kept.
+/// Maximum number of a user's destroyed sessions whose losses are kept.
 const DESTROYED_MAX: usize = 16;
-/// Value of `Refusal::channel` for programs whose connection was refused.
+/// Value of `Refusal::channel` for a program whose connection was refused.
 const CONNECTION: usize = usize::MAX;
-/// Maximum number of refusals that are stored, so that each is counted once.
+/// Maximum number of stored refusals. A stored refusal is not counted again.
 pub(crate) const REFUSED_MAX: usize = 4096;
 /// Maximum total size of the saved directory paths of a session's suspended traces, in bytes.
 const SAVED_PATHS_MAX: usize = 1 << 20;
@@ -108,7 +108,7 @@ impl Sessions {
         self.list.iter().position(|session| session.id == id)
     }
 
-    /// Returns a new number for a session.
+    /// Returns the id for a new session.
     pub(crate) fn take_number(&mut self) -> SessionId {
         let number = self.next;
         self.next += 1;
@@ -122,17 +122,17 @@ impl Sessions {
         }
         let own = self.losses.entry(session).or_default();
         own.add_all(losses);
-        // A session that is not in the list is being destroyed: its losses are reported at the end,
-        // and not noted.
+        // A session that is not in the list is being destroyed. Its losses are reported at the end,
+        // and need no note.
         let Some(session) = self.list.iter().find(|one| one.id == session) else { return };
         for loss in own.messages(&session.name, false).filter(|loss| losses.has(loss.cause)) {
             self.notebook.add(&Saved::Loss(SavedLoss { number: session.id, loss }));
         }
     }
 
-    /// Counts a program that has not received rings, once for each channel. `connected` returns the
-    /// processes that are connected now. When too many refusals are stored, refusals of other
-    /// processes are dropped.
+    /// Counts a program that was refused rings, once for each channel. `connected` returns the
+    /// process ids of connected programs. If too many refusals are stored, those of other processes
+    /// are dropped.
     pub(crate) fn count_refused(
         &mut self,
         key: ChannelKey,
@@ -142,7 +142,7 @@ impl Sessions {
     ) {
         let ChannelKey { session, channel } = key;
         self.forget_refusals(connected);
-        // When the maximum number of refusals is stored, each attempt counts.
+        // While the maximum number of refusals is stored, each attempt is counted.
         let is_known = self.refused.len() < REFUSED_MAX
             && !self.refused.insert(Refusal { session, channel, pid });
         if is_known {
@@ -198,8 +198,8 @@ impl Sessions {
         }
     }
 
-    /// Returns the loss of traces whose programs have not reconnected to this agent: their rings
-    /// hold an unknown number of events.
+    /// Returns the loss of an earlier agent's traces whose programs have not reconnected to this
+    /// agent. Their rings hold an unknown number of events.
     pub(crate) fn unreturned(&self, session: SessionId) -> Losses {
         let own = self.suspended.values().filter(|one| one.is_earlier && one.session == session);
         let mut losses = Losses::default();
@@ -207,13 +207,14 @@ impl Sessions {
         losses
     }
 
-    /// Counts traces of an earlier agent whose programs have ended since: their rings are lost.
+    /// Counts an earlier agent's traces whose programs have ended since. The programs' rings are
+    /// lost.
     pub(crate) fn count_cut_off(&mut self) {
         self.count_earlier(Cause::CutOff, |trace| !may_run(trace.pid));
     }
 
-    /// Counts traces of an earlier agent that process `pid`, which has reconnected, does not
-    /// continue.
+    /// Counts an earlier agent's traces of process `pid` as lost. The process has reconnected
+    /// without continuing them.
     pub(crate) fn count_given_up(&mut self, pid: u32) {
         self.count_earlier(Cause::AgentAway, |trace| trace.pid == pid);
     }
@@ -227,7 +228,8 @@ impl Sessions {
         }
     }
 
-    /// Adds the counters of an ended attachment's rings to the totals.
+    /// Adds the counters of an attachment's rings to the totals of the channel, when the attachment
+    /// ends.
     pub(crate) fn count_ended(&mut self, attachment: &Attachment) {
         let key = attachment.key();
         let totals = self.ended.entry(key).or_default();
@@ -249,14 +251,15 @@ impl Sessions {
         self.count_loss(key.session, &attachment.losses_so_far());
     }
 
-    /// Counts packets that an ended attachment could not write.
+    /// Counts as lost the packets that an ended attachment could not write.
     pub(crate) fn count_unwritten(&mut self, attachment: &Attachment) {
         let lost = &mut self.ended.entry(attachment.key()).or_default().packets_lost;
         *lost = lost.saturating_add(attachment.packets_waiting());
         self.count_loss(attachment.session, &attachment.unread());
     }
 
-    /// Counts rings of an earlier agent that are lost with `packets` packets.
+    /// Counts rings of an earlier agent that are lost: adds `rings` and `packets` to the channel's
+    /// totals, and `losses` to the session's losses.
     pub(crate) fn count_lost_rings(
         &mut self,
         key: ChannelKey,
@@ -271,27 +274,27 @@ impl Sessions {
         self.count_loss(key.session, losses);
     }
 
-    /// Returns the counter of evicted rings of a channel.
+    /// Returns the counters of a channel's evicted rings, for changing them.
     pub(crate) fn evictions_of(&mut self, key: ChannelKey) -> &mut Evictions {
         self.evictions.entry(key).or_default()
     }
 
-    /// Returns the counter of evicted rings of a channel, unless it is zero.
+    /// Returns the counters of a channel's evicted rings; `None` if no ring was evicted.
     pub(crate) fn evictions(&self, key: ChannelKey) -> Option<Evictions> {
         self.evictions.get(&key).copied().filter(|evictions| evictions.rings > 0)
     }
 
-    /// Resets the counters of evicted rings of a session.
+    /// Resets the counters of evicted rings in all channels of a session.
     pub(crate) fn clear_evictions(&mut self, session: SessionId) {
         self.evictions.retain(|key, _| key.session != session);
     }
 
-    /// Returns the totals of a channel's rings in ended programs.
+    /// Returns the totals of a channel's rings in ended programs; `None` if there are none.
     pub(crate) fn totals(&self, key: ChannelKey) -> Option<Totals> {
         self.ended.get(&key).copied()
     }
 
-    /// Returns all losses of a session so far.
+    /// Returns all losses of a session so far, in the given programs and in ended ones.
     fn losses_of<'p>(
         &self,
         session: SessionId,
@@ -312,8 +315,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Returns all losses at the end of a recording, as replies to a command. They include the
-    /// rings of programs that have not reconnected.
+    /// Returns all losses at the end of a recording, as replies to a command. They include rings of
+    /// programs that have not reconnected.
     pub(crate) fn final_loss_replies<'p>(
         &self,
         session: &Session,
@@ -324,8 +327,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Moves the losses of a session that was just destroyed to the losses kept for `status`.
-    /// Returns them as replies.
+    /// Moves the losses of a session that was just destroyed to the losses kept for `blkkin
+    /// status`. Returns them as replies to the command.
     pub(crate) fn bury(
         &mut self,
         id: SessionId,
@@ -333,8 +336,8 @@ impl Sessions {
         uid: u32,
         accounts: &Accounts,
     ) -> Vec<Reply> {
-        // Rings of programs that reconnect later have no session any more, so they are counted as
-        // lost.
+        // Programs that reconnect later have no session for their rings, so the rings are counted
+        // as lost.
         self.count_loss(id, &self.unreturned(id));
         self.ended.retain(|key, _| key.session != id);
         self.clear_evictions(id);
@@ -356,20 +359,21 @@ impl Sessions {
         replies
     }
 
-    /// Returns the losses of destroyed sessions of the users that `is_meant` selects.
+    /// Returns the losses of destroyed sessions, for the users for which `is_meant` returns true.
     pub(crate) fn buried(&self, is_meant: impl Fn(u32) -> bool) -> Vec<Reply> {
         let own = self.destroyed.iter().filter(|one| is_meant(one.uid));
         own.flat_map(|one| one.losses.messages(&one.session, true)).map(Reply::Loss).collect()
     }
 
-    /// Spares a trace that was open until now from pending removals.
+    /// Excludes a trace that was open until now from the pending removals of the session's traces.
     pub(crate) fn spare(&mut self, session: SessionId, trace: &Path) {
         for job in self.clear_jobs.iter_mut().filter(|job| job.session == session) {
             job.spare(trace);
         }
     }
 
-    /// Adds a trace that its program may continue, unless the process has too many.
+    /// Adds a trace that its program may continue, unless the process has too many suspended
+    /// traces.
     pub(crate) fn suspend(&mut self, note: &Note) {
         let trace = note.suspended();
         let same = self.suspended.values().filter(|other| other.pid == trace.pid).count();
@@ -381,7 +385,7 @@ impl Sessions {
     /// Saves all sessions and traces for the next agent. `open` iterates over the notes of open
     /// traces.
     pub(crate) fn save<'n>(&mut self, open: impl Iterator<Item = &'n Note>) {
-        // Counts the suspended traces of ended programs, which are dropped below.
+        // Counts the suspended traces of ended programs as lost. They are dropped below.
         self.count_cut_off();
         let (sessions, mut room) = (&self.list, SUSPENDED_MAX);
         self.suspended.retain(|_, trace| {
@@ -393,8 +397,8 @@ impl Sessions {
         });
         let mut bytes = Vec::new();
         let mut note = |saved: Saved| {
-            // Cannot fail: all values were received in messages or are sent in some, so they keep
-            // to the limits.
+            // Encoding cannot fail: all values come from messages or fit into messages, so they are
+            // within the limits.
             let _ = encode(&saved, &mut bytes);
         };
         for session in &self.list {
@@ -432,7 +436,7 @@ impl Sessions {
         self.notebook.replace(&bytes);
     }
 
-    /// Returns the counters of a session, as notes for the next agent.
+    /// Returns the losses and totals of a session, as notes for the next agent.
     fn saved_counters(&self, session: &Session) -> Vec<Saved> {
         let losses = self.losses.get(&session.id).into_iter();
         let losses = losses.flat_map(|losses| losses.messages(&session.name, false));
@@ -471,7 +475,7 @@ mod tests {
         sessions.losses.get(&SESSION).map_or(0, |losses| losses.uncounted(cause))
     }
 
-    /// Each refused program is counted, also when refusals of ended programs were dropped.
+    /// Each refused program is counted, even after refusals of ended programs were dropped.
     #[test]
     fn refused_programs_are_counted_however_many_there_were() {
         let directory = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Size limit of a session, and the total size of its traces in bytes.
+/// Size limit of a session, with the total size of its traces in bytes.
 #[derive(Debug)]
 pub(crate) struct SizeLimit {
     /// Limit in bytes; `u64::MAX` if there is none.
@@ -16,18 +16,19 @@ pub(crate) struct SizeLimit {
     written: AtomicU64,
 }
 
-/// Free space for a trace on its file system, as of the last `statvfs`.
+/// Free space on the file system of a trace, as reported by the last `statvfs`, less the packets
+/// written since.
 #[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     checked: Option<Instant>,
     left: u64,
 }
 
-/// Maximum number of bytes of a file system that are left free.
+/// Maximum number of bytes of a file system that traces leave free.
 const FREE_MAX: u64 = 1 << 30;
-/// Part of a file system that is left free, as a divisor, up to [`FREE_MAX`] bytes.
+/// Part of a file system that traces leave free, as a divisor; at most [`FREE_MAX`] bytes.
 const FREE_PART: u64 = 20;
-/// Time between calls of `statvfs`.
+/// Time after which the free space is queried again.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Default for SizeLimit {
@@ -46,7 +47,7 @@ impl SizeLimit {
         Some(self.size_max.load(Relaxed)).filter(|max| *max != u64::MAX)
     }
 
-    /// Checks that `size` more bytes are within the limit.
+    /// Checks that the session may write `size` more bytes.
     pub(crate) fn check(&self, size: u64) -> io::Result<()> {
         let max = self.size_max.load(Relaxed);
         if self.written.load(Relaxed).saturating_add(size) <= max {
@@ -59,15 +60,15 @@ impl SizeLimit {
         self.written.fetch_add(size, Relaxed);
     }
 
-    /// Resets the total size, because all traces are removed.
+    /// Resets the total size, because all traces of the session are removed.
     pub(crate) fn clear(&self) {
         self.written.store(0, Relaxed);
     }
 }
 
 impl FreeSpace {
-    /// Reserves `size` bytes of the file system that a file is on. Fails if that would leave too
-    /// little free space.
+    /// Reserves `size` bytes of the file system on which a file is. Fails if too little space would
+    /// be left free.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
         let is_old = self.checked.is_none_or(|checked| checked.elapsed() >= PAUSE);
         if is_old || self.left < size {
@@ -77,7 +78,7 @@ impl FreeSpace {
             let free = bytes(found.f_bavail);
             self.checked = Some(Instant::now());
             self.left = free.saturating_sub(kept);
-            // File systems without a known size report no blocks. If other programs have used up
+            // File systems without a known size report no blocks. If other programs have used even
             // the reserve, the file system's own error is more precise.
             if found.f_blocks == 0 || free < size.min(kept) {
                 self.left = size;

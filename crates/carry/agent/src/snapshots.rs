@@ -17,13 +17,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Snapshots that are being written.
+/// Snapshots that are being written, in round-robin order.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     queue: VecDeque<SnapshotJob>,
 }
 
-/// A snapshot that is being written.
+/// A snapshot that is being written, for a command that waits for it.
 #[derive(Debug)]
 struct SnapshotJob {
     /// Connection of the command that waits for the snapshot.
@@ -31,17 +31,17 @@ struct SnapshotJob {
     session: SessionId,
     output: Output,
     /// Cut-off: position of each ring when the snapshot was requested. Rings are copied one after
-    /// the other, so without a cut-off the snapshot would hold later events of one processor than
-    /// of another, and miss events that a thread recorded before it moved.
+    /// the other. Without a cut-off, the snapshot would hold later events of one processor than of
+    /// another, and miss events that a thread recorded before it moved to another processor.
     ends: RingEnds,
     /// Serial numbers of the programs whose rings are still to be copied.
     programs: VecDeque<u64>,
-    /// Trace of the first of these programs, once the trace was begun.
+    /// Trace of the first program in `programs`; `None` until the trace is begun.
     current: Option<(Trace, SnapshotCursor)>,
 }
 
 /// Maximum number of attempts to read the positions of all rings without an event in between. If
-/// programs record without a pause, the result of the last attempt is used.
+/// programs record without a pause, the positions of the last attempt are used.
 const ATTEMPTS_MAX: usize = 4;
 
 /// Time limit for all snapshots in one turn of the loop.
@@ -52,7 +52,8 @@ impl Snapshots {
         self.queue.is_empty()
     }
 
-    /// Begins a snapshot of the packets in the session's rings, to a directory that exists.
+    /// Begins a snapshot of the packets in the session's rings. Their traces are written to
+    /// `output`, whose directory exists.
     pub(crate) fn begin(
         &mut self,
         command: ConnectionId,
@@ -153,7 +154,8 @@ impl SnapshotJob {
             match program.snapshot((session.id, &self.ends), trace, cursor, until) {
                 Ok(false) => return Ok(false),
                 Ok(true) => {}
-                // The quota for event types is exhausted. Other programs are copied all the same.
+                // The user's quota for event types is exhausted. Other programs are copied all the
+                // same.
                 Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
                     let line =
                         format!("{}: is not in the snapshot as a whole: {error}", program.title());

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Number of a connection, and of its program or command. Numbers are never reused.
+/// Number of a connection, which also identifies its program or command. Numbers are never reused.
 pub(crate) type ConnectionId = u64;
 
 /// A file descriptor that the event loop watches.
@@ -24,8 +24,8 @@ pub(crate) enum Source {
     WakeUp(ConnectionId),
 }
 
-/// Number of low bits in the epoll data that hold the variant of [`Source`]; the connection's
-/// number is above them.
+/// Number of low bits in the epoll data that hold the variant of [`Source`]. The higher bits hold
+/// the connection's number.
 const KIND_BITS: u32 = 2;
 
 impl Source {
@@ -50,7 +50,8 @@ impl Source {
     }
 }
 
-/// Interest in each write to an eventfd. Edge-triggered, since the eventfd is never read.
+/// Event flags that report each write to an eventfd. They are edge-triggered, since the eventfd is
+/// never read.
 pub(crate) const EACH_WRITE: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Description of a trace for its metadata.
+/// Facts about a trace that its metadata contains: UUID, environment and clock.
 #[derive(Debug)]
 pub(crate) struct TraceDescription {
     pub(crate) uuid: [u8; 16],
@@ -34,38 +34,39 @@ pub(crate) struct TraceDescription {
     pub(crate) rate: Rate,
 }
 
-/// Key of a file of packets: the number of its stream, and its processor.
+/// Key of a stream's file in a trace. The packets of each stream have one file for each processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StreamKey {
     pub(crate) stream: u32,
     pub(crate) cpu: u32,
 }
 
-/// A trace that is being written. Its directory is made with the first packet, so that programs
-/// that record nothing leave nothing on disk.
+/// A trace that is being written. Its directory is made when the first packet is written, so that
+/// programs that record nothing leave nothing on disk.
 #[derive(Debug)]
 pub(crate) struct Trace {
     directory: PathBuf,
     has_begun: bool,
-    /// Set if an earlier agent began the trace, so that it may have streams that are not open.
+    /// Set if an earlier agent began the trace, so that files of its streams may exist that are not
+    /// open.
     is_resumed: bool,
     output: Output,
     schema: Schema,
-    /// Text of the metadata. `written` is the part of the schema that the text describes,
-    /// `text_on_disk` the size of the text in the file.
+    /// Text of the metadata. `written` records the part of the schema that the text describes,
+    /// `text_on_disk` the number of bytes of the text that are in the file.
     text: String,
     written: Written,
     text_on_disk: usize,
-    /// Set if the schema may have event types that the text does not describe.
+    /// Set if the text of the metadata may lack event types of the schema.
     has_more: bool,
     /// Streams of channels, in the order of the schema's streams.
     streams: Vec<Stream>,
     files: HashMap<StreamKey, StreamFile>,
-    /// Note for the next agent. Snapshots have neither a note nor index files.
+    /// Note for the next agent. Snapshots have neither a note, a mark nor index files.
     note: Option<Note>,
-    /// Open mark of a trace that is being written; see [`MARK`].
+    /// Open file of the mark, while the trace is being written; see [`MARK`].
     mark: Option<File>,
-    /// Size limit of the session; `space` is the free space of the file system.
+    /// Size limit of the session, with the free space of the file system in `space`.
     bound: Option<Arc<SizeLimit>>,
     space: FreeSpace,
     /// Account to which the time of rewriting large metadata is charged; `may_put_off` is set if
@@ -77,12 +78,12 @@ pub(crate) struct Trace {
     behind: Option<PageCacheTrimmer>,
 }
 
-/// The stream of a channel.
+/// The stream of a channel in this trace.
 #[derive(Debug)]
 struct Stream {
     number: u32,
     name: String,
-    /// Indexes of the stream's event types.
+    /// Indexes of the event types that the schema of the stream describes.
     types: HashSet<u32>,
 }
 
@@ -90,7 +91,7 @@ struct Stream {
 struct StreamFile {
     data: Arc<File>,
     size: u64,
-    /// Header of the last packet.
+    /// Header of the last packet in the file.
     last: Option<Header>,
     index: Option<(File, u64)>,
 }
@@ -98,18 +99,18 @@ struct StreamFile {
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
 const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
-/// Maximum number of traces of programs with the same name and process number that begin in one
-/// second.
+/// Maximum number of traces with equal names, which have the same program name, process id and
+/// second. A number is appended to the names of further traces.
 const SAME_NAME_MAX: u32 = 1000;
-/// Maximum number of packets that are searched for after the last packet in the index.
+/// Maximum number of packets after the last indexed packet that are searched for in a file.
 const UNINDEXED_MAX: u32 = 1 << 17;
-/// Size of metadata in bytes above which the time for rewriting it is limited.
+/// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
-/// Name of an empty file that a trace has until it is ended; readers of CTF ignore hidden files.
-/// The agent that writes the trace holds a lock on it. If the file is not locked, the trace may
-/// miss events.
+/// Name of the mark: an empty file that a trace has until it is ended. Readers of CTF ignore hidden
+/// files. The agent that writes the trace holds a lock on the mark. If the mark exists without a
+/// lock, the trace may miss events.
 pub(crate) const MARK: &str = ".recording";
 
 /// Kind of a file in a trace.
@@ -121,8 +122,8 @@ pub(crate) enum FileKind {
     Index,
 }
 
-/// Locks the mark, so that readers know that the trace is being written. Some file systems have no
-/// locks.
+/// Locks the mark, so that readers recognize that the trace is being written. Errors are ignored,
+/// because some file systems have no locks.
 fn lock(mark: &File) {
     let _ = mark.try_lock();
 }
@@ -145,7 +146,8 @@ pub(crate) fn file_kind(name: &str) -> Option<FileKind> {
 }
 
 impl Trace {
-    /// Makes a trace that will begin in `directory`, or next to it if `directory` exists by then.
+    /// Makes a trace that will be written to `directory`, or to a directory beside it if
+    /// `directory` exists by then.
     pub(crate) fn new(
         directory: PathBuf,
         output: Output,
@@ -219,20 +221,20 @@ impl Trace {
         })
     }
 
-    /// Continues a stream's file. `settle` receives its size, and returns the end of the packets to
-    /// keep. Returns the header of the last packet.
+    /// Continues the file of a stream. `settle` receives the size of the file, and returns the size
+    /// to keep. Returns the header of the last packet that is kept.
     pub(crate) fn resume_stream(
         &mut self,
         key: StreamKey,
         settle: impl FnOnce(u64) -> u64,
     ) -> io::Result<Option<Header>> {
         if let Some(file) = self.files.get(&key) {
-            // The file is still open, and its size is known.
+            // The file is still open, and its size is known; nothing is truncated.
             settle(file.size);
             return Ok(file.last);
         }
         if !self.is_resumed {
-            // A file in that directory belongs to another trace, or is open.
+            // The trace is new: a file at that path would belong to another trace.
             settle(0);
             return Ok(None);
         }
@@ -240,7 +242,7 @@ impl Trace {
         let data = match self.output.open_file(&data) {
             Ok(data) => data,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // The stream was not begun.
+                // No packet of the stream was written.
                 settle(0);
                 return Ok(None);
             }
@@ -262,28 +264,28 @@ impl Trace {
         Ok(last)
     }
 
-    /// Sets the account whose time is charged for rewriting large metadata.
+    /// Sets the account to which the time for rewriting large metadata is charged.
     pub(crate) fn charge_to(&mut self, account: Arc<Account>) {
         self.account = Some(account);
     }
 
-    /// Sets whether appending may fail with [`io::ErrorKind::ResourceBusy`] because large metadata
-    /// was rewritten too often.
+    /// Sets whether rewriting large metadata may be postponed. If so, `append` fails with
+    /// [`io::ErrorKind::ResourceBusy`] when the metadata was rewritten too often.
     pub(crate) fn allow_postponing(&mut self, may_put_off: bool) {
         self.may_put_off = may_put_off;
     }
 
-    /// Sets the trimmer of the trace's memory in the page cache.
+    /// Sets the trimmer that drops the trace's pages from the page cache.
     pub(crate) fn trim_by(&mut self, behind: Option<PageCacheTrimmer>) {
         self.behind = behind;
     }
 
-    /// Sets the limit on the size of all traces of the session.
+    /// Sets the limit on the total size of the session's traces.
     pub(crate) fn limit_by(&mut self, bound: Arc<SizeLimit>) {
         self.bound = Some(bound);
     }
 
-    /// Returns the size of a stream's file.
+    /// Returns the size of a stream's file in bytes; 0 if the file is not open.
     pub(crate) fn size(&self, key: StreamKey) -> u64 {
         self.files.get(&key).map_or(0, |file| file.size)
     }
@@ -296,8 +298,8 @@ impl Trace {
         (self.directory.join(&name), index)
     }
 
-    /// Begins the trace, unless it has begun: makes its directory, with a number in its name if the
-    /// name is taken.
+    /// Begins the trace, unless it has begun. Makes the directory; if its name is taken, appends a
+    /// number to the name.
     fn begin(&mut self) -> io::Result<()> {
         if self.has_begun {
             return Ok(());
@@ -313,7 +315,7 @@ impl Trace {
             let name = wanted.file_name().unwrap_or_default().to_string_lossy();
             self.directory = wanted.with_file_name(format!("{name}-{again}"));
         }
-        // The note must precede the first file.
+        // The next agent must find the note if the trace has files.
         self.note_directory();
         if self.note.is_some()
             && let Err(error) = self.output.create_directory(&self.directory.join("index"))
@@ -332,7 +334,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Ends the trace. Removes the mark, unless the trace `misses` events that were not counted.
+    /// Ends the trace. Removes the mark, unless the trace `misses` events that are not counted in
+    /// it.
     pub(crate) fn end(&mut self, misses: bool) {
         let mark = self.directory.join(MARK);
         if self.mark.take().is_some() && !misses {
@@ -355,10 +358,10 @@ impl Trace {
         self.note.as_ref()
     }
 
-    /// Adds the stream of a channel, unless the trace has a stream of this number.
+    /// Adds the stream of a channel, unless the trace has a stream with this number.
     pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
-            // Continued metadata has no names of channels.
+            // A resumed trace has no names of channels in its metadata.
             name.clone_into(&mut stream.name);
         } else {
             let (name, types) = (name.to_owned(), HashSet::new());
@@ -368,13 +371,14 @@ impl Trace {
         }
     }
 
-    /// Returns whether a stream has the event type of this index.
+    /// Returns whether a stream describes the event type with this index.
     pub(crate) fn has_event(&self, stream: u32, index: u32) -> bool {
         let stream = self.streams.iter().find(|known| known.number == stream);
         stream.is_some_and(|known| known.types.contains(&index))
     }
 
-    /// Adds an event type to a stream, unless the stream has a type of this index.
+    /// Adds the description of an event type to a stream, unless the stream has a type with this
+    /// index.
     pub(crate) fn add_event(&mut self, stream: u32, event_type: &EventType) {
         let mut streams = self.streams.iter_mut().zip(&mut self.schema.streams);
         let Some((known, class)) = streams.find(|(known, _)| known.number == stream) else {
@@ -386,7 +390,7 @@ impl Trace {
         }
     }
 
-    /// Writes the metadata file, if there are types that it does not describe.
+    /// Writes the metadata file, if it does not describe all types of the schema.
     fn write_metadata(&mut self) -> io::Result<()> {
         if self.has_more {
             let more = write_more(&self.schema, &mut self.written).map_err(io::Error::other)?;
@@ -406,7 +410,7 @@ impl Trace {
         }
         let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
-        // Removes a file of an earlier agent that was killed, or of another process.
+        // Removes the temporary file of an earlier agent that was killed, or of another process.
         let removed = self.output.remove_file(&new);
         removed.or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
@@ -425,7 +429,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Makes a stream's file, unless it is open.
+    /// Makes a stream's file and its index, unless they are open.
     fn open_stream(&mut self, key: StreamKey) -> io::Result<()> {
         if self.files.contains_key(&key) {
             return Ok(());
@@ -457,12 +461,12 @@ impl Trace {
 
     /// Removes all packets: truncates the files of all streams.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        // An error in one file does not keep the others from being cleared.
+        // All files are cleared, even if some of them fail.
         self.files.values_mut().map(StreamFile::clear).fold(Ok(()), Result::and)
     }
 
-    /// Appends packets of `rings` to a stream, all or none of them. The schema must have the types
-    /// of their events.
+    /// Appends packets of `rings` to a stream's file: all packets, or none if an error occurs. The
+    /// schema must describe the types of their events.
     pub(crate) fn append(
         &mut self,
         key: StreamKey,
@@ -472,7 +476,7 @@ impl Trace {
         self.begin()?;
         self.write_metadata()?;
         if !self.files.contains_key(&key) {
-            // Idle processors have files too.
+            // Processors that are idle get files too.
             for idle in online_processors() {
                 self.open_stream(StreamKey { cpu: idle as u32, ..key })?;
             }
@@ -498,13 +502,13 @@ impl Trace {
 }
 
 impl StreamFile {
-    /// Finds the last packet before `end`, by the index, and then by the headers of packets that
-    /// the index does not have. Truncates the file and its index there.
+    /// Searches for the last packet before `end`: first in the index, then by the headers of
+    /// packets that the index lacks. Truncates the file after that packet, and completes the index.
     fn find_end(&mut self, end: u64) -> io::Result<()> {
         let Some((index, index_size)) = &mut self.index else { return Ok(()) };
         let entries =
             (index.metadata()?.len().saturating_sub(INDEX_HEADER_SIZE)) / INDEX_ENTRY_SIZE as u64;
-        // Binary search for the last entry within the file.
+        // Binary search for the last entry whose packet ends within `end` bytes.
         let mut low = (0, entries);
         while low.0 < low.1 {
             let middle = low.0 + (low.1 - low.0) / 2;
@@ -529,7 +533,7 @@ impl StreamFile {
             *index_size = INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64;
         }
         index.set_len(*index_size)?;
-        // Packets of the last drain may be missing in the index.
+        // The index may lack packets of the last drain.
         for _ in 0..UNINDEXED_MAX {
             if self.size >= end {
                 break;
@@ -549,7 +553,7 @@ impl StreamFile {
             self.size += header.packet_size;
             self.last = Some(header);
         }
-        // Bytes after the last packet are an incomplete one.
+        // The bytes after the last packet belong to an incomplete packet.
         self.data.set_len(self.size)
     }
 
@@ -575,8 +579,8 @@ impl StreamFile {
                 None => Ok(()),
             });
         if written.is_err() {
-            // Readers must not see a part of a packet. If truncation fails too, the file ends in an
-            // incomplete packet, which readers report.
+            // Readers must not find an incomplete packet. If the truncation fails too, the file
+            // ends in one, which readers report.
             let _ = self.data.set_len(self.size);
             if let Some((index, size)) = &self.index {
                 let _ = index.set_len(*size);
@@ -592,7 +596,7 @@ impl StreamFile {
     }
 }
 
-/// Appends a packet's index entry.
+/// Appends the index entry of a packet at `offset` in its file. LTTng's index format is big-endian.
 fn index_entry(offset: u64, header: &Header, entries: &mut Vec<u8>) {
     let words = [
         offset,

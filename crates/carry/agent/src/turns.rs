@@ -1,23 +1,23 @@
-//! Fair scheduling between users: connections of users who have used the least time are served
+//! Fair scheduling between users. Connections of the users who have used the least time are served
 //! first.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time limit for connections in one turn of the loop, before rings are drained.
+/// Time limit for serving connections in one turn of the loop, before rings are drained.
 pub(crate) const TURN: Duration = Duration::from_millis(20);
-/// Time limit for connections in the last turn, when the agent ends.
+/// Time limit for serving connections in the last turn, when the agent ends.
 pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
-/// Used time of a user above which the times of all users are halved.
+/// Used time of one user above which the used times of all users are halved.
 const SPENT_MAX: Duration = Duration::from_secs(10);
 
-/// Time that each user has used while others waited.
+/// Time that the agent has spent on each user since connections began to wait for their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     spent: HashMap<u32, Duration>,
 }
 
-/// One turn of the event loop.
+/// One turn of the event loop, with its time limit.
 #[derive(Debug)]
 pub(crate) struct Turn {
     begun: Instant,
@@ -26,8 +26,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Sorts connections in the order of arrival by the used time of their users. The last element
-    /// is to be served first.
+    /// Sorts connections by the time that their users have used. Connections whose users have used
+    /// equal times keep the order of arrival. The last element is to be served first.
     pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
         ready.reverse();
         if !self.spent.is_empty() {
@@ -41,14 +41,14 @@ impl Turns {
         Turn { begun, at: begun, length }
     }
 
-    /// Charges the time since the last call to a user. Returns whether the turn is over.
+    /// Charges the time since the last call to a user. Returns whether the turn's time is used up.
     pub(crate) fn charge(&mut self, turn: &mut Turn, uid: u32, now: Instant) -> bool {
         *self.spent.entry(uid).or_default() += now - turn.at;
         turn.at = now;
         now - turn.begun > turn.length
     }
 
-    /// Ends a turn. If no connection had to wait, all used times are reset.
+    /// Ends a turn. If no connection had to wait, resets the used times of all users.
     pub(crate) fn end(&mut self, turn: &Turn, is_all_served: bool) {
         if is_all_served && turn.at - turn.begun <= TURN {
             self.spent.clear();

@@ -1,4 +1,4 @@
-//! Programs that violate the protocol, and harm no other program.
+//! Tests with programs that violate the protocol: no other program is harmed.
 
 mod support;
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota, read, record_with, trace_below};
 
-/// Guard that sets a flag on drop.
+/// Guard that sets a flag on drop, so that other threads of the test end.
 struct Over<'d>(&'d AtomicBool);
 
 impl Drop for Over<'_> {
@@ -27,7 +27,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Returns the time for which programs violate the protocol.
+/// Returns the time for which the programs of a test violate the protocol.
 fn long() -> Duration {
     seconds("TEST_HOSTILE_SECONDS", 3)
 }
@@ -37,14 +37,14 @@ fn seconds(variable: &str, usual: u64) -> Duration {
     Duration::from_secs(seconds.unwrap_or(usual))
 }
 
-/// Random words in any part of the rings' memory harm no other program.
+/// A program that writes random words to any part of its rings' memory harms no other program.
 #[test]
 fn scribbled_rings() {
     check(scribble);
 }
 
-/// Writes random words to the memory of rings until `done`. A ring that held invalid data is not
-/// read again, so new programs with new rings are started now and then.
+/// Writes random words to the memory of rings until `done` is set. A ring that held invalid data is
+/// not read again, so new programs with new rings are started repeatedly.
 fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     while !done.load(Relaxed) {
         let mut program = Program::start(node);
@@ -70,8 +70,8 @@ fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     }
 }
 
-/// Invalid descriptions of types, and entries that point anywhere in the catalog, harm no other
-/// program.
+/// A catalog with invalid descriptions of types, and with entries that point anywhere, harms no
+/// other program.
 #[test]
 fn scribbled_catalogs() {
     check(|node, random, done| {
@@ -89,7 +89,7 @@ fn scribbled_catalogs() {
     });
 }
 
-/// Bytes that are not messages, and connections without end, harm no other program.
+/// Peers that send invalid bytes, and peers that connect without end, harm no other program.
 #[test]
 fn nonsense_and_floods() {
     check(|node, random, done| {
@@ -110,8 +110,8 @@ fn nonsense_and_floods() {
     });
 }
 
-/// Events that a process keeps writing to the rings of a program after its `Goodbye`, faster than
-/// they can be read, harm no other program.
+/// A process that keeps recording after `Goodbye`, faster than its rings can be read, harms no
+/// other program.
 #[test]
 fn recorders_after_the_goodbye() {
     check(|node, _, done| {
@@ -167,9 +167,10 @@ fn who_does_not_stop() {
     });
 }
 
-/// Announces an event beyond the agent's position in each ring, as fast as possible.
+/// Moves the end of each ring forward whenever the agent has read it, as fast as possible. Each
+/// step is as large as an event.
 fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
-    // Size of an event in the layout that the ring's crate documents.
+    // Size of an event in bytes, in the layout that the crate of the rings documents.
     let (event, memory) = (18, &program.memories[&0]);
     let shape = program.writers[&0].shape();
     let size = shape.subbuffer_size as u64;
@@ -204,7 +205,8 @@ fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
     }
 }
 
-/// Loads that a program causes, as fast as possible; the first two are permitted.
+/// Kinds of load that a program causes as fast as possible. The first two are permitted; the others
+/// violate the protocol.
 const LOADS: [(&str, Load); 5] = [
     ("records", |node, done| {
         let mut program = Program::start(node);
@@ -248,11 +250,11 @@ const LOADS: [(&str, Load); 5] = [
 
 type Load = fn(&Node, &AtomicBool);
 
-/// Maximum share of one processor's time for an agent, in percent.
+/// Maximum processor time of an agent under hostile load, in percent of one processor.
 const SHARE_MAX: u64 = 75;
 
-/// Prints the share of time that an agent works under one load, in percent. The test below runs
-/// this one in a process of its own.
+/// Prints the processor time of an agent under the load `TEST_LOAD`, in percent of one processor.
+/// `shares_of_the_agents_time` runs this test in a separate process.
 #[test]
 #[ignore = "a program of other tests"]
 fn agent_under_load() {
@@ -272,7 +274,7 @@ fn agent_under_load() {
     said.unwrap();
 }
 
-/// Returns the processor time of the agent's threads in this process.
+/// Returns the processor time of the agent's threads, which run in this process.
 fn agent_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let ticks = |thread: std::fs::DirEntry| {
@@ -284,8 +286,8 @@ fn agent_time() -> Duration {
     Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
 }
 
-/// A hostile program causes its agent at most half as much work again as a well-behaved one, and
-/// not all of a processor's time.
+/// A hostile program causes its agent at most half as much work again as a well-behaved program,
+/// and at most [`SHARE_MAX`].
 #[test]
 fn shares_of_the_agents_time() {
     let share = |load: &str| -> u64 {
@@ -309,8 +311,8 @@ fn shares_of_the_agents_time() {
     figure("H1", &format!("the agent's share of a processor, where a program {shares}"));
 }
 
-/// A program's statements about itself are shown as such; its process and user are those that the
-/// kernel reports.
+/// A false process id in `Hello` is shown as the program's own statement. The process and user of
+/// the program are those that the kernel reports.
 #[test]
 fn forged_numbers_of_processes() {
     let mut node = Node::new();
@@ -366,7 +368,7 @@ fn quotas() {
     }
     let refusal = node.refusal(&channel(32));
     assert!(refusal.contains("32 channels"), "{refusal}");
-    // Many types at once.
+    // One program adds ten thousand types at once.
     let mut greedy = Program::start(&node);
     for index in 0..10_000 {
         greedy.tell(index, "greedy:event");
@@ -388,7 +390,8 @@ fn quotas() {
     });
 }
 
-/// Rules beyond the limits are refused with a hint; destroyed sessions make room again.
+/// Rules that exceed the quota are refused with a hint. The destruction of a session returns its
+/// quota.
 #[test]
 fn rules_take_no_more_than_their_room() {
     let mut node = Node::new();
@@ -419,20 +422,20 @@ fn rules_take_no_more_than_their_room() {
     node.ask(&Request::DestroySession("other".into()));
     assert!(told(&mut node).0 < used * 2 / 3);
     node.ask(&Request::EnableEvents(rule("s", taken)));
-    // Sampling rules are charged to the same quota.
+    // Sampling rules are charged to the same quota as the rules of sessions.
     let before = told(&mut node);
     node.ask(&Request::SetSampling(Some("1/2".into())));
     assert!(told(&mut node).0 > before.0);
     node.ask(&Request::SetSampling(None));
     assert_eq!(told(&mut node), before);
-    // A rule that the channel already has takes no more quota.
+    // A rule that the channel has already takes no more of the quota.
     let before = told(&mut node);
     node.ask(&Request::EnableEvents(rule("s", taken)));
     assert_eq!(told(&mut node), before);
 }
 
-/// Runs two programs of `others` beside a well-behaved program. Asserts that this program's trace
-/// has all of its events, and that the agent answers.
+/// Runs two threads with hostile programs (`others`) beside a well-behaved program. Asserts that
+/// the trace of the well-behaved program has all of its events, and that the agent answers.
 fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
@@ -472,7 +475,8 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     });
 }
 
-/// While many commands send many requests at once, another command is answered in between.
+/// While 50 commands send thousands of requests each, another command is answered before most of
+/// them.
 #[test]
 fn requests_of_many_at_once() {
     let mut node = Node::new();

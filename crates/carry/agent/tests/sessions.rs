@@ -1,4 +1,5 @@
-//! Sessions, from their creation to their traces: the messages to programs, and the files on disk.
+//! Tests of sessions, from their creation to their traces: the messages to programs, and the files
+//! on disk.
 
 mod support;
 
@@ -30,12 +31,12 @@ fn what_a_program_records_is_in_the_trace() {
     for number in 0..1000 {
         assert_eq!(program.record(0, 0, number), Outcome::Recorded);
     }
-    // The events are written soon, while the session is active.
+    // The events are written soon, while the session is still active.
     let trace = eventually("the trace is there", || trace_below(&node.output()));
     eventually("the events are written", || (read(&trace).numbers.len() == 1000).then_some(()));
     let schema = metadata::parse(fs::read(trace.join("metadata")).unwrap()).unwrap();
     assert_eq!(schema.streams[0].events[0].name.as_deref(), Some("test:first"));
-    // Another type is described before its events are in the trace.
+    // A type that was added later is described before its events are in the trace.
     program.tell(1, "test:second");
     program.record(0, 1, 1000);
     eventually("the event is written", || (read(&trace).numbers.len() == 1001).then_some(()));
@@ -65,8 +66,8 @@ fn programs_are_told_what_changes() {
     let mut node = Node::new();
     let mut program = Program::start(&node);
     assert!(program.writers.is_empty());
-    // A request is answered when the program has confirmed the change, so the program must follow
-    // on another thread.
+    // A request is answered when the program has confirmed the change, so the program handles its
+    // messages on another thread.
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -96,8 +97,8 @@ fn programs_are_told_what_changes() {
     assert!(node.refusal(&Request::StartSession("t".into())).contains("no session `t`"));
 }
 
-/// Reads a file's first bytes. Returns how many bytes the kernel reads from the disk for that, if
-/// it reports them.
+/// Reads the start of a file. Returns the number of bytes that the kernel reads from the disk for
+/// that; `None` if the kernel does not report this.
 fn read_from_disk(file: &File) -> Option<u64> {
     let read = || {
         let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
@@ -108,7 +109,7 @@ fn read_from_disk(file: &File) -> Option<u64> {
     Some(read()? - before)
 }
 
-/// Returns whether the kernel reports reads of files in this directory from the disk.
+/// Returns whether the kernel reports how much it reads from the disk under this directory.
 fn tells_of_disk(directory: &Path) -> bool {
     let path = directory.join("probe");
     fs::write(&path, [1; 4096]).unwrap();
@@ -131,7 +132,7 @@ fn what_was_long_written_is_not_kept_in_memory() {
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
-    // On one processor, a single file grows.
+    // On one processor, only one file of the trace grows.
     let mut processors = CpuSet::new();
     processors.set(sched_getcpu());
     sched_setaffinity(None, &processors).unwrap();
@@ -157,7 +158,8 @@ fn what_was_long_written_is_not_kept_in_memory() {
     assert_eq!(read_from_disk(&file), Some(0), "it is forgotten too soon");
     grown(128 << 20);
     file.sync_all().unwrap();
-    // The file is not much larger, as the kernel might then drop the pages by itself.
+    // The size stays close to the limit; with a much larger file, the kernel might drop the pages
+    // by itself.
     let is_forgotten = (1..=8).any(|pieces| {
         grown((128 + 16 * pieces) << 20);
         std::thread::sleep(Duration::from_millis(50));
@@ -173,7 +175,7 @@ fn events_that_find_no_room_are_counted() {
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
-    // Records faster than the agent can read.
+    // The program records faster than the agent can read.
     let attempted = 3_000_000;
     let mut lost = 0;
     for number in 0..attempted {
@@ -249,8 +251,8 @@ fn each_session_has_its_own_trouble() {
     assert_eq!(read(&trace).numbers, [(0, 7)]);
 }
 
-/// A program that loses its connection, and reconnects before or after the agent has seen that,
-/// continues its trace: all of its events are there, and lost events are counted.
+/// A program that has lost its connection continues its trace when it reconnects, before or after
+/// the agent has noticed. All recorded events are in the trace, and discarded events are counted.
 #[test]
 fn programs_that_come_back_go_on() {
     for purpose in [Purpose::Record, Purpose::Snapshot] {
@@ -282,7 +284,8 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
             program.lose_connection();
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Records while the agent may not read the rings; in one round, more than they hold.
+        // Records while the agent may not read the rings. In one round, the rings cannot hold all
+        // events.
         let much = if purpose == Purpose::Record && round == 1 { 300_000 } else { 1000 };
         record(&program, much);
         let before = program.come_back(&node);
@@ -309,8 +312,8 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
     assert!(is_open || lost > 0);
 }
 
-/// Notes about programs are dropped with them, so that the file does not grow with the number of
-/// past programs.
+/// The notes of a program are dropped when it ends, so the file of notes does not grow with the
+/// number of past programs.
 #[test]
 fn notes_go_with_programs() {
     let mut node = Node::new();
@@ -328,7 +331,7 @@ fn notes_go_with_programs() {
         most = most.max(noted());
     }
     assert!((200..400).contains(&most), "{most}");
-    // Programs that end without `Goodbye` may reconnect, so their notes are kept.
+    // Programs without `Goodbye` may reconnect while their process runs, so their notes are kept.
     for _ in 0..40 {
         drop(Program::start(&node));
     }
@@ -346,8 +349,8 @@ fn notes_go_with_programs() {
     assert_eq!(noted(), 0);
 }
 
-/// A clear drops all earlier events of all programs, and their losses. All later events are in the
-/// traces.
+/// A clear drops all earlier events of all programs, and their losses. The traces have all later
+/// events.
 #[test]
 fn clear_drops_all_that_was_recorded() {
     let mut node = Node::new();
@@ -402,14 +405,14 @@ fn start(node: &Node) -> Program {
     program
 }
 
-/// A clear drops the events of a snapshot session too.
+/// A clear also drops the events of a session that takes snapshots.
 #[test]
 fn clear_drops_flight_recorders() {
     let mut node = Node::new();
     node.record_all(Purpose::Snapshot);
     start(&node).goodbye();
     let mut program = start(&node);
-    // The program has reconnected before the clear, as after a change of agents.
+    // The program reconnects before the clear, as after the start of another agent.
     program.lose_connection();
     program.come_back(&node);
     program.record(0, 0, 2);
@@ -425,8 +428,8 @@ fn clear_drops_flight_recorders() {
     assert_eq!(snapshot(&mut node).numbers, expected);
 }
 
-/// Snapshots of rings in discard mode have the first events that the rings held, across
-/// connections. A clear makes room for new events.
+/// A snapshot of rings in discard mode has the events that were recorded before the rings were
+/// full, even if the program has reconnected. A clear makes room for new events.
 #[test]
 fn snapshots_of_what_came_first() {
     let mut node = Node::new();
@@ -455,7 +458,7 @@ fn snapshots_of_what_came_first() {
         let mut expected = Vec::new();
         let mut lost = 0;
         for _ in 0..2 {
-            // More than the rings of all processors hold.
+            // Records more events than the rings of all processors hold.
             for _ in 0..300 * (support::online_processors() + 1) * 4 {
                 match program.record(0, 0, number) {
                     Outcome::Recorded => expected.push((0, number)),
@@ -472,7 +475,7 @@ fn snapshots_of_what_came_first() {
     }
 }
 
-/// A refused program is counted even if it is interrupted between connecting and sending `Hello`.
+/// A refused program is counted even if it is preempted between connecting and sending `Hello`.
 #[test]
 fn d10_programs_that_say_hello_after_their_refusal_are_counted() {
     let limits = Limits { connections: 1, ..Limits::default() };

@@ -1,4 +1,5 @@
-//! Successive agents: the state of earlier agents, and programs that reconnect.
+//! Tests with successive agents on one socket: the next agent restores the saved state, and
+//! programs reconnect with their rings.
 
 mod support;
 
@@ -19,7 +20,7 @@ use support::{
     traces_below,
 };
 
-/// Makes a session that records all events into these channels.
+/// Makes and starts a session that records all events into each of these channels.
 fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
     let session = Session { name: "s".into(), purpose, output: Some(agents.output()) };
     agents.ask(&Request::CreateSession(session));
@@ -42,7 +43,7 @@ fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
 
 const SUBBUFFER: usize = 256 << 10;
 
-/// Returns the bytes that are charged for a channel's rings before many events are recorded.
+/// Returns the bytes that the quota charges for a channel's rings while they hold few events.
 fn set_size(purpose: Purpose) -> u64 {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, purpose, &["c"]);
@@ -56,7 +57,8 @@ fn program(agents: &Succession) -> Program {
     program
 }
 
-/// Starts an agent and a program that records `count` events. Returns when all of them are written.
+/// Starts an agent and a program that records `count` events. Returns both when all events are
+/// written.
 fn recording(count: u64) -> (Succession, Program) {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, Purpose::Record, &["c"]);
@@ -70,7 +72,8 @@ fn record(program: &Program, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| assert_eq!(program.record(0, 0, number), Outcome::Recorded));
 }
 
-/// Waits until the only trace has the events 0 to `count`, each once, and reports none as missing.
+/// Waits until the only trace has each of the events 0 to `count` (exclusive) once, and reports no
+/// loss.
 fn wait_for(agents: &Succession, count: u64) {
     let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
     eventually("all of it is one trace", || {
@@ -81,7 +84,7 @@ fn wait_for(agents: &Succession, count: u64) {
     });
 }
 
-/// Returns the number of packets that the agent reports as lost, of all ended programs.
+/// Returns the number of lost packets of all ended programs, as the agent reports it.
 fn lost(agents: &Succession) -> u64 {
     let replies = agents.ask(&Request::Status(None));
     let lost = replies.iter().filter_map(|reply| match reply {
@@ -91,8 +94,8 @@ fn lost(agents: &Succession) -> u64 {
     lost.sum()
 }
 
-/// A program loses its connection several times, at different points, with and without a change of
-/// agents: no event is lost or written twice.
+/// No event is lost or written twice if a program loses its connection several times, at different
+/// points of the protocol, with and without a change of agents.
 #[test]
 fn whatever_becomes_of_connections_each_event_is_there_once() {
     for first_agent_stays in [true, false] {
@@ -102,8 +105,8 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         if !first_agent_stays {
             agents.go_on();
         }
-        // The connection is lost before the program has mapped its new rings, or has handled the
-        // message to keep its rings.
+        // The program loses the connection before it has mapped its new rings, or before it has
+        // handled the message to keep its rings.
         program.come_and_vanish(&agents.socket());
         record(&program, 200..300);
         program.come_and_vanish(&agents.socket());
@@ -122,15 +125,15 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
     }
 }
 
-/// Programs and agents end and reconnect in any order: each event is written once, or is counted.
+/// However programs and agents end and reconnect, each event is written once or counted as lost.
 #[test]
 fn whatever_becomes_of_programs_and_agents() {
     let number = |variable, usual| {
         std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
     };
     let first = number("TEST_SEED", 1);
-    // With descriptors for one program only, each connection makes the agent end the absence of
-    // another program.
+    // In the second case the descriptors suffice for one program only: each connection makes the
+    // agent end the absence of another program.
     for (descriptors, shared) in [(u64::MAX, 1), (11, 2)] {
         for seed in first..first + number("TEST_LIVES", 30) {
             live(seed * shared, Limits { descriptors, ..Limits::default() });
@@ -141,7 +144,7 @@ fn whatever_becomes_of_programs_and_agents() {
 fn live(seed: u64, limits: Limits) {
     let mut agents = Succession::begin(limits);
     record_all(&agents, Purpose::Record, &["c"]);
-    // The descriptors do not suffice for rings while ended commands still count as connected.
+    // While ended commands still count as connected, the descriptors do not suffice for rings.
     let without_clients = |agents: &Succession, programs: u64| {
         let is_asked = || {
             let mut client = agents.try_client().ok()?;
@@ -156,7 +159,7 @@ fn live(seed: u64, limits: Limits) {
     let mut random = Random::new(seed);
     let (mut story, mut recorded, mut full) = (Vec::new(), 0, 0);
     let mut record = |program: &Program, random: &mut Random| {
-        // Sometimes more events than the rings hold.
+        // In one of eight rounds, more events are recorded than the rings hold.
         let tries = if random.chance(8) { 60_000 } else { 1 + random.below(30u64) };
         for _ in 0..tries {
             match program.record(program.newest, 0, recorded) {
@@ -165,7 +168,7 @@ fn live(seed: u64, limits: Limits) {
             }
         }
     };
-    // With or without time for the agent to notice.
+    // Gives the agent time to notice a lost connection, or no time.
     let pause = |random: &mut Random| {
         std::thread::sleep(Duration::from_millis(15 * random.below(2u64)));
     };
@@ -220,8 +223,8 @@ fn live(seed: u64, limits: Limits) {
     );
 }
 
-/// A thread records more events than the rings hold, while the program loses connections and
-/// reconnects: each event is written once, or is counted.
+/// A thread records more events than the rings hold, while its program repeatedly loses the
+/// connection and reconnects. Each event is written once or counted as discarded.
 #[test]
 fn full_rings_of_programs_that_come_and_go() {
     let (mut agents, mut program) = recording(1);
@@ -259,12 +262,13 @@ fn full_rings_of_programs_that_come_and_go() {
     assert_eq!((found.discarded, found.gaps, found.back), (full, 0, 0));
 }
 
-/// A program that reconnects while its session is being destroyed is requested to unmap its rings.
+/// A program that reconnects while its session is being destroyed is sent messages to unmap its
+/// rings.
 #[test]
 fn back_while_the_session_goes() {
     let (agents, mut away) = recording(1);
-    // The agent waits for this program, which does not answer, so that the destruction takes a
-    // while.
+    // The agent waits for the confirmation of this program, which does not answer, so the
+    // destruction takes a while.
     let idle = program(&agents);
     away.lose_connection();
     eventually("it is known to be away", || {
@@ -302,8 +306,8 @@ fn what_is_recorded_meanwhile_is_written_at_the_end() {
     assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 300);
 }
 
-/// If a session is cleared before a program has mapped its new rings, later events in the old rings
-/// are written.
+/// A session is cleared after a program was sent new rings, and before the program has mapped them.
+/// Events that are recorded later into the old rings are written.
 #[test]
 fn cleared_before_rings_are_taken() {
     let (mut agents, mut program) = recording(100);
@@ -318,8 +322,8 @@ fn cleared_before_rings_are_taken() {
     wait_for(&agents, 60);
 }
 
-/// A program may have more channels than an agent adopts from earlier agents: the agent continues
-/// all of its own.
+/// The agent continues all rings of a program that reconnects, even more than it would adopt from
+/// earlier agents.
 #[test]
 fn more_channels_than_are_taken_of_others() {
     let agents = Succession::begin(Limits::default());
@@ -364,7 +368,8 @@ fn more_channels_than_are_taken_of_others() {
     });
 }
 
-/// A program that is disconnected when its session is stopped records until it reconnects.
+/// A program whose session is stopped while it is disconnected records until it reconnects, and
+/// then stops. All of its events are written.
 #[test]
 fn sessions_that_are_stopped_meanwhile() {
     for first_agent_stays in [true, false] {
@@ -392,7 +397,7 @@ fn record_again(agents: &Succession) {
     agents.ask(&Request::EnableEvents(Events { channel: Some("c".into()), ..events("*") }));
 }
 
-/// A clear drops the events and losses of a program that is disconnected, too.
+/// A clear also drops the events and losses of a program that is disconnected.
 #[test]
 fn what_is_cleared_meanwhile_does_not_come_back() {
     for first_agent_stays in [true, false] {
@@ -415,8 +420,8 @@ fn what_is_cleared_meanwhile_does_not_come_back() {
     }
 }
 
-/// While the description of a type exceeds the user's quota, packets wait in the rings, and types
-/// that were described before stay described.
+/// While a type's description exceeds the user's quota, its packets wait in the rings. Types that
+/// were described earlier stay in the metadata.
 #[test]
 fn types_without_room() {
     let type_bytes = 1500;
@@ -440,7 +445,8 @@ fn types_without_room() {
     assert!(metadata.contains("test:first") && !metadata.contains("test:second"));
 }
 
-/// A channel whose rings could not be adopted continues in the same trace as those that could.
+/// If the rings of one channel cannot be adopted, the channel continues in the same trace as
+/// channels whose rings could be adopted.
 #[test]
 fn channels_that_are_lost_beside_others() {
     let mut agents = Succession::begin(Limits::default());
@@ -458,7 +464,7 @@ fn channels_that_are_lost_beside_others() {
     };
     both(1);
     agents.end();
-    // The program has lost the rings of the second channel.
+    // The program offers the rings of the first channel only.
     let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
     agents.go_on();
     let mut after = Program::start_with(&agents.socket(), std::process::id(), vec![live]);
@@ -479,7 +485,7 @@ fn channels_that_are_lost_beside_others() {
     assert_eq!((found.discarded, found.gaps), (0, 0));
 }
 
-/// Memory that no agent has made is not mapped, whatever size it states.
+/// Memory that no agent has made is not mapped, whatever ring size it states.
 #[test]
 fn memory_of_others_is_left_alone() {
     let (agents, _program) = recording(1);
@@ -494,8 +500,8 @@ fn memory_of_others_is_left_alone() {
     drop(other);
 }
 
-/// Events that cannot be written wait for the next attempt as long as their program may reconnect;
-/// then they are lost and reported.
+/// Events that cannot be written stay in the rings, and writing is retried while the program may
+/// reconnect. After that they are counted as lost and reported.
 #[test]
 fn what_cannot_be_written() {
     let agents = Succession::begin(Limits::default());
@@ -517,7 +523,8 @@ fn what_cannot_be_written() {
     assert_eq!(lost(&agents), before);
 }
 
-/// Sets of rings beyond the limit are lost, reported and counted. The program continues to record.
+/// Sets of orphaned rings beyond the limit are counted as lost, and reported. The program continues
+/// to record.
 #[test]
 fn more_rings_than_are_taken() {
     let mut agents = Succession::begin(Limits::default());
@@ -530,7 +537,7 @@ fn more_rings_than_are_taken() {
     assert!(rule_bytes > 0);
     agents.end();
     record(&before, 1..100);
-    // Memory without rings is no loss.
+    // Memory that does not hold rings is not counted as a loss.
     let other = |is_spent| LeftRings { file: support::sealed_memory(), is_spent };
     let spent = (0..3).map(|_| other(true));
     let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
@@ -547,7 +554,7 @@ fn more_rings_than_are_taken() {
     let log = LOG.lock().unwrap().clone();
     assert!(log.iter().any(|line| line.contains(told)), "{log:?}");
     assert_eq!(rules(&agents), (rule_bytes, 0), "rules of earlier agents count too");
-    // One packet for each processor on which the program has run since.
+    // The lost set has one packet for each processor on which the program has run.
     assert!(lost(&agents) > 0);
     assert_eq!(after.record(0, 0, 100), Outcome::Recorded);
     eventually("it is written", || {
@@ -557,11 +564,11 @@ fn more_rings_than_are_taken() {
     });
 }
 
-/// Rings for snapshots of ended programs and agents are charged to their user, and make room for
-/// new rings; their loss is reported.
+/// Rings that are kept for snapshots of ended programs or agents are charged to their user. They
+/// are evicted to make room for new rings, and the loss is reported.
 #[test]
 fn what_is_kept_makes_room() {
-    // The limit suffices for three sets of rings.
+    // The limit suffices for three sets of rings, and not for four.
     let (set, rings) = (set_size(Purpose::Snapshot), support::online_processors() as u64 + 1);
     let limits = Limits { ring_bytes: 7 * set / 2, ..Limits::default() };
     let mut agents = Succession::begin(limits);
@@ -581,11 +588,11 @@ fn what_is_kept_makes_room() {
         first.come_back_to(&agents.socket());
         first.record(0, 0, 100 + number);
     }
-    // The fourth set has evicted the first one.
+    // The first set was evicted to make room for the fourth one.
     assert_eq!(told(&agents), Some((rings, 1)));
     let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
     assert_eq!(snapshot(&agents).numbers, kept);
-    // The same holds after the program has lost its connection and reconnected.
+    // The quota is the same after the program has lost its connection and reconnected.
     first.obey();
     assert_eq!(first.orphan_count(), 2);
     first.come_and_vanish(&agents.socket());
@@ -620,7 +627,7 @@ fn snapshot(agents: &Succession) -> Found {
     found
 }
 
-/// Unwritten packets of recordings are not dropped, even if their rings and the new rings together
+/// Unwritten packets of a recording are not dropped, even if their rings and the new rings together
 /// exceed the quota.
 #[test]
 fn what_is_to_be_written_needs_no_room() {
@@ -643,8 +650,8 @@ fn what_is_to_be_written_needs_no_room() {
     });
 }
 
-/// L11: pages that a program has written are charged to its user. Rings that hold much memory are
-/// replaced when their packets are written: no event is lost, and the memory is freed.
+/// L11: pages that a program has written are charged to its user. Rings that use much memory are
+/// replaced once their packets are written: no event is lost, and the memory is freed.
 #[test]
 fn l11_rings_that_hold_much_are_given_up() {
     let limit = 3 << 18;
@@ -657,7 +664,8 @@ fn l11_rings_that_hold_much_are_given_up() {
     let mut program = program(&agents);
     let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
     assert!(used().0 <= 256 << 10, "nothing is written yet: {:?}", used());
-    // However fast the agent reads, the program writes two sub-buffers, which exceed the limit.
+    // Writes until the memory exceeds the limit, which two sub-buffers do, however fast the agent
+    // reads.
     let mut recorded = Vec::new();
     for number in 0..1_000_000 {
         if program.record(program.newest, 0, number) == Outcome::Recorded {
@@ -669,7 +677,7 @@ fn l11_rings_that_hold_much_are_given_up() {
         let (used, refused) = used();
         (refused > 0 && used <= limit && !program.writers.is_empty()).then_some(())
     });
-    // Events are not counted while the program has neither the old rings nor the new ones.
+    // While the program has neither the old rings nor new ones, its events are not counted.
     let status = agents.ask(&Request::Status(None));
     let renewed = status.iter().filter_map(|reply| match reply {
         Reply::Loss(loss) if loss.cause == Cause::Quota => Some(loss.uncounted),

@@ -1,5 +1,5 @@
-//! Users of a public agent: permissions, and owners of files. Only root can run these tests, with
-//! threads of other users; they are skipped otherwise.
+//! Tests of a public agent with several users: permissions, quotas, and owners of files. Only root
+//! can run these tests, with threads of other users; they are skipped otherwise.
 
 mod support;
 
@@ -20,20 +20,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Hung, Program, Running, Served, events, eventually, figure, quota};
 
-/// Group of this agent, which exists on each machine.
+/// Name and id of the group whose members control all sessions; it exists on each machine.
 const GROUP: (&str, u32) = ("daemon", 1);
 const SOMEBODY: u32 = 54_321;
 
-/// An agent for all users, on a thread.
+/// A public agent on a thread, with a temporary directory for its socket and outputs.
 struct Public {
-    /// Dropped before the directory.
+    /// The agent, declared first so that it ends before the directory is removed.
     agent: Option<Running>,
     directory: tempfile::TempDir,
     limits: Limits,
 }
 
 impl Public {
-    /// Starts an agent. Returns `None` unless root runs the test.
+    /// Starts a public agent. Skips the test and returns `None` unless root runs it.
     fn start(test: &str) -> Option<Public> {
         Public::start_with(test, Limits::default())
     }
@@ -50,7 +50,7 @@ impl Public {
         Some(public)
     }
 
-    /// Ends this agent, and starts the next one.
+    /// Ends the running agent, and starts the next one on the same socket.
     fn go_on(&mut self) {
         self.agent = None;
         self.agent = Some(Running::start(Options {
@@ -76,7 +76,7 @@ impl Public {
         self.directory.path().join("agent.sock")
     }
 
-    /// Connects a command of a user in these groups; the first one is the user's own.
+    /// Connects a command of a user in these groups. The first group is the user's primary group.
     fn client_of(&self, user: u32, groups: [u32; 2]) -> Client {
         as_user(user, groups, || self.client())
     }
@@ -85,7 +85,7 @@ impl Public {
         Program::start_at(&self.socket())
     }
 
-    /// Takes a snapshot; returns the numbers in each of its traces.
+    /// Takes a snapshot of session `s`. Returns, for each trace in it, the numbers of the events.
     fn snapshot(&self, client: &mut Client) -> Vec<Vec<u64>> {
         let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
         let replies = client.ask_all(&request).unwrap();
@@ -97,7 +97,7 @@ impl Public {
         traces.map(numbers).collect()
     }
 
-    /// Makes a directory that only one user can write to.
+    /// Makes a directory that only `user` can write to.
     fn directory_of(&self, user: u32) -> PathBuf {
         let path = self.directory.path().join(format!("of-{user}"));
         fs::create_dir(&path).unwrap();
@@ -107,7 +107,7 @@ impl Public {
     }
 }
 
-/// Runs `work` as another user, on a thread.
+/// Runs `work` on a thread with the rights of `user` and `groups`.
 fn as_user<T: Send>(user: u32, groups: [u32; 2], work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let work = || {
@@ -127,8 +127,8 @@ fn session(output: PathBuf) -> Request {
     Request::CreateSession(Session { name, purpose: Purpose::Snapshot, output })
 }
 
-/// Members of the group see all sessions. Membership is that of the connection, not of the process,
-/// whose number another process may have by then.
+/// Members of the group see all sessions. The agent uses the groups that the peer had when it
+/// connected, because its process id may have been reused since.
 #[test]
 fn members_of_the_group_see_all_sessions() {
     let public = Public::start("members_of_the_group_see_all_sessions");
@@ -144,8 +144,8 @@ fn members_of_the_group_see_all_sessions() {
     check([GROUP.1, SOMEBODY], 1);
 }
 
-/// A snapshot is written with the requester's rights and belongs to the requester, whoever owns the
-/// session.
+/// A snapshot is written with the requester's rights and belongs to the requester, even if another
+/// user owns the session.
 #[test]
 fn snapshots_are_made_by_who_asks_for_them() {
     let public = Public::start("snapshots_are_made_by_who_asks_for_them");
@@ -186,8 +186,8 @@ fn snapshots_are_made_by_who_asks_for_them() {
     );
 }
 
-/// Departed programs are kept up to a limit for each user: many programs of one user do not evict
-/// those of others.
+/// Departed programs are kept up to a limit for each user. Many programs of one user do not
+/// displace those of another user.
 #[test]
 fn what_has_ended_is_kept_for_each_user() {
     let public = Public::start("what_has_ended_is_kept_for_each_user");
@@ -230,7 +230,7 @@ fn what_has_ended_is_kept_for_each_user() {
     found.sort();
     let expected: Vec<Vec<u64>> = (6..70).chain([1000]).map(|number| vec![number]).collect();
     assert_eq!(found, expected);
-    // Rings that are not kept any longer are counted.
+    // The evicted rings of dropped programs are counted.
     let status = root.ask_all(&Request::Status(None)).unwrap();
     let rings = |reply: &Reply| match reply {
         Reply::Ended(ended) => Some(ended.rings),
@@ -241,8 +241,8 @@ fn what_has_ended_is_kept_for_each_user() {
 
 const OWN: [u32; 2] = [SOMEBODY, SOMEBODY];
 
-/// Starts a plain user's session that records the user's program. Returns both, and the session's
-/// output.
+/// Makes a session of a plain user that records the user's program. Returns the user's command, the
+/// program, and the session's output.
 fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     let output = public.directory_of(SOMEBODY).join("trace");
     let mut client = public.client_of(SOMEBODY, OWN);
@@ -262,12 +262,12 @@ fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     (client, program, output)
 }
 
-/// Asserts that the agent answers root within five seconds, and reports the time.
+/// Asserts that the agent answers root within five seconds, and prints the time that it took.
 #[track_caller]
 fn check_answers(what: &str, socket: PathBuf) {
     let begun = Instant::now();
     let (sender, answered) = std::sync::mpsc::channel();
-    // On another thread, because the client may wait for longer.
+    // Asks on another thread, because the client's own timeout is longer.
     std::thread::spawn(move || {
         let client = Client::connect(&[socket], "test", "0", Patience::default());
         let answer = client.and_then(|mut client| client.ask_all(&Request::ListSessions(None)));
@@ -278,15 +278,15 @@ fn check_answers(what: &str, socket: PathBuf) {
     figure("N8", &format!("{what}: others are answered within {:?}", begun.elapsed()));
 }
 
-/// Returns the reason why a request fails.
+/// Sends a request that must fail, and returns the error message.
 fn refusal(client: &mut Client, request: &Request) -> String {
     client.ask_all(request).unwrap_err().to_string()
 }
 
 const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
 
-/// A file system that does not answer is not entered if a user mounts it below the session's
-/// output, before there is a trace. New packets are written after the unmount.
+/// N8: A file system that does not answer is not entered if a user mounts it below the session's
+/// output before a trace exists. Packets are written after the unmount.
 #[test]
 fn n8_what_is_mounted_below_an_output_is_not_entered() {
     let test = "n8_what_is_mounted_below_an_output_is_not_entered";
@@ -312,8 +312,9 @@ fn n8_what_is_mounted_below_an_output_is_not_entered() {
     });
 }
 
-/// A file system that does not answer is not entered if a user mounts it over a trace that is being
-/// written: the trace's files are open, but its metadata is rewritten only after the unmount.
+/// N8: A file system that does not answer is not entered if a user mounts it over a trace that is
+/// being written. Packets are written to the open files. The metadata is rewritten only after the
+/// unmount.
 #[test]
 fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     let test = "n8_what_is_mounted_over_a_trace_is_not_entered";
@@ -339,8 +340,8 @@ fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     });
 }
 
-/// Outputs on file systems that depend on other machines are for root only. Outputs on file systems
-/// that a user serves are refused.
+/// N8: Only root may have outputs on network file systems. Outputs on file systems that a user
+/// serves are refused.
 #[test]
 fn n8_outputs_on_file_systems_of_others_are_refused() {
     let test = "n8_outputs_on_file_systems_of_others_are_refused";
@@ -367,8 +368,8 @@ fn n8_outputs_on_file_systems_of_others_are_refused() {
     assert_eq!(create(false, &local, "local"), Ok(()));
 }
 
-/// The next agent is not blocked by a file system that does not answer and is mounted over a trace,
-/// or over the session's output.
+/// N8: A file system that does not answer does not block the next agent, if it is mounted over a
+/// trace or over the session's output.
 #[test]
 fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     let test = "n8_outputs_that_hang_do_not_keep_the_next_agent";
@@ -400,8 +401,8 @@ fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     drop(hung);
 }
 
-/// Programs and commands of one user share a quota of connections. A refused command receives the
-/// reason, and other users are not affected.
+/// Programs and commands of one user share a quota of connections. A command beyond the quota is
+/// refused with the reason, and other users are not affected.
 #[test]
 fn a_quota_of_connections() {
     let limits = Limits { connections: 4, ..Limits::default() };
@@ -422,12 +423,12 @@ fn a_quota_of_connections() {
         (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
     });
     let mut own = public.client_of(SOMEBODY, OWN);
-    // Plain users see their own quotas only.
+    // A plain user sees no quotas of other users.
     assert_eq!(quota(&mut own, SOMEBODY, "connections").0, 1);
     assert_eq!(quota(&mut own, 0, "connections"), (0, 0));
 }
 
-/// Incomplete messages share a quota, however many connections they use.
+/// Incomplete messages of one user share a quota, however many connections they arrive on.
 #[test]
 fn a_quota_of_messages() {
     let limits = Limits { message_bytes: 100_000, ..Limits::default() };
@@ -449,8 +450,8 @@ fn a_quota_of_messages() {
     });
 }
 
-/// Event types of all programs of one user share a quota, and count again in each trace that
-/// describes them.
+/// Event types of all programs of one user share a quota. They are charged once more for each trace
+/// that describes them.
 #[test]
 fn a_quota_of_event_types() {
     let limits = Limits { type_bytes: 1_000_000, ..Limits::default() };
@@ -459,7 +460,7 @@ fn a_quota_of_event_types() {
     for request in record_all(&public, Purpose::Record) {
         root.ask_all(&request).unwrap();
     }
-    // Half of the quota is for the program, and half for its trace.
+    // A program's types take half of the quota, and their descriptions in its trace the other half.
     let greedy = || {
         let mut program = public.program();
         (0..700).for_each(|index| program.tell(index, "greedy:event"));
@@ -484,7 +485,8 @@ fn a_quota_of_event_types() {
     assert_eq!(used_by(&mut root, 0), (all, 0), "it is another user's");
 }
 
-/// Rings of all programs of one user share a quota. Those of ended programs make room for others.
+/// Rings of all programs of one user share a quota. Rings of ended programs are evicted to make
+/// room.
 #[test]
 fn a_quota_of_rings() {
     let test = "a_quota_of_rings";
@@ -522,7 +524,7 @@ fn a_quota_of_rings() {
     assert!(as_user(SOMEBODY, OWN, || has_rings(&public.program())));
 }
 
-/// Descriptors of one user share a quota, whatever they are for.
+/// Descriptors of one user share a quota, whether they are sockets, memory or files.
 #[test]
 fn a_quota_of_descriptors() {
     let test = "a_quota_of_descriptors";
@@ -537,7 +539,8 @@ fn a_quota_of_descriptors() {
     let Some((public, mut root)) = recording(Limits::default()) else { return };
     let program = as_user(SOMEBODY, OWN, || public.program());
     let (each, _) = quota(&mut root, SOMEBODY, "descriptors");
-    // Three descriptors are the connection, the catalog and the eventfd; the others are files.
+    // Three descriptors are the connection, the catalog and the eventfd. The others are for rings
+    // and their files.
     assert!(each > 3 + 2, "{each}");
     drop((program, root, public));
 
@@ -555,8 +558,8 @@ fn a_quota_of_descriptors() {
     eventually("they are gone", || {
         (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
     });
-    // The programs may reconnect for a while, so everything but their connections stays charged,
-    // unless other programs need it.
+    // The programs may reconnect for a while. Until then or until other programs need them, all of
+    // their descriptors but the connections stay charged.
     assert_eq!(quota(&mut root, SOMEBODY, "descriptors").0, 2 * (each - 1));
     let others = as_user(SOMEBODY, OWN, || [public.program(), public.program()]);
     assert!(others.iter().all(has_rings));
@@ -566,7 +569,7 @@ fn a_quota_of_descriptors() {
     });
 }
 
-/// Returns the requests that make a session for all programs.
+/// Returns the requests that make and start session `s`, which records the programs of all users.
 fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     let (name, output) = ("s".into(), Some(public.directory.path().join("trace")));
     [
@@ -576,10 +579,10 @@ fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     ]
 }
 
-/// Number of bytes of a request that are sent.
+/// Number of bytes of an incomplete request that are sent.
 const HALF_SIZE: u64 = 30_000;
 
-/// A command that never completes its request.
+/// A connected command that has sent only the start of a request.
 struct Half(#[expect(dead_code, reason = "held open")] UnixStream);
 
 impl Half {

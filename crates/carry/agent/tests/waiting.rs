@@ -1,5 +1,5 @@
-//! Descriptors whose use or closing blocks, and requests that cause much work: other users are
-//! answered meanwhile, and quotas are returned.
+//! Tests with descriptors whose use or closing blocks, and with requests that cause much work.
+//! Other users are answered meanwhile, and quotas are returned.
 
 mod support;
 
@@ -20,13 +20,14 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota};
 
-/// Time within which the agent must answer other users; the machine may be busy.
+/// Time within which the agent must answer other users. It is long, because the machine may be
+/// busy.
 const ANSWERED: Duration = Duration::from_secs(5);
-/// Linger time of sockets, much longer than [`ANSWERED`].
+/// Time for which closing a lingering socket blocks; much longer than [`ANSWERED`].
 const LINGER: Duration = Duration::from_secs(40);
 
-/// Returns a socket whose close blocks, because it lingers and its peer does not read, with the
-/// peer.
+/// Returns a TCP socket and its peer. Closing the socket blocks for [`LINGER`], because the peer
+/// does not read.
 fn lingering() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -37,8 +38,8 @@ fn lingering() -> (TcpStream, TcpStream) {
     (socket, peer)
 }
 
-/// Returns a socket whose queue holds a lingering socket, with that socket's peer. The lingering of
-/// a queued socket cannot be switched off.
+/// Returns a socket with a lingering TCP socket in its queue, and the peer of the TCP socket. The
+/// agent cannot switch off the lingering of a queued socket.
 fn nested() -> (OwnedFd, TcpStream) {
     let (socket, peer) = lingering();
     let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -47,7 +48,7 @@ fn nested() -> (OwnedFd, TcpStream) {
     (far.into(), peer)
 }
 
-/// Passes descriptors with bytes to the agent, over a new connection.
+/// Connects to the agent, and sends bytes together with descriptors. Returns the connection.
 fn pass(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
     let socket = Socket::connect(path).unwrap();
     assert_eq!(socket.send(bytes, descriptors).unwrap(), bytes.len());
@@ -63,16 +64,16 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
-/// Six bytes that are not a message.
+/// Six bytes, the size of a message header, that are not a valid message.
 const NONSENSE: [u8; 6] = [0, 0, 0, 0, 0xff, 0xff];
-/// A `Catalog` message.
+/// An encoded `Catalog` message.
 const CATALOG: [u8; 6] = [0, 0, 0, 0, 1, 0x11];
 
 fn greeted_catalog() -> Vec<u8> {
     [&hello()[..], &CATALOG].concat()
 }
 
-/// Returns the longest time in which the agent answers another user, in ten attempts.
+/// Connects ten times as a command; returns the longest time until the agent has answered.
 fn answered_within(node: &Node) -> Duration {
     let path = node.agent.as_ref().unwrap().socket().to_owned();
     let mut longest = Duration::ZERO;
@@ -99,14 +100,14 @@ fn check_answers(what: &str, node: &Node) {
     assert!(longest < ANSWERED, "{what}: {longest:?}");
 }
 
-/// A lingering socket blocks no other user if it is passed with invalid bytes, in place of memory,
-/// or beyond the maximum number of a message's descriptors.
+/// N8: A lingering socket blocks no other user. The socket is passed with invalid bytes, in place
+/// of a catalog, or with more descriptors than a message may have.
 #[test]
 fn n8_sockets_that_linger_have_nobody_wait() {
     let node = Node::new();
     let path = node.agent.as_ref().unwrap().socket().to_owned();
-    // The checks run in this order: while a close blocks the only thread, later checks would show
-    // nothing.
+    // The order matters: if a close blocked the agent's only thread, later checks could not show
+    // another fault.
     let check = |what: &str, bytes: &[u8], others: usize| {
         let (socket, _peer) = lingering();
         let filler = std::fs::File::open("/dev/null").unwrap();
@@ -123,7 +124,7 @@ fn n8_sockets_that_linger_have_nobody_wait() {
     check("as one of very many", &NONSENSE, 100);
 }
 
-/// Sends any number of descriptors, as [`Socket::send`] passes at most 16.
+/// Connects and sends bytes with any number of descriptors; [`Socket::send`] passes at most 16.
 fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     let socket = Socket::connect(path).unwrap();
@@ -136,8 +137,8 @@ fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
     socket
 }
 
-/// Sockets whose close never returns block eight threads. All other users are served, and the quota
-/// is returned when the sockets can be closed.
+/// N8: Sockets whose close never returns block eight threads of the pool. All other users are
+/// served, and the quota is returned once the sockets can be closed.
 #[test]
 fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     let mut node = Node::new();
@@ -162,7 +163,7 @@ fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     eventually("all is given back", || (descriptors(&mut node) == before).then_some(()));
 }
 
-/// An output on a file system that does not answer fails in time.
+/// N8: A request whose output is on a file system that does not answer fails in time.
 #[test]
 fn n8_outputs_that_hang_have_nobody_wait() {
     let test = "n8_outputs_that_hang_have_nobody_wait";
@@ -200,7 +201,8 @@ fn n8_outputs_that_hang_have_nobody_wait() {
     drop(fuse);
 }
 
-/// Mounts a file system in user space without a server, which ends when the file is closed.
+/// Mounts a file system in user space that does not answer. Accesses fail once the returned file is
+/// closed; the mount ends when `Mounted` is dropped.
 fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.map_err(|error| error.to_string()).and_then(|fuse| {
@@ -217,7 +219,7 @@ fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     }
 }
 
-/// Guard that sets a flag on drop.
+/// Guard that sets a flag on drop, so that other threads of the test end.
 struct Over<'d>(&'d AtomicBool);
 
 impl Drop for Over<'_> {
@@ -226,8 +228,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Snapshots end and others are answered, while a process moves the end of rings as fast as
-/// possible and eight commands request snapshots.
+/// N9: Snapshots end and other users are answered, while a process moves the end of its rings as
+/// fast as possible and eight commands request snapshots.
 #[test]
 fn n9_snapshots_end() {
     let mut node = Node::new();
@@ -270,7 +272,7 @@ fn n9_snapshots_end() {
     });
 }
 
-/// Number of event types of each program.
+/// Number of event types that each program of a test describes.
 const TYPES: u32 = 8000;
 
 fn resident_kib() -> u64 {
@@ -279,7 +281,7 @@ fn resident_kib() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Returns short patterns that are expensive to match.
+/// Returns 512 short patterns that are expensive to match, different ones for each `rule`.
 fn patterns(rule: usize) -> Vec<String> {
     (0..512)
         .map(|at| {
@@ -289,8 +291,8 @@ fn patterns(rule: usize) -> Vec<String> {
         .collect()
 }
 
-/// With as many rules as a user may have, and programs with many types, the agent uses about as
-/// much memory as it charges, and answers other users.
+/// N9: With as many rules as a user may have, and programs with many types, the agent uses about as
+/// much memory as it charges. It answers other users meanwhile.
 #[test]
 fn n9_rules_and_types_without_number() {
     let mut node = Node::new();
@@ -330,7 +332,7 @@ fn n9_rules_and_types_without_number() {
                 let addresses = [path.clone()];
                 let client = blkkin_client::Client::connect(&addresses, "test", "0", patience);
                 let answer = client.and_then(|mut one| one.ask_all(&Request::ListSessions(None)));
-                // Only the time counts, not the answer, which is a long list of all rules.
+                // Only the time matters: the answer is a long list of all sessions and rules.
                 drop(answer);
                 longest.fetch_max(begun.elapsed().as_millis() as u64, SeqCst);
                 std::thread::sleep(Duration::from_millis(50));
@@ -360,13 +362,13 @@ fn n9_rules_and_types_without_number() {
              {longest:?}"
         ),
     );
-    // The programs of this test hold the rules as well: four times the text.
+    // The test's own programs, in the same process, also store the rules: four times the text.
     assert!(grown < 160, "{grown} MiB");
     assert!(longest < ANSWERED, "{longest:?}");
 }
 
-/// A list that is far larger than a socket's buffer reaches a command completely that reads it
-/// late.
+/// N9: A command that begins to read late receives all of a list that is far larger than a socket's
+/// buffer.
 #[test]
 fn n9_long_lists_are_sent_as_they_are_read() {
     let mut node = Node::new();
@@ -391,7 +393,7 @@ fn n9_long_lists_are_sent_as_they_are_read() {
     };
     eventually("all types are known", || (count(&node.ask(&all(false))) == 8 * 8192).then_some(()));
     let mut replies = node.client.ask(&all(true)).unwrap();
-    // The command does not read for a while.
+    // The command pauses before it reads.
     std::thread::sleep(Duration::from_millis(500));
     let types = replies.by_ref().filter(|reply| matches!(reply, Ok(Reply::EventType(_)))).count();
     assert_eq!(types, 8 * 8192);

@@ -9,16 +9,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum number of bytes of one read from the socket.
+/// Maximum number of bytes received by one read from the socket.
 const READ_SIZE: usize = 16 << 10;
-/// Shortest timeout of a socket. The kernel interprets a timeout of zero as no timeout.
+/// Minimum timeout that is set on the socket. The kernel interprets a timeout of zero as no
+/// timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Deadline of an operation.
+/// Time at which an operation fails, with the timeout from which it was computed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     patience: Duration,
-    /// `None` if the operation may take forever.
+    /// Time of the deadline; `None` if the timeout is too long to be represented.
     at: Option<Instant>,
 }
 
@@ -38,7 +39,7 @@ impl Deadline {
     }
 }
 
-/// Connection to an agent.
+/// Connection of a client to the agent's socket.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
@@ -48,7 +49,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the first address on which an agent listens.
+    /// Connects to the first of `addresses` on which an agent listens.
     pub(crate) fn open(addresses: &[PathBuf], deadline: Deadline) -> Result<Connection, Error> {
         let mut forbidden = None;
         for address in addresses {
@@ -84,7 +85,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives the next message.
+    /// Receives the next message, or fails at the deadline.
     pub(crate) fn receive<M: Messages>(
         &mut self,
         decoder: &mut Decoder<M>,
@@ -114,13 +115,13 @@ impl Connection {
     }
 }
 
-/// Connects on another thread, which is abandoned at the deadline: connecting blocks while the
-/// agent's queue is full, and the socket has no timeout for that.
+/// Connects on another thread, which is abandoned at the deadline. Connecting blocks while the
+/// agent's backlog is full, and a socket has no timeout for connecting.
 fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     let (sender, connected) = mpsc::channel();
     let path = address.to_owned();
     thread::Builder::new().name("connect".into()).spawn(move || {
-        // The receiver is gone after the deadline.
+        // After the deadline, the receiver does not exist any more.
         let _ = sender.send(UnixStream::connect(path));
     })?;
     let late = |_| io::Error::from(ErrorKind::TimedOut);
@@ -130,7 +131,7 @@ fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     }
 }
 
-/// Converts an I/O error of the socket to an [`Error`].
+/// Converts an I/O error of the socket to an [`Error`] with the agent's address.
 fn at(address: &Path, deadline: Deadline, error: io::Error) -> Error {
     let address = address.to_owned();
     match error.kind() {

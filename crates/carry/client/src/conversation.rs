@@ -1,15 +1,15 @@
-//! State of a client's connection between requests and replies, and its timeouts.
+//! State of a client's connection between requests and replies, with the client's timeouts.
 
 use crate::connection::Connection;
 use blkkin_control::{Decoder, Reply};
 use std::time::Duration;
 
-/// Timeouts of a client.
+/// Timeouts of a client's operations.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Time for the agent to accept a connection and to answer `Hello`.
+    /// Time that the agent has to accept a connection and to answer `Hello`.
     pub opening: Duration,
-    /// Time for each item of a reply.
+    /// Time that the agent has to send each item of a reply.
     pub item: Duration,
 }
 
@@ -19,13 +19,13 @@ impl Default for Patience {
     }
 }
 
-/// Connection that the agent has welcomed, with the decoder of its replies.
+/// Connection that the agent has welcomed, with the decoder of the agent's replies.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     pub(crate) connection: Connection,
     pub(crate) decoder: Decoder<Reply>,
     pub(crate) patience: Patience,
-    /// Set if the last reply was received completely. Otherwise the next items belong to that
-    /// reply.
+    /// Set if the last reply was received completely. Otherwise the next items received still
+    /// belong to that reply.
     pub(crate) is_in_step: bool,
 }

@@ -1,4 +1,4 @@
-//! Errors of requests: the agent concerned, the reason, and a hint.
+//! Errors of a client's requests, with the agent's address, the reason, and a hint.
 
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{DecodeError, Failed, Fault, Reason, Refused};
@@ -11,17 +11,17 @@ use std::time::Duration;
 #[derive(Debug)]
 #[allow(missing_docs, reason = "an address is the daemon's socket")]
 pub enum Error {
-    /// No agent listens on any address.
+    /// No agent listens on any of the addresses.
     NoDaemon {
-        /// Addresses that were tried.
+        /// Addresses that were tried, in this order.
         tried: Vec<PathBuf>,
     },
-    /// The user has no permission for the agent's socket.
+    /// The file permissions of the agent's socket do not let this user connect.
     NotPermitted { address: PathBuf },
     /// The agent refuses the connection.
     Refused {
         address: PathBuf,
-        /// The agent's message, with its reason.
+        /// The agent's message, which includes the reason.
         refused: Refused,
     },
     /// The request exceeds a limit, and was not sent.
@@ -29,29 +29,29 @@ pub enum Error {
     /// The agent reports that the request failed.
     Failed {
         address: PathBuf,
-        /// The agent's message.
+        /// The agent's message: an error code, the reason, and possibly a hint.
         failed: Failed,
     },
     /// The agent closed the connection before the end of its reply.
     Gone { address: PathBuf },
-    /// A message of the agent cannot be decoded.
+    /// A message from the agent cannot be decoded.
     Nonsense {
         address: PathBuf,
-        /// Reason and position.
+        /// Reason why the message is invalid, and its position.
         error: DecodeError,
     },
-    /// The agent did not answer in time.
+    /// The agent did not accept the connection, or did not answer, before the timeout.
     Late {
         address: PathBuf,
-        /// Timeout that has passed.
+        /// Timeout that was exceeded.
         waited: Duration,
     },
-    /// The reply exceeds the limit on its size.
+    /// The reply exceeds the maximum size of a reply.
     TooMuch { address: PathBuf },
-    /// An operation on the socket failed.
+    /// A system call on the socket failed.
     Socket {
         address: PathBuf,
-        /// Error of the system call.
+        /// Error that the system call returned.
         error: io::Error,
     },
 }
@@ -103,7 +103,7 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// Returns a hint: what the user can do about the error.
+    /// Returns a hint about what the user can do; `None` if there is no advice for this error.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Error::NoDaemon { .. } => "start one with `blkkin agent`, or use `blkkin record -- \

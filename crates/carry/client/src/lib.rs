@@ -1,5 +1,5 @@
 //! Client of the node agent, for commands: finds the agent, sends requests, and returns the items
-//! of its replies. Start at [`Client`].
+//! of the agent's replies. Start at [`Client`].
 //!
 //! Each operation has a timeout, whatever the agent does, and the agent's messages are not trusted.
 //! An [`Error`] has the reason, the agent's address, and a hint.
@@ -29,7 +29,8 @@ pub fn addresses() -> Vec<PathBuf> {
     Surroundings::new(blkkin_sys::user_id(), env::var_os).candidates()
 }
 
-/// Checks that a request keeps to the limits, so that it can be sent. Does not contact an agent.
+/// Checks that a request is within the limits of the protocol, so that it can be sent. Does not
+/// contact an agent.
 pub fn check(request: &Request) -> Result<(), Fault> {
     encode(request, &mut Vec::new())
 }
@@ -54,8 +55,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the first agent that listens. The agent shows `program` and its `release` to
-    /// users.
+    /// Connects to the first of `addresses` on which an agent listens. `program` and `release` name
+    /// this command; the agent shows them to users.
     pub fn connect(
         addresses: &[PathBuf],
         program: &str,
@@ -73,7 +74,8 @@ impl Client {
         let mut bytes = Vec::new();
         encode(&Opening::Hello(hello), &mut bytes)?;
         let mut decoder: Decoder<Answer> = Decoder::new();
-        // An agent may refuse the connection, and close it, before it has read `Hello`.
+        // An agent may refuse the connection and close it before it has read `Hello`, so a failed
+        // send does not matter if there is an answer.
         let sent = connection.send(&bytes, deadline);
         match connection.receive(&mut decoder, deadline) {
             Ok(Received::Message { message: Answer::Welcome(welcome), .. }) => {
@@ -86,7 +88,7 @@ impl Client {
             Ok(Received::Message { message: Answer::Refused(refused), .. }) => {
                 Err(Error::Refused { address: connection.address, refused })
             }
-            // All versions of the protocol begin with a known message.
+            // In all versions of the protocol, the agent's first message is of a known kind.
             Ok(Received::Unknown { .. }) => Err(Error::Gone { address: connection.address }),
             Err(error) => Err(error),
         }
@@ -97,13 +99,13 @@ impl Client {
         &self.conversation.connection.address
     }
 
-    /// Returns the agent's release.
+    /// Returns the release of the connected agent, such as `0.1.0`.
     pub fn release(&self) -> &str {
         &self.welcome.release
     }
 
-    /// Sends a request, and returns an iterator over its reply. Unread items of the previous reply
-    /// are skipped first.
+    /// Sends a request, and returns an iterator over the items of its reply. Unread items of the
+    /// previous reply are skipped first.
     pub fn ask(&mut self, request: &Request) -> Result<Replies<'_>, Error> {
         let mut bytes = Vec::new();
         encode(request, &mut bytes)?;

@@ -1,20 +1,20 @@
-//! The agent's reply to one request.
+//! Reply of the agent to one request, received item by item.
 
 use crate::connection::Deadline;
 use crate::conversation::Conversation;
 use crate::error::Error;
 use blkkin_control::{Received, Reply};
 
-/// Maximum size of a reply in bytes, so that a caller who collects all items does not run out of
+/// Maximum size of a reply in bytes. It keeps a caller who collects all items from running out of
 /// memory.
 const REPLY_SIZE_MAX: u64 = 256 << 20;
 
-/// Iterator over the items of a reply, as they are received. It ends after the last item, or with
-/// the first error. Items before an error are valid.
+/// Iterator over the items of a reply, as they are received. The iterator ends after the last item
+/// or after the first error. Items before an error are valid.
 #[derive(Debug)]
 pub struct Replies<'c> {
     conversation: &'c mut Conversation,
-    /// Number of bytes that the connection had received before this reply.
+    /// Number of bytes that the connection had received when this reply began.
     start: u64,
     is_over: bool,
 }
@@ -25,7 +25,8 @@ impl<'c> Replies<'c> {
         Replies { conversation, start, is_over: false }
     }
 
-    /// Receives and drops the rest of the reply. A failed request is not an error here.
+    /// Receives and drops the remaining items of the reply. Does not fail if the agent reports that
+    /// the request failed.
     pub(crate) fn skip(self) -> Result<(), Error> {
         for reply in self {
             match reply {
@@ -44,7 +45,7 @@ impl<'c> Replies<'c> {
             if connection.received - self.start > REPLY_SIZE_MAX {
                 return Err(Error::TooMuch { address: connection.address.clone() });
             }
-            // Items of unknown kinds, from a newer agent, are skipped.
+            // Items of kinds that only a newer agent defines are skipped.
             if let Received::Message { message, .. } = connection.receive(decoder, deadline)? {
                 return Ok(message);
             }

@@ -1,5 +1,5 @@
-//! A client and its agent: replies, and an agent that is absent, refuses, sends invalid data, does
-//! not answer, or closes the connection.
+//! Tests of a client with a stand-in for the agent: replies, and an agent that is absent, refuses,
+//! sends invalid data, does not answer, or closes the connection.
 
 mod support;
 
@@ -37,7 +37,7 @@ fn no_such_session() -> Reply {
     Reply::Failed(Failed { code, message, hint: Some("make it".into()) })
 }
 
-/// Asserts an error's message and hint, with `PATH` for the agent's socket.
+/// Asserts the message and the hint of an error, in which `PATH` stands for the agent's socket.
 #[track_caller]
 fn check(error: &Error, path: &Path, message: &str, hint: Option<&str>) {
     let path = path.display().to_string();
@@ -121,7 +121,7 @@ fn not_permitted() {
                  agent of your own with `blkkin agent`",
             ),
         ),
-        // Root is always permitted to connect; the error is then checked without a socket.
+        // Root may always connect, so the error is made without a socket.
         Ok(_) => {
             let error = Error::NotPermitted { address: PathBuf::from("/x") };
             check(&error, Path::new("/x"), "you may not talk to the agent at PATH", {
@@ -225,7 +225,7 @@ fn a_daemon_that_goes() {
         let Some((_, mut decoder)) = conversation.welcome() else { return };
         conversation.hear(&mut decoder);
         conversation.say(&session("a"));
-        // The connection ends in the middle of a message.
+        // The connection ends within a message.
         conversation.say_bytes(b"\x05\0\0");
     });
     let mut client = connect(&daemon.path, PATIENCE).expect("welcome");
@@ -257,7 +257,7 @@ fn a_daemon_that_says_nothing() {
     check(&error, &daemon.path, told, None);
 }
 
-/// Neither single bytes nor skipped messages extend the timeout.
+/// Neither single bytes nor skipped messages extend the timeout of an item.
 #[test]
 fn a_daemon_that_takes_its_time() {
     let daemon = StandIn::of(|mut conversation| {
@@ -276,7 +276,8 @@ fn a_daemon_that_takes_its_time() {
     assert!(matches!(error, Error::Late { .. }), "{error}");
 }
 
-/// The timeout also holds if the agent accepts no connections and its queue is full.
+/// The timeout of connecting also holds if the agent accepts no connections and its backlog is
+/// full.
 #[test]
 fn a_daemon_that_takes_nobody() {
     let folder = std::env::temp_dir().join(format!("blkkin-full-{}", std::process::id()));
@@ -301,7 +302,7 @@ fn a_daemon_that_takes_nobody() {
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-/// A request beyond the limits fails without being sent.
+/// A request that exceeds the limits fails in the client, and is not sent.
 #[test]
 fn requests_beyond_limits() {
     let request = Request::StartSession("a/b".into());

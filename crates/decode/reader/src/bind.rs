@@ -1,4 +1,4 @@
-//! Filter expression bound to the event classes of a reading's traces.
+//! Filter expressions bound to the event classes of the traces that are read.
 //!
 //! Binding finds the nodes that the filter uses as operands, once for each trace. For each event,
 //! one walk collects the values of these nodes, with strings copied into one buffer, and the filter
@@ -20,15 +20,15 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct BoundFilter {
     filter: Arc<Filter>,
-    /// Bindings by trace id.
+    /// Bindings of the filter, by trace id; `None` for a trace that is not bound yet.
     bindings: Vec<Option<Arc<Binding>>>,
     packet: OperandValues,
-    /// Stream number and packet number of the context in `packet`.
+    /// Stream number and packet number of the packet to which the values in `packet` belong.
     packet_of: (usize, u64),
     event: OperandValues,
 }
 
-/// Operands among the nodes of one trace.
+/// Result of binding a filter to one trace: the nodes that are operands.
 #[derive(Debug)]
 struct Binding {
     /// Uses of each node, by node id; most nodes have none.
@@ -43,19 +43,21 @@ struct Binding {
 #[derive(Clone, Debug)]
 struct OperandUse {
     operand: usize,
-    /// Required indexes of the array elements on the node's path, outermost first.
+    /// Index of the required element in each array on the node's path, outermost array first.
     indexes: Box<[u64]>,
 }
 
 impl BoundFilter {
-    /// Parses a filter and binds it to `traces`. A field that no trace has is an error.
+    /// Parses a filter and binds it to `traces`. Returns an error if the filter names a field that
+    /// none of the traces has.
     pub fn new(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let bound = BoundFilter::of_growing(text, traces)?;
         bound.refuse_unknown(traces)?;
         Ok(bound)
     }
 
-    /// Parses a filter and binds it to `traces`, to which newer metadata may add fields.
+    /// Parses a filter and binds it to `traces`. The filter may name fields that only newer
+    /// metadata will add.
     pub fn of_growing(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let filter = Arc::new(Filter::parse(text)?);
         let mut bound = BoundFilter {
@@ -80,7 +82,8 @@ impl BoundFilter {
         binding
     }
 
-    /// Returns an error if the filter names a field that none of `traces` has.
+    /// Checks that each field that the filter names exists in one of `traces`. Returns an error
+    /// otherwise.
     pub fn refuse_unknown(&self, traces: &[Arc<Trace>]) -> Result<(), FilterError> {
         let known = |index: usize, operand: &Operand| {
             operand.pseudo().is_some()
@@ -102,7 +105,7 @@ impl BoundFilter {
         Err(FilterError::unknown_field(&self.filter, index, names))
     }
 
-    /// Evaluates the filter for an event.
+    /// Returns true if the filter selects the event, and false also if the event cannot be decoded.
     pub(crate) fn accepts(&mut self, event: &mut Event<'_>) -> bool {
         let trace = event.trace();
         let binding = match self.bindings.get(trace.id) {
@@ -127,7 +130,7 @@ impl BoundFilter {
     }
 }
 
-/// Returns the scopes in which an operand of a kind is looked up.
+/// Returns the scopes in which an operand of this kind is looked up.
 fn scopes(kind: OperandKind) -> &'static [Scope] {
     match kind {
         OperandKind::Payload => &[Scope::Payload],
@@ -139,7 +142,7 @@ fn scopes(kind: OperandKind) -> &'static [Scope] {
     }
 }
 
-/// Returns the scopes and names of the fields that can hold a pseudo-field's value.
+/// Returns the scopes and names of the fields that can have the value of a pseudo-field.
 fn fields_of(pseudo: Pseudo) -> (&'static [Scope], &'static [&'static str]) {
     const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext];
     match pseudo {
@@ -195,13 +198,13 @@ impl Binding {
     }
 }
 
-/// Step on the path from a scope to a node.
+/// Step on the path from a scope's root to a node.
 enum PathStep<'n> {
     Name(&'n str),
     Element,
 }
 
-/// Returns the path from a scope to a node; options and variants are no steps.
+/// Returns the path from a scope's root to a node. Optional fields and variants add no step.
 fn node_path<'n>(nodes: &'n [Node], node: &'n Node) -> Vec<PathStep<'n>> {
     let mut steps = Vec::new();
     let mut current = node;
@@ -218,8 +221,8 @@ fn node_path<'n>(nodes: &'n [Node], node: &'n Node) -> Vec<PathStep<'n>> {
     steps
 }
 
-/// Matches an operand's path against a node's. Returns the required indexes of the array elements
-/// on the node's path, or `None` if `path` leads elsewhere.
+/// Matches an operand's path against a node's path. Returns the index of the required element in
+/// each array on the path, or `None` if `path` leads to another node.
 fn matches(path: &[Step], node_path: &[PathStep<'_>]) -> Option<Box<[u64]>> {
     if path.len() != node_path.len() {
         return None;
@@ -235,11 +238,11 @@ fn matches(path: &[Step], node_path: &[PathStep<'_>]) -> Option<Box<[u64]>> {
     Some(indexes.into())
 }
 
-/// Values of the operands in one event or packet context.
+/// Values of the filter's operands in one event or packet context.
 #[derive(Clone, Debug, Default)]
 struct OperandValues {
     by_operand: Vec<OperandValue>,
-    /// Bytes of all string values.
+    /// Bytes of all string values, one after the other.
     bytes: Vec<u8>,
 }
 
@@ -251,7 +254,7 @@ enum OperandValue {
     Uint(u64),
     Float(f64),
     Str(Range<usize>),
-    /// Value, and id of the node that has the labels.
+    /// Value of the enumeration, and id of the node that has its labels.
     Enum(Integer, u32),
 }
 
@@ -263,7 +266,7 @@ impl OperandValues {
     }
 }
 
-/// Visitor that collects the values of operands.
+/// Visitor that collects the values of the operands in an event or packet context.
 struct OperandVisitor<'g> {
     binding: &'g Binding,
     values: &'g mut OperandValues,
@@ -290,7 +293,7 @@ impl<'g> OperandVisitor<'g> {
         }
     }
 
-    /// Advances to the next array element; `u64::MAX` means before the first.
+    /// Advances to the next element of the innermost array; `u64::MAX` means before the first.
     fn next_element(&mut self) {
         if let Some(index) = self.indexes.last_mut() {
             *index = index.wrapping_add(1);
@@ -374,7 +377,7 @@ impl Visitor for OperandVisitor<'_> {
     }
 }
 
-/// Operand values of one event, as the filter reads them.
+/// Values of one event's operands, in the form that the filter evaluates.
 struct EventValues<'a, 'e> {
     event: &'a Event<'e>,
     operands: &'a [Operand],
@@ -438,11 +441,11 @@ impl Values for EventValues<'_, '_> {
     }
 }
 
-/// Labels of an enumeration or a bit map.
+/// Labels of an enumeration or a bit map, which the filter compares with text.
 #[derive(Debug)]
 struct EnumLabels {
     labels: NodeLabels,
-    /// Set for a bit map, whose labels name bits.
+    /// Set for a bit map, in which a label names a set of bits.
     is_bit_map: bool,
 }
 

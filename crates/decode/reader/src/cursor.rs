@@ -1,4 +1,4 @@
-//! Cursor over the events of a packet, through a window on its file.
+//! Cursor over the events of a packet, through a window on the packet's file.
 //!
 //! A packet may be of any size, so the window has only a part of it. The window has at least
 //! [`AHEAD`] bytes of each event, unless the packet ends before or another cursor has read the
@@ -15,23 +15,24 @@ use blkkin_ctf::decode::{
 };
 use std::sync::Arc;
 
-/// Bytes in the window before an event is decoded, if the packet has as many.
+/// Minimum number of bytes in the window when an event is decoded, unless the packet ends before.
 const AHEAD: usize = 16 << 10;
 
-/// Bytes of a packet that one cursor has read and passes to the next cursor.
+/// Bytes of a packet that one cursor has read and hands over to the next cursor.
 #[derive(Debug)]
 pub(crate) struct PacketBytes {
-    /// Number of the packet.
+    /// Number of the packet, unique in its stream.
     packet: u64,
-    /// Data of the packet from byte `base` on, in the first `buffered` bytes; the rest is unused.
+    /// Data of the packet from byte `base` on, in the first `buffered` bytes; the remaining bytes
+    /// of the buffer are unused.
     buffer: Vec<u8>,
     base: u64,
     buffered: usize,
-    /// Set if the data reach to the end of the packet's content.
+    /// Set if the data extend to the end of the packet's content.
     complete: bool,
 }
 
-/// Result of skipping events in the window.
+/// Result of a walk, which skips events in the window without decoding their fields.
 struct SkipOutcome {
     position: u64,
     count: u64,
@@ -60,7 +61,7 @@ pub(crate) struct Cursor {
     machine: Machine,
     packet: Option<PacketRef>,
     handle: Handle,
-    /// Header and context of the packet.
+    /// Bytes of the packet's header and context.
     header: Vec<u8>,
     /// Window on the packet, in the first `buffered` bytes. The remaining bytes are spare capacity
     /// and stay allocated, so that they are not zeroed again.
@@ -70,31 +71,35 @@ pub(crate) struct Cursor {
     /// Maximum number of bytes before the current event that are retained for
     /// [`Cursor::hand_over`].
     retained_max: usize,
-    /// Position of the first retained byte from the packet's start; `None` if none are retained.
+    /// Position of the first retained byte, from the packet's start; `None` if no bytes are
+    /// retained.
     retained_from: Option<u64>,
-    /// Bytes received from another cursor, until this cursor starts their packet.
+    /// Bytes handed over by another cursor, kept until this cursor starts the same packet.
     handover: Option<PacketBytes>,
-    /// Previous window, after the bytes from another cursor replaced it.
+    /// Previous window buffer, for reuse, after handed-over bytes replaced it.
     replaced: Option<Vec<u8>>,
-    /// Bytes from the packet's start to the start of `buffer`.
+    /// Offset of the start of `buffer` in the packet, in bytes.
     base: u64,
-    /// End of the content in the window, in bits.
+    /// End of the packet's content in the window, in bits from the start of `buffer`.
     end_bits: u64,
     /// Set if the window reaches to the end of the packet's content.
     complete: bool,
-    /// Bits that [`Cursor::next`] buffers from each event's start on, if the packet has them.
+    /// Number of bits, from each event's start on, that [`Cursor::next`] buffers unless the packet
+    /// ends before.
     ahead_bits: u64,
-    /// Start of the current event, in bits from the start of `buffer`; `body_start` likewise.
+    /// Start of the current event, in bits from the start of `buffer`. `body_start` has the same
+    /// unit and origin.
     event_start: u64,
     body_start: u64,
     class: u32,
-    /// Start of the next event, if the end of the current one is known.
+    /// Start of the next event, in bits from the start of `buffer`; `None` until the end of the
+    /// current event is known.
     next_start: Option<u64>,
 }
 
 impl Cursor {
-    /// Makes a cursor for streams of `data` with a window of `window` bytes; only large events
-    /// exceed it.
+    /// Makes a cursor for streams of `data` with a window of `window` bytes. Only large events
+    /// exceed the window.
     pub(crate) fn new(data: &TraceData, window: usize) -> Cursor {
         Cursor {
             machine: data.decoder.machine(),
@@ -126,8 +131,8 @@ impl Cursor {
     }
 
     /// Returns the retained bytes, and continues to retain from byte `from` of the packet, in a
-    /// buffer of `spare` if there is any. Returns `None` if the bytes are too many; the next cursor
-    /// then reads the file itself.
+    /// buffer of `spare` if there is any. Returns `None` if the retained bytes are too many; the
+    /// next cursor then reads the file itself.
     pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         let packet = self.packet_number();
         let was_retained = self.retained_from.replace(from).is_some();
@@ -152,7 +157,7 @@ impl Cursor {
         Some(PacketBytes { packet, buffer, base, buffered, complete })
     }
 
-    /// Accepts bytes of the next packet from another cursor. Unused buffers go to `spare`.
+    /// Accepts bytes of the next packet that another cursor has read. Unused buffers go to `spare`.
     pub(crate) fn accept_bytes(&mut self, handover: Option<PacketBytes>, spare: &mut Vec<Vec<u8>>) {
         let unused =
             std::mem::replace(&mut self.handover, handover).map(|handover| handover.buffer);
@@ -169,12 +174,12 @@ impl Cursor {
         self.packet.as_ref().map_or(0, |packet| packet.number)
     }
 
-    /// Returns the packet that the cursor started last.
+    /// Returns the packet that the cursor started last; `None` before the first.
     pub(crate) fn packet(&self) -> Option<&PacketRef> {
         self.packet.as_ref()
     }
 
-    /// Starts a packet at its first event, or at its mark.
+    /// Starts a packet at its first event, or at its mark if it has one.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
         let last = self.packet.as_ref().filter(|last| Arc::ptr_eq(&last.file, &packet.file));
         let is_last = last.is_some_and(|last| last.number == packet.number);
@@ -286,7 +291,7 @@ impl Cursor {
         }
     }
 
-    /// Skips the remaining events of the packet; returns their number, and the problem that ended
+    /// Skips the remaining events of the packet. Returns their number, and the problem if one ended
     /// the packet early.
     pub(crate) fn skip_rest(&mut self, data: &TraceData) -> (u64, Option<Problem>) {
         let mut count = 0;
@@ -304,7 +309,7 @@ impl Cursor {
         }
     }
 
-    /// Skips events up to the first one after `last_clock`, or to the packet's end.
+    /// Skips all events up to and including clock value `last_clock`, or to the packet's end.
     pub(crate) fn skip_to(&mut self, data: &TraceData, last_clock: u64) -> Result<(), Problem> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
@@ -321,9 +326,9 @@ impl Cursor {
         }
     }
 
-    /// Skips events of about `size` bytes. Returns the mark after them, and true if the packet may
-    /// have more events. Returns `None` if the clock went backwards: the mark is then no bound for
-    /// the times of the events before it. A problem ends the packet.
+    /// Skips events of about `size` bytes. Returns the mark after the skipped events, and true if
+    /// the packet may have more events. Returns `None` if the clock went backwards, since the mark
+    /// is then no bound for the times of earlier events. A problem ends the packet.
     pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
         if let Some(mut skipping) = self.part_skipping(data, size) {
             skipping.run();
@@ -335,7 +340,8 @@ impl Cursor {
         self.skip_buffered(data)
     }
 
-    /// Does the same as [`Cursor::skip_some`] in two packets, whose walks are interleaved.
+    /// Skips events of about `size` bytes in each of two packets, like [`Cursor::skip_some`], with
+    /// interleaved walks.
     pub(crate) fn skip_some_of_two(
         (a, data_a): (&mut Cursor, &TraceData),
         (b, data_b): (&mut Cursor, &TraceData),
@@ -355,8 +361,8 @@ impl Cursor {
         [moved_a, moved_b]
     }
 
-    /// Makes a walk over the next `size` buffered bytes. Returns `None` if the window has no bytes
-    /// after them.
+    /// Makes a walk over the next `size` buffered bytes. Returns `None` unless more bytes follow
+    /// them in the window.
     fn part_skipping<'c>(&'c mut self, data: &'c TraceData, size: usize) -> Option<Skipping<'c>> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         let all = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
@@ -369,8 +375,8 @@ impl Cursor {
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
     }
 
-    /// Applies the result of a walk over a part of the window. Returns the result for
-    /// [`Cursor::skip_some`], or `None` if the part has no whole event.
+    /// Applies the result of a walk over a part of the window. Returns what [`Cursor::skip_some`]
+    /// is to return, or `None` if the part has no whole event.
     fn finish_part(&mut self, skipped: &SkipOutcome) -> Option<Option<(Mark, bool)>> {
         if skipped.went_back {
             return Some(None);
@@ -383,7 +389,7 @@ impl Cursor {
         Some(Some((self.mark(), true)))
     }
 
-    /// Skips all buffered events; returns the same as [`Cursor::skip_some`].
+    /// Skips all buffered events. Returns the same as [`Cursor::skip_some`].
     fn skip_buffered(&mut self, data: &TraceData) -> Option<(Mark, bool)> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
@@ -407,13 +413,13 @@ impl Cursor {
         }
     }
 
-    /// Returns a mark at the next event, without a time.
+    /// Returns a mark at the next event. The caller sets the mark's time.
     fn mark(&self) -> Mark {
         let position = self.base * 8 + self.event_start;
         Mark { position, clock: self.machine.clock, ns: i64::MIN }
     }
 
-    /// Skips events of two packets, whose walks are interleaved, until one packet ends or has a
+    /// Skips events of two packets, with interleaved walks, until one of the packets ends or has a
     /// problem. Returns the number of skipped events.
     pub(crate) fn skip_two(
         (a, data_a): (&mut Cursor, &TraceData),
@@ -451,7 +457,7 @@ impl Cursor {
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, machine))
     }
 
-    /// Applies the result of a walk, and reads more bytes; returns false at the packet's end.
+    /// Applies the result of a walk, and reads more bytes. Returns false at the packet's end.
     fn finish_skip(&mut self, skipped: SkipOutcome) -> Result<bool, Problem> {
         self.event_start = skipped.position;
         match skipped.stop {
@@ -462,7 +468,8 @@ impl Cursor {
         }
     }
 
-    /// Visits the current event's body. Returns false if the file is truncated within the event.
+    /// Visits the fields of the current event's contexts and payload. Returns false if the file is
+    /// truncated within the event.
     #[inline]
     pub(crate) fn body<V: Visitor>(
         &mut self,
@@ -498,7 +505,8 @@ impl Cursor {
         }
     }
 
-    /// Passes the bytes of the current event's body to `read`; see [`crate::Event::read_plain`].
+    /// Passes the bytes of the current event's contexts and payload to `read`; see
+    /// [`crate::Event::read_plain`].
     #[inline]
     pub(crate) fn plain_body(
         &mut self,
@@ -524,7 +532,7 @@ impl Cursor {
         }
     }
 
-    /// Visits the packet's context.
+    /// Visits the fields of the packet's context. Returns false if they cannot be decoded.
     pub(crate) fn packet_context<V: Visitor>(&mut self, data: &TraceData, visitor: &mut V) -> bool {
         let Some(packet) = &self.packet else { return false };
         let clock = self.machine.clock;
@@ -569,8 +577,8 @@ impl Cursor {
         }
     }
 
-    /// Drops the bytes before the current event, and fills the window from the file. The window
-    /// then has at least `least` bytes, unless the packet ends before.
+    /// Drops the bytes before the current event, and fills the window from the file. Afterwards the
+    /// window has at least `least` bytes, unless the packet ends before.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
         self.fill_to(self.window.max(least))
     }
@@ -618,8 +626,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Replaces the window by bytes from another cursor. They reach to the end of the slice that
-    /// they were read for, so few events need more bytes.
+    /// Replaces the window by bytes from another cursor. The bytes extend to the end of the slice
+    /// for which they were read, so few events need more bytes.
     fn use_handover(&mut self, handover: PacketBytes) {
         let PacketBytes { buffer, base, buffered, complete, .. } = handover;
         self.replaced = Some(std::mem::replace(&mut self.buffer, buffer));
@@ -628,7 +636,7 @@ impl Cursor {
         self.set_end();
     }
 
-    /// Adjusts all positions after `count` bytes before them were dropped.
+    /// Adjusts all positions in the window after `count` bytes were dropped from its start.
     fn move_positions(&mut self, count: usize) {
         let bits = count as u64 * 8;
         for position in [&mut self.event_start, &mut self.body_start] {
@@ -637,7 +645,7 @@ impl Cursor {
         self.next_start = self.next_start.map(|start| start.saturating_sub(bits));
     }
 
-    /// Computes the end of the content in the window.
+    /// Computes the end of the packet's content in the window.
     fn set_end(&mut self) {
         let content_bits = self.packet.as_ref().map_or(0, |packet| packet.content_bits);
         let end_bits = content_bits.saturating_sub(self.base.saturating_mul(8));
@@ -650,8 +658,8 @@ impl Cursor {
         self.next_start.is_some()
     }
 
-    /// Returns true after a problem: the packet has no further bytes, and the current event is
-    /// incomplete.
+    /// Returns true after a problem has ended the packet: it has no further bytes, and the current
+    /// event is incomplete.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         self.buffered == 0
@@ -678,7 +686,7 @@ impl Cursor {
         self.problem(error.at_bits, kind)
     }
 
-    /// Returns the problem for a current event above [`EVENT_SIZE_MAX`].
+    /// Returns the problem for a current event that exceeds [`EVENT_SIZE_MAX`].
     pub(crate) fn too_large(&self) -> Problem {
         self.problem(self.position(), ProblemKind::EventTooLarge)
     }

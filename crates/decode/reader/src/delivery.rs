@@ -1,4 +1,4 @@
-//! Delivery of events to a consumer, on one thread: range, filter, and totals.
+//! Delivery of events to a consumer on one thread: checks of range and filter, and totals.
 
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
@@ -9,12 +9,12 @@ use crate::stats::Stats;
 use blkkin_ctf::clock::TimeScale;
 use std::sync::atomic::Ordering;
 
-/// One thread's range and filter checks, and its totals.
+/// Range check, filter, and totals of one thread.
 pub(crate) struct Delivery<'w, 'r> {
     reading: &'w Reading<'r>,
     filter: Option<BoundFilter>,
     pub(crate) stats: Stats,
-    /// Events since the last update of `progress`.
+    /// Number of events since the last update of `progress`.
     unreported_events: u64,
 }
 
@@ -24,7 +24,7 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Delivery { reading, filter, stats: Stats::default(), unreported_events: 0 }
     }
 
-    /// Returns true if `time` is in the reading's range, or the event has no time.
+    /// Returns true if `time` is in the reading's range, or `None` because the event has no time.
     #[inline]
     pub(crate) fn in_range(&self, time: Option<i64>) -> bool {
         let Some(time) = time else { return true };
@@ -32,8 +32,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
     }
 
-    /// Clips a loss to the reading's range and adds it to the totals; returns `None` if the loss
-    /// lies outside of the range.
+    /// Clips a loss to the reading's range and adds it to the totals. Returns `None` if the loss is
+    /// outside of the range.
     pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
         let Reading { begin, end, losses_whole, .. } = *self.reading;
         if !loss.overlaps(begin, end) {
@@ -46,7 +46,7 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes the cursor's event to `pass_on` if the filter accepts it.
+    /// Passes the cursor's current event to `pass_on` if the filter accepts it.
     #[inline]
     pub(crate) fn deliver(
         &mut self,
@@ -85,7 +85,7 @@ impl<'w, 'r> Delivery<'w, 'r> {
         begin.is_none() && end.is_none() && filter.is_none()
     }
 
-    /// Adds skipped events to the totals.
+    /// Adds `count` events, which were skipped without delivery, to the totals.
     pub(crate) fn count_events(&mut self, count: u64) {
         self.stats.events += count;
         self.unreported_events += count;
@@ -97,7 +97,7 @@ impl<'w, 'r> Delivery<'w, 'r> {
         self.unreported_events >= 4096
     }
 
-    /// Adds `bytes`, and the events since the last update, to `progress`.
+    /// Adds `bytes` and the events since the last update to the reading's `progress`.
     pub(crate) fn report_progress(&mut self, bytes: u64) {
         let progress = &self.reading.progress;
         progress.bytes.fetch_add(bytes, Ordering::Relaxed);

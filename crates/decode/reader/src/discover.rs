@@ -1,6 +1,7 @@
 //! Discovery of traces. A directory with a `metadata` file is a trace, and a directory above traces
-//! stands for all of them. Directories with the same trace UUID (chunks of a rotation, snapshots)
-//! are opened as one trace. A single stream file is read with the metadata in its directory.
+//! stands for all traces below it. Directories with the same trace UUID (chunks of a rotation,
+//! snapshots) are opened as one trace. A single stream file is read with the metadata in its
+//! directory.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
@@ -18,33 +19,34 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Location of traces to read.
+/// Location in which traces are searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Path of a trace directory, of a directory above traces, or of a stream file.
     Path(PathBuf),
-    /// Standard input: metadata followed by packets, or packets alone if `metadata` is given.
+    /// Standard input. It contains metadata and then packets, or packets alone if `metadata` is
+    /// given.
     Stdin {
-        /// Path of the metadata file.
+        /// Path of the metadata file; `None` if standard input starts with metadata.
         metadata: Option<PathBuf>,
     },
 }
 
-/// Opened traces, and the problems with traces that could not be opened.
+/// Result of opening sources: traces, and problems with traces that could not be opened.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// Opened traces.
+    /// Traces that could be opened, in the order of their ids.
     pub traces: Vec<Arc<Trace>>,
     /// Problems that kept a trace or file from being opened.
     pub problems: Vec<Problem>,
 }
 
-/// Opens all traces of `sources`.
+/// Opens all traces of `sources`, with ids from 0 on.
 pub fn open(sources: &[Source]) -> Opened {
     open_numbered(sources, 0)
 }
 
-/// Opens all traces of `sources`; their ids start at `first_id`.
+/// Opens all traces of `sources`. The ids of the traces start at `first_id`.
 pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
     let mut opened = Opened::default();
     let mut found = Vec::new();
@@ -132,12 +134,12 @@ fn find_file(given: &Path) -> Result<TraceInput, Problem> {
     })
 }
 
-/// Directories of one trace.
+/// Directories that are opened as one trace, since they have the same UUID.
 struct Group {
     /// Schema of the longest metadata. Metadata only grows, so it describes all streams.
     schema: Schema,
     metadata_size: usize,
-    /// Directory of the longest metadata.
+    /// Directory that has the longest metadata.
     described_by: PathBuf,
     members: Vec<TraceInput>,
 }
@@ -158,8 +160,8 @@ impl Group {
     }
 }
 
-/// Returns true if packets that `part` describes can be read with `schema`, which may have further
-/// classes.
+/// Returns true if packets that `part` describes can be read with `schema`, which may contain
+/// further classes.
 fn describes(schema: &Schema, part: &Schema) -> bool {
     let has_stream = |stream: &StreamClass| {
         let same = schema.streams.iter().find(|other| other.id == stream.id);
@@ -177,7 +179,7 @@ fn describes(schema: &Schema, part: &Schema) -> bool {
         && part.streams.iter().all(has_stream)
 }
 
-/// Opens the directories, as one trace for each UUID.
+/// Opens the found directories. Directories with the same UUID become one trace.
 fn open_found(found: Vec<TraceInput>, first_id: usize, opened: &mut Opened) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
@@ -272,19 +274,20 @@ fn open_trace(
     Trace { id, path, name, streams: streams.into_values().collect(), data }
 }
 
-/// Packets of one stream in a file.
+/// Packets that one stream has in a file.
 struct FileStream {
     first: PacketRef,
-    /// Byte ranges of the packets, if the file has packets of other streams too.
+    /// Byte ranges of the stream's packets; `None` if the file has no packets of other streams.
     runs: Option<Arc<[Range<u64>]>>,
 }
 
-/// Maximum number of runs (adjacent packets of one stream) recorded for a file. With more runs,
-/// each stream scans all packets after the last recorded run.
+/// Maximum number of runs (adjacent packets of one stream) recorded for a file. If the file has
+/// more runs, each stream scans all packets after the last recorded run.
 const RUNS_MAX: usize = 1 << 20;
 
-/// Returns the streams that have packets in a file. Only the first packet is read unless the file
-/// can have several streams: on standard input, or in a trace with several stream classes.
+/// Returns the streams that have packets in a file. Reads only the first packet if the file can
+/// have a single stream only. A file may have several streams on standard input, or in a trace with
+/// several stream classes.
 fn file_streams(
     data: &TraceData,
     file: &Arc<StreamFile>,
@@ -352,7 +355,8 @@ fn file_streams(
     parts.map(|(first, runs)| FileStream { first, runs: is_mixed.then(|| runs.into()) }).collect()
 }
 
-/// Returns the trace's name as in babeltrace2: host name, and path relative to the given path.
+/// Returns the trace's name as in babeltrace2: host name, and path relative to the path that the
+/// user gave.
 fn name(schema: &Schema, group: &[TraceInput]) -> String {
     let [found, others @ ..] = group else { return String::new() };
     let way = found.path.strip_prefix(&found.given).unwrap_or(Path::new(""));

@@ -1,27 +1,27 @@
-//! Problems with a trace: file, offset, cause, and a hint for the user.
+//! Problems found in a trace, each with file, offset, cause, and a hint for the user.
 
 use crate::limits::EVENT_SIZE_MAX;
 use blkkin_ctf::schema::Uuid;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Problem that kept a part of a trace from being read. The other parts are read.
+/// Problem that kept a part of a trace from being read. The remaining parts are read nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Path of the file or directory.
+    /// Path of the affected file or directory.
     pub path: PathBuf,
-    /// Byte offset in the file, if it is known.
+    /// Byte offset of the problem in the file; `None` if unknown.
     pub offset: Option<u64>,
-    /// Cause of the problem.
+    /// Cause of the problem, with details.
     pub kind: ProblemKind,
 }
 
-/// Cause of a problem.
+/// Cause of a problem with a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// A system call failed.
+    /// A system call on a file or directory failed.
     Io {
-        /// Verb for the failed operation, as in "open".
+        /// Verb for the failed operation, such as "open".
         action: &'static str,
         /// Message of the system's error.
         reason: String,
@@ -32,28 +32,28 @@ pub enum ProblemKind {
     Metadata(String),
     /// The metadata file has bytes after its last packet, which are ignored.
     StrayMetadata {
-        /// Number of ignored bytes.
+        /// Number of bytes that are ignored.
         size: usize,
     },
-    /// Two directories have the same UUID but different metadata.
+    /// Two directories have the same UUID, but their metadata differ.
     OtherMetadata {
-        /// Directory whose metadata is used for both.
+        /// Directory with the metadata that are used for both directories.
         described_by: PathBuf,
-        /// UUID of both directories.
+        /// UUID that both directories have.
         uuid: Uuid,
     },
-    /// The UUID of a packet differs from that of the metadata.
+    /// The UUID of a packet differs from the trace's UUID in the metadata.
     ForeignPacket {
-        /// UUID of the packet.
+        /// UUID that the packet states.
         uuid: Uuid,
     },
     /// A packet or event is invalid.
     Data(String),
-    /// The metadata lacks the class of an event.
+    /// The metadata lacks the class of an event, as happens while a trace is still being recorded.
     Undescribed(String),
     /// The file is truncated within its last packet.
     Cut {
-        /// Number of missing bytes.
+        /// Number of bytes that the packet declares but the file lacks.
         missing: u64,
     },
     /// The file is truncated within a packet's header.
@@ -82,7 +82,7 @@ impl Problem {
         matches!(self.kind, StrayMetadata { .. } | OtherMetadata { .. } | ForeignPacket { .. })
     }
 
-    /// Returns advice for the user.
+    /// Returns advice for the user on how to solve the problem; `None` if there is none.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             ProblemKind::NoTrace => Some(

@@ -1,4 +1,4 @@
-//! Events and packets in the form that consumers receive; fields are decoded on demand.
+//! Events and packets in the form that consumers receive. Fields are decoded on demand.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -19,74 +19,77 @@ pub struct Event<'e> {
 }
 
 impl<'e> Event<'e> {
-    /// Returns the trace of the event.
+    /// Returns the trace that the event belongs to.
     pub fn trace(&self) -> &'e Trace {
         self.trace
     }
 
-    /// Returns the stream of the event.
+    /// Returns the stream that the event belongs to.
     pub fn stream(&self) -> &'e Stream {
         self.stream
     }
 
-    /// Returns the number of the stream in the reading.
+    /// Returns the number of the event's stream, unique in the reading.
     pub fn stream_number(&self) -> usize {
         self.stream_number
     }
 
-    /// Returns the index of the event class in the stream class.
+    /// Returns the index of the event class in [`stream_class`](Self::stream_class).
     pub fn class_index(&self) -> usize {
         self.class as usize
     }
 
-    /// Returns the stream class in the trace's schema.
+    /// Returns the stream class of the event, from the trace's schema.
     pub fn stream_class(&self) -> &'e StreamClass {
         &self.trace.schema().streams[self.stream.class]
     }
 
-    /// Returns the event class in the trace's schema.
+    /// Returns the class of the event, from the trace's schema.
     pub fn class(&self) -> &'e EventClass {
         &self.stream_class().events[self.class as usize]
     }
 
-    /// Returns the time in nanoseconds from the clock's origin; `None` without a clock.
+    /// Returns the event's time in nanoseconds from the clock's origin; `None` if the stream has no
+    /// clock.
     #[inline]
     pub fn time(&self) -> Option<i64> {
         self.time
     }
 
-    /// Returns the time in cycles of the stream's clock.
+    /// Returns the event's time in cycles of the stream's clock.
     #[inline]
     pub fn cycles(&self) -> u64 {
         self.cursor.cycles()
     }
 
-    /// Returns the number of the packet, unique within the stream, so that a consumer can cache the
-    /// text of a packet's context.
+    /// Returns the number of the event's packet, unique within the stream. A consumer can use it to
+    /// cache the text of a packet's context.
     #[inline]
     pub fn packet_number(&self) -> u64 {
         self.cursor.packet_number()
     }
 
-    /// Visits the contexts and the payload; may be called more than once. Returns false if the
-    /// event is invalid or truncated. The reader reports the problem, and the consumer must drop
-    /// the event.
+    /// Visits the fields of the event's contexts and payload; may be called more than once. Returns
+    /// false if the event is invalid or truncated. The reader then reports the problem, and the
+    /// consumer must drop the event.
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> bool {
         let result = self.cursor.body(&self.trace.data, visitor);
         self.record_problem(result)
     }
 
-    /// Passes the event's contexts and payload to `read` as bytes. `read` returns their size, or
-    /// `None` if the bytes are too few; it is then called again with more. Only for events with
-    /// [`blkkin_ctf::decode::Decoder::plain_fields`]. Returns false as [`Event::visit`] does.
+    /// Passes the event's contexts and payload to `read` as bytes. `read` returns their size. If
+    /// the bytes are too few, it returns `None` and is called again with more bytes. Only for
+    /// events with [`blkkin_ctf::decode::Decoder::plain_fields`]. Returns false in the same cases
+    /// as [`Event::visit`].
     #[inline]
     pub fn read_plain(&mut self, read: impl FnMut(&[u8]) -> Option<usize>) -> bool {
         let result = self.cursor.plain_body(read);
         self.record_problem(result)
     }
 
-    /// Decodes the event unless it is decoded already; only a whole event is counted.
+    /// Decodes the event without delivery, unless it is decoded already. Only an event that is
+    /// found to be whole is counted.
     #[inline]
     pub(crate) fn skip_body(&mut self) {
         if !self.cursor.is_body_decoded() {
@@ -94,7 +97,7 @@ impl<'e> Event<'e> {
         }
     }
 
-    /// Records that the event is too large: its output exceeds the limit.
+    /// Records the problem that the event is too large, since its output exceeds the limit.
     #[cold]
     pub(crate) fn reject_as_too_large(&mut self) {
         *self.problem = Some(self.cursor.too_large());
@@ -113,19 +116,20 @@ impl<'e> Event<'e> {
         }
     }
 
-    /// Visits the context of the event's packet. Returns false if it is invalid.
+    /// Visits the fields of the context of the event's packet. Returns false if the context is
+    /// invalid.
     pub fn visit_packet_context<V: Visitor>(&mut self, visitor: &mut V) -> bool {
         self.cursor.packet_context(&self.trace.data, visitor)
     }
 }
 
-/// Packet in the form that an [`crate::Unordered`] consumer receives.
+/// Packet in the form that a consumer without order ([`crate::Unordered`]) receives.
 #[derive(Debug)]
 pub struct PacketView<'p> {
-    /// Location of the packet, and its header.
+    /// Location of the packet in its file, and the fields of its header.
     pub place: PacketPlace<'p>,
-    /// Begin of the packet in nanoseconds from the clock's origin.
+    /// Begin of the packet in nanoseconds from the clock's origin; `None` if unknown.
     pub begin_ns: Option<i64>,
-    /// End of the packet in nanoseconds from the clock's origin.
+    /// End of the packet in nanoseconds from the clock's origin; `None` if unknown.
     pub end_ns: Option<i64>,
 }

@@ -1,5 +1,5 @@
-//! Stream file, read at offsets and not mapped. A file that is truncated meanwhile gives an error
-//! instead of a signal, and read pages do not count as resident memory of the process.
+//! Stream file, read at offsets and not mapped. If the file is truncated meanwhile, a read returns
+//! an error instead of causing a signal. Read pages do not count as resident memory of the process.
 //!
 //! A trace may have more files than a process may open. A file stays open as long as a [`Handle`]
 //! refers to it. Above [`OPEN_FILES_MAX`] open files a handle is released after each read, unless
@@ -13,33 +13,33 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Stream file that is opened when it is read.
+/// Stream file that is opened when it is read and may be closed in between.
 #[derive(Debug)]
 pub(crate) struct StreamFile {
     path: PathBuf,
     shared: Mutex<Weak<OpenFile>>,
-    /// Open file without a usable path; it stays open.
+    /// Open file if it has no usable path; it stays open. `None` for files that are opened by path.
     pinned: Option<Arc<OpenFile>>,
     /// Frozen size in bytes: the reader ignores appended bytes until the next freeze. `u64::MAX` if
     /// the size is not frozen.
     size_limit: AtomicU64,
 }
 
-/// Reader's reference to an open file.
+/// Reference by which a reader keeps a file open.
 #[derive(Debug, Default)]
 pub(crate) struct Handle(Option<Arc<OpenFile>>);
 
 #[derive(Debug)]
 struct OpenFile(File);
 
-/// Maximum number of open files; above it, handles are released after each read.
+/// Maximum number of files that stay open. Above it, handles are released after each read.
 const OPEN_FILES_MAX: usize = 256;
 static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Device and inode number, which identify a file whatever its path is.
+/// Device number and inode number, which identify a file regardless of its path.
 pub(crate) type FileId = (u64, u64);
 
-/// Returns the [`FileId`] in `metadata`.
+/// Returns the [`FileId`] of the file with this `metadata`.
 pub(crate) fn id_of(metadata: &Metadata) -> FileId {
     (metadata.dev(), metadata.ino())
 }
@@ -63,7 +63,7 @@ impl StreamFile {
         &self.path
     }
 
-    /// Returns the size of the file, at most the frozen size.
+    /// Returns the present size of the file in bytes, but at most the frozen size.
     pub(crate) fn size(&self) -> Result<u64, Problem> {
         Ok(self.metadata()?.len().min(self.size_limit.load(Ordering::Relaxed)))
     }
@@ -72,14 +72,14 @@ impl StreamFile {
         Ok(id_of(&self.metadata()?))
     }
 
-    /// Freezes the size: bytes that are appended later stay unread until the next call.
+    /// Freezes the file's size: bytes that are appended later stay unread until the next call.
     pub(crate) fn freeze_size(&self) {
         if let Ok(metadata) = self.metadata() {
             self.size_limit.store(metadata.len(), Ordering::Relaxed);
         }
     }
 
-    /// Returns true if the size was frozen. The file may then grow, or be moved, while it is read.
+    /// Returns true if the size was frozen. Such a file may grow, or be moved, while it is read.
     fn is_size_frozen(&self) -> bool {
         self.size_limit.load(Ordering::Relaxed) != u64::MAX
     }
@@ -93,8 +93,8 @@ impl StreamFile {
         metadata.map_err(|error| self.problem("open", &error))
     }
 
-    /// Fills `buffer` from `offset` on; returns the number of bytes, which is smaller than the
-    /// buffer only at the end of the file.
+    /// Fills `buffer` with bytes of the file from `offset` on. Returns the number of bytes, which
+    /// is smaller than the buffer only at the end of the file.
     pub(crate) fn read(
         &self,
         handle: &mut Handle,

@@ -27,38 +27,40 @@ use std::time::{Duration, Instant};
 pub struct Follower {
     sources: Vec<Source>,
     traces: Vec<Arc<Trace>>,
-    /// Remaining packets of each stream, in the order of the streams of all traces.
+    /// Packets of each stream that are still to be delivered, in the order of the streams of all
+    /// traces.
     packets: Vec<StreamPackets>,
-    /// Remaining packets of streams that are missing at the moment, for instance because the
-    /// metadata is written only in part.
+    /// Packets still to be delivered of streams that are missing at the moment, for instance
+    /// because the metadata is written only in part.
     absent: HashMap<StreamKey, StreamPackets>,
-    /// Files of the sources at the last opening.
+    /// Files that the sources had at the last opening.
     files: Vec<FileState>,
     listed_at: Instant,
     next_id: usize,
     problems: Vec<Problem>,
     /// Files that end within the header of their first packet.
     unfinished: HashSet<PathBuf>,
-    /// Streams found in files of other streams, for which the sources were opened again.
+    /// Streams that were found in files of other streams, so that the sources were opened again.
     reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 
-/// Path and identity of a file, and its size where a change of size requires a new opening.
+/// Path and identity of a file, and its size if a change of size requires that the sources are
+/// opened again.
 type FileState = (PathBuf, FileId, u64);
 
-/// Key of a stream that stays the same when its trace is opened again: UUID or path of the trace,
-/// class id, stream id, and a file name if the ids are ambiguous.
+/// Key of a stream that stays the same when the stream's trace is opened again. It consists of UUID
+/// or path of the trace, class id, stream id, and a file name if the ids are ambiguous.
 type StreamKey = (Result<Uuid, PathBuf>, u64, Option<u64>, String);
 
-/// Pause between rounds without new packets.
+/// Time for which [`Follower::wait`] sleeps between rounds.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two listings of the sources' files.
 const LIST_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of times that changing files are opened again in one call.
+/// Maximum number of times that one check opens the sources because their files keep changing.
 const OPEN_TRIES_MAX: usize = 8;
 
 impl Follower {
-    /// Opens the sources; they may still be empty.
+    /// Opens the sources. They may still have no traces.
     pub fn new(sources: &[Source]) -> Follower {
         let mut follower = Follower {
             sources: sources.to_vec(),
@@ -77,27 +79,27 @@ impl Follower {
         follower
     }
 
-    /// Returns the traces as of the last opening.
+    /// Returns the traces that the last opening found.
     pub fn traces(&self) -> &[Arc<Trace>] {
         &self.traces
     }
 
-    /// Returns the problems of the last opening, and those of packets that the current metadata
-    /// does not describe.
+    /// Returns the problems of the last opening, and the problems of packets that the current
+    /// metadata does not describe.
     pub fn problems(&self) -> Vec<Problem> {
         let packets = self.packets.iter().chain(self.absent.values());
         let undescribed = packets.filter_map(StreamPackets::undescribed);
         self.problems.iter().chain(undescribed).cloned().collect()
     }
 
-    /// Checks for added packets, files and metadata. Returns true if the traces were opened again;
-    /// traces then have new ids, and streams new numbers.
+    /// Checks for added packets, files and metadata. Returns true if the sources were opened again.
+    /// Changed traces then have new ids, and streams may have new numbers.
     pub fn look(&mut self) -> bool {
         self.refresh_if(self.listed_at.elapsed() >= LIST_INTERVAL)
     }
 
-    /// Does the same as [`Follower::look`] before the last round: lists the files even if the last
-    /// listing was less than 250 ms ago.
+    /// Checks like [`Follower::look`], but lists the files even if the last listing was less than
+    /// 250 ms ago. Meant for the check before the last round.
     pub fn look_at_all(&mut self) -> bool {
         self.refresh_if(true)
     }
@@ -143,7 +145,8 @@ impl Follower {
         is_new
     }
 
-    /// Delivers the packets that [`Follower::look`] found, with the events that `select` selects.
+    /// Delivers the events of the packets that [`Follower::look`] found. `select` sets the range,
+    /// filter and other options of the reading.
     pub fn round(
         &mut self,
         select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
@@ -164,7 +167,7 @@ impl Follower {
         std::thread::sleep(PAUSE);
     }
 
-    /// Opens all sources; each stream continues after its last packet.
+    /// Opens all sources again; each stream continues after its last delivered packet.
     fn open(&mut self) {
         let Opened { mut traces, problems } = open_numbered(&self.sources, self.next_id);
         self.next_id += traces.len();
@@ -196,7 +199,8 @@ impl Follower {
         self.problems = problems;
     }
 
-    /// Lists the files of the sources, with the sizes that decide whether and how a file is read.
+    /// Lists the files of the sources. The sources must be opened again if a file is added or
+    /// removed, or if its listed size changes.
     fn list_files(&self) -> Vec<FileState> {
         let mut files = Vec::new();
         for source in &self.sources {
@@ -229,7 +233,7 @@ impl Follower {
     }
 }
 
-/// Returns true if the trace is the same, so that its id and decoder stay valid.
+/// Returns true if an opened trace equals the earlier one, so that its id and decoder stay valid.
 fn is_same_trace(old: &Trace, new: &Trace) -> bool {
     old.path == new.path && old.name == new.name && old.schema() == new.schema()
 }

@@ -1,4 +1,4 @@
-//! Files of a trace before it is opened: metadata and streams, in a directory or on standard input.
+//! Metadata and stream files of a trace before it is opened, in a directory or on standard input.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
@@ -9,19 +9,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Metadata and stream files of one directory, or of standard input.
+/// Metadata and stream files found in one directory, or on standard input.
 pub(crate) struct TraceInput {
     pub(crate) path: PathBuf,
-    /// Path as the user gave it; the trace's name is relative to it.
+    /// Path that the user gave; the trace's name is relative to it.
     pub(crate) given: PathBuf,
     pub(crate) metadata: Metadata,
     pub(crate) files: Vec<Arc<StreamFile>>,
-    /// Set if streams of one class may share a file, as on standard input.
+    /// Set if streams of one class may share a file, as they do on standard input.
     pub(crate) shared: bool,
 }
 
-/// Location of metadata. A file is read only when it is parsed, so that the metadata of one trace
-/// is in memory at a time.
+/// Location of a trace's metadata. A file is read only when it is parsed, so that the metadata of
+/// only one trace is in memory at a time.
 pub(crate) enum Metadata {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -37,7 +37,8 @@ impl Metadata {
 }
 
 impl TraceInput {
-    /// Parses the metadata and frees it; returns the schema and the metadata's size in bytes.
+    /// Parses the metadata and frees its text. Returns the schema and the size of the metadata in
+    /// bytes.
     pub(crate) fn parse(
         &mut self,
         problems: &mut Vec<Problem>,
@@ -69,7 +70,8 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
     fs::read(path).map_err(|error| Problem::io(path, "read", &error))
 }
 
-/// Returns the reason why valid metadata is unusable: no stream class, or a clock out of range.
+/// Returns the reason why valid metadata is unusable: the schema has no stream class, or a clock
+/// out of range. Returns `None` if it is usable.
 fn unusable_reason(schema: &Schema) -> Option<String> {
     if schema.streams.is_empty() && schema.version == Version::Ctf2 {
         return Some("there is no data stream class".to_owned());

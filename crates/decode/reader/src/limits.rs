@@ -1,10 +1,10 @@
 //! Limits on the memory that a trace can occupy in the reader, and on the search for traces.
 
-/// Maximum size of an event, in bytes.
+/// Maximum size of one event, in bytes.
 pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
 
 /// Maximum number of streams that share one file.
 pub(crate) const STREAMS_MAX: usize = 1 << 14;
 
-/// Maximum nesting of directories that are searched for traces.
+/// Maximum depth to which directories are searched for traces.
 pub(crate) const DEPTH_MAX: usize = 32;

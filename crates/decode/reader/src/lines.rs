@@ -1,8 +1,8 @@
-//! Lines of text in order of time, printed by several threads.
+//! Printing of events as lines of text in order of time, by several threads.
 //!
 //! Time is cut into slices. Each thread prints one slice after the other, and the events of a slice
-//! in order of time. The thread with the earliest slice writes its text to the output. The other
-//! threads keep their text until their turn, or hand in the text of a whole slice to the writing
+//! in order of time. The thread with the earliest slice writes its text to the output. Each other
+//! thread keeps its text until its turn, or hands in the text of a whole slice to the writing
 //! thread. So no step is done by a single thread alone.
 
 use crate::reading::Reading;
@@ -50,7 +50,7 @@ impl Reading<'_> {
         stats
     }
 
-    /// Prints slices until the queue has no more, and returns their totals.
+    /// Prints slices until the queue is empty, and returns their totals.
     fn print_slices<P, S>(&self, queue: &SliceQueue<'_, S>, printer: P) -> SliceStats
     where
         P: LinePrinter,
@@ -83,14 +83,15 @@ impl Reading<'_> {
 /// Totals of the slices that one thread has printed.
 #[derive(Default)]
 struct SliceStats {
-    /// Totals of valid slices.
+    /// Totals of slices that are part of the output.
     valid: Stats,
-    /// Number and totals of slices that may turn out to be invalid.
+    /// Number and totals of each slice that may turn out not to be part of the output.
     undecided: Vec<(usize, Stats)>,
 }
 
 impl SliceStats {
-    /// Adds the totals of slices that are known to be valid, and drops those of invalid slices.
+    /// Adds the totals of slices that are known to be part of the output. Drops the totals of
+    /// slices after the output's end.
     fn settle(&mut self, is_valid: impl Fn(usize) -> Option<bool>) {
         for (number, stats) in std::mem::take(&mut self.undecided) {
             match is_valid(number) {

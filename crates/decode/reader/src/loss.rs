@@ -3,26 +3,26 @@
 use blkkin_ctf::clock::TimeScale;
 use std::fmt;
 
-/// Missing events or packets of a stream, according to the tracer's counters.
+/// Loss of events or packets of a stream, according to the tracer's counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Kind of the loss.
+    /// Lost unit: events or whole packets.
     pub kind: LossKind,
-    /// Number of lost events or packets; `None` if it is unknown, in total or in the reading's
-    /// range.
+    /// Number of lost events or packets; `None` if it is unknown, either in total or within the
+    /// reading's range.
     pub count: Option<u64>,
-    /// Begin of the loss: nanoseconds, and cycles of the stream's clock.
+    /// Begin of the loss, in nanoseconds and in cycles of the stream's clock; `None` if unknown.
     pub from: Option<(i64, u64)>,
-    /// End of the loss, in nanoseconds and cycles.
+    /// End of the loss, in nanoseconds and in cycles of the stream's clock; `None` if unknown.
     pub to: Option<(i64, u64)>,
 }
 
-/// Kind of a loss.
+/// Unit in which a loss is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
     /// Events that the tracer discarded because its buffer was full.
     Events,
-    /// Whole packets, overwritten or deleted, with an unknown number of events.
+    /// Whole packets that were overwritten or deleted, with an unknown number of events.
     Packets,
 }
 

@@ -1,12 +1,12 @@
-//! Merge of the events of many streams, in order of time.
+//! Merge of the events of many streams in order of time.
 //!
 //! Each stream offers its next item, and the merge returns the earliest. A heap has the offers of
-//! all streams except that of the last item. Events come in bursts from one stream, and so an event
-//! of a burst costs one comparison with the heap's top.
+//! all streams except the stream of the last item. Events come in bursts from one stream, and so an
+//! event of a burst costs one comparison with the heap's top.
 //!
 //! Assumption: times within a stream do not decrease, and no event is earlier than its packet. A
-//! broken trace can violate the assumption. Such an event counts as happening at the latest time
-//! before it, so the stream keeps its order.
+//! broken trace can violate the assumption. An event that is too early counts as happening at the
+//! latest time before it, so the stream keeps its order.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -19,37 +19,37 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// Input of a merge: the events of one stream.
+/// Input of a merge: the events and losses of one stream.
 #[derive(Debug)]
 pub(crate) struct MergeInput {
-    /// Number of the stream in the reading.
+    /// Number of the stream, unique in the reading.
     pub(crate) stream: usize,
     pub(crate) data: Arc<TraceData>,
     pub(crate) cursor: Cursor,
     packets: PacketQueue,
-    /// Packets that end before this time are skipped.
+    /// Begin of the reading's range in nanoseconds. Packets that end before are skipped.
     pub(crate) begin: Option<i64>,
     scale: Option<TimeScale>,
-    /// Latest time so far.
+    /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
     floor: i64,
     /// Begin of the current packet in nanoseconds, as its header declares.
     packet_begin: i64,
     slice: Option<SliceState>,
-    /// Set if the current event is after the slice's end; it is offered only if the slice is
+    /// Set if the current event is after the slice's end. It is then offered only if the slice is
     /// extended.
     is_past_slice: bool,
-    /// Losses before the packet's first event that are not delivered yet.
+    /// Losses before the packet's first event that have not been delivered yet.
     losses: VecDeque<Loss>,
-    /// Class of the current event.
+    /// Index of the current event's class in the stream class.
     class: u32,
     has_packet: bool,
-    /// Number of the packet's events so far; the first `delivered_events` of them are not delivered
-    /// again.
+    /// Number of events read from the current packet so far. The first `delivered_events` events
+    /// were delivered earlier, and are not delivered again.
     events: u64,
     delivered_events: u64,
 }
 
-/// Packets of an input: first those in `queue`, then those of `source`.
+/// Packets of an input: first the packets in `queue`, then those that `source` returns.
 #[derive(Debug)]
 struct PacketQueue {
     queue: VecDeque<PacketRef>,
@@ -68,16 +68,17 @@ impl PacketQueue {
     }
 }
 
-/// Slice of a stream, and the input's position in it.
+/// Slice of a stream that an input delivers, and the input's position in the slice.
 #[derive(Debug)]
 struct SliceState {
-    /// Begin of the slice (inclusive), for packets that an earlier slice has started.
+    /// Begin of the slice (inclusive) in nanoseconds; matters for packets that an earlier slice has
+    /// started.
     begin: i64,
-    /// End of the slice (exclusive); `None` for the end of the stream.
+    /// End of the slice (exclusive) in nanoseconds; `None` for the end of the stream.
     end: Option<i64>,
-    /// Number of following packets that an earlier slice has started.
+    /// Number of packets after the current one that an earlier slice has started.
     started_packets: usize,
-    /// Set while events before `begin` are skipped; an earlier slice has delivered them.
+    /// Set while events before `begin` are skipped, which an earlier slice has delivered.
     is_skipping: bool,
     /// End of the current packet in nanoseconds, as its header declares.
     packet_end: i64,
@@ -92,11 +93,11 @@ enum ItemKind {
     Event,
 }
 
-/// Sort key of an offer: time, rank of the stream, event class, index of the input.
+/// Sort key of an offer: time, rank of the stream, index of the event class, index of the input.
 type MergeKey = (i64, u32, u32, usize);
 
 impl MergeInput {
-    /// Makes an input with all packets of `packets`.
+    /// Makes an input that delivers all packets of `packets`.
     pub(crate) fn new(
         stream: usize,
         data: Arc<TraceData>,
@@ -109,7 +110,7 @@ impl MergeInput {
         input
     }
 
-    /// Makes an input without packets.
+    /// Makes an input without packets, for use with [`MergeInput::begin_slice`].
     pub(crate) fn empty(
         stream: usize,
         data: Arc<TraceData>,
@@ -135,9 +136,9 @@ impl MergeInput {
         }
     }
 
-    /// Starts a slice: the events of these packets from `begin` to before `end`. An earlier slice
-    /// has started the first `started_packets` packets. `last_number` is the number of the last
-    /// packet that this slice or an earlier one has started.
+    /// Starts a slice: the input delivers the events of these packets from `begin` to before `end`.
+    /// An earlier slice has started the first `started_packets` packets. `last_number` is the
+    /// number of the last packet that this slice or an earlier one has started.
     pub(crate) fn begin_slice(
         &mut self,
         packets: VecDeque<PacketRef>,
@@ -159,8 +160,8 @@ impl MergeInput {
         (self.has_packet, self.is_past_slice) = (false, false);
     }
 
-    /// Extends the slice to the stream's end. `packets` returns all packets of the stream from the
-    /// first on.
+    /// Extends the slice to the stream's end. `packets` must return all packets of the stream from
+    /// the first one on.
     pub(crate) fn extend_to_end(&mut self, mut packets: StreamPackets) {
         let Some(slice) = &mut self.slice else { return };
         slice.end = None;
@@ -173,12 +174,13 @@ impl MergeInput {
         self.packets.source = Some(packets);
     }
 
-    /// Returns the remaining packets.
+    /// Returns the source of the packets that were not read, which a later round can continue.
     pub(crate) fn into_packets(self) -> Option<StreamPackets> {
         self.packets.source
     }
 
-    /// Moves to the next item, and returns its time and kind; `None` at the end.
+    /// Moves to the next item, and returns its time and kind. Returns `None` at the end of the
+    /// slice or of the packets.
     fn advance(&mut self, report: &mut MergeReport) -> Option<(i64, ItemKind)> {
         if std::mem::take(&mut self.is_past_slice) {
             // The slice has been extended, so the event is offered now.
@@ -225,7 +227,8 @@ impl MergeInput {
         }
     }
 
-    /// Returns the problem, unless newer metadata may resolve it; the packet is then read again.
+    /// Returns the problem, or `None` if newer metadata may resolve it. In that case the packet
+    /// will be read again.
     fn unless_deferred(&mut self, problem: Problem) -> Option<Problem> {
         match &mut self.packets.source {
             Some(source) => source.defer_to_metadata(self.cursor.packet(), self.events, problem),
@@ -259,8 +262,8 @@ impl MergeInput {
         Some(())
     }
 
-    /// Skips most or all events of the packet that an earlier slice has delivered, without decoding
-    /// them.
+    /// Skips most or all events of the current packet that an earlier slice has delivered, without
+    /// decoding them.
     fn skip_earlier_slice(&mut self) -> Result<(), Problem> {
         match (&self.slice, self.scale) {
             // An event counts as happening no earlier than its packet's begin, so a packet that
@@ -280,18 +283,20 @@ impl MergeInput {
         }
     }
 
-    /// Returns the effective time of the current event, by which the merge orders it.
+    /// Returns the effective time of the current event in nanoseconds, by which the merge orders
+    /// it.
     pub(crate) fn floor(&self) -> i64 {
         self.floor
     }
 
-    /// Returns the time of the current event.
+    /// Returns the recorded time of the current event in nanoseconds; `None` if the stream has no
+    /// clock.
     pub(crate) fn time(&self) -> Option<i64> {
         Some(self.scale?.ns(self.cursor.cycles()))
     }
 }
 
-/// Item of a merge.
+/// Item that a merge returns.
 pub(crate) enum Item<'m> {
     Event {
         input: &'m mut MergeInput,
@@ -305,22 +310,22 @@ pub(crate) enum Item<'m> {
     Disorder,
 }
 
-/// Inputs in order of time.
+/// Merge of inputs in order of time.
 pub(crate) struct Merge<'r> {
     inputs: Vec<MergeInput>,
-    /// Rank of each stream, by stream number.
+    /// Rank of each stream for items at the same time, by stream number.
     ranks: &'r [u32],
     heap: BinaryHeap<Reverse<(MergeKey, bool)>>,
-    /// Input of the last item; it advances in the next call.
+    /// Index of the input of the last item. This input advances in the next call.
     last_input: Option<usize>,
     pub(crate) report: MergeReport,
 }
 
-/// Problems and totals of a merge.
+/// Problems and totals that a merge has collected.
 #[derive(Debug, Default)]
 pub(crate) struct MergeReport {
     pub(crate) problems: Vec<Problem>,
-    /// Bytes of all packets started.
+    /// Total size of all packets started so far, in bytes.
     pub(crate) bytes: u64,
     /// Set once a slice's input had an event later than its packet's end.
     is_disordered: bool,
@@ -350,7 +355,8 @@ impl<'r> Merge<'r> {
         Some(((time, self.ranks[input.stream], class, index), kind == ItemKind::Event))
     }
 
-    /// Extends all slices to the streams' ends; `packets` returns all packets of a stream.
+    /// Extends all slices to the ends of their streams. `packets` must return all packets of the
+    /// stream with the given number.
     pub(crate) fn extend_to_end(&mut self, packets: impl Fn(usize) -> StreamPackets) {
         self.report.is_disordered = false;
         let offered: Vec<usize> = self.heap.iter().map(|entry| entry.0.0.3).collect();
@@ -369,7 +375,7 @@ impl<'r> Merge<'r> {
         self.inputs
     }
 
-    /// Returns the next item.
+    /// Returns the earliest item of all inputs; `None` after the last.
     pub(crate) fn next(&mut self) -> Option<Item<'_>> {
         let offered = self.last_input.take().and_then(|index| self.offer(index));
         if self.report.is_disordered {

@@ -1,4 +1,4 @@
-//! Reading in order of time: the events of all streams, merged on the caller's thread.
+//! Reading in order of time: the events of all streams are merged on the caller's thread.
 
 use crate::delivery::Delivery;
 use crate::event::Event;
@@ -10,7 +10,7 @@ use crate::stats::Stats;
 use crate::trace::{Stream, Trace};
 use std::ops::ControlFlow;
 
-/// Receives events and losses in order of time.
+/// Consumer that receives events and losses in order of time.
 pub trait Consumer {
     /// Receives the next event; a break ends the reading.
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
@@ -18,8 +18,8 @@ pub trait Consumer {
     /// Receives a loss, in order with the events; a break ends the reading.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
 
-    /// Reports a slice whose times are out of order; the slice is extended to the end of the
-    /// streams.
+    /// Receives the report that times of a slice are out of order. The slice is then extended to
+    /// the end of the streams.
     #[doc(hidden)]
     fn disorder(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -34,7 +34,7 @@ impl Reading<'_> {
         self.merge_inputs(inputs.collect(), consumer).0
     }
 
-    /// Makes the merge input of a stream, with `packets`, which may be a part of the stream.
+    /// Makes the merge input for stream `number`. `packets` may be a part of the stream.
     pub(crate) fn merge_input(&self, number: usize, packets: StreamPackets) -> MergeInput {
         let (trace, stream) = self.stream(number);
         let mut input =
@@ -43,8 +43,8 @@ impl Reading<'_> {
         input
     }
 
-    /// Makes the merge input of a stream for slices, still without packets. Its window is small
-    /// because bytes after a slice's end are read in vain.
+    /// Makes the merge input for stream `number`, for use with slices and still without packets.
+    /// The input's window is small, because bytes read beyond a slice's end are wasted.
     pub(crate) fn empty_input(&self, number: usize) -> MergeInput {
         let (trace, stream) = self.stream(number);
         let mut input =
@@ -53,7 +53,8 @@ impl Reading<'_> {
         input
     }
 
-    /// Passes the events of `inputs` to `consumer` in order of time; returns the inputs for reuse.
+    /// Passes the events of `inputs` to `consumer` in order of time. Returns the totals, and the
+    /// inputs for reuse.
     pub(crate) fn merge_inputs(
         &self,
         inputs: Vec<MergeInput>,

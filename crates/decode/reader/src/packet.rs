@@ -1,4 +1,4 @@
-//! Packets of a stream file: location, sort key, and the fields of the header.
+//! Packets of a stream file: location, sort key, and fields of header and context.
 
 use crate::file::StreamFile;
 use crate::loss::Loss;
@@ -11,19 +11,21 @@ pub(crate) type PacketKey = (Option<u64>, Option<u64>);
 
 pub(crate) const NO_KEY: PacketKey = (None, None);
 
-/// Identity of a stream in its trace: index of its class, and its id in the class.
+/// Identity of a stream in its trace: index of the stream class, and id of the stream in that
+/// class.
 pub(crate) type StreamId = (usize, Option<u64>);
 
-/// Packet in a stream file.
+/// Packet in a stream file, with its location and the fields of its header.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketRef {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
-    /// Number of the packet in the order of its stream, from 1.
+    /// Number of the packet in its stream, from 1, in the order in which packets are read.
     pub(crate) number: u64,
-    /// Bits of content in the file; fewer than the packet declares if the file is truncated.
+    /// Size of the packet's content in the file, in bits. The size is smaller than the packet
+    /// declares if the file is truncated.
     pub(crate) content_bits: u64,
-    /// Bytes of the packet in the file, with header and padding.
+    /// Size of the packet in the file in bytes, with header and padding.
     pub(crate) size: u64,
     pub(crate) packet: Packet,
     pub(crate) begin_ns: Option<i64>,
@@ -32,33 +34,34 @@ pub(crate) struct PacketRef {
     pub(crate) clock_before: u64,
     /// Losses between the previous packet and this one, or within this one.
     pub(crate) losses: Vec<Loss>,
-    /// Bytes that the file lacks at the packet's end.
+    /// Number of bytes that the packet declares but the file lacks.
     pub(crate) missing_bytes: u64,
-    /// Position at which reading starts, instead of the first event.
+    /// Mark at which reading starts; `None` for the first event.
     pub(crate) mark: Option<Mark>,
-    /// Number of events already delivered, for a packet that is read again with newer metadata.
+    /// Number of events delivered by an earlier reading of the packet, before it is read again with
+    /// newer metadata.
     pub(crate) delivered_events: u64,
 }
 
 /// Position between two events of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// Bits from the packet's start.
+    /// Offset of the mark from the packet's start, in bits.
     pub(crate) position: u64,
     /// Clock of the stream at the mark, in cycles.
     pub(crate) clock: u64,
-    /// Upper bound for the times of all events before the mark.
+    /// Upper bound for the times of all events before the mark, in nanoseconds.
     pub(crate) ns: i64,
 }
 
 /// Location of a packet and its header, for messages and statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketPlace<'p> {
-    /// Path of the stream file.
+    /// Path of the packet's stream file.
     pub path: &'p Path,
-    /// Byte offset of the packet.
+    /// Offset of the packet in the file, in bytes.
     pub offset: u64,
-    /// Size of the packet in bytes.
+    /// Size of the packet in the file in bytes, with header and padding.
     pub size: u64,
     /// Fields of the packet's header and context.
     pub packet: &'p Packet,
@@ -69,7 +72,7 @@ impl PacketRef {
         (self.packet.begin, self.packet.seq)
     }
 
-    /// Returns the identity of the stream in the packet's header.
+    /// Returns the identity of the packet's stream, as the packet's header states it.
     pub(crate) fn stream_id(&self) -> StreamId {
         (self.packet.stream, self.packet.instance)
     }
@@ -88,8 +91,8 @@ impl PacketRef {
             && fingerprint(self) == fingerprint(other)
     }
 
-    /// Returns true if the packet can be read without the previous one. The clock of a packet
-    /// without a begin continues from the previous packet.
+    /// Returns true if the packet can be read without the previous packet. That is not possible if
+    /// the packet states no begin, since its clock then continues from the previous packet.
     pub(crate) fn is_independent(&self) -> bool {
         self.packet.begin.is_some()
     }

@@ -1,4 +1,4 @@
-//! Packets of one stream in order, found by their headers, without decoding events.
+//! Packets of one stream in order. They are found by their headers, without decoding events.
 //!
 //! The files of a stream may be parts of a rotation, trace files that a tracer reuses as a ring, or
 //! overlapping snapshots. Each file is scanned one packet ahead, so memory does not depend on the
@@ -17,40 +17,40 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// Packets of one stream over all its files, with the losses between them.
+/// Source of one stream's packets, over all files of the stream, with the losses between packets.
 #[derive(Debug)]
 pub(crate) struct StreamPackets {
     trace: Arc<TraceData>,
-    /// Unopened files; the next one is the last element.
+    /// Files that are not opened yet. The file to open next is the last element.
     unopened: Vec<FilePart>,
-    /// Open files, each with its next packet.
+    /// Open files, each with its next packet, which has not been returned yet.
     active: Vec<(FileScan, PacketRef)>,
-    /// Growing files that have no further whole packet yet.
+    /// Growing files that have no further whole packet at present.
     idle: Vec<FileScan>,
-    /// Set if files may grow: an incomplete packet is expected to be completed.
+    /// Set if files may grow. An incomplete packet is then expected to be completed.
     growing: bool,
-    /// Growing files that are finished. The key has the first packet too, since the inode number of
-    /// a deleted file may be used again.
+    /// Growing files that will have no further packets. The key contains the first packet too,
+    /// since the inode number of a deleted file may be reused.
     finished: HashSet<(FileId, PacketKey)>,
     last: Option<PacketRef>,
-    /// Number of the last packet.
+    /// Number of the packet that was returned last.
     number: u64,
-    /// Packet with an event that the metadata does not describe, and the problem to report if no
-    /// newer metadata appears.
+    /// Packet with an event that the metadata does not describe, and the problem that remains
+    /// unless newer metadata appears.
     undescribed: Option<(PacketRef, Problem)>,
-    /// The undescribed packet, to be returned again with newer metadata.
+    /// Formerly undescribed packet that is to be returned again, now with newer metadata.
     retry: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
-    /// Set once a packet's UUID differed from that of the metadata.
+    /// Set once a packet had a UUID that differs from the metadata's.
     has_foreign_uuid: bool,
-    /// The stream; packets of other streams in its files are skipped.
+    /// Identity of this stream. Packets of other streams in the same files are skipped.
     stream_id: StreamId,
-    /// Other streams whose packets were found in these files, each with one file.
+    /// Other streams that have packets in this stream's files, each with one such file.
     other_streams: HashMap<StreamId, Arc<StreamFile>>,
     stop: Option<StopCheck>,
 }
 
-/// Callback that returns true to stop a reading; polled before each packet header is read.
+/// Callback that returns true to stop a reading. It is called before each packet header is read.
 #[derive(Clone)]
 pub(crate) struct StopCheck(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -72,9 +72,9 @@ impl fmt::Debug for StopCheck {
 
 /// Reason why a file has no next packet.
 enum FileEnd {
-    /// The file may grow.
+    /// The file may grow, and then have further packets.
     Temporary,
-    /// The file is read to its end.
+    /// The file will have no further packets, because it is complete, was moved, or cannot be read.
     Final,
 }
 
@@ -101,21 +101,22 @@ impl StreamPackets {
         }
     }
 
-    /// Declares that files may grow: after `None`, later calls may return more packets.
+    /// Declares that files may grow. After [`next`](Self::next) has returned `None`, later calls
+    /// may then return more packets.
     pub(crate) fn growing(mut self) -> StreamPackets {
         self.growing = true;
         self
     }
 
-    /// Sets a check that ends the packets early when it returns true.
+    /// Sets a callback that ends the packets early when it returns true.
     pub(crate) fn stop_when(mut self, stop: Option<StopCheck>) -> StreamPackets {
         self.stop = stop;
         self
     }
 
-    /// Defers a packet whose problem newer metadata may resolve. The packet is read again after its
-    /// first `events` events, and the stream waits for it. Returns the problem if it cannot be
-    /// deferred.
+    /// Defers a packet with a problem that newer metadata may resolve. The stream waits for the
+    /// metadata, and then reads the packet again after its first `events` events. Returns the
+    /// problem if the packet cannot be deferred.
     pub(crate) fn defer_to_metadata(
         &mut self,
         packet: Option<&PacketRef>,
@@ -132,28 +133,28 @@ impl StreamPackets {
         }
     }
 
-    /// Returns the problem that remains if no newer metadata appears.
+    /// Returns the problem of the deferred packet, which remains if no newer metadata appears.
     pub(crate) fn undescribed(&self) -> Option<&Problem> {
         self.undescribed.as_ref().map(|(_, problem)| problem)
     }
 
-    /// Returns the other streams whose packets were found in the stream's files, each with one
-    /// file.
+    /// Returns the other streams that have packets in this stream's files, each with one such file.
     pub(crate) fn other_streams(&self) -> impl Iterator<Item = (StreamId, &StreamFile)> {
         self.other_streams.iter().map(|(identity, file)| (*identity, &**file))
     }
 
-    /// Returns the number of the last packet.
+    /// Returns the number of the packet that was returned last.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Numbers packets from `number` + 1 on.
+    /// Makes `number` + 1 the number of the next packet.
     pub(crate) fn number_from(&mut self, number: u64) {
         self.number = number;
     }
 
-    /// Freezes the sizes of all files: appended bytes stay unread until the next call.
+    /// Freezes the sizes of all files. Bytes that are appended later stay unread until the next
+    /// call.
     pub(crate) fn freeze_sizes(&self) {
         let scans = self.idle.iter().chain(self.active.iter().map(|(scan, _)| scan));
         let unopened = self.unopened.iter().map(|unopened| &unopened.file);
@@ -162,7 +163,8 @@ impl StreamPackets {
         }
     }
 
-    /// Continues after the packets of `before`, which is the same stream with older metadata.
+    /// Continues after the packets of `before`, which is the source of the same stream with older
+    /// metadata.
     pub(crate) fn resume_from(&mut self, before: StreamPackets) {
         let StreamPackets {
             active, idle, mut finished, last, undescribed, has_foreign_uuid, ..
@@ -191,7 +193,7 @@ impl StreamPackets {
         (self.finished, self.last) = (finished, last);
     }
 
-    /// Returns the next packet, or `None` at the stream's end.
+    /// Returns the next packet of the stream, or `None` if there is none at present.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
         if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || self.undescribed.is_some() {
             return None;
@@ -236,7 +238,7 @@ impl StreamPackets {
         }
     }
 
-    /// Reads the packet's header again, with newer metadata.
+    /// Reads the header of a deferred packet again, with newer metadata.
     fn rescan(&mut self, packet: &PacketRef) -> Option<PacketRef> {
         let scan = FileScan::new(&self.trace, packet.file.clone());
         let mut scan = scan.restart_at(&self.trace, packet.offset, packet.clock_before);
@@ -267,7 +269,7 @@ impl StreamPackets {
         }
     }
 
-    /// Scans for the next packet of a file, and inserts it at position `index` of `active`.
+    /// Scans a file for its next packet, and inserts the file at position `index` of `active`.
     fn advance_file(&mut self, mut scan: FileScan, index: usize) {
         match self.scan_packet(&mut scan, self.growing) {
             Ok(packet) => self.active.insert(index, (scan, packet)),
@@ -300,7 +302,8 @@ impl StreamPackets {
         }
     }
 
-    /// Returns the file's next packet of this stream; with `growing`, only a whole packet.
+    /// Returns the next packet of this stream in the file. If `growing` is set, returns only a
+    /// whole packet.
     fn scan_packet(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, FileEnd> {
         loop {
             if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || !scan.seek_run(self.growing)
@@ -347,8 +350,8 @@ impl StreamPackets {
 }
 
 impl StreamPackets {
-    /// Returns true if a packet belongs to the stream: by its class in a file of one stream, by
-    /// class and id in a file of several.
+    /// Returns true if a packet belongs to this stream. Compares the class, and in a file with
+    /// several streams also the stream id.
     fn belongs_to_stream(&self, scan: &FileScan, packet: &PacketRef) -> bool {
         match scan.runs {
             Some(_) => packet.stream_id() == self.stream_id,
@@ -372,7 +375,7 @@ impl StreamPackets {
     }
 }
 
-/// Returns the losses between the previous packet and `packet`.
+/// Returns the losses between the packet `before` and `packet`, according to their counters.
 fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) -> Vec<Loss> {
     let mut losses = Vec::new();
     let time = |cycles: Option<u64>| Some((scale?.ns(cycles?), cycles?));

@@ -1,4 +1,4 @@
-//! Description of a reading: traces, range, filter, limit, threads.
+//! Description of a reading: traces to read, range, filter, limit, and number of threads.
 //!
 //! [`Reading::ordered`], [`Reading::lines`] and [`Reading::unordered`] run the reading, each in a
 //! module of its own.
@@ -10,13 +10,13 @@ use crate::trace::{Stream, Trace};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Selection of events from traces, and options for reading them.
+/// Description of a reading: traces, selection of events, and options. Its methods run the reading.
 #[derive(Debug)]
 pub struct Reading<'r> {
     traces: &'r [Arc<Trace>],
-    /// Index of the trace, and index in the trace, of each stream.
+    /// For each stream, the index of its trace and the index of the stream in that trace.
     streams: Vec<(usize, usize)>,
-    /// Rank of each stream, by stream number, for events at the same time.
+    /// Rank of each stream, by stream number. It orders events at the same time.
     pub(crate) ranks: Vec<u32>,
     pub(crate) threads: usize,
     pub(crate) slice_size: Option<u64>,
@@ -31,7 +31,7 @@ pub struct Reading<'r> {
 
 /// Total size of the windows of all cursors on one thread, in bytes.
 const WINDOWS_SIZE: usize = 4 << 20;
-/// Minimum size of a window, in bytes.
+/// Minimum size of a cursor's window, in bytes.
 pub(crate) const WINDOW_SIZE_MIN: usize = 64 << 10;
 
 impl<'r> Reading<'r> {
@@ -57,13 +57,14 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// Sets the maximum number of threads.
+    /// Sets the maximum number of threads that the reading uses.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Sets the bytes of packets in a slice, which a thread prints at a time [default: computed].
+    /// Sets the total size in bytes of the packets in a slice, which a thread prints at a time. By
+    /// default the size is computed.
     pub fn slice_size(mut self, bytes: u64) -> Self {
         self.slice_size = Some(bytes);
         self
@@ -81,31 +82,31 @@ impl<'r> Reading<'r> {
         self
     }
 
-    /// Stops after `limit` events.
+    /// Makes the reading stop after `limit` events.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Delivers losses that overlap the range unclipped. Otherwise a clipped loss has no count,
-    /// because the number inside of the range is unknown.
+    /// Delivers losses that overlap the range as they are. By default they are clipped to the
+    /// range, and a clipped loss has no count, because the number inside of the range is unknown.
     pub fn losses_whole(mut self) -> Self {
         self.losses_whole = true;
         self
     }
 
-    /// Starts no further packets once `stop` returns true.
+    /// Sets a callback that stops the reading: once it returns true, no further packet is started.
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Some(StopCheck::new(stop));
         self
     }
 
-    /// Returns the counters that are updated while the reading runs.
+    /// Returns the counters of this reading, which are updated while it runs.
     pub fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 
-    /// Returns the total size of all stream files in bytes, for progress.
+    /// Returns the total size of all stream files in bytes, against which progress is measured.
     pub fn total_bytes(&self) -> u64 {
         let streams = self.traces.iter().flat_map(|trace| &trace.streams);
         let files = streams.flat_map(|stream| &stream.files);
@@ -114,7 +115,7 @@ impl<'r> Reading<'r> {
         files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
-    /// Returns the first begin and the last end that packets declare, in nanoseconds.
+    /// Returns the earliest begin and the latest end that packets declare, in nanoseconds.
     pub fn span(&self) -> Option<(i64, i64)> {
         let mut span: Option<(i64, i64)> = None;
         for number in 0..self.stream_count() {
@@ -152,15 +153,15 @@ impl<'r> Reading<'r> {
         self.prepare(StreamPackets::new(trace.data.clone(), stream))
     }
 
-    /// Applies the reading's options to packets.
+    /// Applies the reading's options to the packets of a stream.
     pub(crate) fn prepare(&self, packets: StreamPackets) -> StreamPackets {
         packets.stop_when(self.stop.clone())
     }
 }
 
-/// Returns the ranks of streams for events at the same time; streams with equal keys share a rank.
-/// Streams without an id are numbered within their class by their paths, as babeltrace2 numbers
-/// them.
+/// Returns the rank of each stream, which orders events at the same time. Streams with equal keys
+/// share a rank. Streams without an id are numbered within their class by their paths, as in
+/// babeltrace2.
 fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
     let ids: Vec<Vec<(u64, u64)>> = traces.iter().map(|trace| trace.stream_ids()).collect();
     let key = |&(number, stream): &(usize, usize)| {

@@ -8,12 +8,12 @@ use blkkin_ctf::decode::{Machine, Stop, View};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of the first read for a packet's header and context.
+/// Number of bytes first read for a packet's header and context.
 const HEADER_READ_SIZE: usize = 512;
 /// Maximum size of a packet's header and context, in bytes.
 const HEADER_SIZE_MAX: usize = 1 << 20;
 
-/// Result of a scan for the next packet.
+/// Result of scanning a file for its next packet.
 pub(crate) enum ScanResult {
     Packet(Box<PacketRef>),
     /// The file ends at a packet boundary.
@@ -28,20 +28,20 @@ pub(crate) struct FileScan {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
     handle: Handle,
-    /// Decoder state, with the clock at the end of the last packet.
+    /// State of the decoder, with the clock at the end of the last packet.
     pub(crate) machine: Machine,
     buffer: Vec<u8>,
-    /// Key of the first packet.
+    /// Key of the stream's first packet in the file.
     pub(crate) first: PacketKey,
-    /// Key of the stream's last packet so far.
+    /// Key of the last packet of the stream scanned in the file so far.
     pub(crate) last: PacketKey,
     /// Set if the last packet declares no size, so that it extends to the end of the file.
     pub(crate) has_unsized_packet: bool,
-    /// Upper bound of duplicates: packets with a smaller key are copies from another file.
+    /// Upper bound for keys of duplicates: packets with a smaller key are copies from another file.
     pub(crate) duplicates_before: PacketKey,
-    /// Byte ranges of the stream's packets, if the file has packets of other streams too.
+    /// Byte ranges of the stream's packets; `None` if the file has no packets of other streams.
     pub(crate) runs: Option<Arc<[Range<u64>]>>,
-    /// Index of the current run.
+    /// Index in `runs` of the current byte range.
     run: usize,
 }
 
@@ -62,13 +62,14 @@ impl FileScan {
         }
     }
 
-    /// Limits the scan to the byte ranges of one stream.
+    /// Limits the scan to the byte ranges of one stream; `None` means the whole file.
     pub(crate) fn with_runs(self, runs: Option<Arc<[Range<u64>]>>) -> FileScan {
         FileScan { runs, run: 0, ..self }
     }
 
-    /// Moves to the next packet of the stream; returns false if the file has none. In a `growing`
-    /// file the last run has no end.
+    /// Moves to the next byte range that contains packets of the stream, if the current one is
+    /// finished. Returns false if the file has no further range. In a `growing` file the last range
+    /// has no end.
     pub(crate) fn seek_run(&mut self, growing: bool) -> bool {
         let Some(runs) = &self.runs else { return true };
         while let Some(run) = runs.get(self.run) {
@@ -82,14 +83,14 @@ impl FileScan {
         false
     }
 
-    /// Restarts the scan with newer metadata, at an offset where the clock has the given value.
+    /// Restarts the scan with newer metadata, at a byte offset where the clock has the given value.
     pub(crate) fn restart_at(self, trace: &TraceData, offset: u64, clock: u64) -> FileScan {
         let mut machine = trace.decoder.machine();
         machine.clock = clock;
         FileScan { offset, machine, ..self }
     }
 
-    /// Scans for the next packet.
+    /// Scans the file for its next packet.
     pub(crate) fn next(&mut self, trace: &TraceData) -> Result<ScanResult, Problem> {
         let file_size = self.file.size()?;
         let remaining = file_size.saturating_sub(self.offset);

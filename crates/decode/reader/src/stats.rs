@@ -5,34 +5,34 @@ use crate::loss::{Loss, LossKind};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 
-/// Progress of a reading, updated while it runs.
+/// Counters of a reading's progress, updated while it runs.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes of packets started so far.
+    /// Total size of all packets started so far, in bytes.
     pub bytes: AtomicU64,
-    /// Events delivered so far.
+    /// Number of events delivered so far.
     pub events: AtomicU64,
 }
 
-/// Totals of a reading.
+/// Totals of a reading that has ended, or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Number of events delivered.
+    /// Number of events delivered to the consumer.
     pub events: u64,
     /// Number of events discarded by the tracer.
     pub events_lost: u64,
-    /// Number of losses with an unknown number of events.
+    /// Number of losses for which the number of lost events is unknown.
     pub events_lost_unknown: u64,
-    /// Number of missing packets.
+    /// Number of packets that were overwritten or deleted.
     pub packets_lost: u64,
-    /// Number of losses with an unknown number of packets.
+    /// Number of losses for which the number of lost packets is unknown.
     pub packets_lost_unknown: u64,
-    /// Problems found while reading.
+    /// Problems found in the traces while reading.
     pub problems: Vec<Problem>,
 }
 
 impl Stats {
-    /// Adds the totals of another part of the reading.
+    /// Adds `other`, the totals of another part of the same reading.
     pub fn add(&mut self, other: Stats) {
         self.events += other.events;
         self.events_lost = self.events_lost.saturating_add(other.events_lost);
@@ -42,7 +42,7 @@ impl Stats {
         self.problems.extend(other.problems);
     }
 
-    /// Drops repeated problems.
+    /// Removes repetitions of the same problem.
     pub(crate) fn deduplicate_problems(&mut self) {
         let mut known = HashSet::new();
         self.problems.retain(|problem| known.insert(problem.to_string()));

@@ -1,5 +1,6 @@
-//! Standard input: metadata followed by packets, or packets alone. The packets are spooled to an
-//! unlinked temporary file, so that streams that follow each other can be merged by time.
+//! Reading from standard input, which contains metadata and then packets, or packets alone. The
+//! packets are spooled to an unlinked temporary file, so that streams that follow each other can be
+//! merged by time.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
@@ -49,7 +50,8 @@ fn found(metadata: Vec<u8>, spool: File) -> TraceInput {
     }
 }
 
-/// Reads up to the first data packet; returns the metadata, and the bytes read after it.
+/// Reads standard input up to the first data packet. Returns the metadata, and the bytes that were
+/// read after it.
 fn split(input: &mut impl Read) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut searched = 0;

@@ -8,13 +8,13 @@
 //! a    0.1      10..20                         | 10 e 1, 15 f 2
 //! ```
 //!
-//! `SEQ` counts the packets of the stream by default, and `DISCARDED` is 0. Both stream classes
-//! have the events `e` and `f`. The payload of `e` is `x`. That of `f` is `x`, a string `s` (`s`
-//! and the number) and an array `a` (`x` and ten times that). The metadata of
+//! By default `SEQ` is the packet's number in its stream, and `DISCARDED` is 0. Both stream classes
+//! have the events `e` and `f`. The payload of `e` is `x`. The payload of `f` is `x`, a string `s`
+//! (the letter `s` and the number) and an array `a` (`x` and ten times `x`). The metadata of
 //! [`TraceFolder::write_metadata`] can also have an event `g`. The packet context has `cpu_id`,
-//! which is the stream's id, and the event context has `vtid`, which is 100 more. A file in a
-//! subfolder belongs to a trace of its own. The order of the traces' UUIDs is the reverse of that
-//! of their folders' names.
+//! which is the stream's id, and the event context has `vtid`, which is the stream's id plus 100. A
+//! file in a subfolder belongs to a trace of its own. The order of the traces' UUIDs is the reverse
+//! of the order of their folders' names.
 
 use crate::event::Event;
 use crate::loss::Loss;
@@ -39,17 +39,17 @@ use tempfile::TempDir;
 /// Names of the events, by class id.
 const EVENTS: [&str; 3] = ["e", "f", "g"];
 
-/// Traces in a temporary folder.
+/// CTF traces in a temporary folder, which is removed on drop.
 pub(crate) struct TraceFolder {
     folder: TempDir,
     decoder: Decoder,
     encoder: Arc<Encoder>,
-    /// Packets written so far, by subfolder, class and id of the stream.
+    /// Number of packets written so far, by subfolder, class and id of the stream.
     packet_counts: HashMap<(PathBuf, usize, u64), u64>,
 }
 
 impl TraceFolder {
-    /// Writes the described packets, and metadata without the event `g`.
+    /// Writes the packets that `description` lists, and metadata without the event `g`.
     pub(crate) fn new(description: &str) -> TraceFolder {
         let schema = metadata::parse(metadata_text("", true).into_bytes()).expect("valid metadata");
         let decoder = Decoder::new(Arc::new(schema)).expect("a decoder");
@@ -64,7 +64,7 @@ impl TraceFolder {
         folder
     }
 
-    /// Appends further packets to the files.
+    /// Appends the packets that `description` lists to their files.
     pub(crate) fn append(&mut self, description: &str) {
         for line in description.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (file, packet) = self.packet(line);
@@ -72,7 +72,7 @@ impl TraceFolder {
         }
     }
 
-    /// Appends bytes to a file, whose folder gets metadata if it has none.
+    /// Appends bytes to a file. Writes metadata to the file's folder if the folder has none.
     pub(crate) fn append_bytes(&self, file: &str, bytes: &[u8]) {
         let path = self.path().join(file);
         let folder = path.parent().expect("a folder");
@@ -165,7 +165,7 @@ impl TraceFolder {
     }
 }
 
-/// Returns the id of a scope's root node: the node at `index` among the roots of that scope.
+/// Returns the id of a root node: the node at `index` among the roots of `scope`.
 fn scope_root(nodes: &[Node], scope: Scope, index: usize) -> u32 {
     let mut roots = nodes.iter().filter(|node| node.scope == scope && node.parent.is_none());
     roots.nth(index).expect("a scope").id
@@ -217,7 +217,7 @@ fn metadata_text(folder: &str, has_g: bool) -> String {
     text
 }
 
-/// Consumer that writes a line for each event and loss.
+/// Consumer that appends a line of text for each event and loss.
 ///
 /// ```text
 /// 10 e1 0.1                   time, name with x, stream
@@ -227,7 +227,8 @@ fn metadata_text(folder: &str, has_g: bool) -> String {
 pub(crate) struct Transcript(pub(crate) String);
 
 impl Transcript {
-    /// Appends the problems, with paths relative to the folder, and returns the text.
+    /// Appends the problems of `stats`, with paths relative to the folder, and returns the whole
+    /// text.
     pub(crate) fn finish(mut self, folder: &TraceFolder, stats: &Stats) -> String {
         let prefix = format!("{}/", folder.path().display());
         for problem in &stats.problems {
@@ -253,7 +254,7 @@ impl Consumer for Transcript {
     }
 }
 
-/// Returns the line of an event; `None` if it cannot be decoded.
+/// Returns the transcript's line for an event; `None` if the event cannot be decoded.
 pub(crate) fn event_line(event: &mut Event<'_>) -> Option<String> {
     let mut x = PayloadX::default();
     if !event.visit(&mut x) {
@@ -274,7 +275,7 @@ fn stream_name(stream: &Stream) -> String {
     format!("{}.{}", stream.class_id, stream.instance.unwrap_or(0))
 }
 
-/// Visitor that finds the payload's first unsigned integer.
+/// Visitor that finds `x`, the payload's first unsigned integer.
 #[derive(Default)]
 struct PayloadX {
     value: Option<u64>,
@@ -292,7 +293,7 @@ impl Visitor for PayloadX {
     }
 }
 
-/// Returns the transcript of all traces, read with the options that `select` sets.
+/// Reads all traces of the folder with the options that `select` sets, and returns the transcript.
 pub(crate) fn transcript(
     folder: &TraceFolder,
     select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
@@ -304,7 +305,7 @@ pub(crate) fn transcript(
     transcript.finish(folder, &stats)
 }
 
-/// Compares texts line by line, without indentation and empty lines.
+/// Checks that two texts have the same lines, apart from indentation and empty lines.
 #[track_caller]
 pub(crate) fn check_lines(actual: &str, expected: &str, case: &str) {
     let lines = |text: &str| {
@@ -315,7 +316,7 @@ pub(crate) fn check_lines(actual: &str, expected: &str, case: &str) {
     assert!(actual == expected, "{case}\n--- actual\n{actual}\n--- expected\n{expected}");
 }
 
-/// Checks the transcript of all events in the streams that `description` describes.
+/// Writes the traces that `description` lists, and checks the transcript of all their events.
 #[track_caller]
 pub(crate) fn check(description: &str, expected: &str) {
     let folder = TraceFolder::new(description);

@@ -1,4 +1,5 @@
-//! Traces from [`crate::testing`], read in each of the ways that the crate offers.
+//! Tests that write traces with [`crate::testing`], and read them in each of the ways that the
+//! crate offers.
 
 mod bind;
 mod follow;

@@ -1,4 +1,4 @@
-//! Buffer for lines that consist of many small pieces.
+//! Text buffer for lines that consist of many small pieces.
 //!
 //! A piece is written in whole chunks of fixed size, and only its own bytes count. Such a write is
 //! two stores, where a copy of variable length is a call. Bytes beyond the capacity are counted but
@@ -9,59 +9,62 @@ use std::fmt;
 use std::io;
 use std::ops::{Deref, Range};
 
-/// Growing buffer of text.
+/// Buffer of text that grows as lines are appended.
 #[derive(Clone, Default)]
 pub struct Text {
-    /// The text, followed by spare capacity.
+    /// Bytes of the text, followed by spare capacity.
     bytes: Vec<u8>,
-    /// Length of the text; larger than the buffer after an overflow. Blocks of text are small, so
-    /// sums of this length and a chunk's size need no overflow check.
+    /// Length of the text in bytes; larger than the buffer after an overflow. Blocks of text are
+    /// small, so the sum of this length and a chunk's size needs no overflow check.
     length: u32,
 }
 
-/// Text of any length that is appended often, stored in chunks.
+/// Bytes of any length that are appended often, stored in chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Piece {
     chunks: Vec<[u8; CHUNK]>,
-    /// Unused bytes of the last chunk.
+    /// Number of unused bytes at the end of the last chunk.
     padding: usize,
 }
 
 const CHUNK: usize = 32;
 
-/// Maximum number of bytes in one call of `append`; the largest event of bytes fits.
+/// Maximum number of bytes that one call of [`Text::append`] may append; the line of the largest
+/// event fits.
 const APPENDED_MAX: u32 = 128 << 20;
 
 impl Text {
-    /// Makes an empty text with a capacity of `size` bytes.
+    /// Makes an empty text whose buffer has a capacity of `size` bytes.
     pub fn with_room(size: usize) -> Text {
         Text { bytes: vec![0; size], length: 0 }
     }
 
-    /// Removes the text and keeps the capacity.
+    /// Removes all text, and keeps the buffer's capacity.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 
-    /// Shortens the text to `length` bytes.
+    /// Shortens the text to at most `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length as u32);
     }
 
-    /// Returns the text that `print` appends, or an empty one if it is too long.
+    /// Returns the text that `print` appends, or an empty text if it exceeds the limit of
+    /// [`Text::append`].
     pub fn of(print: impl FnMut(&mut Text)) -> Text {
         let mut text = Text::default();
         let _ = text.append(print);
         text
     }
 
-    /// Returns the capacity in bytes.
+    /// Returns the capacity of the buffer in bytes.
     pub(crate) fn room(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Calls `print` to append to the text, and again with more capacity if that was too small.
-    /// Returns `None`, with the text unchanged, if `print` appends more than 128 MiB.
+    /// Calls `print`, which appends to the text. Calls it again with more capacity if the capacity
+    /// was too small. Returns `None`, with the text unchanged, if `print` appends more than 128
+    /// MiB.
     #[inline]
     pub fn append<T>(&mut self, mut print: impl FnMut(&mut Text) -> T) -> Option<T> {
         let start = self.length;
@@ -87,8 +90,8 @@ impl Text {
         self.bytes.resize(size, 0);
     }
 
-    /// Passes `N` bytes after the text to `write`, which returns how many of them become part of
-    /// the text.
+    /// Passes `N` bytes after the text to `write`. The result of `write` is the number of these
+    /// bytes that become part of the text.
     #[inline(always)]
     pub fn push_with<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
         let start = self.length as usize;
@@ -104,7 +107,8 @@ impl Text {
         }
     }
 
-    /// Appends the first `count` bytes of `chunk`.
+    /// Appends the first `count` bytes of `chunk`. All bytes of the chunk are written, which is
+    /// faster.
     #[inline(always)]
     pub fn push_some<const N: usize>(&mut self, chunk: [u8; N], count: usize) {
         self.push_with(|place| {
@@ -113,19 +117,19 @@ impl Text {
         });
     }
 
-    /// Appends a byte.
+    /// Appends a single byte.
     #[inline(always)]
     pub fn push(&mut self, byte: u8) {
         self.push_some([byte], 1);
     }
 
-    /// Appends an array of bytes of constant length.
+    /// Appends an array of bytes whose length is known at compile time.
     #[inline(always)]
     pub fn push_all<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.push_some(*bytes, N);
     }
 
-    /// Appends a slice of bytes.
+    /// Appends a slice of bytes of any length.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.length as usize;
@@ -138,14 +142,14 @@ impl Text {
         }
     }
 
-    /// Counts bytes that exceed the capacity.
+    /// Adds `size` bytes, which were not written, to the text's length.
     #[inline(always)]
     fn did_not_fit(&mut self, size: usize) {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.length = self.length.max(self.bytes.len() as u32).saturating_add(size);
     }
 
-    /// Appends a piece.
+    /// Appends the bytes of a piece.
     #[inline(always)]
     pub fn push_piece(&mut self, piece: &Piece) {
         for chunk in &piece.chunks {
@@ -154,13 +158,13 @@ impl Text {
         self.length -= piece.padding as u32;
     }
 
-    /// Returns a part of the text, to be overwritten.
+    /// Returns a byte range of the text, to be overwritten.
     #[inline]
     pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
         &mut self.bytes[range]
     }
 
-    /// Replaces a part of the text by `bytes`, which may be longer or shorter.
+    /// Replaces a byte range of the text by `bytes`, whose length may differ.
     pub fn replace(&mut self, range: Range<usize>, bytes: &[u8]) {
         let behind = self[range.end..].to_vec();
         self.truncate(range.start);
@@ -205,14 +209,14 @@ impl Piece {
         self.chunks.is_empty()
     }
 
-    /// Makes a piece of `bytes`.
+    /// Makes a piece that contains `bytes`.
     pub fn new(bytes: &[u8]) -> Piece {
         let mut piece = Piece::default();
         piece.set([bytes]);
         piece
     }
 
-    /// Sets the piece to the concatenation of `parts`, and reuses its memory.
+    /// Replaces the piece's bytes by the concatenation of `parts`. Reuses the piece's memory.
     pub fn set<const N: usize>(&mut self, parts: [&[u8]; N]) {
         let mut size = 0;
         self.chunks.clear();

@@ -1,4 +1,4 @@
-//! Opened trace: schema, decoder and streams.
+//! Trace after it was opened: schema, decoder and streams.
 
 use crate::file::StreamFile;
 use crate::packet::{PacketKey, StreamId};
@@ -14,7 +14,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct TraceData {
     pub(crate) decoder: Decoder,
-    /// Conversion of times, by index of stream class.
+    /// Conversion of times, by index of the stream class; `None` for a stream class without a
+    /// clock.
     pub(crate) scales: Vec<Option<TimeScale>>,
 }
 
@@ -31,14 +32,14 @@ impl TraceData {
     }
 }
 
-/// Trace: one metadata and any number of streams. Directories with the same trace UUID (chunks of a
-/// rotation, snapshots) form one trace.
+/// Trace with one metadata and any number of streams. Directories with the same trace UUID (chunks
+/// of a rotation, snapshots) form one trace.
 #[derive(Debug)]
 pub struct Trace {
-    /// Number of the trace among those read together. With newer metadata, a followed trace becomes
-    /// a new trace with a new number.
+    /// Number of the trace, unique among the traces that are read together. When newer metadata
+    /// appears, a followed trace becomes a new trace with a new number.
     pub id: usize,
-    /// Directory of the trace; the first of several.
+    /// Directory of the trace; the first one if the trace has several.
     pub path: PathBuf,
     /// Name as in babeltrace2: host name and path.
     pub name: String,
@@ -58,8 +59,8 @@ impl Trace {
         &self.data.decoder
     }
 
-    /// Returns the class id and stream id of each stream. Streams without an id are numbered within
-    /// their class in the order of their paths, with numbers that no other stream has.
+    /// Returns the class id and stream id of each stream. Streams without an id get numbers that no
+    /// other stream of their class has, in the order of their paths.
     pub fn stream_ids(&self) -> Vec<(u64, u64)> {
         let mut order: Vec<usize> = (0..self.streams.len()).collect();
         order.sort_by_key(|&index| &self.streams[index].name);
@@ -82,43 +83,43 @@ impl Trace {
         ids
     }
 
-    /// Returns the conversion of times in streams of a class; `None` without a clock.
+    /// Returns the conversion of times in streams of a stream class; `None` if they have no clock.
     pub fn scale(&self, stream_class: usize) -> Option<TimeScale> {
         self.data.scale(stream_class)
     }
 }
 
-/// Data stream: usually the events of one channel and CPU.
+/// Data stream of a trace: usually the events of one channel and CPU.
 #[derive(Debug)]
 pub struct Stream {
     /// Index of the stream class in the schema.
     pub class: usize,
-    /// Id of the stream class.
+    /// Id that the metadata gives the stream class.
     pub class_id: u64,
-    /// Id of the stream within its class; `None` if packets have no such field.
+    /// Id of the stream within its class; `None` if packets do not state one.
     pub instance: Option<u64>,
-    /// Name as in babeltrace2: the path of the first file.
+    /// Name as in babeltrace2: the path of the stream's first file.
     pub name: String,
     pub(crate) files: Vec<FilePart>,
 }
 
-/// Packets of one stream in a file.
+/// Packets that one stream has in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePart {
     pub(crate) file: Arc<StreamFile>,
     /// Key of the stream's first packet in the file.
     pub(crate) first: PacketKey,
-    /// Byte ranges of the stream's packets, if the file has packets of other streams too.
+    /// Byte ranges of the stream's packets; `None` if the file has no packets of other streams.
     pub(crate) runs: Option<Arc<[Range<u64>]>>,
 }
 
 impl Stream {
-    /// Returns the identity of the stream in its trace.
+    /// Returns the identity of the stream, unique in its trace unless packets state no stream id.
     pub(crate) fn id(&self) -> StreamId {
         (self.class, self.instance)
     }
 
-    /// Returns true if no other stream of the trace can have the same ids.
+    /// Returns true if no other stream of the trace can have the same class id and stream id.
     pub(crate) fn has_unique_id(&self) -> bool {
         self.instance.is_some() && self.files.iter().all(|file| file.first.0.is_some())
     }

@@ -1,4 +1,4 @@
-//! Reading without order, packet by packet, on several threads; for statistics.
+//! Reading without order, packet by packet, on several threads. Meant for statistics.
 
 use crate::cursor::Cursor;
 use crate::delivery::Delivery;
@@ -14,22 +14,22 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::vec;
 
-/// Receives events without order, packet by packet.
+/// Consumer that receives events without order, packet by packet.
 pub trait Unordered: Send {
     /// True if events are delivered; otherwise they are only decoded and counted.
     const EVENTS: bool = true;
 
-    /// Receives a packet, before its events.
+    /// Receives a packet. The packet's events follow.
     fn packet(&mut self, trace: &Trace, stream: &Stream, packet: &PacketView<'_>);
 
-    /// Receives an event of the last packet.
+    /// Receives an event of the packet that was received last.
     fn event(&mut self, event: &mut Event<'_>);
 
-    /// Receives a loss before the next packet.
+    /// Receives a loss before the packet that is received next.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss);
 }
 
-/// Minimum bytes of packets in a worker's batch.
+/// Minimum total size of the packets in a worker's batch, in bytes.
 const BATCH_SIZE: u64 = 512 << 10;
 /// Size of a cursor's window in bytes; it fits into a core's own cache.
 const WINDOW: usize = 256 << 10;
@@ -90,7 +90,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Delivers a packet's events.
+    /// Passes the events of a packet to the consumer.
     fn read_packet<U: Unordered>(
         &self,
         delivery: &mut Delivery<'_, '_>,
@@ -126,8 +126,8 @@ impl Reading<'_> {
         delivery.report_progress(0);
     }
 
-    /// Counts the events of the next packet, or of two packets whose walks are interleaved; `None`
-    /// if no packet remains.
+    /// Counts the events of the next packet, or of the next two packets with interleaved walks.
+    /// Returns `None` if no packet remains.
     fn count_packets<U: Unordered>(
         &self,
         delivery: &mut Delivery<'_, '_>,
@@ -164,7 +164,8 @@ impl Reading<'_> {
         Some(())
     }
 
-    /// Delivers a packet and its losses, and starts the cursor in it; returns false if that fails.
+    /// Passes a packet and its losses to the consumer, and starts the cursor in the packet. Returns
+    /// false if the cursor cannot start.
     fn start_packet<U: Unordered>(
         &self,
         delivery: &mut Delivery<'_, '_>,
@@ -196,7 +197,7 @@ impl Reading<'_> {
     }
 }
 
-/// Two cursors for each trace.
+/// Pair of cursors for each trace, by trace id.
 #[derive(Default)]
 struct Cursors(HashMap<usize, (Cursor, Cursor)>);
 

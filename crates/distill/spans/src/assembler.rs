@@ -25,19 +25,20 @@ use std::ops::ControlFlow;
 pub struct Limits {
     /// Nanoseconds without an event after which a request is complete.
     pub idle_ns: u64,
-    /// The idle time of a request with a span that has not ended, if longer than `idle_ns`.
-    /// Programs that record only events never report the end of a span, so it is off by default.
+    /// Nanoseconds without an event after which a request with an unended span is complete, if
+    /// longer than `idle_ns`. The default of 0 disables this wait, because programs that record
+    /// only events never report the end of a span.
     pub idle_unended_ns: u64,
     /// Maximum memory of all open requests, in bytes.
     pub bytes: usize,
     /// Maximum number of spans in all open requests. A span counts once for each distinct
     /// combination of parent, name, service and address in its events.
     pub spans: usize,
-    /// Maximum memory of one request, in bytes.
+    /// Maximum memory of a single request, in bytes.
     pub bytes_of_request: usize,
-    /// Maximum number of spans in one request, counted as for `spans`.
+    /// Maximum number of spans in a single request, counted as for `spans`.
     pub spans_of_request: usize,
-    /// Enables the correction of clock skew between hosts.
+    /// Set if clock skew between hosts is corrected.
     pub correct_skew: bool,
 }
 
@@ -67,7 +68,7 @@ pub struct Counts {
     pub events: u64,
     /// Requests emitted before they were complete, to free memory.
     pub evicted: u64,
-    /// Requests with the trace id of a request emitted before.
+    /// Requests whose trace id had been emitted with an earlier request.
     pub late: u64,
     /// Requests from which events were dropped because of a limit.
     pub cut: u64,
@@ -77,7 +78,7 @@ pub struct Counts {
 
 /// A consumer of requests.
 pub trait Sink {
-    /// Handles one request. `Break` stops the assembler.
+    /// Receives one request. A return value of `Break` stops the assembler.
     fn request(&mut self, request: &Request<'_>) -> ControlFlow<()>;
 }
 
@@ -87,17 +88,18 @@ impl<F: FnMut(&Request<'_>) -> ControlFlow<()>> Sink for F {
     }
 }
 
-/// Assembles reports into requests.
+/// Assembler of reports into requests. It owns the open requests until they are emitted.
 #[derive(Debug)]
 pub struct Assembler {
     limits: Limits,
     interner: Interner,
-    /// Open requests, and free slots.
+    /// Slots of open requests, and free slots, which are listed in `free`.
     requests: Vec<OpenRequest>,
     free: Vec<u32>,
     /// Slot of each open request, by the lower half of its trace id.
     open: HashMap<u64, u32>,
-    /// Ends of the list of open requests, ordered by time.
+    /// Slots at both ends of the list of open requests, which is ordered by the time of the last
+    /// event.
     oldest: u32,
     newest: u32,
     bytes: usize,
@@ -133,7 +135,7 @@ impl Assembler {
         }
     }
 
-    /// Returns the counters.
+    /// Returns the counters since the assembler was created.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -184,8 +186,8 @@ impl Assembler {
         self.advance(now, sink)
     }
 
-    /// Records that a source lost events between these times, in nanoseconds since 1970. `None`
-    /// means unbounded.
+    /// Records that the trace `source` lost events between two times, in nanoseconds since 1970.
+    /// `None` means unbounded.
     pub fn lose(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         self.losses.add(source, from, to);
     }

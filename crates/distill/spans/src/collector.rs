@@ -6,12 +6,12 @@ use crate::refusal::Refusals;
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::ops::ControlFlow;
 
-/// Consumer of events that passes requests to a sink as they become complete.
+/// Consumer of events that passes each complete request to a sink.
 #[derive(Debug)]
 pub struct Collector<S> {
     extractor: Extractor,
     assembler: Assembler,
-    /// The consumer of the requests.
+    /// Sink that receives each emitted request.
     pub sink: S,
     /// Wall-clock time of a live recording. Event time is used while it is `None`.
     now: Option<i64>,

@@ -15,26 +15,26 @@ use blkkin_model::{Kind, ValueRef};
 use blkkin_reader::{Event, Trace};
 use std::fmt::Write;
 
-/// Extracts span reports from events.
+/// Extractor of span reports from events.
 #[derive(Debug, Default)]
 pub struct Extractor {
-    /// Event shapes of each trace, by the reader's trace id.
+    /// Event shapes of each trace, indexed by the reader's trace number.
     traces: Vec<Option<TraceShapes>>,
     fields: FieldValues,
     refusals: Refusals,
     others: u64,
 }
 
-/// Event shapes of one trace.
+/// Shapes of one trace's event classes, determined at its first event.
 #[derive(Debug)]
 struct TraceShapes {
-    /// Slot of each field, by node id.
+    /// Slot in [`FieldValues`] of each field, by node id of the decoder.
     slots: Vec<Slot>,
-    /// Event shapes, by stream class and event class.
+    /// Event shapes, indexed by stream class and event class.
     classes: Vec<Vec<EventShape>>,
-    /// Time scales of the clocks, by stream class.
+    /// Time scale of each stream class's clock; `None` without a clock.
     scales: Vec<Option<TimeScale>>,
-    /// Name of the traced program.
+    /// Name of the traced program, from the trace's environment.
     program: String,
 }
 
@@ -61,19 +61,20 @@ enum EventShape {
     },
 }
 
-/// Number of leading fields of a span of the `tracing` crate.
+/// Number of fields that the tracing layer puts first in a span of the `tracing` crate. The
+/// program's own fields follow.
 const TRACING_SPAN: usize = 6;
-/// Number of leading fields of an event of the `tracing` crate.
+/// Number of fields that the tracing layer puts first in an event of the `tracing` crate.
 const TRACING_EVENT: usize = 3;
 
 /// Debug bit of the field `flags`.
 const DEBUG: u64 = 1;
 
-/// Tolerance by which a span may end after its event, as processors' clocks differ.
+/// Maximum time by which a span may end after its event, since the clocks of CPUs differ.
 const TOLERANCE_NS: i64 = 1_000_000_000;
 
 impl Extractor {
-    /// Passes the report of an event to `take`. Returns `None` for an event without a report.
+    /// Calls `take` with the report of an event. Returns `None` for an event without a report.
     #[inline]
     pub fn read<R>(
         &mut self,
@@ -178,7 +179,7 @@ impl TraceShapes {
     }
 }
 
-/// Determines the shape of an event class.
+/// Determines which report, if any, the events of a class carry.
 fn shape(class: &EventClass) -> EventShape {
     let name = class.name.as_deref().unwrap_or_default();
     let begins_with = |count: usize| match &class.payload {
@@ -391,7 +392,7 @@ impl<'r> ReportBuilder<'r> {
         Ok(if name.is_empty() { target.split('.').next().unwrap_or_default() } else { name })
     }
 
-    /// Returns the fields that the program added itself, by name.
+    /// Returns names and values of the fields that the traced program added itself.
     fn own(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
         let nodes = self.trace.decoder().nodes();
         self.fields.own.iter().map(move |(node, value)| {

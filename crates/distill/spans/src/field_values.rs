@@ -5,7 +5,7 @@ use blkkin_ctf::decode::{Node, NodeKind, Visitor};
 use blkkin_ctf::schema::{IntKind, Scope};
 use blkkin_model::ValueRef;
 
-/// Index of a field in [`NAMES`], or [`OWN`] or [`IGNORED`].
+/// Index of a field name in [`NAMES`], or [`OWN`] or [`IGNORED`].
 pub(crate) type Slot = u8;
 
 pub(crate) const NAMES: [&str; 17] = [
@@ -49,7 +49,8 @@ pub(crate) const OWN: Slot = 17;
 /// Slot of a field that is ignored.
 pub(crate) const IGNORED: Slot = 18;
 
-/// Field values of one event.
+/// Field values of one event: known fields by slot, and fields that the program added itself. The
+/// memory is reused for the next event.
 #[derive(Debug, Default)]
 pub(crate) struct FieldValues {
     pub(crate) values: [Value; NAMES.len()],
@@ -63,7 +64,7 @@ pub(crate) enum Value {
     #[default]
     Absent,
     Int(i64),
-    /// An unsigned number beyond `i64`.
+    /// Unsigned integer above `i64::MAX`.
     Large(u64),
     Bool(bool),
     Float(f64),
@@ -86,7 +87,8 @@ impl FieldValues {
         }
     }
 
-    /// Returns an id or a duration; signed and unsigned fields are accepted.
+    /// Returns an integer field, such as an id or a duration. Signed and unsigned fields are
+    /// accepted.
     pub(crate) fn number(&self, slot: Slot) -> Result<u64, Option<Reason>> {
         match self.values[slot as usize] {
             Value::Int(number) => Ok(number.cast_unsigned()),
@@ -96,7 +98,8 @@ impl FieldValues {
         }
     }
 
-    /// Returns what `number` returns, with a default for a missing field.
+    /// Returns an integer field as [`FieldValues::number`] does, but `otherwise` for a missing
+    /// field.
     pub(crate) fn number_or(&self, slot: Slot, otherwise: u64) -> Result<u64, Option<Reason>> {
         match self.values[slot as usize] {
             Value::Absent => Ok(otherwise),
@@ -119,7 +122,7 @@ impl FieldValues {
         }
     }
 
-    /// Returns what `text` returns, with a default for a missing field.
+    /// Returns a text field, or a default for a missing field.
     pub(crate) fn text_or<'t>(
         &'t self,
         slot: Slot,
@@ -146,13 +149,15 @@ impl FieldValues {
     }
 }
 
-/// Visitor that copies values into their slots.
+/// Visitor that copies the field values of an event into their slots.
 pub(crate) struct FieldVisitor<'w> {
     pub(crate) fields: &'w mut FieldValues,
     pub(crate) slots: &'w [Slot],
-    /// First slot number that counts as a field of the program's own.
+    /// First slot whose fields count as added by the program, except `SERVICE` to `IP` with
+    /// `has_service`.
     pub(crate) own_fields: usize,
-    /// Exempts service, port and address from `own_fields`.
+    /// Set if service, port and address come from the tracing layer, not from the program's own
+    /// fields.
     pub(crate) has_service: bool,
 }
 

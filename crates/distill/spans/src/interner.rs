@@ -1,10 +1,10 @@
-//! String interner for names of services, spans and events, with a limit on count and memory.
-//! `open_request` stores strings that do not fit in the request itself.
+//! String interner for names of services, spans and events, with a limit on count and memory. A
+//! string that the interner does not accept is stored in its request by `open_request`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Number of an interned string of an [`Interner`] or, with the upper bit set, of a string of one
+/// Number of a string in an [`Interner`] or, with the upper bit set, of a string stored in one
 /// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Symbol(pub(crate) u32);
@@ -36,7 +36,7 @@ impl Symbol {
     }
 }
 
-/// Table of interned strings.
+/// Table that stores each interned string once, under its symbol.
 #[derive(Debug)]
 pub(crate) struct Interner {
     texts: Vec<Arc<str>>,

@@ -44,14 +44,16 @@ pub(crate) struct Draft {
     pub(crate) start: Option<u64>,
     pub(crate) duration: Option<u64>,
     pub(crate) odd: u32,
-    /// Indexes of the reports that give start and duration; they are not shown as annotations.
+    /// Indexes of the reports that determine start and duration. These reports are not shown as
+    /// annotations.
     pub(crate) used: [u32; 2],
     is_whole: bool,
-    /// Index of the first and the last report of each core annotation, by its symbol.
+    /// Indexes of the first and the last report of each core annotation, by symbol of the
+    /// annotation.
     cores: [(u32, u32); CORES],
     first: u64,
     last: u64,
-    /// Source of the earliest report.
+    /// Reader's id of the trace with the earliest report; matched with the losses.
     source: u32,
 }
 
@@ -62,18 +64,18 @@ pub(crate) struct Address {
     pub(crate) port: i32,
     /// Address text that does not parse as an IP address.
     pub(crate) invalid: Option<Symbol>,
-    /// The address text that was parsed last.
+    /// Address text that was parsed last, to avoid parsing it again.
     parsed: Option<Symbol>,
 }
 
-/// Marks an absent report.
+/// Index that stands for an absent report.
 const NONE: u32 = u32::MAX;
 const CORES: usize = Symbol::WIRE_RECEIVE.0 as usize + 1;
-/// Maximum number of drafts with one span id.
+/// Maximum number of drafts with one span id. Reports of further services go to the first draft.
 const SERVICES_MAX: usize = 64;
 
 impl Scratch {
-    /// Builds `drafts` from the reports in `order`.
+    /// Builds `drafts` from the reports in `order`, and assigns each report to a draft.
     pub(crate) fn join(&mut self, resolver: Resolver<'_>) {
         let Scratch { order, drafts, assigned, duplicates, left_out } = self;
         *left_out = 0;
@@ -105,7 +107,7 @@ impl Scratch {
     }
 }
 
-/// Reports on one span id, while they are joined.
+/// Joining of all reports on one span id.
 struct Group<'g, 'p> {
     resolver: Resolver<'p>,
     /// Index of the group's first draft.
@@ -155,7 +157,7 @@ impl Group<'_, '_> {
         self.set_remotes(addresses);
     }
 
-    /// Finds or adds the draft for a reporter.
+    /// Returns the index of a reporter's draft in `drafts`; adds a draft if none fits.
     fn draft_for(&mut self, reporter: &Reporter, body: &Body) -> usize {
         let is_span = body.is_span();
         let resolver = self.resolver;
@@ -183,7 +185,7 @@ impl Group<'_, '_> {
         self.drafts.len() - 1
     }
 
-    /// Determines kinds and times, and shares names and parents among the group's drafts.
+    /// Determines kinds and times of the group's drafts, and copies names and parents between them.
     fn set_kinds(&mut self) {
         for at in self.from..self.drafts.len() {
             let draft = &mut self.drafts[at];
@@ -297,7 +299,7 @@ impl Draft {
         }
     }
 
-    /// Adds a report. Reports arrive in order of time.
+    /// Adds a report to the draft. The caller adds reports in order of time.
     fn add(&mut self, reporter: &Reporter, report: &Report, number: u32, resolver: Resolver<'_>) {
         if self.name.is_none() {
             self.name = reporter.name;
@@ -335,8 +337,8 @@ impl Draft {
         }
     }
 
-    /// Replaces the mark `Unfinished` if the missing event may be lost: an end dropped after the
-    /// start, or a start dropped before the last report.
+    /// Replaces the mark `Unfinished` by `EndLost` if the trace lost events after the start, or by
+    /// `StartLost` if the trace lost events before the last report.
     pub(crate) fn mark_lost(&mut self, losses: &Losses) {
         if self.odd & bit(Oddity::Unfinished) == 0 {
             return;
@@ -395,7 +397,7 @@ impl Draft {
 }
 
 impl Address {
-    /// Completes the address with a reporter's IP address and port.
+    /// Adds a reporter's IP address and port, where they are unknown so far.
     fn add(&mut self, reporter: &Reporter, resolver: Resolver<'_>) {
         if self.port == 0 {
             self.port = port(reporter.port);
@@ -415,7 +417,7 @@ impl Address {
         }
     }
 
-    /// Returns the address of a single reporter.
+    /// Returns the address that a single reporter gives.
     pub(crate) fn of(reporter: &Reporter, resolver: Resolver<'_>) -> Address {
         let mut address = Address::default();
         address.add(reporter, resolver);
@@ -423,7 +425,7 @@ impl Address {
     }
 }
 
-/// Restores a port from the original library's signed 16-bit number.
+/// Restores a port number that the original library recorded as a signed 16-bit number.
 fn port(port: i32) -> i32 {
     match port {
         -1 => 0,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-/// For each source, the earliest start and the latest end of all its losses.
+/// Earliest start and latest end of all losses of each source, in nanoseconds since 1970.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(HashMap<u32, (u64, u64)>);
 

@@ -9,7 +9,7 @@ use blkkin_model::{Kind, ValueRef};
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 
-/// Service that reports on a span, with the properties that its events repeat.
+/// Properties that the events of one service repeat for one span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Reporter {
     pub(crate) span: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Reporter {
     pub(crate) port: i32,
 }
 
-/// One report about a span.
+/// Content of one event about a span, in compact form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) time: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) body: Body,
 }
 
-/// Content of a report.
+/// Content of a report: annotation, tag, or complete span.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body {
     Event(Symbol),
@@ -48,7 +48,7 @@ impl Body {
     }
 }
 
-/// Value of a tag.
+/// Value of a tag; a text is stored as a symbol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TagValue {
     Text(Symbol),
@@ -57,12 +57,12 @@ pub(crate) enum TagValue {
     Double(f64),
 }
 
-/// Reports of an open request.
+/// Compact storage for the reports of one open request.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRequest {
     /// Lower half of the trace id.
     pub(crate) low: u64,
-    /// Upper halves of the trace id from events of their own.
+    /// Upper halves of the trace id, from `blkkin:wide_trace_id` events.
     pub(crate) wide: Vec<u64>,
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) reports: Vec<Report>,
@@ -85,7 +85,8 @@ pub(crate) struct OpenRequest {
     pub(crate) newer: u32,
 }
 
-/// Maximum number of reporters that are searched linearly; more get a hash table.
+/// Maximum number of reporters that are searched linearly. With more reporters, a hash table is
+/// built.
 const FEW_REPORTERS: usize = 12;
 /// Maximum number of upper halves that are distinguished for one lower half.
 const WIDE_MAX: usize = 8;
@@ -131,7 +132,7 @@ impl OpenRequest {
         (self.left_out, self.is_late) = (0, false);
     }
 
-    /// Stores an upper half of the trace id.
+    /// Stores an upper half of the trace id, from a `blkkin:wide_trace_id` event.
     pub(crate) fn add_wide(&mut self, high: u64) {
         if high != 0 && !self.wide.contains(&high) && self.wide.len() < WIDE_MAX {
             self.wide.push(high);
@@ -249,7 +250,7 @@ impl OpenRequest {
         }
     }
 
-    /// Returns the reporter of a report.
+    /// Returns the reporter to whose index the report refers.
     pub(crate) fn reporter_of(&self, report: &Report) -> &Reporter {
         &self.reporters[report.reporter as usize]
     }

@@ -9,15 +9,15 @@ pub enum Reason {
     NoTime,
     /// The event's time is before 1970 or out of range.
     TimeOutOfRange,
-    /// A field is missing.
+    /// The field with this name is missing.
     Missing(&'static str),
-    /// A field has the wrong type.
+    /// The field with this name has the wrong type.
     WrongType(&'static str),
-    /// An id is 0.
+    /// The id in the field with this name is 0.
     Zero(&'static str),
     /// The span ends more than a second after its event, which is recorded at its end.
     EndsLater,
-    /// The annotation is of an unknown kind.
+    /// The event has the provider `zipkin`, but an unknown name.
     Unknown,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A malformed event.
+/// A malformed event, described for the user as an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// Reason why the event is malformed.
@@ -44,7 +44,7 @@ pub struct Example {
     pub event: String,
     /// Event time, in nanoseconds since 1970.
     pub time_ns: Option<i64>,
-    /// File of the stream.
+    /// Name of the stream file that contains the event.
     pub file: String,
 }
 

@@ -29,31 +29,31 @@ pub struct Said<'a> {
     pub what: What<'a>,
 }
 
-/// Content of a report.
+/// Content of a report: annotation, tag, complete span, or upper half of the trace id.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum What<'a> {
     /// An annotation: something that happened in the span.
     Event(&'a str),
     /// A tag of the span.
     KeyValue(&'a str, ValueRef<'a>),
-    /// A complete span.
+    /// A complete span with start and duration.
     Span(Whole<'a>),
     /// A complete span without start and duration.
     Undated(Kind),
-    /// The upper half of the trace id.
+    /// The upper half of the trace id, in [`Said::trace_id_high`].
     WideTraceId,
 }
 
 /// A complete span, reported by its own event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whole<'a> {
-    /// Start, in nanoseconds since 1970.
+    /// Start of the span, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Duration in nanoseconds.
+    /// Duration of the span, in nanoseconds.
     pub duration_ns: u64,
     /// Role in the call: client, server, producer, consumer or internal.
     pub kind: Kind,
-    /// Debug flag: exempt from sampling.
+    /// Set if the span has the debug flag, which exempts it from sampling.
     pub debug: bool,
     /// Module of the program (the target of the `tracing` crate).
     pub target: &'a str,

@@ -5,7 +5,7 @@ use blkkin_model::{SpanId, SpanRef, TraceId};
 /// A request, borrowed from the assembler.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Trace id.
+    /// Trace id that all spans of the request share.
     pub id: TraceId,
     /// Spans in preorder; siblings are sorted by start.
     pub steps: Vec<Step<'a>>,
@@ -24,15 +24,15 @@ pub struct Request<'a> {
 pub struct Step<'a> {
     /// Fields of the span, with annotations and tags.
     pub span: SpanRef<'a>,
-    /// Index of the parent step.
+    /// Index of the parent in [`Request::steps`]; `None` for a root.
     pub parent: Option<usize>,
-    /// Number of ancestors.
+    /// Number of ancestors in the tree; 0 for a root.
     pub depth: usize,
     /// Time of the span in which none of its children was running, in nanoseconds.
     pub self_ns: Option<u64>,
-    /// Shift by the skew correction, in nanoseconds; `None` if not shifted.
+    /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
-    /// Bitmap of anomalies: a bit for each [`Oddity`].
+    /// Bitmap of the span's anomalies: a bit for each [`Oddity`].
     odd: u32,
 }
 
@@ -50,10 +50,10 @@ pub enum Completion {
 /// Key of the tag that marks a span whose end may be lost; the value is [`LOST`].
 pub const END: &str = "blkkin.end";
 
-/// Key of the tag that marks a span whose start may be lost, as [`END`].
+/// Key of the tag that marks a span whose start may be lost; the value is [`LOST`].
 pub const START: &str = "blkkin.start";
 
-/// Value of [`END`] and [`START`].
+/// Value of the tags [`END`] and [`START`].
 pub const LOST: &str = "lost";
 
 macro_rules! oddities {
@@ -87,7 +87,7 @@ oddities! {
     Cycle "cycle";
     /// Events report different parents; the first one counts.
     OtherParent "other_parent";
-    /// Another span of the same service has the same id.
+    /// Another complete span of the same service and kind has the same id.
     SameId "same_id";
     /// Start or end is missing, and the tracer lost no events that could have reported it.
     Unfinished "unfinished";
@@ -104,7 +104,7 @@ oddities! {
     BeforeParent "before_parent";
     /// The span was shifted by the skew correction.
     Moved "moved";
-    /// An event occurred twice; counted once for each dropped copy.
+    /// An event occurred more than once. Each dropped copy counts.
     Duplicate "duplicate";
     /// More than 64 services reported on the span; further services are merged into the first.
     ManyServices "many_services";
@@ -115,7 +115,7 @@ oddities! {
     Late "late";
 }
 
-/// Number of occurrences of each anomaly.
+/// Number of occurrences of each [`Oddity`] in one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities([u64; Oddity::ALL.len()]);
 
@@ -198,7 +198,7 @@ impl Request<'_> {
         self.extent_ns().map_or(0, |(start, end)| end - start)
     }
 
-    /// Returns the number of failed spans.
+    /// Returns the number of spans that are marked as failed.
     pub fn errors(&self) -> usize {
         self.steps.iter().filter(|step| step.span.is_error()).count()
     }

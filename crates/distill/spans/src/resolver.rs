@@ -4,7 +4,7 @@ use crate::interner::{Interner, OWN, Symbol};
 use crate::open_request::{Body, OpenRequest, Report, Reporter, TagValue};
 use std::cmp::Ordering;
 
-/// Resolves and compares the symbols of a request. Symbols are compared by their strings, because
+/// Access to the strings of a request's symbols. Symbols are compared by their strings, because
 /// their numbers depend on the order of arrival.
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver<'p> {
@@ -25,7 +25,8 @@ impl<'p> Resolver<'p> {
         if a == b { Ordering::Equal } else { self.get(a).cmp(self.get(b)) }
     }
 
-    /// Compares by span and time, and then by all other contents, so that the order is total.
+    /// Compares two reports by span and time, and then by all other contents, so that the order is
+    /// total.
     pub(crate) fn compare(self, a: &Report, b: &Report) -> Ordering {
         let (reporter_a, reporter_b) = (self.request.reporter_of(a), self.request.reporter_of(b));
         let by_time = reporter_a.span.cmp(&reporter_b.span).then(a.time.cmp(&b.time));

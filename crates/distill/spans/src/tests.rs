@@ -181,7 +181,7 @@ fn assemble(limits: Limits, text: &str) -> (String, Assembler) {
     (drawn.0, assembler)
 }
 
-/// Checks the requests for an input, and for the same input in reverse order.
+/// Checks the requests assembled from an input, and from the same input in reverse order.
 #[track_caller]
 fn check(input: &str, expected: &str) {
     check_with(Limits::default(), input, expected);

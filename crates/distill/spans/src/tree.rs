@@ -80,7 +80,7 @@ pub(crate) fn build(
 struct TreeBuilder<'b> {
     resolver: Resolver<'b>,
     scratch: &'b Scratch,
-    /// Spans that may belong to another request with the same lower half.
+    /// Span ids that may belong to another request with the same lower half of the trace id.
     ambiguous: &'b HashSet<u64>,
 }
 
@@ -290,7 +290,7 @@ impl<'b> TreeBuilder<'b> {
     }
 }
 
-/// Lists of all drafts, stored contiguously.
+/// Lists of all drafts, stored one after the other in a single vector.
 struct DraftLists<T> {
     all: Vec<T>,
     ranges: Vec<Range<usize>>,

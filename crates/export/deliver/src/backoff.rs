@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Delays that double up to a maximum, each reduced by a random part of at most a half.
+/// Delays that double up to a maximum. Each delay is reduced by a random part of at most a half.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -15,19 +15,19 @@ impl Backoff {
         Backoff { first, max, next: first }
     }
 
-    /// Returns the next delay.
+    /// Returns the next delay and doubles the one after it.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.max);
         jittered(pause, random())
     }
 
-    /// Returns a delay of the first step, without advancing the backoff.
+    /// Returns a delay as before the first retry, without advancing the backoff.
     pub(crate) fn least(&self) -> Duration {
         jittered(self.first, random())
     }
 
-    /// Resets the delay after a success.
+    /// Resets the delay to the first one after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }

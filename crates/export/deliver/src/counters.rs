@@ -2,17 +2,17 @@
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
-        /// Reason for dropping spans.
+        /// Cause for which spans were dropped.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Cause {
             $($(#[$doc])* $name,)*
         }
 
         impl Cause {
-            /// All reasons.
+            /// All causes, in the order of their counters.
             pub const ALL: [Cause; [$($word),*].len()] = [$(Cause::$name),*];
 
-            /// Returns the identifier of the reason.
+            /// Returns the name of the cause in JSON.
             pub const fn word(self) -> &'static str {
                 match self {
                     $(Cause::$name => $word,)*
@@ -23,8 +23,8 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The destination refused the batch, which is in the folder of refused batches if that exists
-    /// and has room.
+    /// The destination refused the batch. The batch is stored in the folder of refused batches, if
+    /// that folder exists and has room.
     Refused "refused";
     /// The destination accepted the batch without these spans (partial success).
     Rejected "rejected";
@@ -36,7 +36,7 @@ causes! {
     QueueFull "queue_full";
     /// The queue on disk was damaged.
     Damaged "damaged";
-    /// The exporter was closed while the spans were only in memory.
+    /// The exporter was closed while the spans were in memory only.
     Ended "ended";
 }
 
@@ -56,11 +56,11 @@ pub struct Counters {
     pub waiting: u64,
     /// Batches accepted by the destination.
     pub batches: u64,
-    /// Size of these batches, in bytes.
+    /// Size of the accepted batches, in bytes.
     pub bytes: u64,
     /// Failed attempts that were followed by a retry.
     pub retries: u64,
-    /// Refused batches that were stored in their folder.
+    /// Refused batches that were stored in the folder of refused batches.
     pub refused_kept: u64,
     /// Refused batches that were not stored: no folder, no room in it, or a disk error.
     pub refused_not_kept: u64,
@@ -76,12 +76,12 @@ impl Counters {
         self.dropped[cause as usize]
     }
 
-    /// Returns the number of dropped spans.
+    /// Returns the number of spans dropped for any cause.
     pub fn dropped_in_all(&self) -> u64 {
         self.dropped.iter().sum()
     }
 
-    /// Counts waiting spans as dropped.
+    /// Counts spans that waited as dropped.
     pub(crate) fn drop_waiting(&mut self, cause: Cause, spans: u64) {
         let spans = self.settle(spans);
         self.dropped[cause as usize] += spans;
@@ -95,7 +95,7 @@ impl Counters {
         spans
     }
 
-    /// Counts a delivered batch with `rejected` spans that the destination rejected.
+    /// Counts a batch as delivered, except for the `rejected` spans, which count as dropped.
     pub(crate) fn deliver(&mut self, spans: u64, rejected: u64, bytes: u64) {
         let rejected = rejected.min(spans);
         self.drop_waiting(Cause::Rejected, rejected);

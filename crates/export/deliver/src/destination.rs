@@ -6,7 +6,7 @@ use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use std::fmt;
 
-/// Destination of spans. It is displayed without its query, which may contain a key.
+/// Destination of spans. Its displayed form omits the URL's query, which may contain a key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Destination {
     pub(crate) protocol: Protocol,
@@ -19,7 +19,7 @@ pub struct Destination {
     format: Format,
 }
 
-/// Protocol of a destination.
+/// Protocol by which batches are sent to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// HTTP POST for each batch.
@@ -91,7 +91,7 @@ impl Destination {
         Ok(Destination { protocol, is_tls, host: host.to_owned(), port, path, format })
     }
 
-    /// Returns the format in which spans are sent.
+    /// Returns the format in which spans are encoded for the destination.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -116,7 +116,7 @@ const ZIPKIN_V1: &[Format] = &[Format::ZipkinThrift, Format::ZipkinV1Json];
 const OTLP: &[Format] = &[Format::OtlpProto, Format::OtlpJson];
 const SCRIBE: &[Format] = &[Format::ZipkinThriftSpan];
 
-/// True if Scribe can use the path as a category, which becomes a file name.
+/// Returns true if Scribe can use the path as a category, which becomes a file name.
 fn is_category(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let name = path.strip_prefix('/').unwrap_or(path);

@@ -30,11 +30,11 @@ pub enum Error {
     Newer,
     /// A system call failed.
     Io {
-        /// The action that failed.
+        /// Description of the failed action, for the message.
         during: &'static str,
-        /// The file or folder; may be empty.
+        /// Path of the file or folder; may be empty.
         path: PathBuf,
-        /// The error of the system.
+        /// Error that the system call returned.
         source: io::Error,
     },
 }

@@ -14,8 +14,8 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Sends spans to a destination. When dropped, it flushes to the queue and stops without waiting
-/// for the destination; [`Exporter::close`] also returns the counters.
+/// Exporter of spans to a destination. When dropped, it flushes to the queue and stops without
+/// waiting for the destination; [`Exporter::close`] also returns the counters.
 pub struct Exporter {
     shared: Arc<SharedState>,
     sender: Option<JoinHandle<()>>,
@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Minimum interval between requests to drop the oldest batches.
 const DROP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Maximum time to wait for room after requesting it.
+/// Maximum time to wait until the sender has dropped old batches to make room.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Exporter {
@@ -93,7 +93,7 @@ impl Exporter {
         }
     }
 
-    /// Waits until no spans are waiting; returns false after `timeout`.
+    /// Waits until each span is delivered or dropped; returns false after `timeout`.
     pub fn wait_until_empty(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut state = self.shared.state();
@@ -109,7 +109,7 @@ impl Exporter {
         }
     }
 
-    /// Returns the current counters.
+    /// Returns the counters since the exporter was opened.
     pub fn counters(&self) -> Counters {
         self.shared.state().counters
     }
@@ -174,7 +174,7 @@ impl Exporter {
     }
 }
 
-/// Pushes spans; breaks if the queue is full.
+/// Pushes each span into the queue; breaks if the queue is full.
 impl SpanSink for Exporter {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {

@@ -1,5 +1,5 @@
-//! Export over gRPC: each batch is a call of OpenTelemetry's trace service, that is a POST over
-//! HTTP/2 with a prefix of five bytes before the message, and the status in trailers.
+//! Export over gRPC. Each batch is a call of OpenTelemetry's trace service: a POST over HTTP/2 with
+//! a prefix of five bytes before the message, and the status in trailers.
 
 use crate::destination::Destination;
 use crate::http::delivered_partially;
@@ -13,7 +13,7 @@ use hyper::http::header::{CONTENT_TYPE, TE};
 use hyper::http::uri::Scheme;
 use hyper::{HeaderMap, Method, Request, Uri, http};
 
-/// Prefix of a message: a compression flag and the size.
+/// Size of the prefix of a message, in bytes: a compression flag and the message's size.
 const PREFIX_BYTES: usize = 5;
 
 pub(crate) fn request(
@@ -40,7 +40,7 @@ pub(crate) fn request(
     request.body(Full::new(body.freeze()))
 }
 
-/// gRPC status codes.
+/// gRPC status codes that a verdict distinguishes.
 mod code {
     pub(super) const OK: u32 = 0;
     pub(super) const CANCELLED: u32 = 1;
@@ -76,7 +76,8 @@ mod code {
     ];
 }
 
-/// Interprets an answer. As over HTTP, errors of authentication or address do not refuse the batch.
+/// Interprets an answer. An authentication error or a wrong address does not refuse the batch, as
+/// over HTTP.
 pub(crate) fn verdict(answer: &Answer) -> Verdict {
     let Some(status) = status(answer) else {
         return Verdict::retry(format!("{}, and the answer ends without a status", answer.status));
@@ -127,8 +128,8 @@ fn status(answer: &Answer) -> Option<u32> {
     }
 }
 
-/// Returns a header of the call's status: from the trailers, or from the headers of an answer
-/// without a message.
+/// Returns a header of the call's status. An answer without a message has it in its headers, any
+/// other answer in the trailers.
 fn text<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     let find = |headers: &'a HeaderMap| headers.get(name);
     find(&answer.trailers).or_else(|| find(&answer.headers))?.to_str().ok()
@@ -150,7 +151,7 @@ fn partial_success(answer: &Answer) -> Option<PartialSuccess> {
     PartialSuccess::from_proto(message).ok()
 }
 
-/// Decodes a percent-encoded message.
+/// Decodes the percent-encoding of a status message.
 fn unescape(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 64 << 10;
 /// without protecting a secret.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// Headers that the exporter sets itself.
+/// Names of headers that the exporter sets itself, and users must not set.
 const RESERVED: [&str; 7] = [
     "host",
     "content-length",
@@ -51,7 +51,7 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// Replaces secrets in a text with `***`.
+    /// Replaces header values in a text with `***`.
     pub(crate) fn redact(&self, text: &str) -> String {
         let values = self.0.iter().filter_map(|(_, value)| value.to_str().ok());
         let mut words: Vec<&str> = values
@@ -75,7 +75,7 @@ fn header(line: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
     Ok((name, value))
 }
 
-/// Shows only the number of headers.
+/// Formats only the number of headers, never their values.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Headers({})", self.0.len())

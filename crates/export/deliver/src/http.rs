@@ -48,8 +48,8 @@ fn is_otlp(format: Format) -> bool {
 /// Interprets an answer.
 ///
 /// For errors of authentication or address (401, 404, …), OpenTelemetry's specification requires
-/// clients to drop the batch. But the batch is valid and the configuration can be fixed, so the
-/// batch waits until then, as for an unreachable destination.
+/// clients to drop the batch. But the batch is valid, and the configuration can be fixed. Therefore
+/// the batch waits, as for an unreachable destination.
 pub(crate) fn verdict(answer: &Answer, format: Format, now: SystemTime) -> Verdict {
     match answer.status.as_u16() {
         200..=299 if is_otlp(format) => otlp_verdict(answer),

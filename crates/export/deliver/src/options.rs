@@ -9,36 +9,36 @@ use std::time::Duration;
 /// Behaviour of a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Refuse new spans, so that the caller waits.
+    /// New spans are refused, so that the caller waits.
     #[default]
     Refuse,
-    /// Drop the oldest batches and count their spans.
+    /// The oldest batches are dropped, and their spans counted.
     DropOldest,
 }
 
-/// Options of an exporter.
+/// Destination of an exporter, with the limits of its queue, batches and retries.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Destination of the spans.
+    /// System to which the spans are sent.
     pub destination: Destination,
-    /// Headers added to each request.
+    /// User-supplied headers of each HTTP or gRPC request.
     pub headers: Headers,
-    /// Compresses batches.
+    /// Set if batches are compressed with gzip.
     pub gzip: bool,
-    /// File of trusted certificates (PEM), instead of the system's.
+    /// File of trusted certificates (PEM), which replaces the system's certificates.
     pub ca: Option<PathBuf>,
     /// Folder of the queue, created if it does not exist. Without a folder the queue is in memory.
     pub queue: Option<PathBuf>,
     /// Maximum size of the queue in bytes, on disk or in memory.
     pub queue_bytes_max: u64,
-    /// Behaviour of a full queue.
+    /// Behaviour when the queue has no room for a batch.
     pub when_full: WhenFull,
     /// Size in bytes at which a batch is complete.
     pub batch_bytes: usize,
     /// Age at which an incomplete batch is queued.
     pub batch_age: Duration,
-    /// Maximum age of a waiting batch; older batches are dropped. Only time with an open exporter
-    /// counts. Of an earlier exporter's time, only the part up to the last waiting batch counts.
+    /// Maximum age of a waiting batch; older batches are dropped. Time without an open exporter
+    /// does not count, nor does an earlier exporter's time after its last waiting batch.
     pub age_max: Duration,
     /// Maximum size in bytes of stored refused batches, in the subfolder `refused` of the queue
     /// folder.
@@ -47,14 +47,14 @@ pub struct Options {
     pub pause_first: Duration,
     /// Maximum delay before a retry.
     pub pause_max: Duration,
-    /// Maximum delay that the destination may request.
+    /// Maximum delay that a destination can request before a retry.
     pub pause_asked_max: Duration,
     /// Maximum number of attempts for a batch if the destination's errors may be caused by the
     /// batch.
     pub attempts_max: u32,
-    /// Timeout for connecting.
+    /// Maximum time to connect to the destination.
     pub connect_timeout: Duration,
-    /// Timeout for an answer.
+    /// Maximum time until the destination has answered a request.
     pub answer_timeout: Duration,
 }
 
@@ -66,7 +66,7 @@ pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 const SEGMENT_BYTES_MIN: u64 = 5 << 20;
 
 impl Options {
-    /// Returns the default options for a destination.
+    /// Returns the default options for exporting to a destination.
     pub fn new(destination: Destination) -> Options {
         Options {
             destination,
@@ -113,7 +113,7 @@ impl Options {
         failed.map_or(Ok(()), |(_, why)| Err(Error::Options(why)))
     }
 
-    /// Returns the size of the queue's segment files.
+    /// Returns the size of the queue's segment files, in bytes.
     pub(crate) fn segment_bytes(&self) -> u64 {
         (self.queue_bytes_max / 8).clamp(SEGMENT_BYTES_MIN, 64 << 20)
     }

@@ -18,20 +18,20 @@ const CONSUMER: &str = "deliver";
 /// Batches settled since the last update may be sent twice after a crash.
 const SAVE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A queue of waiting batches.
+/// Writing side of the queue of waiting batches, on disk or in memory.
 pub(crate) enum Queue {
     Disk(Arc<Journal>),
     Memory(MemoryQueue),
 }
 
-/// Batches in memory.
+/// Queue in memory, whose batches are lost with the program.
 pub(crate) struct MemoryQueue {
     records: VecDeque<Record>,
     bytes: u64,
     bytes_max: u64,
 }
 
-/// Reading side of a queue. A queue in memory is read from the state.
+/// Reading side of a queue. A queue in memory is read through the exporter's shared state instead.
 pub(crate) enum QueueReader {
     Disk(Box<DiskReader>),
     Memory,
@@ -51,7 +51,7 @@ pub(crate) struct DiskReader {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) spans: u64,
-    /// Number of spans ever queued, according to the records that could be read.
+    /// Number of spans ever queued, computed from the readable records.
     pub(crate) spans_up_to: u64,
     /// Time of the last queued batch.
     pub(crate) time_ms: Option<u64>,
@@ -61,7 +61,7 @@ pub(crate) struct Backlog {
 pub(crate) enum QueueItem {
     /// A batch, and the number of spans missing before it.
     Record(Record, u64),
-    /// Damaged data.
+    /// Damaged or missing data in the journal.
     Damage,
     /// No further batch yet.
     Nothing,
@@ -145,12 +145,13 @@ impl Queue {
         }
     }
 
-    /// True if a queue in memory has room for a batch. A disk queue can only try an append.
+    /// Returns true if a queue in memory has room for a batch. A queue on disk can only try an
+    /// append.
     pub(crate) fn has_room_in_memory(&self, record: &Record) -> bool {
         matches!(self, Queue::Memory(memory) if memory.has_room(record))
     }
 
-    /// True if waiting batches survive a crash of the program.
+    /// Returns true if waiting batches survive a crash of the program.
     pub(crate) fn is_durable(&self) -> bool {
         matches!(self, Queue::Disk(_))
     }
@@ -191,7 +192,7 @@ fn count_backlog(mut reader: Reader, wanted: Format) -> Result<Backlog, Error> {
 }
 
 impl DiskReader {
-    /// Reads the next batch.
+    /// Reads the next batch, or reports damage or the end of the queue.
     pub(crate) fn next(&mut self) -> Result<QueueItem, blkkin_journal::Error> {
         Ok(match self.reader.next()? {
             None => QueueItem::Nothing,

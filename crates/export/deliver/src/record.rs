@@ -22,7 +22,7 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 21;
 const GZIP: u8 = 0x80;
 
-/// A waiting batch.
+/// An encoded batch that waits for delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) format: Format,
@@ -49,7 +49,7 @@ impl Record {
         bytes
     }
 
-    /// Decodes a record; `None` if it was written by another release.
+    /// Decodes a record; `None` if another release wrote it, or it is malformed.
     pub(crate) fn decode(kind: u8, bytes: &[u8]) -> Option<Record> {
         let format = *Format::ALL.get(usize::from(kind & !GZIP))?;
         let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
@@ -66,7 +66,8 @@ impl Record {
         })
     }
 
-    /// Iterates over the spans of a body with sizes; ends early if it is malformed.
+    /// Returns an iterator over the spans of a body with sizes. It ends early if the body is
+    /// malformed.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = &self.body[..];
         std::iter::from_fn(move || {
@@ -83,12 +84,12 @@ impl Record {
     }
 }
 
-/// Counts the spans that are missing between consecutive batches.
+/// Counter of spans that are missing between consecutive batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GapCounter {
     /// Number of spans in all batches so far; `None` before the first batch.
     next: Option<u64>,
-    /// True if data was missing since the last batch.
+    /// Set if data was missing since the last batch.
     has_gap: bool,
 }
 
@@ -111,7 +112,7 @@ impl GapCounter {
     }
 }
 
-/// Inserts the size before each span. `ends` are the end offsets of the spans.
+/// Inserts the size (u32) before each span. `ends` are the end offsets of the spans.
 pub(crate) fn with_sizes(spans: &[u8], ends: &[usize]) -> Vec<u8> {
     let mut out = Vec::with_capacity(spans.len() + size_of_val(ends));
     let mut start = 0;

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Folder of refused batches.
+/// Folder of refused batches, with the bytes and files that it contains.
 #[derive(Debug)]
 pub(crate) struct RefusedFolder {
     folder: PathBuf,
@@ -20,7 +20,8 @@ pub(crate) struct RefusedFolder {
 const FILES_MAX: u64 = 20_000;
 
 impl RefusedFolder {
-    /// Opens the folder, which is created when the first batch is stored.
+    /// Opens the folder and counts its files. A missing folder is created when the first batch is
+    /// stored.
     pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> Result<RefusedFolder, Error> {
         let (mut bytes, mut files) = (0, 0);
         match fs::read_dir(&folder) {

@@ -24,7 +24,7 @@ pub(crate) struct Sender {
     runtime: Runtime,
 }
 
-/// Result of a settled batch.
+/// Result of a batch that is settled: delivered, or dropped.
 enum Settlement {
     Delivered { rejected: u64, is_malformed: bool },
     Dropped(Cause),

@@ -21,11 +21,11 @@ pub(crate) struct SharedState {
     state: Mutex<State>,
     /// Notified after any change that a thread may wait for.
     pub(crate) changed: Condvar,
-    /// Cancels the current request.
+    /// Signal that cancels the request in progress.
     pub(crate) cancel: Notify,
 }
 
-/// The mutable state.
+/// State that the exporter and its sending thread change under a lock.
 pub(crate) struct State {
     /// The batch to which spans are added.
     batch: Option<OpenBatch>,
@@ -35,20 +35,20 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Number of batches queued so far.
     pub(crate) queued: u64,
-    /// Number of spans in all sealed batches.
+    /// Number of spans in all batches sealed so far, including delivered batches.
     spans_up_to: u64,
     /// Set while a thread waits for room: the sender then drops the oldest batches.
     pub(crate) drop_oldest: bool,
     pub(crate) is_stopping: bool,
-    /// Reason why delivery is blocked.
+    /// Reason why delivery is blocked; `None` while it works.
     pub(crate) trouble: Option<String>,
 }
 
-/// A batch to which spans are added.
+/// The current batch, to which pushed spans are added.
 struct OpenBatch {
     batch: Batch,
     since: Instant,
-    /// End offset of each span, for formats that need it.
+    /// End offset of each span in the batch, for formats whose records store span sizes.
     ends: Vec<usize>,
 }
 
@@ -64,7 +64,8 @@ pub(crate) struct QueueClock {
 }
 
 impl QueueClock {
-    /// Continues at the time of the last waiting batch.
+    /// Starts the clock at the time of the last waiting batch, or at the current time for an empty
+    /// queue.
     fn start(last_ms: Option<u64>) -> QueueClock {
         let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let opened_ms = last_ms.unwrap_or_else(|| now().as_millis() as u64);
@@ -75,7 +76,7 @@ impl QueueClock {
         self.opened_ms.saturating_add(self.since.elapsed().as_millis() as u64)
     }
 
-    /// Returns the time since `time_ms`; zero if that is in the future.
+    /// Returns the time since `time_ms`; zero if `time_ms` is in the future.
     pub(crate) fn age(&self, time_ms: u64) -> Duration {
         Duration::from_millis(self.now_ms().saturating_sub(time_ms))
     }
@@ -105,7 +106,7 @@ impl SharedState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a change, for at most `timeout`.
+    /// Waits for a change of the state, for at most `timeout`.
     pub(crate) fn wait<'s>(
         &self,
         state: MutexGuard<'s, State>,
@@ -114,7 +115,7 @@ impl SharedState {
         self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Moves the current batch to the queue.
+    /// Completes the current batch and moves it to the queue.
     pub(crate) fn seal(&self, state: &mut State) -> Result<(), Refusal> {
         self.append(state)?;
         let Some(OpenBatch { batch, ends, .. }) = state.batch.take() else { return Ok(()) };
@@ -173,17 +174,17 @@ impl SharedState {
     }
 }
 
-/// Upper bound for the bytes that a batch needs in addition to [`Batch::size`].
+/// Maximum size of a batch beyond [`Batch::size`], in bytes: closing bytes and the like.
 const END_BYTES_MAX: usize = 1024;
 
 impl State {
-    /// True if a complete batch could not be queued.
+    /// Returns true if a complete batch could not be queued.
     pub(crate) fn is_blocked(&self) -> bool {
         self.sealed.is_some()
     }
 
-    /// True if no complete batch waits for room, or a queue in memory has room for it. Always false
-    /// for a disk queue that lacked room, as only an append can test it.
+    /// Returns true if no complete batch waits for room, or a queue in memory has room for it.
+    /// Always false for a disk queue that lacked room, as only an append can test it.
     pub(crate) fn has_room_in_memory(&self) -> bool {
         self.sealed.as_ref().is_none_or(|sealed| self.queue.has_room_in_memory(sealed))
     }
@@ -193,7 +194,7 @@ impl State {
         self.batch.as_ref().map(|open_batch| age.saturating_sub(open_batch.since.elapsed()))
     }
 
-    /// True if the current batch should be sealed before a span of `bytes` is added.
+    /// Returns true if the current batch should be sealed before a span of `bytes` is added.
     pub(crate) fn is_due(&self, options: &Options, bytes: usize) -> bool {
         self.batch.as_ref().is_some_and(|OpenBatch { batch, since, .. }| {
             batch.size() >= options.batch_bytes
@@ -209,7 +210,7 @@ impl State {
         open_batch + self.sealed.as_ref().map_or(0, |record| record.spans.into())
     }
 
-    /// Drops all spans that are only in memory.
+    /// Drops all spans that are in memory only, and counts them.
     pub(crate) fn drop_volatile(&mut self) {
         let lost = match self.queue.is_durable() {
             true => self.outside_queue(),

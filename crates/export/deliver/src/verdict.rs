@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Result of sending a batch.
+/// Result of sending a batch, which decides what the sender does with the batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The destination has accepted the batch.
@@ -67,7 +67,7 @@ pub(crate) fn readable(text: &str) -> String {
     out
 }
 
-/// True for characters that change the direction of text, which could hide its meaning.
+/// Returns true for characters that change the direction of text, which could hide its meaning.
 fn is_direction(character: char) -> bool {
     matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

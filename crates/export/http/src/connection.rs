@@ -18,11 +18,11 @@ use tokio::time::timeout;
 pub struct Peer {
     /// Host name or IP address.
     pub host: String,
-    /// Port number.
+    /// TCP port of the server.
     pub port: u16,
     /// TLS settings, if the connection is encrypted.
     pub tls: Option<Tls>,
-    /// Uses HTTP/2 with prior knowledge, else HTTP/1.1.
+    /// True for HTTP/2 with prior knowledge, false for HTTP/1.1.
     pub is_http2: bool,
     /// Timeout for opening a connection.
     pub connect_timeout: Duration,
@@ -43,23 +43,23 @@ enum OpenConnection {
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-/// Answer of the server.
+/// HTTP response of the server.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Status code.
+    /// Status code of the response.
     pub status: StatusCode,
-    /// Headers.
+    /// Headers of the response.
     pub headers: HeaderMap,
-    /// Body, possibly truncated.
+    /// Body of the response, possibly truncated.
     pub body: Vec<u8>,
     /// True if the body was truncated.
     pub is_cut: bool,
-    /// Trailers after the body.
+    /// Trailers after the body, as gRPC uses them.
     pub trailers: HeaderMap,
 }
 
 impl Connection {
-    /// Creates a closed connection.
+    /// Creates a connection that is closed until the first request.
     pub fn new(peer: Peer) -> Connection {
         Connection { peer, open: None }
     }
@@ -126,7 +126,7 @@ async fn handshake(
 }
 
 impl OpenConnection {
-    /// Sends a request and reads the answer. The connection is returned if it can be reused.
+    /// Sends a request and reads the answer. Also returns the connection, if it can be reused.
     async fn ask(
         self,
         request: Request<Full<Bytes>>,

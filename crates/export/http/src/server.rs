@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
-/// A server that is queried with blocking requests.
+/// Client of one server, with blocking requests.
 pub struct Server {
     connection: Connection,
     /// Runtime that drives the connection.
@@ -26,9 +26,9 @@ pub struct Server {
 pub struct Settings<'a> {
     /// Port for an `http` URL without a port.
     pub port: u16,
-    /// Bearer token for authorization.
+    /// Bearer token sent with each request, if the server requires authorization.
     pub token: Option<&'a str>,
-    /// File of trusted certificates, instead of the system's.
+    /// File of trusted certificates, which replaces the system's certificates.
     pub ca: Option<&'a Path>,
     /// Timeout for a complete answer.
     pub timeout: Duration,

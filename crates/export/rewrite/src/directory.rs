@@ -52,7 +52,7 @@ impl OutputDirectory {
         Ok(())
     }
 
-    /// Creates a trace in a directory below the root.
+    /// Creates the directory of a trace below the root, with its metadata under the partial name.
     pub(crate) fn trace(&mut self, directory: &Path, metadata: &[u8]) -> Result<(), Error> {
         self.directory(directory)?;
         let path = directory.join(METADATA_PARTIAL);
@@ -79,7 +79,7 @@ impl OutputDirectory {
             .map_err(|error| Error::io(path, "write", &error))
     }
 
-    /// Completes the traces and keeps all files.
+    /// Gives the metadata files their final names, and keeps all files.
     pub(crate) fn keep(mut self) -> Result<(), Error> {
         for directory in &self.traces {
             let path = directory.join("metadata");

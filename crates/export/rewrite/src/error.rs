@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Error of writing a file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The file or directory.
+    /// Path of the file or directory.
     pub path: PathBuf,
     /// Description, a lower-case fragment.
     pub message: String,

@@ -25,20 +25,20 @@ pub enum Form {
 /// Totals of the written traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of traces.
+    /// Number of written traces.
     pub traces: u64,
-    /// Number of stream files.
+    /// Number of written stream files.
     pub streams: u64,
-    /// Number of packets.
+    /// Number of written packets.
     pub packets: u64,
     /// Total size of the packets, in bytes.
     pub bytes: u64,
 }
 
-/// Consumer that writes traces. Call [`Rewriter::finish`] after the reading.
+/// Consumer of events that writes traces. Call [`Rewriter::finish`] after the last event.
 pub struct Rewriter {
     output: OutputDirectory,
-    /// Written traces, by id of the source trace.
+    /// Traces being written, by id of the source trace.
     traces: HashMap<usize, OutputTrace>,
     /// Index in `streams`, by number of the source stream; `None` for a stream without events so
     /// far.
@@ -68,7 +68,7 @@ struct OutputTrace {
 
 /// Size at which a packet is completed, in bytes.
 const PACKET_SIZE: usize = 256 << 10;
-/// Total size of the incomplete packets of all streams, in bytes.
+/// Maximum total size of the incomplete packets of all streams, in bytes.
 const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
@@ -218,7 +218,7 @@ fn instances(trace: &Trace) -> Vec<u64> {
     ids.into_iter().map(unique).collect()
 }
 
-/// True if other streams of the trace are in the same file.
+/// Returns true if other streams of the trace are in the same file.
 fn shares_file(trace: &Trace, stream: &Stream) -> bool {
     trace.streams.iter().filter(|other| other.name == stream.name).count() > 1
 }
@@ -251,9 +251,9 @@ fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Returns a directory for each trace: the root for a single trace, else the part of its path that
-/// differs from the common prefix. No directory is inside another, because babeltrace2 does not
-/// search for traces inside traces.
+/// Returns a directory for each trace: the root for a single trace, else the path of the trace
+/// without the common prefix. No directory is inside another, because babeltrace2 does not search
+/// for traces inside traces.
 fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     if let [_] = paths {
         return vec![root.to_owned()];
@@ -288,7 +288,7 @@ fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     made
 }
 
-/// Returns the components of a path, made absolute if the path exists.
+/// Returns the components of a path, which is made absolute first if it exists.
 fn path_components(path: &Path) -> Vec<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = |component: Component<'_>| match component {

@@ -13,10 +13,11 @@ use blkkin_reader::{Event, Loss, LossKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Size in bytes at which a packet is completed, even if it has a forced end.
+/// Maximum size of a packet in bytes. A packet of this size is completed even before its forced
+/// end.
 const FORCED_END_SIZE_MAX: usize = 64 << 20;
 
-/// Identity of a stream in its trace.
+/// Identity of a stream within its trace: class and stream id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamId {
     /// Index of the stream class.
@@ -25,7 +26,7 @@ pub(crate) struct StreamId {
     pub(crate) instance: u64,
 }
 
-/// Writer of one stream.
+/// Writer of one stream's packets to a file.
 #[derive(Debug)]
 pub(crate) struct StreamWriter {
     path: PathBuf,
@@ -33,14 +34,14 @@ pub(crate) struct StreamWriter {
     encoder: Arc<Encoder>,
     id: StreamId,
     writer: PacketWriter,
-    /// Header and context of the source packet.
+    /// Packet header and packet context, copied from the source packet.
     head: Option<Head>,
     source_packet: Option<u64>,
-    /// The incomplete packet.
+    /// Packet to which events are added.
     open: Option<OpenPacket>,
-    /// A packet that must be written next, even without events.
+    /// Packet that is written after the open packet, even without events.
     pending: Option<PendingPacket>,
-    /// End of the last packet.
+    /// End of the last written packet, in cycles.
     end: Option<u64>,
     seq: u64,
     discarded: u64,
@@ -52,15 +53,15 @@ pub(crate) struct StreamWriter {
 #[derive(Clone, Copy, Debug)]
 struct OpenPacket {
     begin: u64,
-    /// Time of the last event.
+    /// Time of the last event, in cycles.
     last: u64,
-    /// Time at which the next packet must end: the end of a loss.
+    /// Time in cycles at which the next packet must end, because a loss ends there.
     forced_end: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct PendingPacket {
-    /// Begin of the loss before the packet.
+    /// Begin of the loss that precedes the packet.
     from: Option<u64>,
     begin: u64,
     forced_end: Option<u64>,
@@ -92,7 +93,8 @@ impl StreamWriter {
         }
     }
 
-    /// Adds an event.
+    /// Appends an event to the open packet. Completes the packet first if it is full or its source
+    /// packet has ended.
     #[inline]
     pub(crate) fn event(
         &mut self,
@@ -124,7 +126,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Starts a new source packet, whose context may differ.
+    /// Continues with a new source packet, whose context may differ from the previous one.
     #[cold]
     fn start_source_packet(
         &mut self,
@@ -142,7 +144,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Opens a packet that may contain an event at `time`.
+    /// Completes the open packet, and opens a packet that may contain an event at `time`.
     #[cold]
     fn open_packet_at(&mut self, output: &mut OutputDirectory, time: u64) -> Result<(), Error> {
         self.close(output, 0)?;
@@ -199,7 +201,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Adds a loss after the events so far.
+    /// Records a loss after the events so far, so that the packets show it to readers.
     pub(crate) fn loss(&mut self, output: &mut OutputDirectory, loss: &Loss) -> Result<(), Error> {
         let cycles = |time: Option<(i64, u64)>| time.map(|(_, cycles)| cycles);
         let (from, to) = (cycles(loss.from), cycles(loss.to));
@@ -237,7 +239,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Writes the remaining packets.
+    /// Completes and writes the last packets.
     pub(crate) fn finish(&mut self, output: &mut OutputDirectory) -> Result<(), Error> {
         self.close(output, 0)?;
         self.write_pending(output)

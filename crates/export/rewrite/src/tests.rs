@@ -40,7 +40,7 @@ fn bytes(instance: u64, (begin, end, seq, lost, cpu, events): Packet<'_>) -> Vec
     bytes
 }
 
-/// Writes a trace in which each file has the packets of one stream.
+/// Writes a trace with one stream in each file: name, stream id, and packets.
 pub(crate) fn trace(path: &Path, streams: &[(&str, u64, &[Packet<'_>])]) {
     fs::create_dir_all(path).expect("to make a folder");
     fs::write(path.join("metadata"), METADATA).expect("to write");
@@ -63,7 +63,7 @@ fn rewrite(from: &Path, to: &Path, form: Form, packet_size: usize) -> Summary {
     rewriter.finish().expect("to write")
 }
 
-/// Packets of a trace as tuples, with the stream id first.
+/// Packets of a written trace as tuples, with the stream id first.
 #[derive(Default)]
 struct Packets(Vec<(u64, u64, u64, u64, u64, Vec<u64>)>);
 
@@ -90,7 +90,8 @@ fn packets(path: &Path) -> Vec<(u64, u64, u64, u64, u64, Vec<u64>)> {
     packets.into_iter().flat_map(|packets| packets.0).collect()
 }
 
-/// Checks the packets written from a stream's packets, in each version. CPUs are not compared.
+/// Checks the packets that are written for the packets of a stream, in each version of CTF. CPUs
+/// are not compared.
 #[track_caller]
 fn check(packet_size: usize, read: &[Packet<'_>], written: &[Packet<'_>]) {
     for form in [Form::Same, Form::Version(Version::Ctf1), Form::Version(Version::Ctf2)] {
@@ -181,7 +182,8 @@ fn losses_are_between_packets() {
     );
 }
 
-/// Files keep their names, if these are unused.
+/// A written stream has the name of its source file, unless readers reserve that name, and its
+/// stream id.
 #[test]
 fn streams_have_names_and_ids() {
     let scratch = Scratch::new("rewrite");
@@ -200,7 +202,8 @@ fn streams_have_names_and_ids() {
     assert_eq!(ids, [0, 1, 2]);
 }
 
-/// A stopped reading writes the events so far; without `finish` no file is kept.
+/// If reading is stopped, the written traces have the events so far. Without `finish`, no file is
+/// kept.
 #[test]
 fn an_end_may_come_early() {
     let scratch = Scratch::new("rewrite");

@@ -31,7 +31,7 @@ pub(crate) fn renew(sources: &[Option<Uuid>]) -> Vec<Option<Uuid>> {
 mod tests {
     use super::*;
 
-    /// All UUIDs are new; distinct UUIDs remain distinct and in the same order.
+    /// All written traces get new UUIDs. Distinct UUIDs remain distinct and in the same order.
     #[test]
     fn uuids_are_new_and_in_order() {
         let uuid = |first, last| {

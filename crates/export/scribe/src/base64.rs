@@ -14,7 +14,7 @@ const ENGINE: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Error: the text ends with a single character of six bits, or continues after its padding.
+/// Error for a text that ends with a single character of six bits, or continues after its padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Incomplete;
 

@@ -5,7 +5,8 @@ use crate::entries::Entry;
 use crate::frame;
 use crate::message::{CALL, Header};
 
-/// A `Log` call. Entries are encoded when they are added, so a repeated send costs no encoding.
+/// An encoded `Log` call. Entries are encoded when they are added, so a repeated send costs no
+/// encoding.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// The frame; its length, sequence number and entry count are set by `frame`.
@@ -18,8 +19,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Creates an empty batch, in the strict encoding or in the old encoding, which all servers
-    /// read.
+    /// Creates an empty batch, in Thrift's strict encoding or in the old encoding. All servers read
+    /// the old encoding.
     pub fn new(is_strict: bool) -> Batch {
         let mut bytes = Vec::new();
         frame::open(&mut bytes);
@@ -32,7 +33,7 @@ impl Batch {
         Batch { bytes, count: 0, payload_bytes: 0, sequence_at, count_at, is_closed: false }
     }
 
-    /// Adds an entry.
+    /// Encodes an entry and appends it to the call.
     pub fn push(&mut self, entry: Entry<'_>) {
         self.reopen();
         let Entry { category, message } = entry;
@@ -52,12 +53,12 @@ impl Batch {
         (self.count, self.payload_bytes) = (0, 0);
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries in the call.
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
-    /// True if there are no entries.
+    /// Returns true if the call has no entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -4,7 +4,7 @@ use crate::fault::{Fault, Reason};
 
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// Thrift's field types.
+/// Codes of Thrift's field types.
 const STOP: u8 = 0;
 const BOOL: u8 = 2;
 const BYTE: u8 = 3;
@@ -22,7 +22,7 @@ pub(crate) const LIST: u8 = 15;
 /// nests deeper.
 const DEPTH_MAX: usize = 32;
 
-/// A message with the offset up to which it has been read.
+/// A message with a read position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
@@ -67,7 +67,7 @@ impl<'a> Input<'a> {
         self.take().map(i64::from_be_bytes)
     }
 
-    /// Reads the next field's type and number; `None` at the end of the structure.
+    /// Reads the type and number of the next field; `None` at the end of the structure.
     #[inline]
     pub(crate) fn field(&mut self) -> Result<Option<(u8, i16)>> {
         match self.byte()? {
@@ -106,12 +106,12 @@ impl<'a> Input<'a> {
         Ok((self.byte()?, self.count()?))
     }
 
-    /// Reads the types and count of a map.
+    /// Reads the key type, value type and entry count of a map.
     pub(crate) fn map(&mut self) -> Result<([u8; 2], usize)> {
         Ok((self.take()?, self.count()?))
     }
 
-    /// Skips a value.
+    /// Skips a value of type `kind`, with all nested values.
     pub(crate) fn skip(&mut self, kind: u8) -> Result<()> {
         self.skip_nested(kind, DEPTH_MAX)
     }
@@ -147,7 +147,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Skips `count` values of one type. Each item has at least one byte, so a forged count fails
+    /// Skips `count` values of one type. Each value has at least one byte, so a forged count fails
     /// at the end of the input.
     fn skip_items_nested(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
         let start = self.at;

@@ -24,7 +24,7 @@ pub struct ClientOptions {
     pub timeout: Duration,
     /// Maximum size of a reply, in bytes.
     pub reply_bytes_max: usize,
-    /// Selects the strict encoding of calls, instead of the old encoding.
+    /// True for the strict encoding of calls, false for the old encoding.
     pub is_strict: bool,
 }
 
@@ -80,13 +80,13 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
-/// A connection to a server.
+/// Client of a Scribe server, with one connection.
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
     options: ClientOptions,
     sequence: i32,
-    /// Received part of the reply.
+    /// Part of the reply that has been received.
     reply: Vec<u8>,
     call: Vec<u8>,
 }
@@ -118,7 +118,7 @@ impl Client {
         self.receive()
     }
 
-    /// Sends an empty batch; the result shows whether the server accepts entries now.
+    /// Sends an empty batch; the result shows whether the server currently accepts entries.
     pub fn probe(&mut self) -> Result<ResultCode> {
         self.log(&mut Batch::new(self.options.is_strict))
     }

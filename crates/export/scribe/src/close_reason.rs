@@ -20,8 +20,8 @@ pub enum Closed {
     Misfit(Misfit),
     /// The frame contains no valid request.
     Fault(Fault),
-    /// There was no memory for the frame, and the frame is no batch, which could be refused with a
-    /// reply.
+    /// There was no memory for the frame. A batch would have been refused with a reply instead, but
+    /// this frame is no batch.
     NoMemory,
     /// The connection broke, or its thread could not be started.
     Io(io::Error),

@@ -1,11 +1,11 @@
 //! Result codes of `Log`, and service status codes of fb303.
 
-/// Result of a `Log` call.
+/// Result code of a `Log` call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultCode {
     /// The server has accepted the batch.
     Ok,
-    /// The server has accepted no entry; the batch must be sent again later.
+    /// The server has accepted no entry. The client must send the batch again later.
     TryLater,
 }
 

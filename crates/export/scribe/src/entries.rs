@@ -4,12 +4,12 @@
 use crate::binary::{Input, Result, STRING, STRUCT};
 use crate::fault::Reason;
 
-/// A message in a category. Both are arbitrary bytes and may be empty.
+/// A message with its category. Message and category are arbitrary bytes and may be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Category of the message.
+    /// Category, which selects the stores of the message.
     pub category: &'a [u8],
-    /// The message.
+    /// Content of the message.
     pub message: &'a [u8],
 }
 
@@ -37,7 +37,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Reads and validates a list. A list of another type counts as empty.
+    /// Reads and validates a list of entries. A list of another item type counts as empty.
     pub(crate) fn read(input: &mut Input<'a>, count_max: usize) -> Result<Entries<'a>> {
         let start = input.at();
         let (kind, count) = input.list()?;
@@ -58,13 +58,13 @@ impl<'a> Entries<'a> {
         Ok(Entries { bytes, count, payload_bytes })
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries in the call.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// True if there are no entries. A client sends an empty call to test whether the server
-    /// accepts entries.
+    /// Returns true if there are no entries. A client sends an empty call to test whether the
+    /// server accepts entries.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -74,7 +74,7 @@ impl<'a> Entries<'a> {
         self.payload_bytes
     }
 
-    /// Iterates over the entries.
+    /// Returns an iterator over the entries.
     pub fn iter(&self) -> Iter<'a> {
         Iter { input: Input::new(self.bytes), left: self.count }
     }
@@ -89,7 +89,7 @@ impl<'a> IntoIterator for &Entries<'a> {
     }
 }
 
-/// Iterator over [`Entries`].
+/// Iterator over the entries of a `Log` call.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     input: Input<'a>,

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// A fault in a message.
+/// A violation of the protocol or a limit by a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Offset in the frame's body, in bytes.
+    /// Offset of the fault in the frame's body, in bytes.
     pub offset: usize,
-    /// The kind of fault.
+    /// Violated rule.
     pub reason: Reason,
 }
 
-/// The kind of a fault.
+/// Rule that a message violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A length exceeds the rest of the message.
+    /// A length exceeds the remaining bytes of the message.
     Ends,
     /// A length is negative.
     Negative,
@@ -30,7 +30,7 @@ pub enum Reason {
     TooMany {
         /// Name of the counted items.
         what: &'static str,
-        /// The limit.
+        /// Maximum number of these items.
         count_max: usize,
     },
     /// The reply belongs to a different call.

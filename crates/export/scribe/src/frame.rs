@@ -8,10 +8,10 @@ use std::fmt;
 /// Size of a frame's length field, in bytes.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// Splits received bytes into frames.
+/// Splitter of received bytes into frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
-    /// Maximum size of a body, in bytes.
+    /// Maximum size of a frame's body, in bytes.
     pub frame_bytes_max: usize,
 }
 
@@ -26,9 +26,9 @@ pub enum Misfit {
     Unframed,
     /// The frame exceeds the limit.
     TooLarge {
-        /// Size in the frame's length field.
+        /// Size of the body in bytes, according to the frame's length field.
         bytes: u32,
-        /// The limit.
+        /// Maximum size of a body, in bytes.
         bytes_max: usize,
     },
 }
@@ -55,8 +55,8 @@ const HTTP: [&[u8; 4]; 9] =
     [b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"PRI "];
 
 impl Frames {
-    /// Returns the size of the first frame, including its length field; `None` if the field is
-    /// incomplete.
+    /// Returns the size of the first frame, including its length field; `None` if the length field
+    /// is incomplete.
     ///
     /// Errors are detected as early as possible.
     pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, Misfit> {

@@ -18,7 +18,7 @@ const VERSION: u16 = 0x8001;
 /// Maximum length of a method name in bytes, as replies repeat the name.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// Header of a message.
+/// Header of a Thrift message: method, message type and sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
     /// Name of the method.
@@ -32,7 +32,7 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads a header; also returns the offset of the arguments.
+    /// Reads the header of a message; also returns the offset of the arguments.
     pub fn read(body: &'a [u8]) -> Result<(Header<'a>, usize)> {
         let mut input = Input::new(body);
         let header = Header::read_from(&mut input)?;

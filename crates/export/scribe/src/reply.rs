@@ -1,5 +1,5 @@
-//! Replies of servers: encoding and decoding. The encoding is always strict, as all clients read
-//! that.
+//! Replies of servers: encoding and decoding. Replies are always in the strict encoding, which all
+//! clients read.
 
 use crate::binary::{I32, I64, Input, MAP, Result, STRING, STRUCT, put_field, put_stop, put_text};
 use crate::fault::{Fault, Reason};
@@ -15,7 +15,7 @@ pub(crate) enum Failure {
     Protocol = 7,
 }
 
-/// Writes a reply as a frame; `put` writes the result.
+/// Writes a reply to `call` as a frame; `put` writes the result.
 fn put_reply(out: &mut Vec<u8>, call: &Header<'_>, kind: u8, put: impl FnOnce(&mut Vec<u8>)) {
     let start = frame::open(out);
     Header { kind, is_strict: true, ..*call }.write(out);
@@ -84,9 +84,9 @@ pub enum Answer {
     Nothing,
     /// A 32-bit number: a result code or service status.
     I32(i32),
-    /// A 64-bit number.
+    /// A 64-bit number: a counter or a time.
     I64(i64),
-    /// A text.
+    /// A text, such as the name of the service.
     Text(Vec<u8>),
     /// A map from names to numbers.
     Numbers(BTreeMap<Vec<u8>, i64>),
@@ -94,7 +94,7 @@ pub enum Answer {
     Texts(BTreeMap<Vec<u8>, Vec<u8>>),
     /// The call failed.
     Exception {
-        /// Explanation by the server.
+        /// Error message of the server.
         message: Vec<u8>,
         /// Exception type of Thrift.
         kind: i32,

@@ -5,7 +5,7 @@ use crate::entries::Entries;
 use crate::fault::Reason;
 use crate::message::{CALL, Header, ONE_WAY};
 
-/// Limits on calls of clients.
+/// Limits on the calls that a server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size of a frame's body, in bytes.
@@ -20,38 +20,38 @@ impl Default for Limits {
     }
 }
 
-/// A call of a client.
+/// A decoded call of a client, with its arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
-    /// Accept these entries.
+    /// Call of `Log` with these entries.
     Log(Entries<'a>),
-    /// Return the name of the service.
+    /// Request for the name of the service.
     Name,
-    /// Return the version of the service.
+    /// Request for the version of the service.
     Version,
-    /// Return the status of the service.
+    /// Request for the status of the service.
     Status,
-    /// Return the explanation of the status.
+    /// Request for the explanation of the status.
     StatusDetails,
-    /// Return all counters.
+    /// Request for all counters.
     Counters,
-    /// Return the counter with this name.
+    /// Request for the counter with this name.
     Counter(&'a [u8]),
-    /// Store an option: key and value.
+    /// Request to store an option: key and value.
     SetOption(&'a [u8], &'a [u8]),
-    /// Return the option with this key.
+    /// Request for the option with this key.
     GetOption(&'a [u8]),
-    /// Return all options.
+    /// Request for all options.
     GetOptions,
-    /// Return a CPU profile of this many seconds.
+    /// Request for a CPU profile of this many seconds.
     CpuProfile(i32),
-    /// Return the start time of the service.
+    /// Request for the start time of the service.
     AliveSince,
-    /// Reload the configuration. There is never a reply.
+    /// Request to reload the configuration, never answered.
     Reinitialize,
-    /// Shut down. There is never a reply.
+    /// Request to shut down, never answered.
     Shutdown,
-    /// An unknown method.
+    /// Call of an unknown method.
     Unknown,
 }
 

@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 /// Options of a [`Sender`].
 #[derive(Clone, Debug)]
 pub struct SenderOptions {
-    /// Options of each connection.
+    /// Timeouts and limits of each connection.
     pub client: ClientOptions,
     /// Frame size at which a batch is sent, in bytes.
     pub batch_bytes: usize,
     /// Maximum size of a message with its category, in bytes; larger messages are dropped.
     pub message_bytes_max: usize,
-    /// Maximum time of retries for a batch.
+    /// Time after which a batch is abandoned if all attempts have failed.
     pub patience: Duration,
     /// Delay after the first failure.
     pub retry_first: Duration,
-    /// Maximum delay after repeated failures.
+    /// Maximum delay between two attempts.
     pub retry_longest: Duration,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for GaveUp {
 
 impl std::error::Error for GaveUp {}
 
-/// Sends messages in order.
+/// Sender of messages to a server, in order and in batches.
 pub struct Sender<'s> {
     server: String,
     options: SenderOptions,
@@ -161,7 +161,7 @@ impl<'s> Sender<'s> {
         client.log(&mut self.batch)
     }
 
-    /// Waits for the next attempt; returns false if the sender should stop.
+    /// Waits for the delay before the next attempt; returns false if the sender should stop.
     fn wait(&mut self) -> bool {
         let until = Instant::now() + self.backoff.failed();
         loop {
@@ -176,7 +176,7 @@ impl<'s> Sender<'s> {
         }
     }
 
-    /// Returns the current counters.
+    /// Returns the counters since the sender was created.
     pub fn counts(&self) -> SenderCounts {
         self.counts
     }

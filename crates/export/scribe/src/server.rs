@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A server that is bound to a port.
+/// A server that is bound to a port, but accepts no connections yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -39,7 +39,7 @@ impl Server {
         Ok(Server { listener: TcpListener::bind(address)?, options })
     }
 
-    /// Returns the address of the server.
+    /// Returns the address and port that the server is bound to.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -75,17 +75,17 @@ pub struct Running<H: Handler> {
 }
 
 impl<H: Handler> Running<H> {
-    /// Returns the address of the server.
+    /// Returns the address and port that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the handler.
+    /// Returns the handler that answers the requests.
     pub fn handler(&self) -> &H {
         self.state.service.handler()
     }
 
-    /// Returns the current counters.
+    /// Returns the counters since the server was started.
     pub fn counters(&self) -> ServerCounters {
         self.state.counters()
     }
@@ -221,7 +221,7 @@ impl<H: Handler> ServerState<H> {
     }
 }
 
-/// Removes a connection from the table when dropped.
+/// Guard that removes a connection from the table when dropped.
 struct TableEntry<H: Handler> {
     state: Arc<ServerState<H>>,
     number: u64,

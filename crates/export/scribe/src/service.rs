@@ -17,8 +17,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Implementation of a server's methods. The threads of all connections call it concurrently; a
 /// call blocks only its own connection.
 pub trait Handler: Send + Sync + 'static {
-    /// Accepts all entries or none. An empty list is a test whether the handler accepts entries
-    /// now.
+    /// Accepts all entries or none. A client sends an empty list to test whether the handler
+    /// currently accepts entries.
     ///
     /// Accepted entries must not be lost: the client deletes them.
     fn log(&self, entries: &Entries<'_>) -> ResultCode;
@@ -39,11 +39,11 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Handles a client's request to reload the configuration. The handler decides whether the
-    /// client may.
+    /// client is permitted to do so.
     fn reinitialize(&self, _from: SocketAddr) {}
 
     /// Handles a client's request to shut the service down. The handler decides whether the client
-    /// may.
+    /// is permitted to do so.
     fn shutdown(&self, _from: SocketAddr) {}
 
     /// Returns the name that answers fb303's `getName` call.
@@ -51,7 +51,7 @@ pub trait Handler: Send + Sync + 'static {
         "Scribe"
     }
 
-    /// Returns the version of the service. The default is that of the original server, which
+    /// Returns the version of the service. The default is the version of the original server, which
     /// scripts expect.
     fn version(&self) -> &str {
         "2.2"
@@ -64,13 +64,13 @@ pub trait Handler: Send + Sync + 'static {
 /// Action of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Continue with the next request.
+    /// The connection continues with the next request.
     Continue,
-    /// Send the pending replies and close the connection.
+    /// The connection sends the pending replies and closes.
     Close(Fault),
 }
 
-/// Answers requests.
+/// Turns the requests of all connections into replies, with the handler's help.
 #[derive(Debug)]
 pub struct Service<H> {
     handler: H,
@@ -84,18 +84,18 @@ pub struct Service<H> {
 /// Maximum size of all options, in bytes.
 const OPTIONS_BYTES_MAX: usize = 64 << 10;
 
-/// Size of an option in bytes, in addition to its key and value.
+/// Size that an option counts in addition to its key and value, in bytes.
 const OPTION_BYTES: usize = 64;
 
 impl<H: Handler> Service<H> {
-    /// Creates a service.
+    /// Creates a service that passes valid requests to `handler`.
     pub fn new(handler: H, limits: Limits) -> Service<H> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (options, is_stopping) = (Mutex::default(), AtomicBool::new(false));
         Service { handler, limits, started_s: now.as_secs(), options, is_stopping }
     }
 
-    /// Returns the handler.
+    /// Returns the handler that implements the methods.
     pub fn handler(&self) -> &H {
         &self.handler
     }
@@ -105,7 +105,7 @@ impl<H: Handler> Service<H> {
         &self.limits
     }
 
-    /// Refuses all further entries.
+    /// Makes the service refuse all further entries with `TRY_LATER`.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
@@ -135,8 +135,8 @@ impl<H: Handler> Service<H> {
         }
     }
 
-    /// Refuses a `Log` call whose beginning alone is in memory. Returns false if the beginning is
-    /// not that of a `Log` call.
+    /// Refuses a `Log` call of which only the beginning is in memory. Returns false if the call is
+    /// another method's.
     pub fn refuse(&self, beginning: &[u8], out: &mut Vec<u8>) -> bool {
         match Header::read(beginning) {
             Ok((call, _)) if call.name == b"Log" && call.kind == crate::message::CALL => {

@@ -115,7 +115,8 @@ fn captured_batches_are_written() {
     }
 }
 
-/// Replies of 2012 servers in the old encoding and of today's servers in the strict one are read.
+/// Replies of servers of 2012, in the old encoding, and of today's servers, in the strict encoding,
+/// are read.
 #[test]
 fn captured_replies_are_read() {
     let check = |text: &str, expected| {
@@ -213,7 +214,8 @@ fn what_thrift_writes_is_read() {
     }
 }
 
-/// A missing list and a list of another type count as empty, and so do missing texts.
+/// A `Log` call without a list, or with a list of another type, counts as empty. A missing category
+/// or message counts as an empty text.
 #[test]
 fn what_is_missing_is_empty() {
     let check = |expected: usize, arguments: fn(&mut dyn TOutputProtocol) -> thrift::Result<()>| {
@@ -235,7 +237,7 @@ fn what_is_missing_is_empty() {
     });
 }
 
-/// Reads a reply up to its result with Thrift's library.
+/// Reads a reply with Thrift's library; `read` reads the result.
 fn reading<R>(
     reply: &[u8],
     name: &str,
@@ -333,7 +335,8 @@ fn exception(reply: &[u8]) -> (i32, String) {
     }
 }
 
-/// Unknown methods get an exception, and the connection continues: Finagle calls such a method.
+/// A call of an unknown method gets an exception, and the connection continues. Finagle makes such
+/// a call.
 #[test]
 fn unknown_methods_are_exceptions() {
     let service = Service::new(StoringHandler::default(), Limits::default());

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Time limit for any wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// State of the handler that a test can observe.
+/// State of the handler that tests observe and control.
 #[derive(Default)]
 struct Observations {
     count: AtomicUsize,
@@ -85,7 +85,7 @@ fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// True if the peer closes the connection within the time limit.
+/// Returns true if the peer closes the connection within the time limit.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut rest = [0; 1000];
@@ -178,7 +178,8 @@ fn what_is_not_scribe_is_told_and_closed() {
     assert_eq!(server.counters().closed_broken, 0);
 }
 
-/// A frame that arrives in single bytes must be complete within the time limit.
+/// A frame that arrives byte by byte must be complete within the time limit, or its connection is
+/// closed.
 #[test]
 fn slow_frames_and_quiet_peers_end() {
     let (server, seen) = start(ServerOptions {
@@ -201,7 +202,7 @@ fn slow_frames_and_quiet_peers_end() {
     assert_eq!(*seen.closed.lock().expect("no panic"), ["too slow", "quiet for too long"]);
 }
 
-/// A peer that sends requests and never reads replies is closed.
+/// The server closes the connection of a peer that sends requests and never reads replies.
 #[test]
 fn who_reads_no_replies_is_closed() {
     let (server, _) = start(ServerOptions {
@@ -247,7 +248,7 @@ fn connections_are_limited() {
     assert_eq!(seen.closed.lock().expect("no panic")[0], "too many connections");
 }
 
-/// A batch is refused entirely while other connections use the memory.
+/// A batch is refused as a whole while other connections use up the memory.
 #[test]
 fn memory_is_limited_over_all_connections() {
     let (server, seen) =
@@ -273,8 +274,8 @@ fn memory_is_limited_over_all_connections() {
     until(|| server.counters().memory_bytes < 1 << 16);
 }
 
-/// A frame's length reserves no memory: a peer that announces a large frame and sends little costs
-/// little memory.
+/// The announced length of a frame reserves no memory. A peer that announces a large frame and
+/// sends little costs little memory.
 #[test]
 fn lengths_reserve_nothing() {
     let limits = Limits { frame_bytes_max: 1 << 30, ..Limits::default() };
@@ -292,7 +293,7 @@ fn lengths_reserve_nothing() {
     assert_eq!(server.counters().refused_memory, 0);
 }
 
-/// A call in progress when the server stops is answered; later calls are refused.
+/// A call that is in progress when the server stops is answered; later calls are refused.
 #[test]
 fn the_end_is_in_order() {
     let seen = Arc::new(Observations::default());
@@ -323,7 +324,7 @@ fn the_end_is_in_order() {
     assert_eq!(seen.count.load(Ordering::Relaxed), 1);
 }
 
-/// A client's waits end even if the server is slow, silent or malformed.
+/// A client's calls end in time even if the server is slow or silent, or sends malformed replies.
 #[test]
 fn servers_can_be_slow_silent_or_strange() {
     let options = || ClientOptions { timeout: Duration::from_millis(80), ..Default::default() };

@@ -8,20 +8,20 @@ use crate::time::{TimeFormat, TimePrinter};
 use blkkin_reader::Text;
 use std::fmt::Write;
 
-/// Column titles and percentiles.
+/// Percentiles of a table: column title, and percent as text.
 const PERCENTILES: [(&str, &str); 4] =
     [("P50", "50"), ("P90", "90"), ("P99", "99"), ("MAX", "100")];
 
-/// Options for drawing.
+/// Options for drawing results of queries.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Use terminal colours.
+    /// Set to use terminal colours.
     pub color: bool,
-    /// Use ASCII instead of Unicode's blocks.
+    /// Set to use ASCII instead of Unicode's block characters.
     pub ascii: bool,
     /// Width of a line in characters.
     pub width: usize,
-    /// Print dates in UTC instead of the local time zone.
+    /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
 }
 
@@ -30,15 +30,15 @@ pub struct Options {
 pub struct Found {
     /// Trace id, as text.
     pub id: String,
-    /// Start in nanoseconds since 1970.
+    /// Start of the request, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Duration in nanoseconds.
+    /// Duration of the request, in nanoseconds.
     pub duration_ns: u64,
     /// Service of the root span.
     pub service: String,
     /// Name of the root span.
     pub name: String,
-    /// Number of spans.
+    /// Number of spans in the request.
     pub spans: u64,
     /// Number of spans with an error.
     pub errors: u64,
@@ -49,12 +49,12 @@ pub struct Found {
 /// Durations of spans that match a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Number of spans.
+    /// Number of spans that match.
     pub spans: u64,
     /// Percentiles: percent as text, and the duration in nanoseconds.
     pub percentiles: Vec<(String, u64)>,
-    /// Histogram in ascending order: minimum and maximum duration of a bar, and its number of
-    /// spans.
+    /// Histogram in ascending order. Each bar has its minimum duration, maximum duration and number
+    /// of spans.
     pub bars: Vec<(u64, u64, u64)>,
     /// Examples: trace id, and the duration of one of its spans.
     pub examples: Vec<(String, u64)>,
@@ -73,7 +73,7 @@ pub struct Latencies {
     pub percentiles: Vec<(String, u64)>,
 }
 
-/// Calls from one service to another.
+/// Calls from one service to another, summed up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Calling service.
@@ -88,9 +88,9 @@ pub struct Calls {
     pub percentiles: Vec<(String, u64)>,
 }
 
-/// Maximum length of a name in characters.
+/// Maximum length of a displayed name, in characters.
 const NAME_MAX: usize = 40;
-/// Minimum width of a bar in characters; `BAR_MAX` is the maximum.
+/// Minimum width of a bar, in characters; `BAR_MAX` is the maximum.
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
 /// Approximate width of a table of requests without its bars, in characters.
@@ -103,8 +103,8 @@ impl Options {
         Theme { color: self.color, ascii: self.ascii }
     }
 
-    /// Returns the width of a bar beside columns of `others` characters; 0 if there is too little
-    /// room.
+    /// Returns the width of a bar beside columns of `others` characters in total; 0 if there is too
+    /// little room.
     fn bar(&self, others: usize) -> usize {
         match self.width.saturating_sub(others) {
             ..BAR_MIN => 0,

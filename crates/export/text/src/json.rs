@@ -1,10 +1,10 @@
 //! Events as JSON, one object per line, each with its `type`.
 //!
-//! The first line, `begin`, names the traces; `event` and `loss` follow in order of time, and the
-//! last line, `end`, has the totals. The text of each key is formatted once; values are written
-//! straight into the buffer, since a tree of values for each event would cost several times as much
-//! as the remaining work. Integers are written in full, also beyond 2^53; numbers that JSON lacks
-//! are strings.
+//! The first line, `begin`, names the traces. Lines of type `event` and `loss` follow in order of
+//! time, and the last line, `end`, has the totals. The text of each key is formatted once. Values
+//! are written straight into the buffer, since a tree of values for each event would cost several
+//! times as much as the remaining work. Integers are written in full, also beyond 2^53; numbers
+//! that JSON lacks are strings.
 
 use crate::class;
 use crate::number;
@@ -17,30 +17,31 @@ use std::io::Write;
 use std::ops::Range;
 use wide::u8x16;
 
-/// Version of the lines' schema, changed when consumers may have to change.
+/// Version of the lines' schema. It changes when consumers may have to change.
 pub const SCHEMA: &str = "blkkin.view.v1";
 
 /// Printer of events as JSON lines.
 #[derive(Debug, Default)]
 pub struct JsonPrinter {
-    /// Text that lines share, by trace id.
+    /// Text that the lines of each trace share, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// Text of the last packet context with its trace id and packet number, by stream number.
+    /// Text of the last packet context of each stream, with trace id and packet number, by stream
+    /// number.
     packets: Vec<((usize, u64), Text)>,
 }
 
-/// Text that the lines of a trace share.
+/// Text that the lines of one trace share: keys, and text for each event class.
 #[derive(Debug)]
 struct TraceText {
     keys: Keys,
-    /// Shared text by stream class and event class.
+    /// Text of event classes, indexed by stream class and event class.
     classes: Vec<Vec<Option<ClassText>>>,
 }
 
-/// Text that the lines of an event class share.
+/// Text that the lines of one event class share.
 #[derive(Debug)]
 struct ClassText {
-    /// Text after the stream's number, up to the name.
+    /// Text between the stream's number and the event's name.
     head: Piece,
     program: Option<Program>,
 }
@@ -225,7 +226,7 @@ fn print_head(out: &mut Text, event: &Event<'_>) {
     }
 }
 
-/// Text before each field's value, by node id.
+/// Text before the value of each field, such as its key, by node id.
 #[derive(Debug)]
 struct Keys(Vec<Piece>);
 
@@ -255,7 +256,7 @@ struct Fields<'f> {
     out: &'f mut Text,
     keys: &'f Keys,
     start: usize,
-    /// For each enclosing array, true once it has an element.
+    /// Set for each enclosing array that already has an element, outermost array first.
     arrays: Vec<bool>,
 }
 
@@ -464,8 +465,8 @@ fn string(out: &mut Text, value: &[u8]) {
 struct JsonEscapes;
 
 impl EscapeRules for JsonEscapes {
-    /// Marks quotes, backslashes, control characters, and bytes beyond ASCII, which may be invalid
-    /// UTF-8.
+    /// Marks quotes, backslashes and control characters. Bytes beyond ASCII are also marked,
+    /// because they may be invalid UTF-8.
     #[inline(always)]
     fn special(bytes: u8x16) -> u8x16 {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));

@@ -1,4 +1,4 @@
-//! Formats numbers as C's `printf` does and appends them to a buffer.
+//! Formatting of numbers as C's `printf` does, into a buffer.
 
 use blkkin_reader::Text;
 

@@ -21,35 +21,35 @@ use wide::u8x16;
 /// Selection of a line's parts; the default is babeltrace2's.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Print the names of payload fields.
+    /// Set to print the names of payload fields.
     pub names_payload: bool,
-    /// Print the names of context fields.
+    /// Set to print the names of context fields.
     pub names_context: bool,
-    /// Print the names of the parts before the fields, such as the time.
+    /// Set to print the names of the parts before the fields, such as the time.
     pub names_header: bool,
-    /// Print the names of the scopes.
+    /// Set to print the names of the scopes.
     pub names_scope: bool,
-    /// Print the trace's name.
+    /// Set to print the trace's name.
     pub trace: bool,
-    /// Print the trace's host.
+    /// Set to print the host that the trace was recorded on.
     pub hostname: bool,
-    /// Print the trace's domain.
+    /// Set to print the trace's domain, such as `ust` or `kernel`.
     pub domain: bool,
-    /// Print the traced process' name.
+    /// Set to print the name of the traced process.
     pub procname: bool,
-    /// Print the traced process' id.
+    /// Set to print the id of the traced process.
     pub vpid: bool,
-    /// Print the event's log level.
+    /// Set to print the log level of each event.
     pub loglevel: bool,
-    /// Print the event's model URI.
+    /// Set to print the model URI of each event.
     pub emf: bool,
-    /// Format of times.
+    /// Format in which times are printed.
     pub time: TimeFormat,
-    /// Print times in UTC instead of the local time zone.
+    /// Set to print times in UTC instead of the local time zone.
     pub utc: bool,
-    /// Print the time since the previous line.
+    /// Set to print the time since the previous line.
     pub delta: bool,
-    /// Use terminal colours.
+    /// Set to use terminal colours.
     pub color: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for Options {
     }
 }
 
-/// Escape sequences, all empty without colour.
+/// Terminal escape sequences, all empty without colour.
 #[derive(Clone, Copy, Debug, Default)]
 struct Colors {
     name: &'static str,
@@ -105,24 +105,24 @@ pub struct Printer {
     time: TimePrinter,
     /// Set if lines have the default start: time and delta without names and colour.
     has_default_start: bool,
-    /// Text that lines share, by trace id.
+    /// Text that the lines of each trace share, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// Text that lines share, by stream number.
+    /// Text that the lines of each stream share, by stream number.
     streams: Vec<StreamText>,
 }
 
-/// Text that the lines of a trace share.
+/// Text that the lines of one trace share: styles, and text for each event class.
 #[derive(Debug)]
 struct TraceText {
     styles: Styles,
-    /// Shared text by stream class and event class.
+    /// Text of event classes, indexed by stream class and event class.
     classes: Vec<Vec<Option<ClassText>>>,
 }
 
-/// Text that the lines of an event class share.
+/// Text that the lines of one event class share.
 #[derive(Debug)]
 struct ClassText {
-    /// Text between time and fields.
+    /// Text between time and fields, without the parts that depend on the packet.
     head: Text,
     program: Option<Arc<Program>>,
     /// Set if the program has fields, which need a comma after a packet context.
@@ -132,8 +132,8 @@ struct ClassText {
 /// Text that a stream's lines share within one packet.
 #[derive(Debug, Default)]
 struct StreamText {
-    /// Trace id. Streams of a followed trace may change their numbers, so the packet number alone
-    /// is ambiguous.
+    /// Trace id of the packet. Streams of a followed trace may change their numbers, so the packet
+    /// number alone is ambiguous.
     trace: usize,
     packet: u64,
     packet_context: Text,
@@ -236,7 +236,8 @@ impl Printer {
         fits
     }
 
-    /// Prints the time; returns the range of the delta in the line.
+    /// Prints the time and, as a placeholder, the delta. Returns the range of the delta in the
+    /// line.
     #[inline]
     fn print_time(&mut self, out: &mut Text, ns: i64, cycles: u64) -> Range<u16> {
         let Options { names_header, delta, .. } = self.options;
@@ -357,7 +358,8 @@ fn push_name(out: &mut Text, colors: &Colors, name: &str) {
 /// Length of a delta below a second, in bytes: sign, digit, point, nanoseconds.
 const DELTA_SIZE: usize = 12;
 
-/// Formats a delta that is unknown, at least a second, or in cycles.
+/// Formats a delta that does not fit the placeholder: it is unknown, at least a second, or in
+/// cycles.
 fn long_delta(since: Option<u64>, in_cycles: bool) -> String {
     match since {
         None if in_cycles => "+????????????".to_owned(),
@@ -470,15 +472,15 @@ impl LinePrinter for Printer {
     }
 }
 
-/// Text before each field's value, by node id.
+/// Text before the value of each field, by node id.
 #[derive(Debug)]
 struct Styles(Vec<Style>);
 
 #[derive(Debug)]
 enum Style {
-    /// Member of a structure: separator and name.
+    /// Member of a structure, with the separator and name that precede its value.
     Member(Piece),
-    /// Element of an array; the text depends on its index.
+    /// Element of an array. The text before it depends on its index.
     Element { with_index: bool },
     /// Content of an optional or variant, or a scope.
     Content,
@@ -519,7 +521,7 @@ struct Fields<'f> {
     styles: &'f Styles,
     options: &'f Options,
     colors: &'f Colors,
-    /// Set if a scope was printed before this visit.
+    /// Set if a scope of the line was printed before this visit, so that a comma is needed.
     has_scope_before: bool,
     /// Set until a scope of this visit has been printed.
     first_scope: bool,

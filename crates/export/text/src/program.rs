@@ -19,20 +19,21 @@ struct Step {
     /// Text before the value.
     prefix: [u8; PREFIX_SIZE],
     prefix_length: u8,
-    /// Integer or string to print; `None` for a step without a value.
+    /// Kind of value that follows the prefix; `None` for a step that prints only its prefix.
     value: Option<PlainKind>,
 }
 
 const PREFIX_SIZE: usize = 32;
 
-/// Maximum bytes that a step writes at once: a prefix and an integer.
+/// Maximum number of bytes that a step writes at once: a prefix and an integer.
 const OUTPUT_SIZE: usize = PREFIX_SIZE + number::NUMBER_SIZE;
 
-/// Visitor that can also print the text around a value without the value.
+/// Visitor that can print the text around a value separately from the value.
 pub(crate) trait AffixPrinter: Visitor {
-    /// Appends the text before the value of a string or decimal integer, with the quote.
+    /// Appends the text that precedes the value of a string or decimal integer, with the opening
+    /// quote.
     fn prefix(&mut self, node: &Node);
-    /// Appends the text after the value.
+    /// Appends the text that follows the value.
     fn suffix(&mut self, node: &Node);
     /// Returns the text printed so far.
     fn output(&self) -> &[u8];
@@ -129,8 +130,8 @@ impl Program {
 }
 
 impl Step {
-    /// Appends the prefix, and the value that `put` writes at the position it receives. `put`
-    /// returns the position after the value.
+    /// Appends the step's prefix and a value. `put` writes the value at the position that it
+    /// receives, and returns the position after the value.
     #[inline(always)]
     fn print(&self, out: &mut Text, put: impl FnOnce(&mut [u8; OUTPUT_SIZE], usize) -> usize) {
         out.push_with(|place: &mut [u8; OUTPUT_SIZE]| {
@@ -227,7 +228,7 @@ fn is_simple(node: &Node) -> bool {
 struct Steps(Vec<Step>);
 
 impl Steps {
-    /// Adds a value and the text before it.
+    /// Adds steps for a value and the text before it.
     fn push(&mut self, prefix: &[u8], value: Option<PlainKind>) {
         // A prefix is never full: a length of `PREFIX_SIZE` would count as 0 in `Step::print`.
         let mut chunks = prefix.chunks(PREFIX_SIZE - 1).peekable();

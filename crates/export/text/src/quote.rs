@@ -14,7 +14,7 @@ pub(crate) trait EscapeRules {
     fn append_escaped(out: &mut Text, value: &[u8]);
 }
 
-/// Returns the number of bytes before the first marked byte.
+/// Returns the number of bytes before the first byte that [`EscapeRules::special`] marks.
 #[inline(always)]
 pub(crate) fn plain_length<Q: EscapeRules>(lane: [u8; LANE]) -> usize {
     (Q::special(u8x16::new(lane)).to_bitmask() | 1 << LANE).trailing_zeros() as usize

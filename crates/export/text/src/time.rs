@@ -1,4 +1,4 @@
-//! Prints and parses times: time of day, date, seconds, cycles.
+//! Printing and parsing of times: time of day, date, seconds, cycles.
 
 use crate::number;
 use blkkin_reader::Text;
@@ -29,7 +29,7 @@ pub struct TimePrinter {
     format: TimeFormat,
     zone: TimeZone,
     second: i64,
-    /// Text before the nanoseconds, in a buffer of the maximum size.
+    /// Text before the nanoseconds: the first `length` bytes.
     text: [u8; TEXT_SIZE],
     length: usize,
 }
@@ -53,13 +53,13 @@ impl TimePrinter {
         self.format == TimeFormat::Cycles
     }
 
-    /// Appends a time.
+    /// Appends a time, given in nanoseconds and in cycles, in the printer's format.
     #[inline]
     pub fn print(&mut self, out: &mut Text, ns: i64, cycles: u64) {
         out.push_with(|place: &mut [u8; TIME_SIZE]| self.put(place, 0, ns, cycles));
     }
 
-    /// Appends a time, in seconds if the format is cycles.
+    /// Appends a time in the printer's format, but in seconds if that format is cycles.
     pub(crate) fn print_wall(&mut self, out: &mut Text, ns: i64) {
         out.push_with(|place: &mut [u8; TIME_SIZE]| self.put_wall(place, 0, ns));
     }
@@ -123,9 +123,9 @@ fn put_cycles(place: &mut [u8], at: usize, cycles: u64) -> usize {
 pub enum TimePoint {
     /// Nanoseconds from the clock's origin.
     Absolute(i64),
-    /// Nanoseconds from the start of the reading (or, if negative, from its end).
+    /// Nanoseconds from the start of the traces or, if negative, from their end.
     Relative(i64),
-    /// Nanoseconds from midnight, on the day on which the reading starts.
+    /// Nanoseconds from midnight, on the day on which the traces start.
     OfDay(i64),
 }
 
@@ -155,7 +155,7 @@ impl TimePoint {
         seconds(text).map(TimePoint::Absolute).ok_or_else(error)
     }
 
-    /// Converts a time to nanoseconds from the clock's origin, for a reading from `start` to `end`.
+    /// Converts the time to nanoseconds from the clock's origin, for traces from `start` to `end`.
     pub fn resolve(self, start: i64, end: i64, utc: bool) -> i64 {
         match self {
             TimePoint::Absolute(ns) => ns,
@@ -242,14 +242,14 @@ fn seconds(text: &str) -> Option<i64> {
     whole.checked_mul(NS)?.checked_add(rest)
 }
 
-/// Parses a duration to nanoseconds: `1.5s`, `200ms`, seconds without a unit.
+/// Parses a duration, such as `1.5s`, `200ms`, or seconds without a unit, to nanoseconds.
 pub fn length(text: &str) -> Result<u64, String> {
     let signed = format!("+{text}");
     let length = duration(&signed).and_then(|length| u64::try_from(length).ok());
     length.ok_or_else(|| "not a length of time, such as 5ms, 1.5s or 2min".into())
 }
 
-/// Parses a signed number with a unit, seconds by default.
+/// Parses a signed number with a unit to nanoseconds. Without a unit, the number is in seconds.
 fn duration(text: &str) -> Option<i64> {
     let (sign, text) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),

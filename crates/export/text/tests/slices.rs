@@ -28,7 +28,7 @@ event { id = 1; name = "second"; stream_id = 0; fields := struct { u32 number; u
 event { id = 2; name = "third"; stream_id = 0; fields := struct { u32 number; u8 n; u8 few[n]; }; };
 "#;
 
-/// Clocks: frequency in Hz, and offset in the metadata.
+/// Clocks of the tested traces: frequency in Hz, and offset as metadata text.
 const CLOCKS: [(u64, &str); 4] = [
     (1_000_000_000, ""),
     (1_000_000_000, "offset_s = 1500000000; offset = 7;"),
@@ -46,7 +46,7 @@ const HEADERS: [&str; 3] = [
             struct { u32 id; time timestamp; } extended; } v; } align(8)",
 ];
 
-/// Flaw of a trace.
+/// Irregularity of a tested trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flaw {
     None,
@@ -83,7 +83,7 @@ const FLAWS: [Flaw; 9] = [
 /// Maximum number of packets of a stream, and maximum number of events of a packet.
 type Sizes = (u64, u64);
 
-/// Writes a trace; returns its clock's frequency.
+/// Writes a random trace with the given flaw; returns the frequency of its clock.
 fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) -> u64 {
     let (frequency, offset) = CLOCKS[random.below(CLOCKS.len() as u64) as usize];
     let header = random.below(HEADERS.len() as u64) as usize;
@@ -216,7 +216,8 @@ fn write_packet(
 
 type Output = (String, Vec<String>, Stats);
 
-/// Returns the printed lines, and messages with the number of bytes printed before each.
+/// Returns the lines printed for a reading, and its messages. Each message has the number of bytes
+/// printed before it.
 fn print(reading: &Reading<'_>, json: bool) -> Output {
     let (mut text, mut messages) = (String::new(), Vec::new());
     let sink = |target, bytes: &[u8]| {

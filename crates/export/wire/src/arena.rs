@@ -1,10 +1,10 @@
-//! Arena for the strings of a span that cannot be borrowed from its batch: unescaped, repaired or
-//! rendered strings.
+//! Arena for strings of a span that cannot be borrowed from its batch, because they were unescaped,
+//! repaired or rendered.
 
 use std::cell::{Cell, OnceCell};
 
-/// Append-only arena that lives as long as a span. References to its items remain valid while it
-/// grows, so its slots must not move. The slots are in a chain of blocks, each twice as large as
+/// Append-only arena that lives as long as a span. References to its items remain valid while the
+/// arena grows, so slots must not move. The slots are in a chain of blocks, each twice as large as
 /// the previous block.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
@@ -68,7 +68,7 @@ impl Arena {
         }
     }
 
-    /// Removes all strings.
+    /// Removes all items, so that the arena can serve the next span.
     #[inline]
     pub(crate) fn clear(&mut self) {
         if self.count.get() > 0 {

@@ -6,8 +6,8 @@ use crate::outcome::{End, Outcome};
 use crate::span_draft::SpanDraft;
 use blkkin_model::{SpanRef, SpanSink};
 
-/// Bytes of strings permitted for each byte of a batch, in addition to [`Limits::expanded_bytes`].
-/// With this value, any number of spans of 300 bytes may share 2 KiB.
+/// Permitted bytes of strings per byte of a batch, in addition to [`Limits::expanded_bytes`]. With
+/// this value, any number of spans of 300 bytes may share 2 KiB.
 const EXPANSION: u64 = 8;
 
 /// A batch during decoding: its limits, its sink, and the outcome so far.
@@ -71,7 +71,7 @@ impl<'w> Batch<'w> {
         Err(Stop::Broken(reason.at(offset)))
     }
 
-    /// Finishes the current span and passes it to the sink.
+    /// Finishes the current span and passes it to the sink, or refuses it.
     #[inline]
     pub(crate) fn close(&mut self, draft: &mut SpanDraft<'_>, offset: usize) -> Result<(), Stop> {
         match draft.finish(offset) {
@@ -119,13 +119,13 @@ impl<'w> Batch<'w> {
         Ok(())
     }
 
-    /// Advances to the next span.
+    /// Advances the index to the next span.
     #[inline]
     pub(crate) fn next(&mut self) {
         self.index += 1;
     }
 
-    /// Refuses the current span.
+    /// Records the refusal of the current span.
     #[cold]
     pub(crate) fn refuse(&mut self, fault: Fault) {
         self.outcome.refuse(Refusal { span: self.index, fault });

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::{otlp, proto3, thrift, zipkin_json};
 use blkkin_model::{Count, SpanSink};
 
-/// Decodes batches of spans. Its memory is reused from batch to batch.
+/// Decoder of span batches. Its memory is reused from batch to batch.
 #[derive(Debug, Default)]
 pub struct Decoder {
     limits: Limits,
@@ -27,7 +27,8 @@ struct Scratch {
 }
 
 impl Decoder {
-    /// Creates a decoder that enforces `limits` and refuses bad spans individually.
+    /// Creates a decoder that enforces `limits`, and refuses bad spans without refusing their
+    /// batch.
     pub fn new(limits: Limits) -> Decoder {
         let depth = limits.depth.min(DEPTH_MAX);
         Decoder { limits: Limits { depth, ..limits }, ..Decoder::default() }

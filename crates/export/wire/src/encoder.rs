@@ -6,7 +6,7 @@ use crate::{proto3, thrift, zipkin_json};
 use blkkin_model::{SpanRef, SpanSink};
 use std::ops::ControlFlow;
 
-/// Appends a batch of spans to a buffer. An encoder is also a sink for spans.
+/// Encoder that appends a batch of spans to a buffer. An encoder is also a sink for spans.
 ///
 /// Properties that a format lacks are dropped. Zipkin's formats have no nanoseconds, no upper case
 /// in names and no types of tags. OpenTelemetry's format has no `debug` and `shared`, and only one
@@ -24,10 +24,10 @@ pub struct Batch {
     writer: BatchWriter,
 }
 
-/// Progress of writing a batch.
+/// Position and format state of a batch that is being written.
 #[derive(Debug)]
 struct BatchWriter {
-    /// Start of the batch in the buffer.
+    /// Offset of the batch in the buffer.
     start: usize,
     count: usize,
     state: WriterState,
@@ -62,14 +62,14 @@ impl<'o> Encoder<'o> {
         self.writer.size(self.out)
     }
 
-    /// Completes the batch.
+    /// Completes the batch by appending its closing bytes.
     pub fn finish(self) {
         self.writer.finish(self.out);
     }
 }
 
 impl Batch {
-    /// Starts a batch.
+    /// Creates an empty batch in `format`.
     pub fn new(format: Format) -> Batch {
         let mut bytes = Vec::new();
         let writer = BatchWriter::new(format, &mut bytes);

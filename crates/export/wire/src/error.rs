@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Refusal {
     /// Index of the span in the batch.
     pub span: u64,
-    /// The fault.
+    /// Position and reason of the fault.
     pub fault: Fault,
 }
 
@@ -18,11 +18,11 @@ pub struct Fault {
     pub offset: u64,
     /// Name of the field in the format; empty if the fault is outside of any field.
     pub field: &'static str,
-    /// The kind of fault.
+    /// Reason why the batch or span is faulty.
     pub reason: Reason,
 }
 
-/// The kind of a fault.
+/// Reason why a batch or span is faulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A required field is missing.
@@ -37,14 +37,14 @@ pub enum Reason {
     IdSize {
         /// Size of the id in digits or bytes.
         size: usize,
-        /// The maximum size.
+        /// Maximum size of the id, in digits or bytes.
         size_max: usize,
     },
     /// The number is too small or too large for its field.
     OutOfRange,
     /// The name of the span kind is unknown.
     UnknownKind,
-    /// The input lacks the expected item, which is named here.
+    /// The input lacks the expected item that the text names.
     Expected(&'static str),
     /// The input ends within an item.
     Ends,
@@ -54,7 +54,7 @@ pub enum Reason {
     TooMany {
         /// Name of the counted items.
         what: &'static str,
-        /// The limit.
+        /// Maximum number of these items.
         count_max: u64,
     },
 }
@@ -69,7 +69,7 @@ impl Reason {
     }
 }
 
-/// Adds the name of the field to a fault.
+/// Extension of results that adds the name of a field to a fault.
 pub(crate) trait FieldContext {
     /// Sets the field name, unless an inner field has set it.
     fn in_field(self, field: &'static str) -> Self;

@@ -3,11 +3,11 @@
 /// Format of a batch of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Zipkin v2, JSON.
+    /// Zipkin v2 as JSON: a list of span objects.
     ZipkinJson,
     /// Zipkin v2, protobuf: `ListOfSpans` of `zipkin.proto3`.
     ZipkinProto,
-    /// Zipkin v1, JSON.
+    /// Zipkin v1 as JSON: a list of span objects with annotations and binary annotations.
     ZipkinV1Json,
     /// Zipkin v1, thrift: a list of `Span`.
     ZipkinThrift,
@@ -15,12 +15,13 @@ pub enum Format {
     ZipkinThriftSpan,
     /// OpenTelemetry, protobuf: `ExportTraceServiceRequest`.
     OtlpProto,
-    /// OpenTelemetry, JSON.
+    /// OpenTelemetry as JSON: the same message as for [`Format::OtlpProto`], with ids in
+    /// hexadecimal.
     OtlpJson,
 }
 
 impl Format {
-    /// All formats.
+    /// All formats, in the order of the variants.
     pub const ALL: [Format; 7] = [
         Format::ZipkinJson,
         Format::ZipkinProto,
@@ -31,7 +32,7 @@ impl Format {
         Format::OtlpJson,
     ];
 
-    /// Returns the identifier of the format.
+    /// Returns the name of the format in options, messages and file names.
     pub const fn name(self) -> &'static str {
         match self {
             Format::ZipkinJson => "zipkin-json",

@@ -24,7 +24,7 @@ use crate::arena::Arena;
 use crate::error::{Fault, Reason, Result};
 use crate::limits::Limits;
 
-/// A batch with the offset up to which it has been read.
+/// JSON text of a batch, with a read position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'t> {
     bytes: &'t [u8],
@@ -83,12 +83,12 @@ impl EncodedKey {
         EncodedKey { quoted, head: u128::from_le_bytes(head), mask: u128::from_le_bytes(mask) }
     }
 
-    /// Returns the key without quotes and colon.
+    /// Returns the text of the key without quotes and colon.
     fn bare(&self) -> &'static [u8] {
         self.quoted.get(1..self.quoted.len() - 2).unwrap_or_default()
     }
 
-    /// True if the input continues with this key.
+    /// Returns true if the input continues with this key.
     #[inline]
     fn is_at(&self, head: u128, rest: &[u8]) -> bool {
         (head ^ self.head) & self.mask == 0
@@ -96,7 +96,7 @@ impl EncodedKey {
     }
 }
 
-/// Initially, the keys have the order of the table.
+/// Predicts the order of the table until objects have been read.
 impl<const COUNT: usize> Default for KeyOrder<COUNT> {
     fn default() -> KeyOrder<COUNT> {
         KeyOrder { first: 0, next: std::array::from_fn(|index| ((index + 1) % COUNT) as u8) }
@@ -132,7 +132,7 @@ impl<'t> Reader<'t> {
         self.at
     }
 
-    /// Returns the remaining bytes.
+    /// Returns the bytes from the read position on.
     #[inline]
     pub(crate) fn rest(&self) -> &'t [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -159,18 +159,18 @@ impl<'t> Reader<'t> {
         self.bytes.get(self.at).copied().ok_or_else(|| Reason::Ends.at(self.at))
     }
 
-    /// True if only blanks remain.
+    /// Returns true if only blanks remain.
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.peek().is_err()
     }
 
-    /// Returns an error for an unexpected byte.
+    /// Returns a fault at the read position, where `what` was expected.
     #[cold]
     pub(crate) fn expected(&self, what: &'static str) -> Box<Fault> {
         Reason::Expected(what).at(self.at)
     }
 
-    /// Skips an expected byte.
+    /// Skips the byte `byte`, or returns a fault if another byte is next.
     #[inline]
     fn punctuation(&mut self, byte: u8, what: &'static str) -> Result<()> {
         if self.peek()? != byte {
@@ -180,7 +180,7 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Skips `null`, if it is next.
+    /// Skips `null` and returns true, if it is next.
     #[inline]
     pub(crate) fn null(&mut self) -> Result<bool> {
         if self.peek()? != b'n' {
@@ -305,8 +305,8 @@ impl<'t> Reader<'t> {
         Ok(byte == b',')
     }
 
-    /// Reads the next key and returns its index, if the key is in the table. `last` is the index of
-    /// the previous key.
+    /// Reads the next key and returns its index in the table; `None` for an unknown key. `last` is
+    /// the index of the previous key.
     #[inline]
     pub(crate) fn key<const COUNT: usize>(
         &mut self,

@@ -43,7 +43,7 @@ struct Group<'g> {
     all: Lists<'g>,
 }
 
-/// Memory that is reused from group to group.
+/// Memory that is reused for the next group.
 #[derive(Debug, Default)]
 struct GroupBuffers {
     resource: Vec<TagRef<'static>>,
@@ -68,7 +68,7 @@ impl<'g> Group<'g> {
         *memory = GroupBuffers { resource: recycle(self.resource), all: self.all.give_back() };
     }
 
-    /// Adds an attribute of the resource, which starts at `offset`.
+    /// Adds an attribute of the resource. `offset` is the start of the attribute in the batch.
     fn resource_tag(
         &mut self,
         (key, value): (&'g str, ValueRef<'g>),
@@ -94,13 +94,13 @@ impl<'g> Group<'g> {
         self.resource.retain(|tag| tag.key != SERVICES[0] || !is_text(tag));
     }
 
-    /// Starts a scope.
+    /// Starts a scope, whose tags begin with the tags of the resource.
     fn open_scope(&mut self) {
         self.all.tags.clear();
         self.all.tags.extend_from_slice(&self.resource);
     }
 
-    /// Adds an attribute of the scope, which starts at `offset`.
+    /// Adds an attribute of the scope. `offset` is the start of the attribute in the batch.
     fn scope_tag(
         &mut self,
         (key, value): (&'g str, ValueRef<'g>),
@@ -110,13 +110,13 @@ impl<'g> Group<'g> {
         add(&mut self.all.tags, TagRef { key, value, origin: Origin::Scope }, limits, offset)
     }
 
-    /// Completes the tags of the scope.
+    /// Completes the tags of the scope: sorts them and removes duplicates.
     fn close_scope(&mut self) {
         self.all.tidy();
     }
 }
 
-/// Adds a tag that all spans of the group share, within the limit for shared tags.
+/// Adds a tag that all spans of the group share. Too many shared tags are a fault.
 fn add<'g>(
     tags: &mut Vec<TagRef<'g>>,
     tag: TagRef<'g>,
@@ -140,7 +140,7 @@ impl<'t> SpanDraft<'t> {
         draft
     }
 
-    /// Completes a span from fields that depend on each other.
+    /// Derives duration, error tag and endpoints after all fields of the span have been read.
     fn close(&mut self, extra: &SpanExtras<'t>, own_tags: usize) {
         self.start_ns = self.start_ns.filter(|start_ns| *start_ns > 0);
         self.duration_ns = self.start_ns.and_then(|start_ns| extra.end_ns.checked_sub(start_ns));

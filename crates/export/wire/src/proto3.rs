@@ -50,7 +50,7 @@ pub(crate) mod tag {
     pub(crate) const VALUE: u32 = sized(2);
 }
 
-/// Memory that is reused by each span.
+/// Memory that is reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,

@@ -4,7 +4,7 @@
 
 use crate::error::{Reason, Result};
 
-/// A message with the offset up to which it has been read.
+/// A protobuf message with a read position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     /// The batch up to the end of the message, so that offsets count from the start of the batch.
@@ -121,7 +121,7 @@ impl<'a> Input<'a> {
         Ok(Input { bytes, at: inner })
     }
 
-    /// Returns the remaining bytes.
+    /// Returns the bytes from the read position to the end of the message.
     #[inline]
     pub(crate) fn rest(self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()

@@ -32,7 +32,8 @@ pub(crate) fn escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(bytes.get(plain..).unwrap_or_default());
 }
 
-/// True if the eight bytes contain no control character, quote, backslash or non-ASCII byte.
+/// Returns true if the eight bytes contain no control character, quote, backslash or non-ASCII
+/// byte.
 #[inline]
 fn is_plain(word: u64) -> bool {
     let all = |byte: u8| u64::from_le_bytes([byte; 8]);
@@ -42,8 +43,8 @@ fn is_plain(word: u64) -> bool {
     odd & all(0x80) == 0
 }
 
-/// Writes the escape of the first character and returns the number of bytes that it replaces; 0 if
-/// the first byte is part of a character without an escape.
+/// Writes the escape of the first character and returns the number of bytes that the escape
+/// replaces. Returns 0 if the first byte is part of a character without an escape.
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     let escape: &[u8] = match *bytes {
         [b'"', ..] => b"\\\"",

@@ -4,7 +4,7 @@ use crate::error::{Fault, FieldContext, Reason, Result};
 use crate::limits::Limits;
 use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, SpanRef, Status, TagRef, TraceId};
 
-/// A span under construction.
+/// Fields of a span that is being decoded and has not been validated.
 #[derive(Debug)]
 pub(crate) struct SpanDraft<'b> {
     pub(crate) trace_id: Option<TraceId>,
@@ -22,7 +22,7 @@ pub(crate) struct SpanDraft<'b> {
     pub(crate) lists: Lists<'b>,
 }
 
-/// Annotations and tags of a span. Their memory is reused by each span.
+/// Annotations and tags of a span. Their memory is reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Lists<'b> {
     pub(crate) annotations: Vec<AnnotationRef<'b>>,
@@ -89,7 +89,7 @@ impl<'b> Lists<'b> {
         Lists { annotations: recycle(self.annotations), tags: recycle(self.tags) }
     }
 
-    /// Adds an annotation of a span that starts at `offset`.
+    /// Adds an annotation. `offset` is the start of the span in the batch.
     #[inline]
     pub(crate) fn annotate(
         &mut self,
@@ -104,7 +104,7 @@ impl<'b> Lists<'b> {
         Ok(())
     }
 
-    /// Adds a tag that starts at `offset`.
+    /// Adds a tag. `offset` is the start of the tag in the batch.
     #[inline]
     pub(crate) fn tag(&mut self, tag: TagRef<'b>, limits: &Limits, offset: usize) -> Result<()> {
         if self.tags.len() >= limits.tags {

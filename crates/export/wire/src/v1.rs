@@ -50,7 +50,7 @@ impl<'b> HostCache<'b> {
     }
 }
 
-/// An annotation of a host.
+/// An annotation with the host that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct V1Annotation<'b> {
     annotation: AnnotationRef<'b>,
@@ -58,7 +58,7 @@ struct V1Annotation<'b> {
     host_span: usize,
 }
 
-/// A binary annotation of a host.
+/// A binary annotation with the host that recorded it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct V1BinaryAnnotation<'b> {
     tag: TagRef<'b>,
@@ -66,7 +66,7 @@ struct V1BinaryAnnotation<'b> {
     host_span: usize,
 }
 
-/// Lists of a v1 span. Their memory is reused by each span.
+/// Lists of a v1 span. Their memory is reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct V1Lists<'b> {
     annotations: Vec<V1Annotation<'b>>,
@@ -90,7 +90,7 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Adds an annotation that starts at `offset`.
+    /// Adds an annotation. `offset` is its start in the batch.
     #[inline]
     pub(crate) fn annotate(
         &mut self,
@@ -106,7 +106,7 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Adds a binary annotation that starts at `offset`.
+    /// Adds a binary annotation. `offset` is its start in the batch.
     #[inline]
     pub(crate) fn tag(
         &mut self,
@@ -152,7 +152,7 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Builds the span of a host.
+    /// Builds the span of the host with this index.
     fn host_span(&self, index: usize, mut lists: Lists<'b>) -> SpanDraft<'b> {
         let here = |host_span: usize| host_span == index;
         let annotations = self.lists.annotations.iter().filter(|it| here(it.host_span));

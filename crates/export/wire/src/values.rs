@@ -1,4 +1,4 @@
-//! Parses and validates the values shared by Zipkin's formats: hexadecimal ids, times in
+//! Parsing and validation of the values that Zipkin's formats share: hexadecimal ids, times in
 //! microseconds, ports and addresses, by Zipkin's rules.
 //!
 //! Times are stricter than in Zipkin: times after the year 2554 (usually nanoseconds mistaken for
@@ -93,7 +93,7 @@ pub(crate) fn ns_if_known(us: i64) -> Result<Option<u64>, Reason> {
     if us > 0 { ns(us).map(Some) } else { Ok(None) }
 }
 
-/// Converts microseconds to nanoseconds.
+/// Converts microseconds to nanoseconds. Negative and too large numbers are errors.
 #[inline]
 pub(crate) fn ns(us: i64) -> Result<u64, Reason> {
     u64::try_from(us).ok().and_then(|us| us.checked_mul(1000)).ok_or(Reason::OutOfRange)

@@ -1,5 +1,5 @@
-//! Converts spans to Zipkin's terms, for all of its formats: microseconds, names in lower case,
-//! tags as text, and the core annotations of the v1 format.
+//! Conversion of spans to Zipkin's terms, for all of Zipkin's formats: microseconds, names in lower
+//! case, tags as text, and the core annotations of the v1 format.
 
 use crate::render::{base64, display, signed};
 use blkkin_model::{EndpointRef, Kind, SpanRef, Status, TagRef, ValueRef};
@@ -16,13 +16,13 @@ pub(crate) fn lower(name: &str) -> Cow<'_, str> {
 /// The latest representable time, in microseconds since 1970.
 const LAST_US: u64 = u64::MAX / 1000;
 
-/// Returns the start in microseconds; 0 means unknown.
+/// Returns the start of the span in microseconds since 1970; 0 means unknown.
 #[inline]
 pub(crate) fn start_us(span: &SpanRef<'_>) -> u64 {
     span.start_ns.unwrap_or(0) / 1000
 }
 
-/// Returns the duration in microseconds, at least 1; 0 means unknown.
+/// Returns the duration of the span in microseconds, at least 1; 0 means unknown.
 #[inline]
 pub(crate) fn duration_us(span: &SpanRef<'_>) -> u64 {
     span.duration_ns.map_or(0, |duration_ns| (duration_ns / 1000).max(1))
@@ -64,8 +64,8 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     added.for_each(|(key, value)| take(key, value));
 }
 
-/// True if a tag `error` means no error. Zipkin treats any span with the tag as failed, regardless
-/// of its value.
+/// Returns true if a tag `error` means no error. Zipkin treats any span with the tag as failed,
+/// regardless of the tag's value.
 fn is_no_error(tag: &TagRef<'_>) -> bool {
     tag.key == "error" && tag.value == ValueRef::Bool(false)
 }
@@ -79,7 +79,7 @@ fn status_tags(span: &SpanRef<'_>) -> [Option<(&'static str, &'static str)>; 2] 
     }
 }
 
-/// Formats a value as text; bytes become base64.
+/// Formats a tag's value as text; bytes become base64.
 #[inline]
 fn text<'v>(value: &ValueRef<'v>, memory: &'v mut Vec<u8>) -> &'v str {
     if let ValueRef::Str(text) = value {
@@ -99,8 +99,8 @@ fn text<'v>(value: &ValueRef<'v>, memory: &'v mut Vec<u8>) -> &'v str {
     std::str::from_utf8(memory).unwrap_or_default()
 }
 
-/// Formats an IPv6 address as Zipkin does: the longest run of zeros is abbreviated, even a single
-/// group. A run at the end is abbreviated only if there is no other.
+/// Formats an IPv6 address as Zipkin does. The longest run of zeros is abbreviated, even a single
+/// group. A run at the end is abbreviated only if there is no other run.
 pub(crate) fn ipv6(address: Ipv6Addr) -> String {
     let groups = address.segments();
     if groups == [0; 8] {
@@ -158,7 +158,7 @@ pub(crate) struct V1Fields {
     pub(crate) end: Option<CoreAnnotation>,
     /// Key of the address annotation for the remote endpoint.
     pub(crate) address: &'static str,
-    /// True if the writer must add an empty `lc` annotation with the local endpoint, because no
+    /// Set if the writer must add an empty `lc` annotation with the local endpoint, because no
     /// other annotation or tag carries that endpoint.
     pub(crate) needs_marker: bool,
 }

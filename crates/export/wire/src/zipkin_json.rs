@@ -11,7 +11,7 @@ use crate::values;
 use blkkin_model::{EndpointRef, SpanId, TraceId};
 
 keys! {
-    /// Keys of an endpoint.
+    /// JSON keys of an endpoint.
     endpoint { SERVICE_NAME = "serviceName", IPV4 = "ipv4", IPV6 = "ipv6", PORT = "port", }
 }
 

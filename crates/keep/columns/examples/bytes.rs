@@ -14,7 +14,7 @@ use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Moment on the clock of this thread's CPU time, which other processes do not affect.
+/// Moment on the CPU-time clock of this thread, which other processes do not affect.
 struct Instant(u64);
 
 impl Instant {
@@ -48,8 +48,8 @@ impl Random {
 const DAY_NS: u64 = 86_400_000_000_000;
 const SPANS_OF_REQUEST: u64 = 8;
 
-/// Passes whole requests with at least `spans` spans in total to `each`. All calls generate the
-/// same spans.
+/// Generates whole requests with at least `spans` spans in total, and passes each span to `each`.
+/// All calls generate the same spans.
 fn each(spans: usize, mut each: impl FnMut(&SpanRef<'_>)) {
     let mut sink = Each(&mut each);
     let options = requests::Options {

@@ -14,17 +14,18 @@ use blkkin_model::{
 use std::fmt;
 use std::ops::{ControlFlow, Range};
 
-/// Number of a span in its block.
+/// Number of a span in its block, from 0 in the order in which spans were appended.
 pub type Row = u32;
 
-/// Maximum weight of one span, so that pages of files stay small: bytes of its texts, plus
-/// [`ITEM_WEIGHT`] for each tag and annotation.
+/// Maximum weight of one span, so that pages of files stay small. The weight is the bytes of the
+/// span's texts, plus [`ITEM_WEIGHT`] for each tag and annotation.
 const WEIGHT_MAX: usize = 8 << 20;
 
-/// Weight of a tag or an annotation in addition to its texts.
+/// Weight of a tag or an annotation in bytes, in addition to the bytes of its texts.
 const ITEM_WEIGHT: usize = 16;
 
-/// Maximum size of each column of a block in bytes or values, since offsets have 32 bits.
+/// Maximum length of each column of a block, in bytes or values, since offsets into columns have 32
+/// bits.
 const ROOM: usize = 1 << 31;
 
 /// Append-only batch of spans in columns.
@@ -45,19 +46,21 @@ pub struct Block {
     local: Vec<EndpointId>,
     remote: Vec<EndpointId>,
     layout: Vec<LayoutId>,
-    /// End of each row's range in `values`.
+    /// For each row, the end of the row's range in `values`. The range starts at the end of the
+    /// previous row's range.
     values_end: Vec<u32>,
-    /// Tag values, encoded as the number of a text or byte string, as a flag, or as an index into
-    /// `numbers`.
+    /// Tag values of all rows. A text or a byte string is encoded as its dictionary id, a flag as 0
+    /// or 1, and a number as an index into `numbers`.
     values: Vec<u32>,
     /// Integer and floating-point tag values, as 64 bits each.
     numbers: Vec<u64>,
     blobs: Blobs,
-    /// End of each row's range of annotations.
+    /// For each row, the end of the row's range in `annotation_time` and `annotation_value`. The
+    /// range starts at the end of the previous row's range.
     annotations_end: Vec<u32>,
     annotation_time: Vec<u64>,
     annotation_value: Vec<u32>,
-    /// Upper bound of the weights of all spans.
+    /// Upper bound of the weight of any single span in the block.
     heaviest: usize,
 }
 
@@ -66,7 +69,7 @@ pub struct Block {
 pub enum Refused {
     /// The block is full; an empty block would accept the span.
     Full,
-    /// The span exceeds the limit of any block.
+    /// The span's weight exceeds the limit, so no block accepts the span.
     TooLarge,
 }
 
@@ -119,7 +122,7 @@ impl Block {
         }
     }
 
-    /// Appends a span, as a whole or not at all.
+    /// Appends a span and returns its row. A refused span leaves the block unchanged.
     pub fn push(&mut self, span: &SpanRef<'_>) -> Result<Row, Refused> {
         let weight = weight(span);
         if weight > WEIGHT_MAX {
@@ -189,7 +192,7 @@ impl Block {
         self.values_end.push(self.values.len() as u32);
     }
 
-    /// Appends all spans of another block, as a whole or not at all.
+    /// Appends all spans of another block. If they do not all fit, none is appended.
     pub fn append(&mut self, other: &Block) -> Result<(), Refused> {
         let sizes = [
             (self.texts.bytes(), other.texts.bytes()),
@@ -272,7 +275,7 @@ impl Block {
         self.trace_low.is_empty()
     }
 
-    /// Returns the approximate memory in bytes.
+    /// Returns the approximate memory that the block has allocated, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let of_8 = [
             &self.trace_low,
@@ -368,7 +371,7 @@ impl Block {
         }
     }
 
-    /// Returns the trace id of a span.
+    /// Returns the trace id of a span, combined from its two halves of 64 bits.
     #[inline]
     pub fn trace_id(&self, row: Row) -> TraceId {
         let number = u128::from(self.trace_high(row)) << 64 | u128::from(self.trace_low(row));
@@ -393,25 +396,25 @@ impl Block {
         &self.trace_low
     }
 
-    /// Returns the id of a span.
+    /// Returns the span id of the span in a row.
     #[inline]
     pub fn id(&self, row: Row) -> SpanId {
         SpanId::from_number(self.id[row as usize]).expect("came from one that was not 0")
     }
 
-    /// Returns the id of a span's parent.
+    /// Returns the id of a span's parent; `None` if the span has no parent.
     #[inline]
     pub fn parent_id(&self, row: Row) -> Option<SpanId> {
         SpanId::from_number(self.parent[row as usize])
     }
 
-    /// Returns the start time of a span, in nanoseconds since 1970.
+    /// Returns the start time of a span, in nanoseconds since 1970; `None` if it is unknown.
     #[inline]
     pub fn start_ns(&self, row: Row) -> Option<u64> {
         (self.flags[row as usize] & STARTS != 0).then(|| self.start[row as usize])
     }
 
-    /// Returns the duration of a span in nanoseconds.
+    /// Returns the duration of a span in nanoseconds; `None` if it is unknown.
     #[inline]
     pub fn duration_ns(&self, row: Row) -> Option<u64> {
         (self.flags[row as usize] & LASTS != 0).then(|| self.duration[row as usize])
@@ -447,87 +450,88 @@ impl Block {
         self.flags[row as usize] & ERROR != 0
     }
 
-    /// Returns the text number of a span's name.
+    /// Returns the text id of a span's name.
     #[inline]
     pub fn name_id(&self, row: Row) -> u32 {
         self.name[row as usize]
     }
 
-    /// Returns the number of the endpoint that recorded a span.
+    /// Returns the id of a span's local endpoint, which recorded the span.
     #[inline]
     pub fn local_id(&self, row: Row) -> EndpointId {
         self.local[row as usize]
     }
 
-    /// Returns the number of the remote endpoint of a span.
+    /// Returns the id of a span's remote endpoint; 0 if the span has none.
     #[inline]
     pub fn remote_id(&self, row: Row) -> EndpointId {
         self.remote[row as usize]
     }
 
-    /// Returns the text number of the name of the service that recorded a span.
+    /// Returns the text id of the service that recorded a span; 0 if the service is unknown.
     #[inline]
     pub fn service_id(&self, row: Row) -> u32 {
         self.endpoints.entry(self.local_id(row)).service
     }
 
-    /// Returns the text number of a span's remote service.
+    /// Returns the text id of a span's remote service; 0 if the service is unknown.
     #[inline]
     pub fn remote_service_id(&self, row: Row) -> u32 {
         self.endpoints.entry(self.remote_id(row)).service
     }
 
-    /// Returns the number of the layout of a span's tags.
+    /// Returns the id of a span's tag layout.
     #[inline]
     pub fn layout_id(&self, row: Row) -> LayoutId {
         self.layout[row as usize]
     }
 
-    /// Returns the tag layout with the number `id`.
+    /// Returns the tag layout with the given id.
     #[inline]
     pub fn layout(&self, id: LayoutId) -> Layout<'_> {
         self.layouts.get(id)
     }
 
-    /// Returns the number of tag layouts. Layouts are numbered from 0.
+    /// Returns the number of distinct tag layouts. Layout ids count from 0.
     pub fn layouts(&self) -> usize {
         self.layouts.len()
     }
 
-    /// Returns the text with the number `id`.
+    /// Returns the text with the given text id.
     #[inline]
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id)
     }
 
-    /// Returns the number of texts. Texts are numbered from 0, and text 0 is the empty text.
+    /// Returns the number of distinct texts. Text ids count from 0, and text 0 is the empty text.
     pub fn texts(&self) -> usize {
         self.texts.len()
     }
 
-    /// Returns the number of a text; `None` if the block does not contain the text.
+    /// Returns the text id of a text; `None` if the block does not contain the text.
     pub fn text_id(&self, text: &str) -> Option<u32> {
         self.texts.find(text)
     }
 
-    /// Returns the endpoint with the number `id`.
+    /// Returns the endpoint with the given id.
     #[inline]
     pub fn endpoint(&self, id: EndpointId) -> EndpointRef<'_> {
         self.endpoints.get(id, &self.texts)
     }
 
-    /// Returns the number of endpoints. Endpoints are numbered from 0, and endpoint 0 has no
+    /// Returns the number of distinct endpoints. Endpoint ids count from 0, and endpoint 0 has no
     /// information.
     pub fn endpoints(&self) -> usize {
         self.endpoints.entries().len()
     }
 
-    /// Returns the length of the column of numeric tag values.
+    /// Returns the length of the column `numbers`, which has the integer and floating-point tag
+    /// values.
     pub(crate) fn numbers(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Returns an upper bound of the weights of all spans.
+    /// Returns an upper bound of the weight of any single span in the block.
     pub(crate) fn heaviest(&self) -> usize {
         self.heaviest
     }
@@ -542,7 +546,7 @@ impl Block {
         self.endpoints.entry(id)
     }
 
-    /// Returns the annotations of a span.
+    /// Returns the annotations of a span, in the order in which they were appended.
     pub fn annotations(
         &self,
         row: Row,
@@ -554,14 +558,15 @@ impl Block {
             .map(|(time_ns, value)| AnnotationRef { time_ns: *time_ns, value: self.text(*value) })
     }
 
-    /// Returns the times of a span's annotations, and the numbers of their texts.
+    /// Returns the times of a span's annotations in nanoseconds since 1970, and the text ids of the
+    /// annotations' texts.
     #[inline]
     pub fn annotation_ids(&self, row: Row) -> (&[u64], &[u32]) {
         let range = range(&self.annotations_end, row);
         (&self.annotation_time[range.clone()], &self.annotation_value[range])
     }
 
-    /// Returns the tags of a span.
+    /// Returns the tags of a span, in the order of the span's layout.
     pub fn tags(&self, row: Row) -> impl ExactSizeIterator<Item = TagRef<'_>> + Clone {
         let layout = self.layout(self.layout_id(row));
         layout.iter().zip(self.values(row)).map(|(shape, value)| TagRef {
@@ -572,14 +577,14 @@ impl Block {
     }
 
     /// Returns the encoded values of a span's tags, one for each [`Shape`](crate::Shape) of its
-    /// layout. A text is encoded as its number. Values of other types are decoded by
+    /// layout. A text is encoded as its text id. Values of other types are decoded by
     /// [`Block::value`].
     #[inline]
     pub fn values(&self, row: Row) -> &[u32] {
         &self.values[range(&self.values_end, row)]
     }
 
-    /// Decodes a tag value.
+    /// Decodes a tag value of type `kind` that [`Block::values`] returned.
     #[inline]
     pub fn value(&self, kind: ValueType, value: u32) -> ValueRef<'_> {
         let number = || self.numbers[value as usize];
@@ -593,7 +598,7 @@ impl Block {
     }
 }
 
-/// Appends spans, and breaks off at a span that the block refuses.
+/// Sink that appends spans to the block, and breaks off at a span that the block refuses.
 impl SpanSink for Block {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {
@@ -653,7 +658,8 @@ fn flags(span: &SpanRef<'_>) -> u16 {
         | flag(span.is_error(), ERROR)
 }
 
-/// Returns the weight of a span: an upper bound of the growth of any column.
+/// Returns the weight of a span: an upper bound of the growth of any column of a block, in bytes or
+/// values, when the span is appended.
 fn weight(span: &SpanRef<'_>) -> usize {
     1 + span.text_bytes() + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
 }

@@ -24,7 +24,7 @@ enum Content {
     Numbers(Vec<i64>),
     Flags(Vec<u32>),
     Ids(Ids),
-    /// Content that was not decoded: only `starts` is known.
+    /// Values that were not decoded; only `starts` is known.
     Unread,
 }
 
@@ -108,7 +108,7 @@ impl Cells {
         Ok(Cells { starts, content: Content::Unread, is_same })
     }
 
-    /// Returns whether only the presence of values was decoded.
+    /// Returns whether only the presence of values was decoded, without the values.
     pub(crate) fn has_presence_alone(&self) -> bool {
         matches!(self.content, Content::Unread)
     }
@@ -136,7 +136,8 @@ impl Cells {
         }
     }
 
-    /// Returns the trace ids by runs of rows; `None` for other columns.
+    /// Returns the trace ids of the page as runs of equal ids; `None` if the page belongs to
+    /// another column.
     pub(crate) fn ids(&self) -> Option<&Ids> {
         match &self.content {
             Content::Ids(ids) => Some(ids),
@@ -144,7 +145,7 @@ impl Cells {
         }
     }
 
-    /// Restricts the page to a range of its rows.
+    /// Keeps only a range of the page's rows. `all_rows` is the number of rows of the page.
     pub(crate) fn of_rows(self, rows: Range<usize>, all_rows: usize) -> Cells {
         let Cells { starts, content, is_same } = self;
         if is_same || rows.len() == all_rows {
@@ -185,7 +186,7 @@ impl Cells {
         }
     }
 
-    /// Returns the dictionary numbers of the values, and the dictionary. `None` if the page is not
+    /// Returns the dictionary codes of the values, and the dictionary. `None` if the page is not
     /// dictionary-encoded.
     pub(crate) fn coded(&self) -> Option<(&[u32], &TextList)> {
         match &self.content {
@@ -200,7 +201,7 @@ impl Cells {
         self.range(row).next().map_or("", |value| self.text(value))
     }
 
-    /// Returns the number of a row; `None` if the row has no value.
+    /// Returns the numeric value of a row; `None` if the row has no value.
     #[inline]
     pub(crate) fn row_number(&self, row: usize) -> Option<i64> {
         self.range(row).next().map(|value| self.number(value))

@@ -15,14 +15,15 @@ use std::ops::Range;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, InBuffer, OutBuffer};
 
-/// Maximum length in bytes of a text that statistics give as a bound.
+/// Maximum length in bytes of a text that statistics give as a bound. With a longer text, no bounds
+/// are given.
 const BOUND_MAX: usize = 64;
 
 /// Compressor of pages: zstd contexts, and the buffers of the current page.
 pub(crate) struct PageCompressor {
     compressor: Compressor<'static>,
     level: ZstdLevel,
-    /// Compressor of columns whose values recur.
+    /// Compressor for columns whose values recur, such as names and tags.
     recurring_compressor: Compressor<'static>,
     recurring_level: ZstdLevel,
     recurs: bool,
@@ -45,8 +46,8 @@ impl PageCompressor {
         })
     }
 
-    /// Selects the compression of the following pages: `recurs` is set for columns whose values
-    /// recur.
+    /// Selects the compressor for the following pages. `recurs` is set for pages of a column whose
+    /// values recur.
     pub(crate) fn set_recurring(&mut self, recurs: bool) {
         self.recurs = recurs;
     }
@@ -55,7 +56,8 @@ impl PageCompressor {
         if self.recurs { self.recurring_level } else { self.level }
     }
 
-    /// Compresses the body of the current page, with a zstd block for each section.
+    /// Compresses the body of the current page into `stored`. Each section of the body gets its own
+    /// zstd block.
     fn compress(&mut self) -> Result<(), Error> {
         let PageCompressor {
             compressor,
@@ -108,7 +110,7 @@ pub(crate) struct PageBody {
 /// Minimum length in bytes of a section that gets its own zstd block.
 const BLOCK_BYTES_MIN: usize = 64;
 
-/// Upper bound in bytes of the overhead of one section's zstd blocks.
+/// Upper bound of the overhead that the zstd blocks of one section add, in bytes.
 const BLOCK_HEADER_BYTES: usize = 64;
 
 impl PageBody {
@@ -128,16 +130,16 @@ impl PageBody {
     }
 }
 
-/// Repetition and definition levels of Parquet. Each list has an entry for every value, present or
-/// missing.
+/// Repetition and definition levels of a column, as Parquet defines them. Each list has an entry
+/// for every value, present or missing.
 #[derive(Default)]
 pub(crate) struct Levels {
     /// Repetition levels: 0 at the first value of a row. Empty if each row has at most one value.
     pub(crate) repeats: Vec<u32>,
     /// Definition levels: 0 for a missing value. Empty if each row has a value.
     pub(crate) present: Vec<u32>,
-    /// Indexes of the first level and the first present value of each page. The last entry has the
-    /// ends of both lists.
+    /// For each page, the index of its first level and the index of its first present value. A last
+    /// entry has the total numbers of levels and of present values.
     pub(crate) at_page: Vec<(usize, usize)>,
     /// Set if all rows are equal and have one level each, so that one row can stand for all rows.
     pub(crate) same: bool,
@@ -163,7 +165,7 @@ impl Levels {
         Levels { same: values == 0, present, at_page, ..Levels::default() }
     }
 
-    /// Creates the levels of a column whose rows have `counts` values.
+    /// Creates the levels of a list column. `counts` has the number of values of each row.
     pub(crate) fn many(counts: &[u32], pages: &[Range<usize>]) -> Levels {
         let mut levels = Levels::default();
         let mut values = 0;
@@ -184,7 +186,8 @@ impl Levels {
         levels
     }
 
-    /// Returns whether all rows are equal, occupy several pages, and fit into a single page.
+    /// Returns whether a single page can replace all pages: all rows are equal, occupy several
+    /// pages, and fit into one.
     fn fit_one_page(&self) -> bool {
         let values = self.at_page.last().map_or(0, |(levels, _)| *levels);
         self.same && self.at_page.len() > 2 && values <= index::VALUES_MAX
@@ -194,7 +197,7 @@ impl Levels {
 /// Smallest and largest value of a page or a chunk.
 #[derive(Clone, Debug)]
 pub(crate) enum Bounds {
-    /// Bounds are unknown.
+    /// Unknown bounds; the statistics omit them.
     Unknown,
     /// The page or chunk has no values.
     None,
@@ -222,7 +225,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the bounds of the values of two pages or chunks.
+    /// Returns bounds that cover the values of both pages or chunks.
     fn merge(self, other: Bounds) -> Bounds {
         match (self, other) {
             (Bounds::None, bounds) | (bounds, Bounds::None) => bounds,
@@ -246,7 +249,7 @@ impl Bounds {
     }
 }
 
-/// Writer of a column chunk.
+/// Writer of a column chunk: the pages of one column in one row group.
 pub(crate) struct ChunkWriter {
     descriptor: ColumnDescPtr,
     /// Pages encoded so far, with their headers.
@@ -280,7 +283,7 @@ impl ChunkWriter {
         }
     }
 
-    /// Writes the dictionary page.
+    /// Writes the dictionary page, which precedes all data pages of the chunk.
     pub(crate) fn dictionary<'t>(
         &mut self,
         texts: impl ExactSizeIterator<Item = &'t str>,
@@ -297,8 +300,9 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Writes a data page. `values` encodes a range of present values. If all rows are equal, the
-    /// first page stands for the whole chunk, and later calls have no effect.
+    /// Writes a data page. `values` encodes a range of present values, and returns their bounds. If
+    /// all rows are equal, the first page stands for the whole chunk, and later calls have no
+    /// effect.
     pub(crate) fn page(
         &mut self,
         number: usize,
@@ -347,7 +351,7 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Compresses the compressor's body and appends it as a page.
+    /// Compresses the page body in `compressor`, and appends the result to the chunk as a page.
     fn store_page(
         &mut self,
         is_dictionary: bool,
@@ -381,7 +385,8 @@ impl ChunkWriter {
         })
     }
 
-    /// Returns the bytes of the chunk, its Parquet metadata, and its entry in BlkKin's index.
+    /// Finishes the chunk. Returns its bytes, its Parquet metadata, and its entry in BlkKin's
+    /// index.
     pub(crate) fn finish(self) -> Result<(Vec<u8>, ColumnCloseResult, index::Chunk), Error> {
         let first = self.index.dictionary.map_or(0, |page| page.len() as i64);
         let mut encodings = vec![Encoding::RLE];
@@ -434,7 +439,8 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
     })
 }
 
-/// Converts an encoding's number in files, for the encodings that [`ChunkWriter`] writes.
+/// Returns the encoding for a number in a file, among the encodings that [`ChunkWriter`] writes.
+/// Any other number gives `PLAIN`.
 pub(crate) fn encoding(number: u8) -> Encoding {
     match number {
         5 => Encoding::DELTA_BINARY_PACKED,

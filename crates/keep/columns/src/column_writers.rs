@@ -12,15 +12,15 @@ use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
 use std::ops::Range;
 
-/// False-positive rate of the Bloom filter. Half of this rate would double the filter in most
-/// files.
+/// False-positive rate of the Bloom filter of trace ids. Half of this rate would double the
+/// filter's size in most files.
 const BLOOM_FALSE_POSITIVES: f64 = 0.05;
 
 /// Trace ids of a row group as text. Rows with the same id are adjacent, so each id is stored once
 /// for each run of rows.
 pub(crate) struct TraceIds {
     texts: Vec<String>,
-    /// Index of each row's text.
+    /// For each row, the index of its trace id in `texts`.
     of_row: Vec<u32>,
 }
 
@@ -48,18 +48,19 @@ impl TraceIds {
     }
 }
 
-/// Levels of a list column, and the values of the next column, which has the same levels.
+/// State shared by the two columns of a list pair, such as tag keys and tag values. Writing the
+/// first column stores the levels of both columns here, and the values of the second column.
 #[derive(Default)]
 pub(crate) struct ListPair {
     levels: Levels,
-    /// Text numbers of the second column's values.
+    /// Text ids of the second column's values.
     values: Vec<TextId>,
 }
 
 /// Encoder of the columns of a row group.
 pub(crate) struct ColumnWriters<'g, 'b> {
     pub(crate) rows: &'g [(&'g NumberedBlock<'b>, Row)],
-    /// Local endpoint of each row, which several columns need.
+    /// Local endpoint of each row, looked up once for several columns.
     pub(crate) locals: Vec<&'g NumberedEndpoint>,
     pub(crate) remotes: Vec<&'g NumberedEndpoint>,
     pub(crate) pages: &'g [Range<usize>],
@@ -171,8 +172,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         self.rows.iter().map(|(of, row)| get(of, *row)).collect()
     }
 
-    /// Writes span ids of 16 hexadecimal digits. All lengths are equal, so they take hardly any
-    /// bytes.
+    /// Writes span ids of 16 hexadecimal digits. All lengths are equal, so the encoded list of
+    /// lengths takes hardly any bytes.
     fn ids(&mut self, chunk: &mut ChunkWriter, levels: &Levels, ids: &[u64]) -> Result<(), Error> {
         let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
         let mut lengths = Vec::new();

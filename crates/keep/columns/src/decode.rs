@@ -124,7 +124,7 @@ pub(crate) fn runs(
     Ok(())
 }
 
-/// Unpacks `count` numbers of up to 32 bits. Eight numbers take `width` bytes.
+/// Unpacks `count` numbers of `width` bits each, at most 32 bits. Eight numbers take `width` bytes.
 fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
     let eights = count / 8;
     let (whole, rest) = bytes.split_at(eights * width as usize);
@@ -149,7 +149,7 @@ fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
 
 const SHIFTS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
-/// Decodes `count` integers of `size` bytes each, at most eight.
+/// Decodes `count` little-endian integers of `size` bytes each. `size` is at most 8.
 pub(crate) fn numbers(
     bytes: &mut ByteReader<'_>,
     size: usize,
@@ -242,7 +242,7 @@ impl TextList {
         self.texts.capacity() + self.ends.capacity() * 4
     }
 
-    /// Returns a copy of a range of the texts.
+    /// Copies the texts with the given indexes.
     pub(crate) fn of(&self, which: Range<usize>) -> TextList {
         let mut some = TextList::default();
         for index in which {
@@ -296,14 +296,14 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Returns the id of a row.
+    /// Returns the trace id of a row.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> u128 {
         let place = self.starts.partition_point(|start| *start as usize <= row);
         self.ids.get(place.wrapping_sub(1)).copied().unwrap_or(0)
     }
 
-    /// Returns a copy of a range of rows.
+    /// Copies the trace ids of a range of rows.
     pub(crate) fn of(&self, rows: Range<usize>) -> Ids {
         let first = self.starts.partition_point(|start| *start as usize <= rows.start);
         let behind = self.starts.partition_point(|start| (*start as usize) < rows.end);

@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-/// Number of a text in its block. 0 is the empty text.
+/// Id of a text: its number in the block, from 0. Id 0 is the empty text.
 pub(crate) type TextId = u32;
 
 /// Entry of a hash table: the number of a value, and part of its hash. The stored hash saves most
@@ -37,10 +37,10 @@ impl Slot {
     }
 }
 
-/// Dictionary of texts.
+/// Dictionary of texts, stored in one `String`.
 pub(crate) type Texts = Dictionary<String>;
 
-/// Dictionary of byte strings.
+/// Dictionary of byte strings, stored in one `Vec`.
 pub(crate) type Blobs = Dictionary<Vec<u8>>;
 
 /// Distinct values of one type, each with a number.
@@ -118,7 +118,7 @@ impl<A: Arena> Dictionary<A> {
         Dictionary { arena: A::default(), ends: vec![0], table: HashTable::new(), state }
     }
 
-    /// Returns the number of a value, which is added if it is new. The caller ensures that the
+    /// Returns the id of a value, and adds the value if it is new. The caller ensures that the
     /// values fit into 32-bit offsets.
     #[inline]
     pub(crate) fn intern(&mut self, text: &A::Value) -> TextId {
@@ -188,8 +188,7 @@ fn get<'a, A: Arena>(arena: &'a A, ends: &[u32], id: TextId) -> &'a A::Value {
     arena.get(start..ends[id] as usize)
 }
 
-/// Returns the approximate memory of a table in bytes: a slot and a control byte for each bucket,
-/// with one bucket in eight empty.
+/// Returns the number of distinct values, including the empty value.
 pub(crate) fn table_memory(table: &HashTable<Slot>) -> usize {
     table.capacity() * 9 * 8 / 7
 }

@@ -14,7 +14,7 @@ fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Returns the number of bits of `most`.
+/// Returns the number of bits that the numbers from 0 to `most` need.
 pub(crate) fn width(most: u64) -> u32 {
     64 - most.leading_zeros()
 }
@@ -168,7 +168,7 @@ pub(crate) struct PageHeader {
     pub(crate) encoding: i32,
 }
 
-/// Number of the levels' encoding in page headers: RLE.
+/// Parquet's number of the encoding `RLE`, which page headers name as the encoding of the levels.
 const RUNS: i32 = 3;
 
 /// Writes a page header in Thrift's compact protocol.
@@ -194,7 +194,7 @@ pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 0]);
 }
 
-/// Returns the 16 hexadecimal digits of a number.
+/// Returns a number as 16 lower-case hexadecimal digits, with leading zeros.
 pub(crate) fn hex(number: u64) -> [u8; 16] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [0; 16];

@@ -7,7 +7,8 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Number of an endpoint in its block. 0 is the endpoint without any information.
+/// Id of an endpoint: its number in the block, from 0. Id 0 is the endpoint without any
+/// information.
 pub type EndpointId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +23,7 @@ pub(crate) struct Endpoints {
     entries: Vec<Entry>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Numbers of the most recently interned endpoints, newest first.
+    /// Ids of the two most recently interned endpoints, newest first.
     recent: [EndpointId; 2],
 }
 

@@ -17,7 +17,7 @@ pub enum Error {
     /// The file was written by a newer version, in a format that this version cannot read. The
     /// value has the feature bits of the file.
     TooNew(u32),
-    /// The file has the maximum number of row groups or pages.
+    /// The file has the maximum number of row groups, or as many pages as its index can list.
     Full,
     /// Error of the Parquet library.
     Parquet(parquet::errors::ParquetError),

@@ -110,12 +110,12 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Returns all row groups.
+    /// Returns the index entries of all row groups.
     pub(crate) fn row_groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Returns a row group by its number.
+    /// Returns the index entry of a row group.
     pub(crate) fn group(&self, group: usize) -> &Group {
         &self.groups[group]
     }
@@ -167,7 +167,7 @@ impl<R: ReadAt> File<R> {
         rows.zip(group.page_lows.iter().copied())
     }
 
-    /// Returns the bytes that each column takes in the file.
+    /// Returns each column with the size of its pages in the file, in bytes.
     pub fn column_bytes(&self) -> impl Iterator<Item = (Column, u64)> + '_ {
         COLUMNS.into_iter().map(|column| {
             let chunks = self.groups.iter().map(|group| &group.columns[column as usize]);
@@ -288,7 +288,7 @@ impl<R: ReadAt> File<R> {
         Ok(value)
     }
 
-    /// Verifies the whole file: every page, the order of the pages, and all checksums.
+    /// Verifies the whole file: that pages follow one another without gaps, and all checksums.
     pub fn verify(&self) -> Result<(), Error> {
         let damaged = |offset, reason| Error::Damaged { offset, reason };
         let mut magic = [0; 4];
@@ -329,7 +329,7 @@ impl<R: ReadAt> File<R> {
 pub struct Texts(Arc<TextList>);
 
 impl Texts {
-    /// Iterates over the texts in the order of their numbers.
+    /// Iterates over the texts in the order of their dictionary codes.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.0.len()).map(|number| self.0.get(number))
     }

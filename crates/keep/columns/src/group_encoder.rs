@@ -16,7 +16,7 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use std::ops::Range;
 
-/// Maximum weight of a page in bytes, unless it has a single span that is heavier.
+/// Maximum weight of a page in bytes. Only a page with a single span may be heavier.
 const PAGE_WEIGHT_MAX: usize = 1 << 20;
 
 /// Encoded row group: the bytes of its columns, and its entry in the index.
@@ -25,7 +25,7 @@ pub(crate) struct EncodedGroup {
     pub(crate) group: Group,
 }
 
-/// Encoder of row groups.
+/// Encoder of row groups, with buffers that are reused from one row group to the next.
 pub(crate) struct GroupEncoder {
     options: Options,
     schema: Vec<ColumnDescPtr>,
@@ -105,7 +105,8 @@ impl GroupEncoder {
     }
 }
 
-/// Divides the rows of a row group into pages.
+/// Divides the rows of a row group into pages of at most `most` rows. A page exceeds
+/// [`PAGE_WEIGHT_MAX`] only if it has a single span.
 fn pages(rows: &[(&NumberedBlock<'_>, Row)], most: usize) -> Vec<Range<usize>> {
     let heaviest = rows.iter().map(|(of, _)| of.block.heaviest()).max().unwrap_or(0);
     if heaviest.saturating_mul(most) <= PAGE_WEIGHT_MAX {

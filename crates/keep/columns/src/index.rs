@@ -42,7 +42,7 @@ pub(crate) const PAGE_ROWS_MAX: usize = 1 << 16;
 pub(crate) const DICTIONARY_MAX: usize = 1 << 18;
 const DICTIONARY_PAGE_MAX: usize = 5 * DICTIONARY_MAX + 4;
 
-/// Location, checksums and features that are needed before the index is read. Features are bits. A
+/// Location of the index, checksums and feature bits, which are needed before the index is read. A
 /// program may read and write a file with an unknown bit of `compat`, but not a file with an
 /// unknown bit of `incompat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct Seal {
     pub(crate) footer_crc: u32,
 }
 
-/// Number of hexadecimal digits of each field of the seal.
+/// Numbers of hexadecimal digits of the seal's fields, in the order of the fields.
 const DIGITS: [usize; 8] = [8, 8, 16, 8, 8, 8, 8, 8];
 const SEAL_LEN: usize = OPENING.len() + 72 + 7;
 
@@ -93,8 +93,9 @@ impl Seal {
         (words.next().is_none() && seal.text().as_bytes() == text).then_some(seal)
     }
 
-    /// Completes the seal in the footer with the checksums of `rest` and of the footer. `footer`
-    /// must reach to the end of the file. Returns `false` if the footer has no seal.
+    /// Completes the seal in the footer with two checksums: of `rest`, the bytes between the index
+    /// and the footer, and of the footer itself. `footer` must reach to the end of the file.
+    /// Returns `false` if the footer has no seal.
     pub(crate) fn close(mut self, rest: &[u8], footer: &mut [u8]) -> bool {
         self.rest_crc = crc32c::crc32c(rest);
         self.footer_crc = 0;
@@ -108,8 +109,8 @@ impl Seal {
         true
     }
 
-    /// Reads the seal from the end of a footer. `beginning` is the CRC-32C of the footer's bytes
-    /// before `rest`.
+    /// Reads the seal from `rest`, the last bytes of a footer, and verifies the footer's checksum.
+    /// `beginning` is the CRC-32C of the footer's bytes before `rest`.
     pub(crate) fn open(beginning: u32, rest: &mut [u8], offset: u64) -> Result<Seal, Error> {
         let damaged = |reason| Error::Damaged { offset, reason };
         let at = place(rest).ok_or(damaged("the footer has no seal of ours"))?;
@@ -315,7 +316,8 @@ mod tests {
     use std::sync::Arc;
 
     proptest! {
-        /// No page causes a panic when it is decoded, and every row of a decoded page can be read.
+        /// Decoding a page of arbitrary bytes does not panic, and every row of a decoded page can
+        /// be read.
         #[test]
         fn pages_may_say_anything(
             column in 0..COLUMNS.len(),

@@ -7,15 +7,15 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, Hasher};
 
-/// Number of a layout in its block. 0 is the empty layout.
+/// Id of a layout: its number in the block, from 0. Id 0 is the empty layout.
 pub type LayoutId = u32;
 
 /// Key, type and origin of a tag, without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Text number of the key.
+    /// Text id of the key.
     pub key: u32,
-    /// Type of the value.
+    /// Type of the tag's value.
     pub value: ValueType,
     /// Origin of the tag: the span, its resource or its scope.
     pub origin: Origin,
@@ -24,7 +24,7 @@ pub struct Shape {
 /// Type of a tag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueType {
-    /// Text.
+    /// Text in UTF-8.
     Str,
     /// Integer of 64 bits.
     Int,
@@ -54,11 +54,12 @@ impl ValueType {
 pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     ends: Vec<u32>,
-    /// Encoded value of the most recent tag for each shape.
+    /// For each entry of `shapes`, the encoded value of the most recent tag with that shape.
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Layout of the most recent span of each name, by the name's text number.
+    /// For each name, the layout of the most recent span with that name. The index is the name's
+    /// text id.
     last_of_name: Vec<LayoutId>,
 }
 
@@ -74,8 +75,8 @@ impl Layouts {
         }
     }
 
-    /// Returns the number of the layout of a span's tags. The layout of the last span with the same
-    /// `name` is tried first.
+    /// Returns the id of a span's tag layout, and adds the layout if it is new. The layout of the
+    /// last span with the same `name` is tried first.
     pub(crate) fn intern(
         &mut self,
         tags: &[TagRef<'_>],
@@ -117,8 +118,8 @@ impl Layouts {
         id
     }
 
-    /// Returns the number of another block's layout. `keys` maps text numbers of that block to text
-    /// numbers of this block.
+    /// Returns the id of a layout of another block, and adds the layout if it is new. `keys` maps
+    /// text ids of the other block to text ids of this block.
     pub(crate) fn intern_layout(
         &mut self,
         layout: Layout<'_>,

@@ -1,7 +1,7 @@
 //! Spans in columns. A [`Block`] is a batch of spans in memory, and [`Sorted`] sorts the spans of
-//! several blocks by request. A [`Writer`] writes them to Parquet files that other programs can
-//! read (`docs/span-files.md`). A [`File`] reads rows of such a file, and only the pages with these
-//! rows.
+//! several blocks by request. A [`Writer`] writes sorted spans to Parquet files that other programs
+//! can read (`docs/span-files.md`). A [`File`] reads rows of such a file, and decodes only the
+//! pages with these rows.
 //!
 //! Blocks number their texts, and spans with the same tag keys share a layout. A condition on a
 //! text or a key is therefore evaluated once for each distinct text, not once for each span.

@@ -1,5 +1,5 @@
-//! [`Numbering`]: maps the text numbers of blocks to the text numbers of the rows being appended,
-//! and these to the numbers of a column's dictionary.
+//! [`Numbering`]: text ids that all blocks being written share. Maps the text ids of each block to
+//! shared ids, and shared ids to the dictionary codes of a column.
 
 use crate::block::{Block, Row};
 use crate::dictionary::{TextId, Texts};
@@ -10,13 +10,14 @@ use crate::tag_layout::layout_text;
 use crate::value_text::write_value;
 use std::cell::Cell;
 
-/// Block with the [`Numbering`] numbers of its texts, endpoints and layouts.
+/// Block with the shared ids ([`Numbering`]) of its texts, endpoints and layouts.
 pub(crate) struct NumberedBlock<'b> {
     pub(crate) block: &'b Block,
     pub(crate) texts: Vec<TextId>,
     pub(crate) endpoints: Vec<NumberedEndpoint>,
     pub(crate) layouts: Vec<NumberedLayout>,
-    /// Text numbers of the block's integers in decimal form; 0 until the text is interned.
+    /// For each integer of the block, the shared id of its decimal text; 0 until the text is
+    /// interned.
     pub(crate) numbers: Vec<Cell<TextId>>,
 }
 
@@ -80,11 +81,11 @@ impl NumberedBlock<'_> {
     }
 }
 
-/// Texts of the rows being appended, with their numbers in the dictionary of the current column.
+/// Texts of the rows being written, with their codes in the dictionary of the current column.
 pub(crate) struct Numbering {
     pub(crate) texts: Texts,
-    /// Column to whose dictionary each text was last added, and the text's number in that
-    /// dictionary.
+    /// For each text, the number of the column to whose dictionary the text was last added, and the
+    /// text's code in that dictionary.
     pub(crate) numbers: Vec<(u32, u32)>,
     pub(crate) column: u32,
     pub(crate) scratch: String,
@@ -97,8 +98,8 @@ impl Default for Numbering {
 }
 
 impl Numbering {
-    /// Builds the dictionary of a column, and replaces each text number by the number in the
-    /// dictionary. Returns `None`, with the texts unchanged, if too many texts differ.
+    /// Builds the dictionary of a column, and replaces each text id by the text's dictionary code.
+    /// Returns `None`, with the ids unchanged, if there are too many distinct texts.
     pub(crate) fn dictionary(
         &mut self,
         texts: &mut [TextId],
@@ -136,7 +137,8 @@ impl Numbering {
         Some(dictionary)
     }
 
-    /// Returns the number of the text that represents a tag's value.
+    /// Returns the shared id of the text that represents a tag's value, and interns the text if it
+    /// is new.
     pub(crate) fn value(&mut self, of: &NumberedBlock<'_>, kind: ValueType, value: u32) -> TextId {
         if kind == ValueType::Str {
             return of.texts[value as usize];

@@ -3,7 +3,8 @@
 /// Options of a [`Writer`](crate::Writer).
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// zstd level, from 1.
+    /// zstd level of the index, and of columns whose values do not recur, such as ids and times; at
+    /// least 1.
     pub level: i32,
     /// zstd level of columns whose values recur, such as names and tags.
     pub level_of_recurring: i32,
@@ -12,7 +13,7 @@ pub struct Options {
     /// Maximum number of rows in a page, which is the number of rows that are decoded to read one
     /// row. Values above 65536 are treated as 65536.
     pub rows_of_page: usize,
-    /// Enables a Bloom filter of trace ids, for other Parquet readers.
+    /// Set to write a Bloom filter of trace ids, for other Parquet readers.
     pub bloom: bool,
 }
 

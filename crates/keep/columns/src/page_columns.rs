@@ -10,7 +10,7 @@ use blkkin_model::TraceId;
 use std::ops::Range;
 
 impl<R: ReadAt> File<R> {
-    /// Iterates over the pages that overlap a range of rows. Their columns are not read yet.
+    /// Iterates over the pages that overlap a range of rows. No column of these pages is read yet.
     pub fn pages(&self, rows: Range<u64>) -> impl Iterator<Item = PageColumns> + '_ {
         let first = self.first_group(rows.start);
         let of_rows = self.row_groups().iter().enumerate().skip(first);
@@ -25,7 +25,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Iterates over the pages of a row group. Their columns are not read yet.
+    /// Iterates over the pages of a row group. No column of these pages is read yet.
     pub fn pages_of_group(&self, group: usize) -> impl Iterator<Item = PageColumns> + '_ {
         (0..self.group(group).page_rows.len()).map(move |page| self.page(group, page))
     }
@@ -62,7 +62,8 @@ impl<R: ReadAt> File<R> {
     }
 }
 
-/// Columns of a page, or of a range of its rows, that are read one by one.
+/// Page of a span file, or a range of the page's rows. Its columns are read one by one
+/// ([`File::read_columns`]).
 pub struct PageColumns {
     group: usize,
     page: usize,
@@ -105,7 +106,7 @@ impl PageColumns {
         self.columns[column as usize].is_some()
     }
 
-    /// Returns the approximate memory of the columns in bytes.
+    /// Returns the approximate memory of the columns read so far, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter().flatten().map(Cells::memory);
         size_of::<PageColumns>() + columns.sum::<usize>()
@@ -132,10 +133,8 @@ impl PageColumns {
         self.cells(column).row_text(row)
     }
 
-    /// Returns the number of a row: nanoseconds, a port, or 1 for a flag that is set.
-    ///
-    /// # Panics
-    /// If the column was not read.
+    /// Returns the numeric value of a row: nanoseconds, a port, or 1 for a flag that is set. `None`
+    /// if the row has no value.
     pub fn number(&self, column: Column, row: usize) -> Option<u64> {
         self.cells(column).row_number(row).map(|number| number as u64)
     }
@@ -164,11 +163,8 @@ impl PageColumns {
         self.cells(column).number(value) as u64
     }
 
-    /// Returns the dictionary number of a value ([`File::texts`]); `None` if the page is not
-    /// dictionary-encoded.
-    ///
-    /// # Panics
-    /// If the column was not read.
+    /// Returns the dictionary code of a value, for the dictionary of [`File::texts`]. `None` if the
+    /// page is not dictionary-encoded.
     pub fn code(&self, column: Column, value: usize) -> Option<u32> {
         self.cells(column).coded().map(|(ids, _)| ids[value])
     }

@@ -47,8 +47,9 @@ impl PageReader {
         }
     }
 
-    /// Returns the first list of levels of a page, with the list's length before it. The bytes
-    /// after the list are in another zstd block, which is not decompressed.
+    /// Returns the first list of levels of a page, preceded by the length of the list. The rest of
+    /// the page is in another zstd block and is not decompressed. A page too large to be
+    /// decompressed as a stream is returned whole.
     pub(crate) fn read_levels(
         &mut self,
         source: &impl ReadAt,
@@ -102,7 +103,7 @@ fn zstd_error(code: usize) -> Error {
     Error::Io(io::Error::other(zstd::zstd_safe::get_error_name(code)))
 }
 
-/// Returns the CRC-32C of a range of the source.
+/// Returns the CRC-32C of a byte range of the source.
 pub(crate) fn crc(source: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
     let mut buffer = vec![0; 1 << 16];
     let mut crc = 0;

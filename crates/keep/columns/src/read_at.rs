@@ -5,13 +5,14 @@ use std::os::unix::fs::FileExt;
 
 /// Byte source with positional reads by several threads at once.
 pub trait ReadAt {
-    /// Returns the number of bytes.
+    /// Returns the size of the source in bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Fills the buffer with the bytes at `offset`.
+    /// Fills the buffer with the bytes at `offset`. Returns an error if the source ends before the
+    /// buffer is full.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Returns whether there are no bytes.
+    /// Returns whether the source has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         self.len().map(|len| len == 0)
     }

@@ -17,7 +17,7 @@ use blkkin_model::{
 };
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
-/// Number of a page in its row group, with its decoded trace ids.
+/// Number of a page in its row group, with the page's decoded trace ids.
 type TraceIdPage = (usize, Cells);
 
 impl<R: ReadAt> File<R> {
@@ -91,8 +91,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Finds the rows of a row group whose trace ids have lower halves in a range. Trace ids of the
-    /// last page that were decoded are returned too, so that they are not decoded again.
+    /// Finds the rows of a row group whose trace ids have lower halves in a range. Also returns the
+    /// decoded trace ids of the last page that has such rows, so that they are not decoded again.
     fn rows_between(
         &self,
         number: usize,
@@ -228,7 +228,7 @@ impl SpanSink for BlockSink<'_> {
     }
 }
 
-/// Decoded columns of a page.
+/// Decoded columns of a page, from which spans are assembled row by row.
 struct PageRows<'c> {
     columns: &'c [Cells],
 }

@@ -53,7 +53,7 @@ pub enum Column {
     TraceId,
     /// Span id, hexadecimal.
     SpanId,
-    /// Span id of the parent.
+    /// Span id of the parent; absent if the span has no parent.
     ParentId,
     /// Role of the span relative to its parent.
     Kind,
@@ -87,9 +87,9 @@ pub enum Column {
     Debug,
     /// Flag of spans that share their id with a span of another service.
     Shared,
-    /// Times of annotations.
+    /// Times of annotations, in nanoseconds since 1970.
     AnnotationTime,
-    /// Texts of annotations.
+    /// Texts of annotations, one for each time.
     AnnotationValue,
     /// Keys of the span's own tags.
     TagKey,
@@ -145,7 +145,7 @@ pub(crate) const COLUMNS: [Column; 28] = [
     TagLayout,
 ];
 
-/// Number of values of a column in each row.
+/// Number of values that a row may have in a column: one, at most one, or a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
     Required,
@@ -157,7 +157,7 @@ pub(crate) enum Repetition {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Texts,
-    /// Integers with this number of bytes.
+    /// Integers of the given size in bytes.
     Numbers(usize),
     Flags,
 }
@@ -196,11 +196,11 @@ pub(crate) const TAGS: [(Origin, Column, Column); 3] = [
     (Origin::Scope, ScopeKey, ScopeValue),
 ];
 
-/// All kinds, in the order of their numbers.
+/// All span kinds, in the order of their discriminants.
 pub(crate) const KINDS: [Kind; 6] =
     [Kind::Unspecified, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
 
-/// All statuses, in the order of their numbers.
+/// All statuses, in the order of their discriminants.
 pub(crate) const STATUSES: [Status; 3] = [Status::Unset, Status::Ok, Status::Error];
 
 pub(crate) fn kind_text(kind: Kind) -> &'static str {
@@ -231,8 +231,7 @@ mod tests {
     use super::*;
     use parquet::schema::types::SchemaDescriptor;
 
-    /// The numbers of the columns, and how many values they have in a row, agree with the Parquet
-    /// schema.
+    /// The number and the repetition of each column agree with the Parquet schema.
     #[test]
     fn columns_are_those_of_the_schema() {
         let schema = SchemaDescriptor::new(schema().expect("a schema"));

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Spans of several blocks, sorted by the lower half of the trace id, its upper half, the start
-/// (spans without a start first), the span id, and then all other fields in the order of
+/// Spans of several blocks, sorted by trace id (lower half, then upper half), start and span id.
+/// Spans without a start come first. Remaining ties are ordered by all other fields, as by
 /// `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
@@ -27,18 +27,18 @@ struct Key {
 }
 
 impl<'b> Sorted<'b> {
-    /// Sorts all spans of some blocks.
+    /// Sorts all spans of the given blocks.
     pub fn of(blocks: &[&'b Block]) -> Sorted<'b> {
         let count = blocks.iter().map(|block| block.len()).sum();
         Sorted::of_keys(blocks, Vec::with_capacity(count), |_| true)
     }
 
-    /// Sorts the spans of some blocks for which `holds` accepts the lower half of the trace id.
+    /// Sorts only those spans of the blocks whose trace id has a lower half that `holds` accepts.
     pub fn of_some(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::new(), holds)
     }
 
-    /// Sorts the given rows of each block.
+    /// Sorts only the given rows of each block.
     pub fn of_rows(blocks: &[&'b Block], rows: &[Vec<Row>]) -> Sorted<'b> {
         let mut keys = Vec::with_capacity(rows.iter().map(Vec::len).sum());
         for ((block, rows), of) in blocks.iter().zip(rows).zip(0..) {
@@ -98,7 +98,7 @@ impl<'b> Sorted<'b> {
         self.places.is_empty()
     }
 
-    /// Returns the number of spans that were left out as duplicates of other spans.
+    /// Returns the number of spans that were removed as duplicates of other spans.
     pub fn duplicates(&self) -> usize {
         self.duplicates
     }
@@ -151,8 +151,9 @@ impl<'b> Sorted<'b> {
 /// Minimum length in bytes of values whose comparison is cached.
 const LONG_BYTES: usize = 256;
 
-/// Comparison of spans by all fields. Values of one block are compared by their numbers first. The
-/// order of long values is cached, since thousands of spans may share values of several megabytes.
+/// Comparison of spans by all fields. Two values of one block with the same id are equal without a
+/// comparison of their bytes. The order of long values is cached, since thousands of spans may
+/// share values of several megabytes.
 struct Comparison<'a, 'b> {
     blocks: &'a [&'b Block],
     /// Cached order of pairs of long values.

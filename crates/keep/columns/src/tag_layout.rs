@@ -8,7 +8,7 @@ use blkkin_model::Origin;
 const LETTERS: [(Origin, &[u8; VALUE_TYPES.len()]); 3] =
     [(Origin::Span, b"sibdx"), (Origin::Resource, b"SIBDX"), (Origin::Scope, b"tjcey")];
 
-/// All value types, in the order of their numbers.
+/// All value types, in the order of their discriminants.
 const VALUE_TYPES: [ValueType; 5] =
     [ValueType::Str, ValueType::Int, ValueType::Bool, ValueType::Double, ValueType::Bytes];
 

@@ -3,18 +3,18 @@
 use crate::index::{self, Chunk, Group, Page, Seal};
 use crate::schema::COLUMNS;
 
-/// Contents of a page, and the properties that the file claims for it.
+/// Page of a file under test: its contents, and the properties that the file claims for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
-    /// Number of the encoding.
+    /// Encoding, as its number in Parquet.
     pub encoding: u8,
-    /// Claimed number of values.
+    /// Number of values that the file claims for the page.
     pub values: u32,
-    /// Uncompressed body.
+    /// Body of the page before compression.
     pub body: &'a [u8],
-    /// Claimed size after decompression, with the stored bytes that replace `body`.
+    /// Claimed size after decompression, and the stored bytes. If `None`, both follow from `body`.
     pub stored: Option<(u32, &'a [u8])>,
-    /// Claim that the first row stands for all rows of the row group.
+    /// Set if the file claims that the first row stands for all rows of the row group.
     pub is_same: bool,
     /// Claimed number of texts in the dictionary, and the dictionary's uncompressed body.
     pub dictionary: Option<(u32, &'a [u8])>,
@@ -128,7 +128,8 @@ mod tests {
     use blkkin_model::Count;
     use std::io::Write;
 
-    /// The fuzzer's seeds, one built from fuzzer input and one span file, are read without errors.
+    /// The fuzzer's seeds are read without errors: one is fuzzer input for [`told`], the other a
+    /// span file.
     #[test]
     fn a_file_that_was_told_is_read() {
         let told = told(include_bytes!("../../../../fuzz/corpus/span_file/one-row"));

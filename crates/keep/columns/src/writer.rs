@@ -2,8 +2,8 @@
 //! describes the contents of a file, `index` its layout.
 //!
 //! Pages are encoded here rather than by the Parquet library, which would hash every text of every
-//! row again. A block already has a number for each text. A table maps this number to the number in
-//! the file's dictionary.
+//! row again. A block already has an id for each text. A table maps this id to the code in the
+//! file's dictionary.
 //!
 //! Bytes per span in the server bench (spans of OpenTelemetry senders), 36 in total: span id 8.0,
 //! parent id 6.1, trace id 2.1, start 2.9, duration 2.7, annotation times 3.2, tags 6.9. Ids are
@@ -25,10 +25,10 @@ use parquet::file::writer::SerializedFileWriter;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Size and time range of a finished file.
+/// Number of spans, size and time range of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Number of spans.
+    /// Number of spans in the file.
     pub rows: u64,
     /// Size of the file in bytes.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct Written {
     pub starts_ns: Option<(u64, u64)>,
 }
 
-/// Writer of one span file.
+/// Writer of one span file, row group by row group.
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<FooterBuffer<W>>,
     options: Options,
@@ -50,8 +50,8 @@ pub struct Writer<W: Write + Send> {
 /// Maximum number of row groups in a Parquet file.
 const GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Forwards writes to `to`, or collects them once `kept` is set. The footer is collected so that it
-/// can be sealed.
+/// Output that forwards writes to `to`, or collects them in `kept` once `kept` is set. The footer
+/// is collected so that it can be sealed.
 struct FooterBuffer<W> {
     to: W,
     kept: Option<Vec<u8>>,
@@ -71,7 +71,7 @@ impl<W: Write> Write for FooterBuffer<W> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Creates a file and writes its beginning.
+    /// Starts a file: writes the bytes that precede the first row group.
     pub fn create(to: W, options: Options) -> Result<Writer<W>, Error> {
         let properties = WriterProperties::builder()
             .set_bloom_filter_position(BloomFilterPosition::End)

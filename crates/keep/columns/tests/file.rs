@@ -107,7 +107,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Columns agree with rows, for whole pages and for row ranges.
+    /// Values read by column equal the values of the spans read by row, for whole pages and for row
+    /// ranges.
     #[test]
     fn columns_say_what_rows_say(all in spans(40), range in (0..40_u64, 0..40_u64)) {
         let block = block(&all);

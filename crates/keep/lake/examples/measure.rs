@@ -99,7 +99,8 @@ fn take(lake: &Lake, spans: u64) -> u64 {
     last_ns
 }
 
-/// Waits until the files have not changed for three seconds, so that no more files are merged.
+/// Waits until the store's files have not changed for three seconds: no more files are being merged
+/// then.
 fn settle(lake: &Lake, directory: &std::path::Path) {
     let begun = Instant::now();
     let names = || {

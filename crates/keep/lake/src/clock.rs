@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Source of time.
+/// Source of the time of day and of a monotonic time.
 pub trait Clock: Send + Sync {
     /// Returns the time of day in nanoseconds since 1970. The clock may jump.
     fn now_ns(&self) -> u64;

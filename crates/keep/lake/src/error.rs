@@ -16,15 +16,15 @@ pub enum Error {
     InUse,
     /// Both copies of the manifest are missing from a directory with span files or a journal.
     NoManifest {
-        /// Number of span files.
+        /// Number of span files in the directory.
         files: usize,
     },
     /// The directory has span files that the manifest does not name. Either the manifest is older
     /// than the files, or the files were copied into the directory.
     Unnamed {
-        /// Name of the first such file.
+        /// Name of the first span file that the manifest does not name.
         first: String,
-        /// Number of such files.
+        /// Number of span files that the manifest does not name.
         files: usize,
     },
     /// The manifest names files, none of which exists.
@@ -40,7 +40,7 @@ pub enum Error {
     Io {
         /// Name of the file, relative to the store's directory.
         file: String,
-        /// The system's error.
+        /// Error that the operating system returned.
         source: io::Error,
     },
 }
@@ -56,8 +56,8 @@ impl Error {
         move |source| Error::Io { file, source }
     }
 
-    /// Returns whether the error may be temporary: the operating system refused to read the file,
-    /// whose content may be valid.
+    /// Returns whether the error may be temporary. This is the case if the operating system refused
+    /// to read the file, since the content of the file may be valid.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::Io { source, .. } => {

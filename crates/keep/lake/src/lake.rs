@@ -35,13 +35,13 @@ pub struct Lake {
 /// Result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
-    /// Number of span files.
+    /// Number of span files that were opened.
     pub files: usize,
-    /// Number of spans in those files.
+    /// Number of spans in the opened span files.
     pub spans: u64,
     /// Number of spans recovered from the journal.
     pub recovered: u64,
-    /// Damage found, one line each. The damaged data is left out of the store.
+    /// Descriptions of the damage found, one line each. Damaged data is left out of the store.
     pub damage: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ impl Lake {
         state.write_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Refreshes the calls of spans in memory without waiting for the next interval.
+    /// Derives the calls of the spans in memory now, without waiting for the next refresh.
     pub fn link(&self) {
         self.shared.refresh_head_links();
     }

@@ -13,17 +13,17 @@ use std::time::Duration;
 pub(crate) mod rank {
     /// Rank of the manifest's lock, held throughout each change of the manifest.
     pub(crate) const MANIFEST: u8 = 0;
-    /// Rank of the numbers of files that a failed write of the manifest may have named.
+    /// Rank of the lock on the numbers of files that a failed write of the manifest may have named.
     pub(crate) const DOUBTFUL: u8 = 1;
-    /// Rank of the list of damaged files.
+    /// Rank of the lock on the list of damaged files.
     pub(crate) const DAMAGED_FILES: u8 = 2;
-    /// Rank of the head and its counters.
+    /// Rank of the lock on the head and the counters.
     pub(crate) const STATE: u8 = 3;
-    /// Rank of the list of span files.
+    /// Rank of the lock on the list of span files.
     pub(crate) const FILES: u8 = 4;
-    /// Rank of the calls of spans in memory.
+    /// Rank of the lock on the calls of spans in memory.
     pub(crate) const HEAD_LINKS: u8 = 5;
-    /// Rank of the ledger.
+    /// Rank of the lock on the ledger.
     pub(crate) const LEDGER: u8 = 6;
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mutex with a rank.
+/// Mutex with a rank. Debug builds check that each thread acquires ranks in ascending order.
 #[derive(Default)]
 pub(crate) struct RankedMutex<T, const RANK: u8> {
     mutex: Mutex<T>,
@@ -54,14 +54,15 @@ impl<T, const RANK: u8> RankedMutex<T, RANK> {
     }
 }
 
-/// Guard of a locked [`RankedMutex`].
+/// Guard of a locked [`RankedMutex`]; its drop unlocks the mutex and releases the rank.
 pub(crate) struct Guard<'m, T, const RANK: u8> {
     guard: MutexGuard<'m, T>,
     held: HeldRank<RANK>,
 }
 
 impl<T, const RANK: u8> Guard<'_, T, RANK> {
-    /// Waits for a notification. The lock is released during the wait, but its rank stays held.
+    /// Waits for a notification. The lock is released during the wait, but the thread still counts
+    /// as a holder of the rank.
     #[must_use]
     pub(crate) fn wait(self, condition: &Condvar) -> Self {
         let Guard { guard, held } = self;

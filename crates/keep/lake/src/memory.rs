@@ -20,8 +20,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Maximum number of unused decoders, and of unused blocks, kept for reuse.
 const SPARE_MAX: usize = 16;
 
-/// State of the store in memory. The journal's thread has a reference to it, so it must not have a
-/// reference to the journal.
+/// In-memory state of a store. The journal's thread has a reference to this state, so the state
+/// must not have a reference to the journal.
 pub(crate) struct Memory {
     pub(crate) options: Options,
     state: RankedMutex<State, { rank::STATE }>,
@@ -42,7 +42,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Counts of all accepted spans, in the head and in files.
     pub(crate) totals: Totals,
-    /// Message of the last flush if it failed, or else `None`.
+    /// Error message of the last flush; `None` if the flush succeeded.
     pub(crate) write_error: Option<String>,
     /// Sequence number in the journal up to which a caller waits for a flush.
     pub(crate) flush_target: u64,
@@ -167,7 +167,8 @@ impl Memory {
         }
     }
 
-    /// Lowers the cache's limit by the head's memory beyond half of the head's own limit.
+    /// Lowers the cache's limit by the bytes by which the head exceeds half of the head's memory
+    /// limit.
     fn shrink_cache(&self, head_bytes: usize) {
         self.cache.make_way_for(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }

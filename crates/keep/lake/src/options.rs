@@ -8,9 +8,9 @@ use std::time::Duration;
 /// Options of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Limits of age and size for spans; the oldest files are removed.
+    /// Limits of age and size for spans; the oldest files are removed first.
     pub retention: Retention,
-    /// Stores the retention in the manifest, for [`Retention::noted`].
+    /// Set to store the retention in the manifest, for [`Retention::noted`].
     pub notes_retention: bool,
     /// Number of spans in memory that triggers a flush.
     pub file_spans: usize,
@@ -33,14 +33,15 @@ pub struct Options {
     /// Maximum memory of the ledger of calls, in bytes. Calls that do not fit are read from the
     /// files.
     pub links_bytes_max: usize,
-    /// Number of candidate requests read without a match after which a search scans the file's
-    /// columns.
+    /// Number of requests without a match that a search reads from a file before it scans the
+    /// file's columns. Large files allow more such reads.
     pub in_vain_max: u32,
-    /// Number of spans outside of a box that is a sufficient sample of all spans outside.
+    /// Number of spans that suffice as a sample of all spans outside of a box, when these are
+    /// compared with the spans in the box.
     pub others_enough: u64,
-    /// Options of the journal.
+    /// Options of the journal, such as the sizes of segments and records.
     pub journal: blkkin_journal::Options,
-    /// Limits of batches.
+    /// Limits that the decoder of batches enforces.
     pub limits: Limits,
     /// Clock for retention, file ages and commit times; tests replace it.
     pub clock: Arc<dyn Clock>,

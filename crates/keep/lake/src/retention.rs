@@ -7,14 +7,14 @@ use std::time::Duration;
 /// Limits of age and size for the spans of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// Maximum age of spans, even if the size is within its limit.
+    /// Maximum age of spans. Older spans expire even if the size is within its limit.
     pub age: Option<Duration>,
     /// Maximum size of all files without the journal, in bytes; the oldest files expire first.
     /// Unreadable files do not expire, so they count for at most half of this limit.
     pub bytes: Option<u64>,
 }
 
-/// Divisor of the store's bytes that gives the bytes which may expire by age in a minute. The rate
+/// Divisor of the store's size that gives how many bytes may expire by age in a minute. The rate
 /// limit protects the store from a clock that jumps ahead.
 const PART_A_MINUTE: u64 = 20;
 
@@ -88,7 +88,7 @@ impl Retention {
 
 /// Returns the time at which each file was received, corrected for a clock that was ahead. A time
 /// in the future is replaced by the time of the next file. Otherwise the file would protect all
-/// later files from expiry until then.
+/// later files from expiry until the clock reaches that time.
 fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files
@@ -106,8 +106,8 @@ fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
 }
 
 impl Allowance {
-    /// Returns whether a file may expire within the rate limit. The first file of each minute may,
-    /// even if it is larger than the limit.
+    /// Returns whether a file may expire within the rate limit, and counts the bytes of a file that
+    /// may. The first file of each minute may expire even if it is larger than the limit.
     fn try_spend(&mut self, bytes: u64, bytes_a_minute: u64, uptime: Duration) -> bool {
         let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
         if begins {

@@ -53,12 +53,12 @@ pub(crate) struct Shared {
     pub(crate) files: RankedCell<FileList, { rank::FILES }>,
     /// Cache of the indexes and dictionaries of files.
     pub(crate) cache: Arc<Cache>,
-    /// Sums of the calls of all files.
+    /// Sums of the calls between services over all files.
     pub(crate) ledger: RankedMutex<Ledger, { rank::LEDGER }>,
     /// Calls of spans in memory, as of the last refresh.
     pub(crate) head_links: RankedMutex<HeadLinks, { rank::HEAD_LINKS }>,
-    /// Numbers of new files whose manifest could not be written. A copy of the manifest may name
-    /// them.
+    /// Numbers of new files for which the write of the manifest failed. A copy of the manifest on
+    /// disk may name these files nevertheless.
     pub(crate) doubtful: RankedMutex<Vec<u64>, { rank::DOUBTFUL }>,
     /// Damaged files kept for inspection.
     pub(crate) damaged_files: RankedMutex<DamagedFiles, { rank::DAMAGED_FILES }>,
@@ -75,13 +75,13 @@ pub(crate) struct HeadLinks {
 }
 
 impl Shared {
-    /// Returns a snapshot for a query.
+    /// Returns a snapshot of the head and the files for a query.
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshot_of(&mut self.memory.state())
     }
 
-    /// Returns a snapshot. The caller holds the lock of the state, under which spans move from the
-    /// head to files.
+    /// Returns a snapshot of the head and the files. The caller holds the lock of the state, under
+    /// which spans move from the head to files.
     pub(crate) fn snapshot_of(&self, state: &mut State) -> Snapshot {
         let batches = state.head.snapshot();
         let files = self.files.get();

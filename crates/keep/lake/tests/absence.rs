@@ -79,7 +79,8 @@ fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
 
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 
-/// Asserts that opening is refused with the name of the command, and changes no span file.
+/// Asserts that opening the store is refused with the name of the repair command, and changes no
+/// span file.
 #[track_caller]
 fn check_refused(disk: &SimulatedDisk, why: &str) {
     let before = files(disk);
@@ -124,8 +125,8 @@ fn d9_a_file_that_was_copied_in_is_not_removed() {
     check_refused(&disk, "a foreign file");
 }
 
-/// A manifest without any of its files is refused, since the file system of the files may not be
-/// mounted.
+/// A store is refused if the manifest names files but none of them exists, since their file system
+/// may not be mounted.
 #[test]
 fn d9_without_any_file_the_manifest_stays() {
     let disk = store();
@@ -266,7 +267,8 @@ fn adopting_takes_what_is_new_of_a_file() {
     assert_eq!(spans_kept(&disk), 50);
 }
 
-/// Adoption finds duplicates in a large file, even if very many other requests lie between them.
+/// Adoption finds duplicates in a large file, even if very many other requests lie between the
+/// duplicates.
 #[test]
 fn adopting_compares_with_large_files() {
     let large = Options { retention: Retention::ALL, ..Options::default() };

@@ -22,10 +22,10 @@ const YEAR: u64 = 365 * 86400 * SECOND;
 const IN_2038: u64 = (1 << 31) * SECOND;
 const IN_2106: u64 = (1 << 32) * SECOND;
 
-/// Time of day of each run, in nanoseconds since 1970.
+/// Time of day that the clock shows in each run, in nanoseconds since 1970.
 const JUMPS: [u64; 8] = [NOW, NOW + YEAR, NOW - YEAR, 0, IN_2038, IN_2106, u64::MAX, NOW];
 
-/// Pause that is longer than the store's interval of 500 ms for checking ages.
+/// Pause longer than 500 ms, the interval at which the store checks for expired files.
 const LOOKED: Duration = Duration::from_millis(700);
 
 const REQUESTS: u64 = 20;
@@ -102,8 +102,8 @@ fn send_file(lake: &Lake, from: u64) {
     lake.write_files().expect("written");
 }
 
-/// Asserts that all acknowledged spans are in the store, except for the oldest files if they
-/// expired, at most `files_max`. Returns the number of expired files.
+/// Asserts that the store has all acknowledged spans, apart from expired files. Only the oldest
+/// files may have expired, at most `files_max` of them. Returns the number of expired files.
 #[track_caller]
 fn check(lake: &Lake, acknowledged: u64, files_max: u64) -> u64 {
     let (counters, found) = loop {

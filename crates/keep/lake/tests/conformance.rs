@@ -61,8 +61,8 @@ mod in_files_by_columns {
     blkkin_store::conformance_tests!(make);
 }
 
-/// A sample of the spans outside of a box gives the right shares. If the sample would be too small,
-/// all spans are counted.
+/// In a sample of the spans outside of a box, each value has about the same share as among all
+/// these spans. If the sample would be too small, all spans are counted.
 #[test]
 fn what_many_others_say_is_told_by_some() {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};

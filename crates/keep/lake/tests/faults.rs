@@ -76,7 +76,7 @@ fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
     Lake::open_on(Arc::new(disk.clone()), options())
 }
 
-/// Returns the numbers of the requests in the store. Asserts that each of their spans is stored
+/// Returns the numbers of the requests in the store. Asserts that each span of a request is stored
 /// once.
 fn found(lake: &Lake) -> BTreeSet<u64> {
     let page = lake.search(&Query::new(100_000)).expect("found");
@@ -179,7 +179,7 @@ fn operations_that_fail_lose_nothing() {
 }
 
 /// Records survive a restart even if they reuse the sequence numbers of rejected batches. The
-/// position in the manifest may be after these numbers, and such records were once taken for
+/// position in the manifest may be after these numbers, so that the records could be mistaken for
 /// records in files.
 #[test]
 fn numbers_of_refused_batches_are_given_again() {
@@ -213,8 +213,8 @@ fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Err
     Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
 }
 
-/// A file that cannot be read when the store is opened is reported, and is part of the store again
-/// once it can be read. It was once renamed as damaged for good.
+/// A file that cannot be read when the store is opened is reported, but not renamed as damaged. It
+/// is part of the store again once it can be read.
 #[test]
 fn files_that_cannot_be_read_for_now_come_back() {
     let disk = SimulatedDisk::new(6);
@@ -284,7 +284,8 @@ fn tries_leave_nothing_behind() {
     assert_eq!(found(&lake), acknowledged);
 }
 
-/// A full disk rejects batches until it has free space again.
+/// While the disk is full, the store rejects batches. It accepts batches again once there is free
+/// space.
 #[test]
 fn a_full_disk_is_a_state() {
     let disk = SimulatedDisk::new(3);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const REQUESTS: u64 = 300_000;
 
-/// Time limit for one page.
+/// Time limit for the query of one page of results.
 const TOOK_MAX: Duration = Duration::from_secs(1);
 
 /// Trace id, duration and name of a request with one span.

@@ -24,7 +24,7 @@ pub enum Condition {
     Any(Vec<Condition>),
     /// Negation of a condition.
     Not(Box<Condition>),
-    /// Test on a text field, ignoring case.
+    /// True if a text field passes the test, ignoring case.
     Text(TextField, TextTest),
     /// True for spans of this kind.
     Kind(Kind),
@@ -63,11 +63,11 @@ pub enum Condition {
 /// Text field that every span has. It may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextField {
-    /// Service that recorded the span; the local endpoint's.
+    /// Service that recorded the span, from the span's local endpoint.
     Service,
-    /// Service at the other end of the call; the remote endpoint's.
+    /// Service at the other end of the call, from the span's remote endpoint.
     RemoteService,
-    /// Name of the operation.
+    /// Name of the span, which is usually the name of an operation.
     Name,
 }
 
@@ -88,13 +88,13 @@ pub enum TextTest {
 pub enum TagTest {
     /// True for every value, also an empty one.
     Present,
-    /// The value as text, as it would be printed, passes the test.
+    /// True if the value passes the test when printed as text.
     Text(TextTest),
-    /// A number, or text that parses as a number, in this inclusive range.
+    /// True if the value is in this inclusive range: a number, or text that parses as a number.
     Number(Number, Number),
-    /// A number, or text that parses as a number, less than this bound.
+    /// True if the value is less than this bound: a number, or text that parses as a number.
     Below(Number),
-    /// A number, or text that parses as a number, greater than this bound.
+    /// True if the value is greater than this bound: a number, or text that parses as a number.
     Above(Number),
 }
 
@@ -102,9 +102,9 @@ pub enum TagTest {
 /// integer.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
-    /// Integer.
+    /// Signed integer of 64 bits.
     Int(i64),
-    /// Floating-point number.
+    /// Floating-point number of 64 bits.
     Float(f64),
 }
 
@@ -187,9 +187,9 @@ impl TextField {
 /// Case sensitivity of a comparison, for ASCII letters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// Case is significant.
+    /// Letters that differ in case are different.
     Counts,
-    /// Case is ignored. Patterns must be in lower case.
+    /// Letters that differ only in case are equal. Patterns must be in lower case.
     Ignored,
 }
 

@@ -23,13 +23,13 @@ pub struct Area {
     pub greatest_ns: u64,
 }
 
-/// Field of a span whose value is counted as a word. `K` is the text of a tag's key, owned or
-/// borrowed.
+/// Field of a span whose value is counted as a word. `K` is the type of a tag's key, `String` or
+/// `&str`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic<K> {
     /// Service that recorded the span.
     Service,
-    /// Name of the operation.
+    /// Name of the span, which is usually the name of an operation.
     Name,
     /// Kind of the span. A span without a kind has no word here.
     Kind,
@@ -61,7 +61,7 @@ pub struct Difference {
 pub struct Spoken {
     /// Field or tag of which the word is the value.
     pub topic: Topic<String>,
-    /// Text of the value.
+    /// Value of the field or tag, as text.
     pub value: String,
     /// Number of spans inside the box with this word.
     pub inside: u64,

@@ -1,4 +1,4 @@
-//! Errors of queries: [`Error`].
+//! Errors of queries on a store. Start at [`Error`].
 
 use std::fmt;
 

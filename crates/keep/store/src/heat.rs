@@ -35,7 +35,7 @@ impl Heat {
         self.window
     }
 
-    /// Returns the number of columns.
+    /// Returns the number of columns; at least 1.
     pub fn columns(&self) -> usize {
         self.columns
     }

@@ -29,7 +29,7 @@ pub struct MemoryStore {
     state: RwLock<State>,
 }
 
-/// Capacity of a [`MemoryStore`].
+/// Capacity of a [`MemoryStore`], in spans and in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Maximum number of spans in the store.
@@ -338,7 +338,7 @@ impl State {
         }
     }
 
-    /// Evicts the request whose first span arrived before those of all others.
+    /// Evicts the oldest request, by the arrival of its first span.
     fn evict(&mut self) {
         let Some(id) = self.arrivals.pop_front() else { return };
         let Some(request) = self.requests.remove(&id) else { return };

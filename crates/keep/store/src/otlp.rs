@@ -35,7 +35,7 @@ pub struct SpanLink<'t> {
 /// Attribute of an event or a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribute<'t> {
-    /// Key, unique within its event or link.
+    /// Key of the attribute; unique within one event or link.
     pub key: String,
     value: AttributeValue<'t>,
 }

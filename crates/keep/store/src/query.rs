@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 /// Search for requests. A request whose spans arrived in several batches is a single result.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Window of request starts ([`began_ns`]): the start of the earliest span without a parent, or
-    /// else of the earliest span. Requests without any start are not found.
+    /// Window in which requests start. A request starts ([`began_ns`]) with its earliest span
+    /// without a parent, or else with its earliest span. Requests without any start are not found.
     pub window: Window,
     /// Conditions on spans. Each condition must hold for some span of the request, not necessarily
     /// for the same span.

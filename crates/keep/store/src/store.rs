@@ -1,4 +1,4 @@
-//! The interface of stores: [`SpanStore`] and its [`Counters`].
+//! The interface that all span stores implement: [`SpanStore`] and its [`Counters`].
 
 use crate::{
     Area, Batch, Condition, Difference, Done, Error, Heat, Interval, Latency, Link, Page, Query,
@@ -10,16 +10,16 @@ use std::ops::ControlFlow;
 /// Store of spans. All methods may be called from any thread; queries do not wait for each other.
 ///
 /// Duplicates of a span are stored once; two spans are duplicates if they are equal in all fields.
-/// Queries compare services and names without regard to the case of ASCII letters, and return them
-/// as received.
+/// Queries compare names of services and spans without regard to the case of ASCII letters, and
+/// return the names as received.
 pub trait SpanStore: Send + Sync {
-    /// Decodes a batch before returning, and calls `done` once its spans are durable and queryable,
-    /// or rejected.
+    /// Decodes a batch before returning. Calls `done` once the spans of the batch are durable and
+    /// queryable, or the batch is rejected.
     fn accept(&self, batch: Batch<'_>, done: Done);
 
-    /// Calls `each` with the distinct spans of all requests whose trace ids have this lower half,
-    /// in order of trace id and then of [`compare`](crate::compare), until `each` returns `Break`.
-    /// Memory does not grow with the number of spans.
+    /// Calls `each` with the distinct spans of all requests whose trace ids have the lower half
+    /// `low`, until `each` returns `Break`. Spans are in order of trace id and then of
+    /// [`compare`](crate::compare). Memory does not grow with the number of spans.
     fn each_span(
         &self,
         low: u64,
@@ -44,8 +44,9 @@ pub trait SpanStore: Send + Sync {
         Ok(spans)
     }
 
-    /// Calls `each` with the spans of all requests whose trace ids have this lower half, restricted
-    /// to a span id if one is given. The order is arbitrary, and duplicates may be visited again.
+    /// Calls `each` with the spans of all requests whose trace ids have the lower half `low`. If
+    /// `id` is given, only spans with that id are visited. The order is arbitrary, and duplicates
+    /// may be visited again.
     fn visit(
         &self,
         low: u64,
@@ -56,28 +57,28 @@ pub trait SpanStore: Send + Sync {
     /// Returns a page of the requests that match a query.
     fn search(&self, query: &Query) -> Result<Page, Error>;
 
-    /// Returns the services that recorded spans, in order.
+    /// Returns the names of services that recorded spans, in order.
     fn services(&self) -> Result<Vec<String>, Error>;
 
-    /// Returns the names of a service's spans, in order.
+    /// Returns the distinct names of the spans that a service recorded, in order.
     fn span_names(&self, service: &str) -> Result<Vec<String>, Error>;
 
-    /// Returns the remote services that a service's spans name, in order.
+    /// Returns the remote services that are named in a service's spans, in order.
     fn remote_services(&self, service: &str) -> Result<Vec<String>, Error>;
 
-    /// Returns the keys of tags, in order.
+    /// Returns the keys of all stored tags, in order.
     fn tag_keys(&self) -> Result<Vec<TagField>, Error>;
 
-    /// Returns at most `limit` values of a tag as text, in order.
+    /// Returns at most `limit` distinct values of a tag, converted to text, in order.
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error>;
 
     /// Returns the calls of requests that began in the window, in order of caller and callee. Calls
-    /// of the last seconds may be missing, and the window may be extended to whole minutes.
+    /// of the last seconds may be missing. A store may round the window outwards to whole minutes.
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
     /// Returns the durations of spans that match the condition, in requests that began in the
-    /// window. If very many durations are close to a bound of the condition, the bound may be
-    /// rounded to the precision of [`Durations`].
+    /// window. If very many durations are close to a bound of the condition, the store may round
+    /// the bound to the precision of [`Durations`].
     ///
     /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
@@ -85,12 +86,12 @@ pub trait SpanStore: Send + Sync {
     /// Returns the earliest and the latest start of all spans; `None` if no span has a start.
     fn starts(&self) -> Result<Option<Window>, Error>;
 
-    /// Counts in `cells` the spans that match the condition, started in the window of `cells` and
-    /// have a duration.
+    /// Counts spans in `cells`: those that match the condition, started in the window of `cells`,
+    /// and have a duration.
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
 
-    /// Compares the words of the spans inside a box with those of the spans outside. Both sides are
-    /// limited to spans that match the condition, started in the window and have a duration.
+    /// Compares the words of the spans inside a box with those of the spans outside the box. Only
+    /// spans that match the condition, started in the window and have a duration are compared.
     fn difference(
         &self,
         window: Window,
@@ -101,50 +102,51 @@ pub trait SpanStore: Send + Sync {
     /// Returns the counters of accepted, stored and removed spans.
     fn counters(&self) -> Counters;
 
-    /// Returns whether accepted spans survive a restart of the process.
+    /// Returns whether accepted spans are still stored after a restart of the process.
     fn is_durable(&self) -> bool;
 }
 
-/// Key of tags, with its frequency.
+/// Key that tags in the store have, with its frequency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TagField {
-    /// Text of the key.
+    /// Key as the sender wrote it.
     pub key: String,
     /// Approximate number of spans with this key.
     pub spans: u64,
 }
 
-/// Counters of a store, in spans unless noted otherwise. `accepted = kept + duplicates + expired +
-/// lost` always holds. A duplicate may count as kept until the store recognizes it.
+/// Counters of a store. `accepted = kept + duplicates + expired + lost` always holds; these are
+/// numbers of spans. A duplicate may count as kept until the store recognizes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Accepted batches.
+    /// Number of accepted batches.
     pub batches: u64,
-    /// Accepted spans since the store was created.
+    /// Spans accepted since the store was created.
     pub accepted: u64,
-    /// Invalid spans that were refused.
+    /// Invalid spans, which were refused.
     pub refused: u64,
     /// Valid batches that were rejected because the store was full or the disk failed.
     pub turned_away: u64,
-    /// Spans in the store.
+    /// Spans that are in the store now.
     pub kept: u64,
     /// Accepted spans that were already in the store.
     pub duplicates: u64,
     /// Spans that were removed because of their age or to free space.
     pub expired: u64,
-    /// Spans that have become unreadable.
+    /// Accepted spans that can no longer be read, because stored data was damaged.
     pub lost: u64,
     /// Spans in damaged files; answers may lack some of them.
     pub damaged: u64,
-    /// Damaged places found when the store was opened, with or without loss of spans.
+    /// Number of damaged places found when the store was opened, with or without loss of spans.
     pub damages: u64,
-    /// Memory in bytes.
+    /// Memory that the spans use, in bytes.
     pub memory_bytes: u64,
-    /// Disk space in bytes.
+    /// Disk space that the store uses, in bytes.
     pub disk_bytes: u64,
-    /// Part of `disk_bytes` used by damaged files that were moved aside.
+    /// Part of `disk_bytes` that is used by damaged files, which were renamed and are no longer
+    /// read.
     pub aside_bytes: u64,
-    /// Damaged files that were removed to free space.
+    /// Number of renamed damaged files that were deleted to free space.
     pub aside_removed: u64,
     /// Times of rejections and losses.
     pub times: LossTimes,
@@ -153,14 +155,14 @@ pub struct Counters {
 /// First and last time of each kind of rejection and loss, since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LossTimes {
-    /// Times of [`Counters::refused`].
+    /// First and last time at which [`Counters::refused`] grew; `None` if it did not.
     pub refused: Option<Interval>,
-    /// Times of [`Counters::turned_away`].
+    /// First and last time at which [`Counters::turned_away`] grew; `None` if it did not.
     pub turned_away: Option<Interval>,
-    /// Times of [`Counters::expired`].
+    /// First and last time at which [`Counters::expired`] grew; `None` if it did not.
     pub expired: Option<Interval>,
-    /// Times at which [`Counters::lost`] was detected.
+    /// First and last time at which [`Counters::lost`] grew; `None` if it did not.
     pub lost: Option<Interval>,
-    /// Times at which [`Counters::damages`] was detected.
+    /// First and last time at which [`Counters::damages`] grew; `None` if it did not.
     pub damages: Option<Interval>,
 }

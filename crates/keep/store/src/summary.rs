@@ -1,37 +1,37 @@
-//! [`Summary`]: a request's line in lists, and the request's start and root.
+//! Summaries of requests for lists ([`Summary`]), and the start and the root of a request.
 
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Summary of a request for lists.
+/// Summary of a request, shown as one line of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Trace id.
+    /// Id of the summarized request.
     pub trace_id: TraceId,
-    /// Start of the earliest span.
+    /// Start of the earliest span, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Duration of the root; the extent if the root lacks a start or a duration.
+    /// Duration of the root in nanoseconds; `extent_ns` if the root lacks a start or a duration.
     pub duration_ns: u64,
-    /// Time from the start of the first span to the end of the last one, which may be asynchronous
-    /// work long after the root. Never less than `duration_ns`.
+    /// Time from the start of the first span to the end of the last span, in nanoseconds. The last
+    /// span may be asynchronous work long after the root. Never less than `duration_ns`.
     pub extent_ns: u64,
     /// Service of the root ([`root_of`]); empty if unknown.
     pub service: String,
-    /// Name of the root; empty if unknown.
+    /// Name of the root ([`root_of`]); empty if unknown.
     pub name: String,
-    /// Number of spans.
+    /// Number of spans of the request.
     pub spans: u64,
-    /// Number of failed spans.
+    /// Number of failed spans of the request.
     pub errors: u64,
     /// Services of the spans, by number of spans in descending order, then by name.
     pub services: Vec<ServiceSpans>,
 }
 
-/// Share of a service in a request.
+/// Number of spans that one service recorded in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSpans {
-    /// Name of the service.
+    /// Name of the service; not empty.
     pub service: String,
     /// Number of spans that the service recorded.
     pub spans: u64,
@@ -50,7 +50,7 @@ pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<
 }
 
 /// Returns the span that represents a request: the earliest span without a parent, or else the
-/// earliest span. Spans without a start are considered last.
+/// earliest span. A span with a start is preferred to a span without.
 pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
     spans.iter().min_by_key(|span| {
         let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
@@ -60,7 +60,7 @@ pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
 }
 
 impl Summary {
-    /// Summarizes distinct spans. `None` if no span has a start.
+    /// Summarizes the distinct spans of a request. `None` if no span has a start.
     pub fn of(spans: &[SpanRef<'_>]) -> Option<Summary> {
         let starts = spans.iter().filter_map(|span| span.start_ns);
         let start_ns = starts.min()?;
@@ -107,7 +107,8 @@ mod tests {
     use super::*;
     use blkkin_model::{EndpointRef, SpanId, Status};
 
-    /// Creates a span of request 1 from id, parent, start, duration, and service/name.
+    /// Creates a span of request 1 from id, parent (0 for none), start, duration, and
+    /// `service/name`.
     fn span(
         id: u64,
         parent: u64,
@@ -128,8 +129,8 @@ mod tests {
         }
     }
 
-    /// Asserts a summary as `began; start+duration<extent service/name spans errors
-    /// service:spans:errors...`, for every rotation of the spans.
+    /// Asserts that spans have this summary, in every rotation of their order. `expected` is
+    /// written as `began; start+duration<extent service/name spans errors service:spans:errors...`.
     #[track_caller]
     fn check(spans: &[SpanRef<'static>], expected: &str) {
         let mut spans = spans.to_vec();

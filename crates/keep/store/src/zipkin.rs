@@ -1,30 +1,31 @@
-//! Zipkin's search parameters as conditions. Start at [`conditions`].
+//! Conversion of Zipkin's search parameters to conditions. Start at [`conditions`].
 
 use crate::{Condition, Error, TagTest, TextField, TextTest};
 
-/// Maximum number of terms in an `annotationQuery`; the last term is the remaining text.
+/// Maximum number of terms in an `annotationQuery`. In a longer query, all text after the first 99
+/// terms is one term.
 const PARTS_MAX: usize = 100;
 
-/// Search parameters that concern spans. Empty texts are ignored.
+/// Search parameters of Zipkin's API that apply to spans. Empty texts are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters<'a> {
     /// `serviceName`: all other parameters must match spans that this service recorded.
     pub service: &'a str,
-    /// `remoteServiceName`.
+    /// `remoteServiceName`: the service at the other end of the call.
     pub remote_service: &'a str,
-    /// `spanName`; `all` is ignored.
+    /// `spanName`: the name of the span. The value `all` is ignored.
     pub span_name: &'a str,
-    /// `annotationQuery`: terms joined by ` and `. A term is `KEY=VALUE`, or the text of an
-    /// annotation or the key of a tag.
+    /// `annotationQuery`: terms joined by ` and `. A term is `KEY=VALUE` for a tag, or a text,
+    /// which is the text of an annotation or the key of a tag.
     pub annotation_query: &'a str,
-    /// `minDuration`, in microseconds.
+    /// `minDuration`: the minimum duration of the span, in microseconds.
     pub duration_us_min: Option<i64>,
-    /// `maxDuration`, in microseconds.
+    /// `maxDuration`: the maximum duration of the span, in microseconds.
     pub duration_us_max: Option<i64>,
 }
 
-/// Returns the conditions of a search. Each must hold for some span of the request, not necessarily
-/// the same span. Errors have Zipkin's wording.
+/// Converts search parameters to conditions. Each condition must hold for some span of the request,
+/// not necessarily for the same span. Errors have Zipkin's wording.
 pub fn conditions(parameters: &Parameters<'_>) -> Result<Vec<Condition>, Error> {
     let Parameters { service, remote_service, span_name, .. } = *parameters;
     let text = |field, text: &str| {
@@ -73,8 +74,8 @@ fn term((key, value): (&str, &str)) -> Condition {
     }
 }
 
-/// Returns the condition for `minDuration` and `maxDuration`. Zipkin's durations are whole
-/// microseconds, so the maximum includes the truncated fraction.
+/// Returns the condition for `minDuration` and `maxDuration`. Zipkin truncates durations to
+/// microseconds, so a span up to 999 ns longer than the maximum also matches.
 fn duration(min: Option<i64>, max: Option<i64>) -> Result<Option<Condition>, Error> {
     let wrong = |words: &str| Err(Error::Question(words.to_owned()));
     let ns = |us: i64| u64::try_from(us).unwrap_or_default().saturating_mul(1000);

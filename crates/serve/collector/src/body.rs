@@ -15,14 +15,14 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
-/// Maximum number of pooled buffers, and maximum size of each in bytes.
+/// Limits of the pool of idle buffers: their number, and the size of each in bytes.
 const IDLE_COUNT: usize = 4;
 const IDLE_BYTES: usize = 2 << 20;
 
-/// Minimum growth of a buffer, in bytes.
+/// Minimum number of bytes by which a buffer grows.
 const STEP: usize = 64 << 10;
 
-/// Pool of buffers with a shared memory budget.
+/// Pool of idle buffers, and the memory budget of all buffers in use.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     budget: Arc<Budget>,
@@ -37,11 +37,11 @@ pub(crate) struct Buffer {
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// Received message, possibly compressed.
+/// Received message, still compressed if the sender compressed it.
 #[derive(Debug)]
 pub(crate) struct Message {
     store: BodyMemory,
-    /// Number of leading bytes that are not part of the message, such as gRPC's prefix.
+    /// Number of bytes before the message, such as gRPC's prefix, which are not part of it.
     skipped: usize,
 }
 
@@ -60,7 +60,7 @@ impl Buffers {
         &self.budget
     }
 
-    /// Returns an empty buffer, from the pool if possible.
+    /// Returns an empty buffer, from the pool if possible. Fails if the budget is exhausted.
     pub(crate) fn take(&self) -> Result<Buffer, Rejection> {
         let mut hold = self.budget.hold();
         let bytes = lock(&self.idle).pop().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Grows the capacity to at least `len` bytes, without amortized growth.
+    /// Grows the capacity to exactly `len` bytes, unless it is larger already.
     pub(crate) fn reserve_exact(&mut self, len: usize) -> Result<(), Rejection> {
         self.hold.grow_to(len).map_err(|_| Rejection::no_room())?;
         self.bytes.reserve_exact(len.saturating_sub(self.bytes.len()));
@@ -115,7 +115,7 @@ impl Message {
         Message { store: BodyMemory::One(bytes, buffers.budget.hold()), skipped: 0 }
     }
 
-    /// Excludes leading bytes from the message.
+    /// Removes `bytes` bytes from the front of the message.
     pub(crate) fn skip(mut self, bytes: usize) -> Message {
         self.skipped += bytes;
         self
@@ -134,7 +134,7 @@ impl Deref for Message {
     }
 }
 
-/// Reads a body of at most `limit` bytes.
+/// Reads a body of at most `limit` bytes; `settings` has its timeouts.
 pub(crate) async fn read<B>(
     body: B,
     limit: usize,

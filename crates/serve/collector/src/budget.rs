@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Budget of bytes that may be reserved at the same time.
+/// Limit on the number of bytes that requests may reserve at the same time.
 #[derive(Debug)]
 pub struct Budget {
     free: AtomicUsize,
@@ -17,12 +17,12 @@ pub struct Hold {
     bytes: usize,
 }
 
-/// Error: the budget has fewer free bytes than requested.
+/// Error: the budget has fewer free bytes than the reservation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Budget {
-    /// Creates a budget of `bytes` bytes.
+    /// Creates a budget from which `bytes` bytes in total may be reserved.
     pub fn new(bytes: usize) -> Arc<Budget> {
         Arc::new(Budget { free: AtomicUsize::new(bytes) })
     }
@@ -32,7 +32,7 @@ impl Budget {
         Hold { budget: self.clone(), bytes: 0 }
     }
 
-    /// Returns the number of free bytes.
+    /// Returns the number of bytes that are not reserved.
     pub fn free(&self) -> usize {
         self.free.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Processing of messages, from body to store. Start at [`Collector`].
+//! Processing of received messages, from the body to the store. Start at [`Collector`].
 
 use crate::body::{Buffers, Message, read};
 use crate::counters::{Tally, add};
@@ -15,15 +15,16 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Maximum age of a store's refusal that answers further batches while all workers are busy. The
-/// store waits at most two seconds for space before it refuses a batch, so workers renew the
-/// refusal in time.
+/// Maximum age of a store's refusal with which the collector refuses other batches while all
+/// workers are busy. The store waits at most two seconds for space before it refuses a batch, so
+/// workers renew the refusal in time.
 const REFUSAL_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum age of a refusal that is reported as the store's state if no further batch arrives.
+/// Maximum age of a refusal that [`Collector::refusal`] reports as the store's state.
 const REASON_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Receiver of messages that passes their spans to a store.
+/// Receiver of messages, which decompresses them, passes their spans to a store, and counts the
+/// results.
 pub struct Collector {
     store: Arc<dyn SpanStore>,
     pub(crate) settings: Settings,
@@ -33,7 +34,7 @@ pub struct Collector {
     tallies: [Tally; Transport::ALL.len()],
 }
 
-/// Received message with the parameters for decoding it.
+/// Received message with all that is needed to decode and count it.
 pub(crate) struct Submission {
     pub(crate) transport: Transport,
     pub(crate) format: Format,
@@ -43,7 +44,7 @@ pub(crate) struct Submission {
 }
 
 impl Collector {
-    /// Creates a collector for a store.
+    /// Creates a collector that passes spans to `store`.
     pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Collector {
         Collector {
             store,
@@ -55,12 +56,12 @@ impl Collector {
         }
     }
 
-    /// Returns the counters of a transport.
+    /// Returns the counters of the messages that arrived by a transport.
     pub fn counters(&self, transport: Transport) -> Counters {
         self.tally(transport).read()
     }
 
-    /// Returns the memory budget of all messages.
+    /// Returns the memory budget that all messages share.
     pub fn budget(&self) -> &Arc<Budget> {
         self.buffers.budget()
     }
@@ -75,7 +76,7 @@ impl Collector {
         self.last_refusal.reason()
     }
 
-    /// Stores a batch that is in memory; blocks until the batch is durable or refused.
+    /// Passes a batch in memory to the store; blocks until the batch is durable or refused.
     pub fn take(
         &self,
         transport: Transport,
@@ -102,12 +103,13 @@ impl Collector {
         self.tally(transport).messages_turned_away.add(1);
     }
 
-    /// Counts spans that could not be decoded before they reached the store.
+    /// Counts spans that could not be decoded and therefore did not reach the store.
     pub(crate) fn count_unreadable(&self, transport: Transport, spans: u64) {
         self.tally(transport).spans_dropped.add(spans);
     }
 
-    /// Reads the body of a message, and counts the message.
+    /// Reads the body of a message into memory. Counts the message, and its rejection if reading
+    /// fails.
     pub(crate) async fn receive<B>(
         &self,
         transport: Transport,
@@ -166,7 +168,7 @@ impl Collector {
             store.accept(Batch { format, bytes: &batch, policy }, done);
         };
         // Small batches use a blocking thread, too: the store may wait for space, which would block
-        // the runtime's thread and all its connections. `told` resolves at the end of the work.
+        // the runtime's thread and all its connections. `told` resolves when the result is known.
         drop(tokio::task::spawn_blocking(move || {
             work();
             drop(permit);
@@ -176,9 +178,9 @@ impl Collector {
         result
     }
 
-    /// Waits for a worker. While the store refuses for lack of space, batches without a worker are
-    /// refused at once instead of queueing; the batches that have a worker detect when there is
-    /// space again.
+    /// Waits until a worker is free, and reserves it. While the store refuses batches, a batch that
+    /// finds no free worker is refused at once instead of queueing; the workers' own batches detect
+    /// when the store accepts again.
     async fn worker(&self) -> Result<OwnedSemaphorePermit, Rejection> {
         if let Ok(permit) = self.workers.clone().try_acquire_owned() {
             return Ok(permit);
@@ -223,7 +225,7 @@ impl Collector {
     }
 }
 
-/// The store's refusal of the last batch; empty if the batch was accepted.
+/// Refusal of the last batch by the store, with its time; empty if the last batch was accepted.
 #[derive(Debug, Default)]
 struct LastRefusal(Mutex<Option<(Instant, Refusal)>>);
 
@@ -252,7 +254,7 @@ impl LastRefusal {
     }
 }
 
-/// Returns the compression of a request's body, by `Content-Encoding`.
+/// Returns the compression that `Content-Encoding` names.
 pub(crate) fn compression(headers: &HeaderMap) -> Result<Compression, Rejection> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Compression::None) };
     let value = value.to_str().unwrap_or("?");
@@ -261,15 +263,16 @@ pub(crate) fn compression(headers: &HeaderMap) -> Result<Compression, Rejection>
     })
 }
 
-/// Returns the media type of a request's body in lower case, without parameters.
+/// Returns the media type in `Content-Type`, in lower case and without parameters; empty if
+/// missing.
 pub(crate) fn kind(headers: &HeaderMap) -> String {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let name = value.unwrap_or_default().split(';').next().unwrap_or_default();
     name.trim().to_ascii_lowercase()
 }
 
-/// Creates the refusal for a store that dropped the callback without a result, which means that the
-/// store failed.
+/// Creates the refusal that is reported if the store dropped a batch's callback without a result,
+/// which means that the store failed.
 fn store_failed() -> Refusal {
     let reason = "the store failed while it read the batch".to_owned();
     Refusal { reason, retry_after: Duration::from_secs(1) }

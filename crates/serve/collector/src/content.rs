@@ -1,4 +1,4 @@
-//! HTTP answers: bytes, and trailers for gRPC. Start at [`Answer`].
+//! Complete HTTP answers: a body in memory, and trailers for gRPC. Start at [`Answer`].
 
 use crate::Hold;
 use bytes::Bytes;
@@ -8,17 +8,17 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Complete HTTP answer.
+/// HTTP answer whose whole body is in memory.
 pub type Answer = Response<Content>;
 
-/// Body of an answer.
+/// Body of an answer, with optional trailers.
 #[derive(Debug, Default)]
 pub struct Content {
     bytes: Bytes,
     trailers: Option<HeaderMap>,
 }
 
-/// Bytes with a reservation in a budget until they are sent.
+/// Bytes of a body whose memory stays reserved in a budget until they are sent.
 struct BudgetedBytes {
     bytes: Vec<u8>,
     _hold: Hold,
@@ -31,27 +31,27 @@ impl AsRef<[u8]> for BudgetedBytes {
 }
 
 impl Content {
-    /// Creates a body of these bytes.
+    /// Creates a body from bytes, without trailers.
     pub fn new(bytes: impl Into<Bytes>) -> Content {
         Content { bytes: bytes.into(), trailers: None }
     }
 
-    /// Creates a body of these bytes, which keep the reservation `hold` until they are sent.
+    /// Creates a body whose memory stays reserved by `hold` until the body is sent.
     pub fn held(bytes: Vec<u8>, hold: Hold) -> Content {
         Content::new(Bytes::from_owner(BudgetedBytes { bytes, _hold: hold }))
     }
 
-    /// Adds trailers.
+    /// Replaces the trailers that are sent after the body.
     pub fn with_trailers(self, trailers: HeaderMap) -> Content {
         Content { trailers: Some(trailers), ..self }
     }
 
-    /// Returns the bytes of the body.
+    /// Returns the bytes of the body, without trailers.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Returns the trailers after the body.
+    /// Returns the trailers that are sent after the body; `None` if there are none.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.as_ref()
     }
@@ -81,7 +81,7 @@ impl Body for Content {
     }
 }
 
-/// Creates an answer with a content type, which is omitted if the body is empty.
+/// Creates an answer. `kind` is the content type, which is omitted if the body is empty.
 pub(crate) fn answer(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
     let content = Content::new(bytes);
     let is_empty = content.bytes.is_empty();

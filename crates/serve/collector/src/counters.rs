@@ -18,36 +18,37 @@ pub enum Transport {
     OtlpGrpc,
 }
 
-/// Counters of a transport.
+/// Counters of the messages and spans that arrived by one transport since the server started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Number of messages: request bodies, or calls.
+    /// Received messages. A message is the body of an HTTP request, or a call.
     pub messages: u64,
     /// Invalid messages of which no span was stored.
     pub messages_dropped: u64,
-    /// Messages refused for lack of memory or space, or because the store failed. The sender is
-    /// asked to retry.
+    /// Messages refused for lack of memory or space, or because the store failed. The sender was
+    /// told to retry.
     pub messages_turned_away: u64,
-    /// Bytes of messages after decompression.
+    /// Total size of the messages after decompression, in bytes.
     pub bytes: u64,
-    /// Number of accepted spans.
+    /// Spans that the store accepted.
     pub spans: u64,
-    /// Refused spans, if their number is known.
+    /// Refused spans. Spans of an undecodable message are not counted, as their number is
+    /// unknown.
     pub spans_dropped: u64,
-    /// Number of spans in the last message.
+    /// Number of spans in the most recent message.
     pub message_spans: u64,
-    /// Number of bytes in the last message.
+    /// Size of the most recent message after decompression, in bytes.
     pub message_bytes: u64,
-    /// First and last time that a message was dropped.
+    /// First and last time at which [`Self::messages_dropped`] grew; `None` if it is 0.
     pub messages_dropped_in: Option<Interval>,
-    /// First and last time that a message was refused with a request to retry.
+    /// First and last time at which [`Self::messages_turned_away`] grew; `None` if it is 0.
     pub messages_turned_away_in: Option<Interval>,
-    /// First and last time that a span was dropped.
+    /// First and last time at which [`Self::spans_dropped`] grew; `None` if it is 0.
     pub spans_dropped_in: Option<Interval>,
 }
 
 impl Transport {
-    /// All transports.
+    /// All transports, in the order of their discriminants.
     pub const ALL: [Transport; 5] = [
         Transport::Http,
         Transport::Grpc,
@@ -56,7 +57,7 @@ impl Transport {
         Transport::OtlpGrpc,
     ];
 
-    /// Returns the name in metrics.
+    /// Returns the transport's name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Transport::Http => "http",
@@ -68,7 +69,7 @@ impl Transport {
     }
 }
 
-/// Atomic counters of a transport.
+/// Counters of one transport, updated by all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) messages: AtomicU64,
@@ -81,7 +82,7 @@ pub(crate) struct Tally {
     pub(crate) message_bytes: AtomicU64,
 }
 
-/// Adds to a counter. Relaxed is enough, as no other memory depends on the value.
+/// Adds `count` to a counter. Relaxed is enough, as no other memory depends on the value.
 pub(crate) fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }

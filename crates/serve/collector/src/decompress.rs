@@ -1,8 +1,8 @@
 //! Decompression of gzip, deflate and Zstandard, within limits. Start at [`decompress`].
 //!
 //! A small message can expand to any size. So at most [`DIRECT_BYTES`] are decompressed before the
-//! size is known. For a larger message the remaining bytes are first counted without storing them,
-//! then the whole message is decompressed again into memory of that size. Zstandard's decoder also
+//! size is known. If the message is larger, a first pass only counts the remaining bytes, and a
+//! second pass decompresses the whole message into memory of that size. Zstandard's decoder also
 //! needs a window of at most 8 MiB, which is the limit for senders over HTTP (RFC 9659).
 
 use crate::body::{Buffers, Message};
@@ -11,13 +11,13 @@ use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use std::io::{self, Read};
 
-/// Maximum number of bytes that are decompressed before the size is counted.
+/// Maximum number of decompressed bytes that are stored before the total size is known.
 const DIRECT_BYTES: usize = 4 << 20;
 
-/// Maximum window of Zstandard, as a power of two in bytes.
+/// Maximum window of Zstandard, as the binary logarithm of its size in bytes.
 const WINDOW_LOG_MAX: u32 = 23;
 
-/// Compression of a message.
+/// Compression method of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     None,
@@ -26,11 +26,12 @@ pub(crate) enum Compression {
     Zstd,
 }
 
-/// Names of all compressions, as HTTP and gRPC list them.
+/// Names of all supported methods, as HTTP and gRPC list them in headers.
 pub(crate) const KNOWN: &str = "identity,gzip,deflate,zstd";
 
 impl Compression {
-    /// Returns the compression with this name in `Content-Encoding`, ignoring case.
+    /// Returns the method with this name in `Content-Encoding`, ignoring case. `None` if it is not
+    /// supported.
     pub(crate) fn of(name: &str) -> Option<Compression> {
         match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Some(Compression::None),
@@ -42,7 +43,7 @@ impl Compression {
     }
 }
 
-/// Decompresses a message to at most `limit` bytes.
+/// Decompresses a message. Fails if the result would exceed `limit` bytes.
 pub(crate) fn decompress(
     compression: Compression,
     packed: Message,

@@ -31,21 +31,22 @@ use std::fmt::{Display, Write};
 const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 
-/// Path of the health call. `Watch` is not implemented; probes do not need it.
+/// Path of the health check call. `Watch` is not implemented; probes do not need it.
 pub const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
-/// Services of the health call: the whole server, and the two services for spans.
+/// Services whose health can be queried: the whole server (empty name), and the two services that
+/// receive spans.
 const SERVICES: [&str; 3] =
     ["", "opentelemetry.proto.collector.trace.v1.TraceService", "zipkin.proto3.SpanService"];
 
-/// Values of `HealthCheckResponse.ServingStatus`.
+/// Values of `HealthCheckResponse.ServingStatus` in the answer to a health check.
 const SERVING: u64 = 1;
 const NOT_SERVING: u64 = 2;
 
-/// Maximum size of a health request, in bytes.
+/// Maximum size of a health check's request, in bytes.
 const QUESTION_BYTES: usize = 1 << 10;
 
-/// Length of the prefix before a message, in bytes.
+/// Length of the prefix of a message in bytes: compression flag and length.
 const PREFIX: usize = 5;
 
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -55,7 +56,7 @@ const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPTED_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
 impl Collector {
-    /// Answers a request with the content type `application/grpc`.
+    /// Answers a gRPC call, which is a request with the content type `application/grpc`.
     pub async fn grpc<B>(&self, request: Request<B>) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
@@ -95,7 +96,7 @@ impl Collector {
         }
     }
 
-    /// Answers a health probe: `SERVING` unless the store refuses batches.
+    /// Answers a health check: `NOT_SERVING` while the store refuses batches, else `SERVING`.
     async fn health<B>(&self, headers: &HeaderMap, body: B) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
@@ -160,7 +161,7 @@ fn frame(body: &[u8], headers: &HeaderMap) -> Result<Compression, Rejection> {
     }
 }
 
-/// Returns the service that a health request names; `None` if the request is invalid.
+/// Returns the service that a health check's request names; `None` if the request is invalid.
 fn service(message: &[u8]) -> Option<String> {
     // Field 1, a string. A length of a single byte suffices for names of services.
     let name = match message {
@@ -180,7 +181,7 @@ fn succeeded(message: Fields) -> Answer {
     call_answer(Content::new(bytes).with_trailers(trailers))
 }
 
-/// Creates the answer to a failed call. The answer has no message, so the status is in the headers.
+/// Creates the answer to a failed call. It has no message, so the status is in the headers.
 fn failed(trouble: &Rejection) -> Answer {
     let code = match trouble {
         Rejection::Bad(_) => INVALID_ARGUMENT,
@@ -225,7 +226,7 @@ fn call_answer(content: Content) -> Answer {
     answer
 }
 
-/// Percent-encodes a status text as gRPC requires: all bytes but printable ASCII, and `%`.
+/// Percent-encodes a status text as gRPC requires: `%` and all bytes except printable ASCII.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {

@@ -17,7 +17,7 @@ use http_body::Body;
 use serde_json::json;
 use std::fmt::Display;
 
-/// Error codes of `google.rpc.Code`.
+/// Error codes of `google.rpc.Code` that the collector sends.
 pub(crate) const INVALID_ARGUMENT: u8 = 3;
 pub(crate) const DEADLINE_EXCEEDED: u8 = 4;
 pub(crate) const NOT_FOUND: u8 = 5;
@@ -25,7 +25,7 @@ pub(crate) const RESOURCE_EXHAUSTED: u8 = 8;
 pub(crate) const UNIMPLEMENTED: u8 = 12;
 pub(crate) const UNAVAILABLE: u8 = 14;
 
-/// Encoding of an answer, equal to the encoding of the request.
+/// Encoding of a request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Proto,
@@ -33,7 +33,7 @@ enum Encoding {
 }
 
 impl Collector {
-    /// Answers `POST /v1/traces`.
+    /// Answers `POST /v1/traces`, the export of spans by OpenTelemetry.
     pub async fn otlp<B>(&self, request: Request<B>) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
@@ -75,8 +75,8 @@ impl Collector {
     }
 }
 
-/// Returns the outcome of a batch. A batch that breaks off is an error: its message is invalid, and
-/// sending the message again does not help.
+/// Returns the outcome of a batch that was decoded to its end. A truncated batch is an error that
+/// is not retried, as sending it again does not help.
 pub(crate) fn whole(accepted: Accepted) -> Result<Outcome, Rejection> {
     let outcome = accepted.outcome;
     match &outcome.end {
@@ -91,24 +91,25 @@ pub(crate) fn whole(accepted: Accepted) -> Result<Outcome, Rejection> {
     }
 }
 
-/// Encodes an `ExportTraceServiceResponse`.
+/// Encodes an `ExportTraceServiceResponse`, which is empty if no span was refused.
 pub(crate) fn response(outcome: &Outcome) -> Fields {
     let Some(text) = refused(outcome) else { return Fields::default() };
     let partial = Fields::default().number(1, outcome.refused).bytes(2, text.as_bytes());
     Fields::default().message(1, partial)
 }
 
-/// Returns the reason for the first refused span, if any.
+/// Returns the reason for the first refused span; `None` if no span was refused.
 fn refused(outcome: &Outcome) -> Option<String> {
     outcome.first_refusal().map(ToString::to_string)
 }
 
-/// Encodes a `google.rpc.Status`.
+/// Encodes a `google.rpc.Status` with an error code and a message.
 pub(crate) fn status(code: u8, text: &str) -> Fields {
     Fields::default().number(1, code.into()).bytes(2, text.as_bytes())
 }
 
-/// Returns the encoding of the answer to an unknown content type.
+/// Returns the encoding of the error answer if the request's content type is unknown: JSON if the
+/// type ends with `json`.
 fn encoding_of(kind: &str) -> Encoding {
     if kind.ends_with("json") { Encoding::Json } else { Encoding::Proto }
 }

@@ -1,11 +1,11 @@
 //! Encoder of the protobuf messages in answers. Start at [`Fields`].
 
-/// Protobuf message under construction.
+/// Protobuf message to which fields are appended.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<u8>);
 
 impl Fields {
-    /// Adds an integer field, unless it is 0.
+    /// Appends an integer field. The value 0 is omitted, as protobuf's default.
     pub(crate) fn number(mut self, field: u8, number: u64) -> Fields {
         if number > 0 {
             self.0.push(field << 3);
@@ -14,12 +14,12 @@ impl Fields {
         self
     }
 
-    /// Adds a string or bytes field, unless it is empty.
+    /// Appends a string or bytes field. An empty value is omitted, as protobuf's default.
     pub(crate) fn bytes(self, field: u8, bytes: &[u8]) -> Fields {
         if bytes.is_empty() { self } else { self.present(field, bytes) }
     }
 
-    /// Adds an embedded message, even if it is empty.
+    /// Appends an embedded message as a field, even if it is empty.
     pub(crate) fn message(self, field: u8, message: Fields) -> Fields {
         self.present(field, &message.0)
     }

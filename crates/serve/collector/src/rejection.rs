@@ -5,7 +5,7 @@ use blkkin_store::Refusal;
 use std::fmt;
 use std::time::Duration;
 
-/// Reason to refuse a message.
+/// Reason why a message is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// The message is invalid. Sending it again does not help.
@@ -14,19 +14,20 @@ pub(crate) enum Rejection {
     Unknown(String),
     /// The message is larger than this limit in bytes.
     TooLarge(usize),
-    /// The message was not received in time.
+    /// The body of the message was not received in time.
     Slow,
-    /// The memory budget is exhausted, or the store cannot accept the batch now.
+    /// The memory budget is exhausted, or the store cannot accept the batch now. The sender may
+    /// retry.
     Busy {
-        /// Cause, as text.
+        /// Cause in plain text, for the sender.
         reason: String,
-        /// Delay before the next attempt.
+        /// Time that the sender should wait before it sends the message again.
         retry_after: Duration,
     },
 }
 
 impl Rejection {
-    /// Creates a rejection for lack of memory.
+    /// Creates a rejection for a message for which the memory budget has no space.
     pub(crate) fn no_room() -> Rejection {
         let reason = "too many bytes are being received at the moment".to_owned();
         Rejection::Busy { reason, retry_after: Duration::from_secs(1) }
@@ -51,7 +52,7 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// Converts a time to whole seconds for headers, rounded up; at least 1.
+/// Converts a delay to whole seconds for `Retry-After`, rounded up; at least 1.
 pub(crate) fn seconds(time: Duration) -> u64 {
     (time.as_secs() + u64::from(time.subsec_nanos() > 0)).max(1)
 }

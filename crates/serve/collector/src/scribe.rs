@@ -1,4 +1,4 @@
-//! Spans over Scribe, as the first senders for Zipkin deliver them. Start at [`ScribeSpans`].
+//! Spans over Scribe, which the first programs with Zipkin tracers use. Start at [`ScribeSpans`].
 //!
 //! Each entry is a Thrift span in base64. The spans of a call become a single Thrift list, so the
 //! store gets a single batch per call. Undecodable entries are counted, but the call succeeds
@@ -12,15 +12,15 @@ use blkkin_wire::{Format, Limits, thrift_span_size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Scribe category of spans, compared without case.
+/// Scribe category whose entries are spans, compared without case.
 const CATEGORY: &[u8] = b"zipkin";
 
-/// Header of a Thrift list of structs, 5 bytes: the elements' type, then their number as a 32-bit
-/// integer.
+/// Header of a Thrift list, 5 bytes: the type of the elements (here structs), then their number as
+/// a 32-bit integer.
 const STRUCT: u8 = 12;
 const LIST_HEADER: usize = 5;
 
-/// Handler of Scribe calls that passes their spans to a collector.
+/// Handler of Scribe calls that passes the spans of each call to a collector.
 pub struct ScribeSpans(pub Arc<Collector>);
 
 impl Handler for ScribeSpans {
@@ -63,11 +63,11 @@ impl Handler for ScribeSpans {
     }
 }
 
-/// Spans of a call, encoded as a Thrift list.
+/// Spans of one call, encoded as a Thrift list.
 struct SpanList {
     bytes: Vec<u8>,
     spans: u32,
-    /// Number of entries that are not spans.
+    /// Number of entries of the call that could not be decoded to a span.
     unreadable: u64,
 }
 
@@ -86,7 +86,7 @@ impl SpanList {
     fn push(&mut self, message: &[u8]) {
         let start = self.bytes.len();
         let decoded = base64::decode(message, &mut self.bytes).ok();
-        // A span without an end would include the bytes of the spans after it.
+        // A span without an end marker would include the bytes of the spans after it.
         let size =
             decoded.and_then(|()| thrift_span_size(&self.bytes[start..], &Limits::default()));
         self.bytes.truncate(start + size.unwrap_or(0));

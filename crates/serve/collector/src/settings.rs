@@ -1,4 +1,4 @@
-//! Settings of the collector: limits of size and time for received messages.
+//! Settings of the collector. Start at [`Settings`].
 
 use blkkin_store::Policy;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use std::time::Duration;
 pub struct Settings {
     /// Maximum size of a message, both as received and decompressed, in bytes.
     pub message_bytes: usize,
-    /// Maximum total size of all messages being processed, in bytes.
+    /// Maximum total size of all messages that are in memory at the same time, in bytes.
     pub flight_bytes: usize,
     /// Maximum number of batches that are decoded concurrently.
     pub workers: usize,
-    /// Policy for the valid spans of a Zipkin batch with invalid spans. For OpenTelemetry, valid
-    /// spans are always stored.
+    /// Decision on the valid spans of a Zipkin batch that also has invalid spans. For
+    /// OpenTelemetry, valid spans are always stored.
     pub policy: Policy,
-    /// Timeout for the next part of a body.
+    /// Time limit for each next part of a body to arrive.
     pub part_patience: Duration,
-    /// Timeout for a whole body.
+    /// Time limit for a whole body to arrive.
     pub body_patience: Duration,
 }
 

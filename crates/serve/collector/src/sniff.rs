@@ -1,5 +1,5 @@
-//! Check of a batch's first bytes, which Zipkin's server also makes before decoding. Start at
-//! [`check`].
+//! Check of a batch's first bytes against its format. Zipkin's server makes the same check before
+//! decoding. Start at [`check`].
 
 use blkkin_wire::Format;
 use memchr::memmem;

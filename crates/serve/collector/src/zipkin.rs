@@ -12,19 +12,20 @@ use http::{HeaderValue, Request, StatusCode, header};
 use http_body::Body;
 use std::fmt::Display;
 
-/// Version of Zipkin's API.
+/// Version of Zipkin's API for sending spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// `/api/v1/spans`
+    /// Version 1, at the path `/api/v1/spans`.
     V1,
-    /// `/api/v2/spans`
+    /// Version 2, at the path `/api/v2/spans`.
     V2,
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Collector {
-    /// Answers `POST /api/v1/spans` and `POST /api/v2/spans`.
+    /// Answers `POST /api/v1/spans` and `POST /api/v2/spans`, by which Zipkin's senders deliver
+    /// spans.
     pub async fn zipkin<B>(&self, version: Version, request: Request<B>) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
@@ -68,8 +69,9 @@ impl Collector {
     }
 }
 
-/// Describes the first invalid span of a batch, with its position and the number of spans stored
-/// nevertheless. Where Zipkin's server has a wording for the fault, that wording is used.
+/// Describes the first invalid span of a batch, with its position. `taken` is the number of spans
+/// that were stored nevertheless. Uses the wording of Zipkin's server if that server reports the
+/// same fault.
 pub(crate) fn describe_refusal(format: Format, refusal: &Refusal, taken: u64) -> String {
     let format = match format {
         Format::ZipkinProto => "proto3",
@@ -102,7 +104,7 @@ fn rejected(trouble: &Rejection) -> Answer {
     with_retry_after(answer, trouble)
 }
 
-/// Adds `Retry-After` for rejections after which a retry may succeed.
+/// Adds the header `Retry-After` if the sender may retry.
 pub(crate) fn with_retry_after(mut answer: Answer, trouble: &Rejection) -> Answer {
     if let Rejection::Busy { retry_after, .. } = trouble {
         let value = HeaderValue::from(seconds(*retry_after));

@@ -2,43 +2,43 @@
 
 use blkkin_store::Error;
 
-/// Answer to a query.
+/// Answer to a query, which the server sends over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status.
+    /// HTTP status code.
     pub status: u16,
-    /// Type of the body.
+    /// Kind of content in the body.
     pub kind: Kind,
-    /// Time for which clients may cache the answer, in seconds.
+    /// Time for which clients may cache the answer, in seconds; `None` forbids caching.
     pub good_for: Option<u32>,
-    /// Body of the answer.
+    /// Content: JSON or the text of an error message.
     pub body: Vec<u8>,
 }
 
-/// Type of a body.
+/// Kind of content in an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// JSON.
+    /// JSON, the result of a successful query.
     Json,
     /// Error message in plain text.
     Text,
 }
 
-/// Result of a query; the error is an answer with an error message.
+/// Result of a query. An `Err` is also an answer, with an error message.
 pub(crate) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answer {
-    /// Creates an answer with a JSON body.
+    /// Creates a successful answer from a JSON body.
     pub fn bytes(body: Vec<u8>) -> Answer {
         Answer { status: 200, kind: Kind::Json, good_for: None, body }
     }
 
-    /// Creates an answer with an error message.
+    /// Creates an answer with an error message and its HTTP status.
     pub fn failed(status: u16, text: impl Into<String>) -> Answer {
         Answer { status, kind: Kind::Text, good_for: None, body: text.into().into_bytes() }
     }
 
-    /// Creates an answer to an invalid query.
+    /// Creates the answer to an invalid query, with status 400.
     pub(crate) fn bad(text: impl Into<String>) -> Answer {
         Answer::failed(400, text)
     }

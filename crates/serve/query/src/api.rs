@@ -9,17 +9,17 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Query API over a store.
+/// Query APIs of Zipkin and BlkKin over one store.
 pub struct Api {
     pub(crate) store: Arc<dyn SpanStore>,
     pub(crate) settings: Settings,
 }
 
-/// Settings of the query API.
+/// Settings of the query APIs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// True if all 128 bits of a trace id count; false if only the lower 64 count, for programs
-    /// with 64-bit ids.
+    /// True if all 128 bits of a trace id are compared. False if only the lower 64 bits are, for
+    /// programs with 64-bit ids.
     pub strict_trace_id: bool,
     /// Keys of tags for whose values Zipkin's page offers completion.
     pub autocomplete_keys: Vec<String>,
@@ -32,9 +32,9 @@ pub struct Settings {
 pub struct Question<'a> {
     /// Path below the API's root, such as `trace/4f2a`, percent-encoded.
     pub path: &'a str,
-    /// Parameters of the query.
+    /// Parameters of the query string.
     pub params: Params<'a>,
-    /// Current time, in nanoseconds since 1970.
+    /// Current time, in nanoseconds since 1970; the default end of time windows.
     pub now_ns: u64,
 }
 
@@ -45,7 +45,7 @@ impl Default for Settings {
 }
 
 impl Api {
-    /// Creates the API over a store.
+    /// Creates the query APIs over a store.
     pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Api {
         Api { store, settings }
     }
@@ -66,7 +66,8 @@ impl Api {
         Ok(Answer::bytes(bytes))
     }
 
-    /// Appends JSON to a body; fails as soon as the body exceeds the maximum size.
+    /// Appends a value as JSON to `to`; fails as soon as `to` exceeds the maximum size of an
+    /// answer.
     pub(crate) fn append_json(&self, part: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
         let mut bounded = Bounded { bytes: to, bytes_max: self.settings.answer_bytes };
         match serde_json::to_writer(&mut bounded, part) {
@@ -76,7 +77,7 @@ impl Api {
         }
     }
 
-    /// Visits the distinct spans of a request in order, until `each` fails.
+    /// Calls `each` with the distinct spans of a request in order, until `each` fails.
     pub(crate) fn each_span(
         &self,
         id: TraceId,
@@ -94,7 +95,7 @@ impl Api {
     }
 }
 
-/// Writer that fails beyond a maximum size.
+/// Writer to a vector that fails beyond a maximum size.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     bytes_max: usize,
@@ -114,8 +115,8 @@ impl io::Write for Bounded<'_> {
     }
 }
 
-/// Parses a trace id as Zipkin does: 1 to 32 lower-case hexadecimal digits; missing upper digits
-/// are zero.
+/// Parses a trace id as Zipkin does: 1 to 32 lower-case hexadecimal digits. A shorter id has
+/// leading zeros.
 pub(crate) fn trace_id(text: &str) -> std::result::Result<TraceId, String> {
     if text.is_empty() {
         return Err("traceId is empty".to_owned());

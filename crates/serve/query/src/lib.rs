@@ -1,6 +1,6 @@
-//! Query APIs over a store of spans: Zipkin's ([`Api::zipkin`]), compatible with its server, and
-//! BlkKin's own ([`Api::own`]), with summaries, filters, order, pages and latencies. Input is a
-//! [`Question`], output an [`Answer`]. The calls block on the I/O of the store.
+//! Query APIs over a store of spans. [`Api::zipkin`] is compatible with Zipkin's server;
+//! [`Api::own`] is BlkKin's own API, with summaries, filters, order, pages and latencies. Input is
+//! a [`Question`], output an [`Answer`]. The calls block on the I/O of the store.
 
 mod answer;
 mod api;

@@ -1,5 +1,5 @@
-//! BlkKin's own query API, described in `docs/server-api.md`. Start at [`Api::own`]; each query has
-//! a module, and this module has the shared helpers.
+//! BlkKin's own query API, described in `docs/server-api.md`. Start at [`Api::own`]. Each query has
+//! a submodule; this module has the functions that they share.
 
 mod difference;
 mod fields;
@@ -20,7 +20,7 @@ use blkkin_store::{Condition, Durations, Window};
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
 
-/// Percentiles in answers: name and quantile.
+/// Percentiles in answers: the name of each, and the quantile from 0 to 1.
 const PERCENTILES: [(&str, f64); 7] = [
     ("50", 0.5),
     ("75", 0.75),
@@ -34,7 +34,7 @@ const PERCENTILES: [(&str, f64); 7] = [
 type Percentiles = BTreeMap<&'static str, u64>;
 
 impl Api {
-    /// Answers a query of `/api/blkkin/v1/`.
+    /// Answers a query below the path `/api/blkkin/v1/`.
     pub fn own(&self, question: &Question<'_>) -> Answer {
         let answer = match question.path {
             "search" => self.search(question),
@@ -54,8 +54,8 @@ impl Api {
         answer.unwrap_or_else(|failure| failure)
     }
 
-    /// Returns the time window of the query; a missing bound is replaced by the first or last start
-    /// of a stored span.
+    /// Returns the time window of the query. A missing bound is replaced by the start of the first
+    /// or last stored span.
     fn known_window(&self, params: &Params<'_>) -> Result<Window> {
         let asked = window(params)?;
         let has = |name| matches!(params.get(name), Some(text) if !text.is_empty());
@@ -72,7 +72,7 @@ impl Api {
     }
 }
 
-/// Parses a trace id in a path.
+/// Parses the percent-encoded trace id in a path.
 fn request_id(text: &str) -> Result<TraceId> {
     let text = percent_decode_str(text).decode_utf8_lossy();
     trace_id(text.trim()).map_err(Answer::bad)
@@ -94,19 +94,21 @@ fn condition(params: &Params<'_>) -> Result<Condition> {
     }
 }
 
-/// Creates the answer for an invalid filter: the error, and two lines that point at its position.
+/// Creates the answer for an invalid filter: the error message, and two lines that mark the
+/// position of the error in the filter.
 fn filter_error(error: &FilterError) -> Answer {
     let shown = error.render(false);
     let place: Vec<&str> = shown.lines().skip(1).take(2).collect();
     Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
 }
 
-/// Returns the value of `limit`, at most `most`; `none` is the default.
+/// Returns the value of the parameter `limit`, from 1 to `most`; `none` if the parameter is
+/// missing.
 fn limit_of(params: &Params<'_>, none: usize, most: usize) -> Result<usize> {
     number_between(params, "limit", none, most)
 }
 
-/// Returns the value of a parameter from 1 to `most`; `none` is the default.
+/// Returns the value of a numeric parameter, from 1 to `most`; `none` if the parameter is missing.
 fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> Result<usize> {
     let number = params.number(name)?.unwrap_or(none);
     if !(1..=most).contains(&number) {

@@ -1,4 +1,4 @@
-//! Spans in the JSON of BlkKin's own API, with all their data. Start at [`SpanJson`].
+//! Conversion of spans to the JSON of BlkKin's own API, with all fields. Start at [`SpanJson`].
 //!
 //! Times are strings, because JavaScript's numbers cannot represent nanoseconds since 1970 exactly.
 
@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef};
 use serde::{Serialize, Serializer};
 
-/// Limit up to which JavaScript represents integers exactly.
+/// Largest integer up to which JavaScript represents all integers exactly.
 const EXACT_MAX: u64 = 1 << 53;
 
-/// Span with all its data.
+/// Span in JSON, with all its fields, tags and annotations.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SpanJson<'a> {

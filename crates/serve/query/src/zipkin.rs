@@ -1,6 +1,7 @@
 //! Zipkin's query API. Start at [`Api::zipkin`].
 //!
-//! This API returns names in lower case; names that differ only in case are merged.
+//! Answers contain the names of services and spans in lower case; names that differ only in case
+//! are merged.
 
 use crate::Params;
 use crate::answer::{Answer, Result};
@@ -13,20 +14,21 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Default length of the time window, in milliseconds.
+/// Length of the time window if the query has no `lookback`, in milliseconds.
 const LOOKBACK_MS: i64 = 86_400_000;
 
-/// Default number of requests in an answer.
+/// Number of requests in an answer if the query has no `limit`.
 const LIMIT: i32 = 10;
 
-/// Maximum number of requests. Zipkin's server accepts any 32-bit number; larger numbers are
-/// reduced to this maximum.
+/// Maximum number of requests in an answer. Zipkin's server accepts any 32-bit number; larger
+/// numbers than this maximum are reduced to it.
 const LIMIT_MAX: u64 = 10_000;
 
-/// Maximum number of names for which an answer is not cached, so that new names appear at once.
+/// Number of names up to which clients must not cache a list, so that the first new names appear at
+/// once.
 const FEW: usize = 3;
 
-/// Maximum number of values returned for a tag.
+/// Maximum number of values in an answer to `autocompleteValues`.
 const VALUES_MAX: usize = 1000;
 
 #[derive(Serialize)]
@@ -44,7 +46,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Api {
-    /// Answers a query of `/api/v2/`.
+    /// Answers a query below the path `/api/v2/`.
     pub fn zipkin(&self, question: &Question<'_>) -> Answer {
         let answer = match question.path {
             "services" => self.service_names(),
@@ -154,8 +156,9 @@ impl Api {
         self.requests(ids.into_iter())
     }
 
-    /// Answers with the spans of several requests, as a list per request. Unknown and damaged
-    /// requests are omitted: a damaged request must not hide the others. The store counts damage.
+    /// Creates the answer with the spans of several requests, as one list per request. Unknown
+    /// requests are omitted, and also damaged ones, so that they do not hide the others. The store
+    /// counts damage.
     fn requests(&self, ids: impl Iterator<Item = TraceId>) -> Result<Answer> {
         let mut body = vec![b'['];
         let mut lows = HashSet::new();
@@ -181,7 +184,8 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// Appends the spans of a request as a list; appends nothing if the request is unknown.
+    /// Appends the spans of a request to the body as a list. Appends nothing if the request is
+    /// unknown.
     fn append_request(
         &self,
         id: TraceId,
@@ -228,8 +232,8 @@ impl Api {
     }
 }
 
-/// Returns the maximum number of requests. As in Zipkin's server, the parameter has 32 bits and
-/// must not be empty.
+/// Returns the value of the parameter `limit`. As in Zipkin's server, it has 32 bits and must not
+/// be empty.
 fn limit(params: &Params<'_>) -> Result<usize> {
     if params.get("limit") == Some("") {
         return Err(Answer::bad("limit is empty"));
@@ -238,7 +242,7 @@ fn limit(params: &Params<'_>) -> Result<usize> {
     Ok(limit.min(LIMIT_MAX) as usize)
 }
 
-/// Converts a number, which must be at least 1.
+/// Converts the value of the parameter `name`, which must be at least 1.
 fn at_least_one(name: &str, number: i64) -> Result<u64> {
     match u64::try_from(number) {
         Ok(number @ 1..) => Ok(number),
@@ -246,8 +250,8 @@ fn at_least_one(name: &str, number: i64) -> Result<u64> {
     }
 }
 
-/// Returns the window that ends with the microsecond at `end_ms`, as Zipkin's times have
-/// microseconds.
+/// Returns the window of the last `lookback_ms` milliseconds before `end_ms`. It includes the whole
+/// microsecond at its end, as Zipkin's times have microseconds.
 fn window(end_ms: u64, lookback_ms: u64) -> Window {
     let start_ms = end_ms.saturating_sub(lookback_ms);
     let end_ns = end_ms.saturating_mul(1_000_000).saturating_add(999);

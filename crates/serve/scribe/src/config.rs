@@ -1,14 +1,14 @@
-//! Syntax of the configuration: `key=value` lines and nested blocks `<store> ... </store>`, with
-//! problems by line. `plan` defines the meaning of the keys.
+//! Parser of configuration files: `key=value` lines and nested blocks `<store> ... </store>`.
+//! Errors have line numbers. The module `plan` defines the meaning of the keys.
 
 use std::fmt;
 
-/// Fault in a configuration, or setting without effect.
+/// Error in a configuration, or a setting without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Line number, starting at 1; 0 for the whole configuration.
+    /// Line number in the file, starting at 1; 0 if the problem concerns the whole configuration.
     pub line: usize,
-    /// Description.
+    /// Description of the problem in plain text.
     pub text: String,
 }
 
@@ -21,16 +21,16 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Parsed configuration, with its syntax errors.
+/// Parsed configuration, with the syntax errors that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Top-level settings and blocks.
+    /// Block that contains all top-level settings and blocks.
     pub(crate) root: Block,
-    /// Syntax errors.
+    /// Syntax errors, in order of line.
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Block with its settings and nested blocks.
+/// Block of a configuration: its settings and nested blocks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     pub(crate) name: String,
@@ -39,7 +39,7 @@ pub(crate) struct Block {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// Setting `key=value`.
+/// Setting in a block: the line `key=value`, with its number.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub(crate) line: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Value {
     pub(crate) text: String,
 }
 
-/// Maximum nesting depth of blocks and maximum number of lines, against malformed input.
+/// Limits on malformed input: nesting depth of blocks, and number of lines.
 const DEPTH_MAX: usize = 16;
 const LINES_MAX: usize = 100_000;
 
@@ -125,7 +125,7 @@ fn close(open: &mut Vec<Block>, name: &str, line: usize, report: &mut impl FnMut
 }
 
 impl Block {
-    /// Returns the last setting with this key.
+    /// Returns the setting with this key; the last one if the key is repeated.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.values.iter().rfind(|value| value.key == key)
     }

@@ -1,9 +1,9 @@
-//! Counters with the names of Scribe's counters.
+//! Counters of the daemon, with the names of Scribe's counters in `getCounters`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of a category, or of all categories.
+/// Counters of one category, or the sums of all categories.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) received_good: AtomicU64,

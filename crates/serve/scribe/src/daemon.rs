@@ -1,4 +1,4 @@
-//! The daemon: a Scribe server with its router. Start at [`Daemon::start`].
+//! The Scribe daemon: a server and the router of its messages. Start at [`Daemon::start`].
 
 use crate::plan::Plan;
 use crate::router::{Control, Router};
@@ -11,17 +11,17 @@ use std::time::Duration;
 
 /// Options of the daemon that are not part of the configuration.
 pub struct Options {
-    /// Address to listen on.
+    /// Address on which the server accepts connections.
     pub listen: SocketAddr,
-    /// Directory of the journals, unless the configuration names one.
+    /// Directory of the journals; a directory in the configuration takes precedence.
     pub directory: PathBuf,
-    /// Reads the configuration: at the start, and for each reload.
+    /// Function that reads the configuration, called at the start and on each reload.
     pub configure: Box<dyn Fn() -> Plan>,
-    /// Receives log lines.
+    /// Function that writes a line to the daemon's log.
     pub log: fn(&str),
 }
 
-/// Running daemon.
+/// Running daemon, controlled by a [`Remote`].
 pub struct Daemon {
     options: Options,
     server: Running<Router>,
@@ -29,27 +29,27 @@ pub struct Daemon {
     commands: Receiver<Control>,
 }
 
-/// Time that open calls have to finish after a stop.
+/// Time that open calls have to finish after [`Remote::stop`].
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Remote control of a daemon, usable from other threads.
+/// Handle that reloads or stops a daemon from other threads.
 #[derive(Clone, Debug)]
 pub struct Remote(Sender<Control>);
 
 impl Remote {
-    /// Makes the daemon reload its configuration.
+    /// Requests that the daemon reload its configuration; does not wait.
     pub fn reload(&self) {
         let _ = self.0.send(Control::Reload);
     }
 
-    /// Makes the daemon end.
+    /// Requests that the daemon stop; does not wait.
     pub fn stop(&self) {
         let _ = self.0.send(Control::Stop);
     }
 }
 
 impl Daemon {
-    /// Opens the port, resumes delivery from the journals, and starts to accept calls.
+    /// Binds the address, resumes delivery of messages in the journals, and starts to accept calls.
     pub fn start(options: Options) -> io::Result<Daemon> {
         let plan = (options.configure)();
         let usual = ServerOptions::default();
@@ -62,23 +62,23 @@ impl Daemon {
         Ok(Daemon { options, server, control, commands })
     }
 
-    /// Returns the address of the server.
+    /// Returns the address on which the server accepts connections.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Returns a remote control for other threads.
+    /// Returns a handle that reloads or stops the daemon from other threads.
     pub fn remote(&self) -> Remote {
         Remote(self.control.clone())
     }
 
-    /// Returns the counters of the server.
+    /// Returns the counters of the server's connections and calls.
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
     }
 
-    /// Runs until [`Remote::stop`]. On return, open calls are answered and accepted messages are
-    /// durable.
+    /// Runs until [`Remote::stop`], handling reloads. On return, open calls are answered and
+    /// accepted messages are durable.
     pub fn run(mut self) {
         while let Ok(Control::Reload) = self.commands.recv() {
             (self.options.log)("reading the configuration again");

@@ -4,8 +4,8 @@
 //!
 //! The `router` appends each message to the journal in its category's `queue`. An `outlet` for each
 //! configured store reads the journal independently, at its own pace, and stores its position
-//! durably. So an unavailable store costs disk space and nothing else. Scribe's *buffer* store is
-//! the same idea; its *secondary* only names the directory of the journal.
+//! durably. So an unavailable store costs disk space but delays no other store. Scribe's *buffer*
+//! store is implemented by the same journal; its *secondary* only names the journal's directory.
 //!
 //! Start at [`Daemon`]; [`Config`] is the users' configuration.
 

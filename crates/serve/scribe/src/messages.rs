@@ -1,4 +1,5 @@
-//! Encoding of messages in a journal record: category and text, each preceded by its length.
+//! Encoding of messages in a journal record. A message is its category and its text, each preceded
+//! by a length.
 //!
 //! ```text
 //! u32 length, category; u32 length, message; and so on. Lengths are little-endian.
@@ -9,7 +10,7 @@
 
 use blkkin_scribe::Entry;
 
-/// Bytes of a message in addition to its category and text.
+/// Encoded size of a message in addition to its category and text, in bytes.
 pub(crate) const OVERHEAD: usize = 8;
 
 /// Encodes a message and appends it to `out`.
@@ -41,10 +42,11 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Messages that are written to a store in one call.
+/// Messages that an outlet writes to a store in one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    /// Identifies the batch, so that a store recognizes a retry of the same batch.
+    /// Id of the batch: the journal position of its first record. A store recognizes a retry by the
+    /// id.
     pub(crate) id: u64,
     bytes: Vec<u8>,
     pub(crate) count: u64,
@@ -52,7 +54,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Empties the batch for reuse, with another id.
+    /// Removes all messages and sets another id, keeping the allocation.
     pub(crate) fn reuse(&mut self, id: u64) {
         self.bytes.clear();
         (self.id, self.count, self.payload_bytes) = (id, 0, 0);

@@ -1,8 +1,9 @@
-//! Outlet: reads a category's messages from its journal and writes them to one store, in order,
-//! with retries until the store has accepted them. Start at [`Outlet::run`].
+//! Delivery of a category's messages to one store. An outlet reads the journal and writes each
+//! message to the store, in order, with retries until the store has accepted it. Start at
+//! [`Outlet::run`].
 //!
-//! The position advances only after the store has made its messages durable. So after a crash some
-//! messages are delivered twice, and none is lost.
+//! The outlet's position advances only after the store has made the messages before it durable. So
+//! after a crash some messages are delivered twice, and none is lost.
 
 use crate::counters::{Counters, add};
 use crate::messages::{Batch, Messages};
@@ -14,19 +15,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Maximum size of a batch for a store, in bytes.
+/// Size in bytes at which a batch for a store is complete.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Interval at which a busy outlet stores its position.
+/// Interval at which an outlet stores its position durably while messages arrive.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
 /// Time that an idle outlet waits for messages before it polls the stop flag.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Destination of messages, with its retry policy.
+/// Destination of one outlet's messages, with the retry policy.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Name of the target's position in the journal.
+    /// Name under which the journal stores the outlet's position.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) must_succeed: bool,
@@ -36,22 +37,23 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the target under another name.
+    /// Returns the same target with another name.
     pub(crate) fn named(self, name: String) -> Target {
         Target { name, ..self }
     }
 }
 
-/// Shortest and longest retry interval for other machines; buffer stores configure their own.
+/// Shortest and longest retry interval for stores on other machines. Buffer stores configure their
+/// own intervals.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Maximum retry interval for disks. A disk has no other clients to protect, and should be used
-/// soon after it has free space again.
+/// Longest retry interval for stores on disk. A disk has no other clients to protect, and should be
+/// used soon after it has free space again.
 const RETRY_DISK: Duration = Duration::from_secs(2);
 
-/// Returns the targets of a store. Each child that must get all messages has its own outlet, so
-/// that no child waits for another.
+/// Returns the targets of a configured store. Each child that must get all messages has its own
+/// outlet, so that no child waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
     part(&plan.kind, plan.must_succeed, &mut all);
@@ -70,13 +72,13 @@ fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
         _ if is_elsewhere(kind) => (RETRY_FIRST, RETRY_LONGEST, false),
         _ => (RETRY_FIRST, RETRY_DISK, false),
     };
-    // A buffer never discards messages.
+    // A buffer store never discards messages.
     let must_succeed = must_succeed || is_buffer;
     let (kind, name) = (kind.clone(), name(kind));
     all.push(Target { name, kind, must_succeed, retry_first, retry_longest, is_buffer });
 }
 
-/// Whether the store sends messages to other machines.
+/// Returns whether the store sends messages to other machines.
 fn is_elsewhere(kind: &Kind) -> bool {
     match kind {
         Kind::Network(_) => true,
@@ -88,7 +90,8 @@ fn is_elsewhere(kind: &Kind) -> bool {
     }
 }
 
-/// Returns a name that depends only on the destination, not on the position in the configuration.
+/// Returns a name for the position of a store. It depends only on the store's destination, so the
+/// position is found again after stores are reordered in the configuration.
 fn name(kind: &Kind) -> String {
     let (word, what) = match kind {
         Kind::File(plan) => {
@@ -107,12 +110,12 @@ fn name(kind: &Kind) -> String {
     format!("{word}-{:016x}", crate::fnv::fnv1a(what.as_bytes()))
 }
 
-/// State of an outlet, shared with its queue.
+/// State of an outlet, which its queue reads to trim the journal and to report problems.
 #[derive(Debug, Default)]
 pub(crate) struct OutletState {
-    /// Durable position in the journal.
+    /// Position in the journal before which the store has all messages durably.
     pub(crate) position: AtomicU64,
-    /// Reason why the outlet makes no progress; empty if it does.
+    /// Reason why the outlet makes no progress; empty while it does.
     status: Mutex<String>,
 }
 
@@ -130,7 +133,7 @@ impl OutletState {
     }
 }
 
-/// Stop signal for several threads.
+/// Stop flag that several threads poll or wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     is_asked: AtomicBool,
@@ -172,12 +175,12 @@ pub(crate) struct Outlet {
     pub(crate) overall: Arc<Counters>,
     pub(crate) state: Arc<OutletState>,
     pub(crate) stop: Arc<Stop>,
-    /// Trims the journal's records that all outlets have delivered.
+    /// Function that removes the records from the journal that all outlets have delivered.
     pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Outlet {
-    /// Delivers messages from position `from` on, until stopped.
+    /// Delivers the messages from position `from` on, until the daemon stops.
     pub(crate) fn run(self, from: u64) {
         let mut store = build(&self.target.kind, &self.context);
         let mut reader = self.journal.reader(from);
@@ -230,7 +233,7 @@ impl Outlet {
         matches!(reader.next(), Ok(Some(_)))
     }
 
-    /// Reads a batch, up to its maximum size or the end of the journal.
+    /// Reads records into a batch, until the batch is complete or the journal has no more records.
     fn gather(&self, reader: &mut Reader, batch: &mut Batch) -> Result<(), Failure> {
         while batch.bytes() < BATCH_BYTES {
             let item = match reader.next() {
@@ -295,7 +298,8 @@ impl Outlet {
         }
     }
 
-    /// Stores, durably, the position before which the store has all records.
+    /// Makes all records before `position` durable in the store, then stores this position durably
+    /// in the journal.
     fn note(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
         store.sync()?;
         let noted = self.journal.set_position(&self.target.name, position);
@@ -331,8 +335,8 @@ mod tests {
     use crate::{Config, Plan};
     use std::time::Duration;
 
-    /// Disks are retried at shorter intervals than servers, so that a disk with free space is used
-    /// soon.
+    /// A store on disk has a shorter maximum retry interval than a server, so that a disk with free
+    /// space is used soon.
     #[test]
     fn disks_are_asked_sooner_than_servers() {
         let check = |store: &str, expected: &[_]| {

@@ -1,4 +1,4 @@
-//! Meaning of a configuration: stores, their categories and options. Start at [`Plan::of`].
+//! Validated configuration: stores, their categories and options. Start at [`Plan::of`].
 //!
 //! As in Scribe, a key that a store lacks is looked up as `type::key` in the store, in the
 //! enclosing blocks, and at the top level. A store with an invalid setting is omitted and
@@ -13,24 +13,26 @@ use std::time::Duration;
 /// Validated configuration of a daemon.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Port of the configuration, if any.
+    /// Port to listen on; `None` if the configuration names none.
     pub port: Option<u16>,
-    /// Directory of journals for stores that name no directory.
+    /// Directory for the journals of stores that name no directory; `None` for the daemon's
+    /// default.
     pub directory: Option<PathBuf>,
     /// Maximum number of messages accepted per second; 0 for no limit.
     pub messages_per_second_max: u64,
-    /// Maximum number of connections; `None` for the default.
+    /// Maximum number of connections; `None` for the server's default.
     pub connections_max: Option<usize>,
     /// Maximum size of a category's journal, in bytes.
     pub quota_bytes: u64,
-    /// Maximum number of categories with journals.
+    /// Maximum number of categories with journals. Messages of further categories are answered with
+    /// `TRY_LATER`.
     pub categories_max: usize,
-    /// Whether clients on this machine may make the daemon reload its configuration or end.
+    /// True if clients on this machine may make the daemon reload its configuration or end.
     pub permits_control: bool,
     pub(crate) stores: Vec<StorePlan>,
-    /// Faults in the configuration; settings with a fault are not used.
+    /// Errors in the configuration; settings with an error are not used.
     pub problems: Vec<Problem>,
-    /// Settings without effect.
+    /// Settings without effect, each with the reason.
     pub notes: Vec<Problem>,
 }
 
@@ -51,16 +53,16 @@ impl Default for Plan {
     }
 }
 
-/// Top-level store.
+/// Store at the top level of the configuration, with the categories that it receives.
 #[derive(Clone, Debug)]
 pub(crate) struct StorePlan {
     pub(crate) categories: Vec<Pattern>,
     pub(crate) kind: Kind,
-    /// Whether failed messages are retried; else they count as lost.
+    /// True if failed messages are retried. If false, they count as lost.
     pub(crate) must_succeed: bool,
 }
 
-/// Pattern of categories.
+/// Categories for which a store is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern {
     Exact(String),
@@ -90,12 +92,12 @@ pub(crate) enum Kind {
         is_any: bool,
     },
     Bucket(Box<BucketPlan>),
-    /// One store for each category. Each category has its own journal, so this differs from the
-    /// plain store only in the directory and name of its files.
+    /// Store with separate files for each category. Each category has its own journal, so this
+    /// differs from the inner store only in the directory and the names of its files.
     Category(Box<Kind>),
 }
 
-/// Options of a file store.
+/// Options of a store that appends messages to files.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePlan {
     pub(crate) path: PathBuf,
@@ -104,7 +106,7 @@ pub(crate) struct FilePlan {
     pub(crate) base: Option<String>,
     pub(crate) symlink: Option<String>,
     pub(crate) makes_symlink: bool,
-    /// Maximum size of a file; 0 for no limit.
+    /// Size in bytes at which the next file begins; 0 for no limit.
     pub(crate) bytes_max: u64,
     pub(crate) rotation: Rotation,
     pub(crate) rotates_on_reopen: bool,
@@ -115,7 +117,7 @@ pub(crate) struct FilePlan {
     pub(crate) chunk_bytes: u64,
 }
 
-/// Schedule by which new files begin, in addition to the maximum size. Times are UTC.
+/// Schedule by which new files begin, besides `bytes_max`. Times are UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rotation {
     Never,
@@ -124,28 +126,29 @@ pub(crate) enum Rotation {
     Every(Duration),
 }
 
-/// Options of a network store.
+/// Options of a store that forwards messages to another Scribe server.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkPlan {
-    /// Servers as `host:port`; a connection uses one of them.
+    /// Addresses of the servers as `host:port`. One server is used at a time; after a failure, the
+    /// next.
     pub(crate) servers: Vec<String>,
     pub(crate) timeout: Duration,
-    /// Whether failed messages count as lost, without a retry.
+    /// True if failed messages count as lost, without a retry.
     pub(crate) ignores_errors: bool,
 }
 
-/// Options of a buffer store, whose primary may be unavailable.
+/// Options of a buffer store, which keeps messages while its primary store is unavailable.
 #[derive(Clone, Debug)]
 pub(crate) struct BufferPlan {
     pub(crate) primary: Kind,
-    /// Directory of its journals, if the secondary names one.
+    /// Directory of the store's journals, if the configuration's secondary store names one.
     pub(crate) directory: Option<PathBuf>,
     /// Shortest and longest interval between two retries.
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
 }
 
-/// Options of a bucket store, which distributes messages by their key.
+/// Options of a bucket store, which distributes messages to several stores by a key.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketPlan {
     pub(crate) rule: BucketRule,
@@ -153,11 +156,11 @@ pub(crate) struct BucketPlan {
     pub(crate) removes_key: bool,
     pub(crate) directory: String,
     pub(crate) offset: usize,
-    /// Model of all buckets; otherwise `each` has one store per bucket. The first store gets
-    /// messages without a key.
+    /// Store that is created once per bucket. If `None`, `each` has one store per bucket. Bucket 0
+    /// gets the messages without a key.
     pub(crate) model: Option<Kind>,
     pub(crate) each: Vec<Kind>,
-    /// Number of buckets, excluding the first store.
+    /// Number of buckets, excluding bucket 0.
     pub(crate) count: usize,
 }
 
@@ -170,7 +173,7 @@ pub(crate) enum BucketRule {
 }
 
 impl Plan {
-    /// Adds a store for all messages: one server, or files in one directory.
+    /// Adds a store that receives all categories: one server, or files in one directory.
     pub fn add_target(&mut self, target: Target) {
         let kind = match target {
             Target::Server(server) => Kind::Network(NetworkPlan {
@@ -184,18 +187,18 @@ impl Plan {
         self.stores.push(StorePlan { categories, kind, must_succeed: true });
     }
 
-    /// Whether any store is configured.
+    /// Returns whether any store is configured.
     pub fn has_stores(&self) -> bool {
         !self.stores.is_empty()
     }
 }
 
-/// Destination of a store for all messages.
+/// Destination that is named on the command line and receives all categories.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Other server, as `host:port`.
+    /// Another Scribe server, as `host:port`.
     Server(String),
-    /// Directory with a subdirectory for each category; each message is a line.
+    /// Directory for files, with a subdirectory for each category. Each message is a line.
     Files(PathBuf),
 }
 

@@ -1,4 +1,5 @@
-//! Queue of a category: its journal, and an outlet for each store.
+//! Queue of a category's messages: a journal, and an outlet for each store. Start at
+//! [`CategoryQueue::open`].
 //!
 //! A journal's directory contains a file `category` with the category's name, because not every
 //! category is a valid directory name. At the next start the daemon finds the journals by this
@@ -21,19 +22,19 @@ use std::time::Duration;
 /// Size in bytes of a journal segment, preallocated for each category.
 const SEGMENT_BYTES: u64 = 8 << 20;
 
-/// Maximum size in bytes of a record of several messages; a larger message has its own record.
+/// Size in bytes up to which several messages share a record. A larger message has its own record.
 pub(crate) const RECORD_BYTES: usize = 256 << 10;
 
 /// Maximum size in bytes of a message with its category.
 pub(crate) const MESSAGE_BYTES_MAX: usize = (4 << 20) - 64;
 
-/// Maximum number of bytes appended without waiting for durability.
+/// Maximum number of bytes that a call appends before it waits until they are durable.
 const APPEND_BYTES: usize = 4 << 20;
 
-/// Name of the file that contains the category.
+/// Name of the file in a journal's directory that contains the category.
 const CATEGORY: &str = "category";
 
-/// Name of the journal position before which every store has all messages.
+/// Name of the position in the journal before which all stores have all messages.
 const ALL: &str = "all";
 
 pub(crate) struct CategoryQueue {
@@ -44,7 +45,7 @@ pub(crate) struct CategoryQueue {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Settings and counters that all queues share.
+/// Settings and counters that the queues of all categories share.
 #[derive(Clone)]
 pub(crate) struct QueueSettings {
     pub(crate) directory: PathBuf,
@@ -53,7 +54,7 @@ pub(crate) struct QueueSettings {
 }
 
 impl CategoryQueue {
-    /// Opens or creates a category's journal, and starts an outlet for each store.
+    /// Opens or creates a category's journal, and starts the outlets of all its stores.
     pub(crate) fn open(
         category: &[u8],
         stores: &[&StorePlan],
@@ -119,7 +120,7 @@ impl CategoryQueue {
         Ok(queue)
     }
 
-    /// Returns a function that trims the journal up to the lowest position of all outlets.
+    /// Returns a function that trims the journal up to the lowest position of any outlet.
     fn trim(&self) -> Arc<dyn Fn() + Send + Sync> {
         let (journal, states) = (Arc::clone(&self.journal), self.states.clone());
         let trimmed = Mutex::new(0);
@@ -127,7 +128,7 @@ impl CategoryQueue {
             let positions = states.iter().map(|states| states.position.load(Ordering::Acquire));
             let Some(least) = positions.min() else { return };
             let Ok(mut trimmed) = trimmed.lock() else { return };
-            // A failure is harmless: the next call tries again.
+            // A failure is harmless: the next call of the function tries again.
             if least > *trimmed && journal.set_position(ALL, least).is_ok() {
                 *trimmed = least;
                 let _ = journal.trim_before(least);
@@ -135,12 +136,13 @@ impl CategoryQueue {
         })
     }
 
-    /// Returns the reason why the journal currently refuses records.
+    /// Returns the reason why the journal currently refuses records; `None` if it accepts them.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.journal.refusal()
     }
 
-    /// Appends records; returns the tickets of those that may not be durable yet.
+    /// Appends records to the journal. Returns the tickets of those records that may not be durable
+    /// yet.
     pub(crate) fn append(&self, packed: &PackedRecords) -> Result<Vec<Ticket>, Refusal> {
         let mut tickets: Vec<Ticket> = Vec::new();
         let mut payloads: Vec<Payload<'_>> = Vec::new();
@@ -167,7 +169,8 @@ impl CategoryQueue {
         Ok(tickets)
     }
 
-    /// Describes a problem of the journal or of a store; empty if there is none.
+    /// Returns a description of the first problem of the journal or of an outlet; empty if there is
+    /// none.
     pub(crate) fn status(&self) -> String {
         if let Some(refusal) = self.refusal() {
             return refusal.to_string();
@@ -184,7 +187,7 @@ impl CategoryQueue {
         self.journal.file_bytes()
     }
 
-    /// Signals the outlets' threads to end.
+    /// Requests that the outlets' threads end; does not wait.
     pub(crate) fn ask_to_stop(&self) {
         self.stop.ask();
     }
@@ -200,11 +203,11 @@ impl Drop for CategoryQueue {
     }
 }
 
-/// Messages of a category, packed into records.
+/// Encoded messages of one category, divided into journal records.
 #[derive(Default)]
 pub(crate) struct PackedRecords {
     bytes: Vec<u8>,
-    /// End offsets of all records but the last.
+    /// Offsets in `bytes` at which all records but the last end.
     ends: Vec<usize>,
     pub(crate) count: u64,
 }
@@ -221,7 +224,7 @@ impl PackedRecords {
     }
 }
 
-/// Returns the targets of all stores, with unique names.
+/// Returns the targets of all stores. Targets with equal names get distinct names.
 fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     let mut all: Vec<Target> = Vec::new();
     for store in stores {
@@ -238,8 +241,8 @@ fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     all
 }
 
-/// Returns the directory of the journals of these stores: the secondary of the first buffer store,
-/// or else the common directory.
+/// Returns the directory below which the journals of these stores are. It is in the directory that
+/// the first buffer store names, or else in the common directory.
 fn root(stores: &[&StorePlan], common: &QueueSettings) -> PathBuf {
     let buffer = stores.iter().find_map(|store| buffer_directory(&store.kind));
     buffer.unwrap_or(&common.directory).join("queue")
@@ -254,7 +257,7 @@ fn buffer_directory(kind: &Kind) -> Option<&Path> {
     }
 }
 
-/// Returns all directories that may contain journals.
+/// Returns all directories below which journals may be, for any of the stores.
 pub(crate) fn roots(stores: &[StorePlan], common: &QueueSettings) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = vec![common.directory.join("queue")];
     for store in stores {
@@ -266,14 +269,15 @@ pub(crate) fn roots(stores: &[StorePlan], common: &QueueSettings) -> Vec<PathBuf
     roots
 }
 
-/// Returns the categories of the journals below `root`.
+/// Returns the categories that have a journal below `root`.
 pub(crate) fn categories_below(root: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let categories = entries.flatten().map(|entry| fs::read(entry.path().join(CATEGORY)));
     categories.filter_map(Result::ok).collect()
 }
 
-/// Returns the directory name of a category: its plain characters, and a hash that makes it unique.
+/// Returns the directory name for a category: the category's letters, digits, `-` and `_`, and a
+/// hash that makes the name unique.
 fn directory_name(category: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let plain = category.iter().filter(|byte| is_plain(byte)).take(40);
@@ -281,7 +285,8 @@ fn directory_name(category: &[u8]) -> String {
     format!("{plain}-{:016x}", fnv1a(category))
 }
 
-/// Creates, durably, the directory of a category and the file with the category's name.
+/// Creates the directory of a category and its file with the category's name, and makes both
+/// durable.
 fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let path = directory.join(CATEGORY);
@@ -296,7 +301,7 @@ fn name_directory(directory: &Path, category: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&new, &path)?;
     for directory in directory.ancestors().take(3) {
-        // Makes the new names durable in the directory and in its parents, which may also be new.
+        // Makes the new names durable in the directory and in its ancestors, which may also be new.
         fs::File::open(directory)?.sync_all()?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Router: appends messages to the journals of their categories, and answers `OK` when all messages
-//! of a call are durable.
+//! Routing of messages: appends each message to the journal of its category, and answers `OK` once
+//! all messages of a call are durable. Start at [`Router::begin`].
 
 use crate::counters::{Counters, add};
 use crate::plan::{Pattern, Plan, StorePlan};
@@ -16,18 +16,19 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-/// Command for the running daemon.
+/// Command that the daemon's main loop executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Reload,
     Stop,
 }
 
-/// Function that receives log lines.
+/// Function that writes a line to the daemon's log.
 pub(crate) type Log = fn(&str);
 
 pub(crate) struct Router {
-    /// State of the configuration in force; `None` before the first and during a reload.
+    /// State of the current configuration; `None` before the first configuration and during a
+    /// reload.
     state: RwLock<Option<State>>,
     overall: Arc<Counters>,
     rate: Mutex<Rate>,
@@ -36,20 +37,20 @@ pub(crate) struct Router {
     log: Log,
 }
 
-/// State of one configuration.
+/// State that belongs to one configuration, and is dropped on reload.
 struct State {
     stores: Vec<StorePlan>,
     common: QueueSettings,
     categories_max: usize,
     rate_max: u64,
     queues: RwLock<HashMap<Vec<u8>, Arc<CategoryQueue>>>,
-    /// Faults of the configuration.
+    /// Errors in the configuration, as text.
     problems: Vec<String>,
-    /// Categories whose journals could not be opened, with the reason.
+    /// Categories whose journals could not be opened or have no store, each with the reason.
     failures: Mutex<BTreeMap<Vec<u8>, String>>,
 }
 
-/// Maximum number of failures kept for status details.
+/// Maximum number of failed categories whose reasons are stored for the status.
 const FAILURES_MAX: usize = 100;
 
 /// Count of messages in the current second, for the rate limit.
@@ -58,7 +59,7 @@ struct Rate {
     count: u64,
 }
 
-/// Reason to answer `TRY_LATER`.
+/// Reason why a call is answered with `TRY_LATER`.
 enum Denial {
     Rate,
     Queue,
@@ -93,7 +94,7 @@ impl Router {
         }
     }
 
-    /// Puts a configuration into force and resumes its journals, after all queues of the previous
+    /// Applies a configuration and resumes the journals on disk, after all queues of the previous
     /// configuration have ended.
     pub(crate) fn begin(&self, plan: Plan, directory: PathBuf) {
         self.end();
@@ -127,11 +128,11 @@ impl Router {
         *write(&self.state) = Some(state);
     }
 
-    /// Stops accepting messages, and ends all queues.
+    /// Stops accepting messages, and ends all queues of the current configuration.
     pub(crate) fn end(&self) {
         let state = write(&self.state).take();
-        // A queue ends when its last call drops it; the signal before makes all queues end in
-        // parallel.
+        // A queue ends when the last call that uses it drops it. The requests to stop, sent first,
+        // make all queues end in parallel.
         if let Some(state) = &state {
             read(&state.queues).values().for_each(|queue| queue.ask_to_stop());
         }
@@ -198,8 +199,8 @@ impl Router {
         Ok(())
     }
 
-    /// Applies the rate limit. A call with more messages than the limit is accepted if it is the
-    /// first of its second.
+    /// Applies the rate limit to a call with `count` messages. A call with more messages than the
+    /// limit is accepted if it is the first of its second.
     fn check_rate(&self, rate_max: u64, count: u64) -> Result<(), Denial> {
         if rate_max == 0 || count == 0 {
             return Ok(());
@@ -241,8 +242,9 @@ impl State {
         }
     }
 
-    /// Returns the stores for a category: those that name it, else those with the longest matching
-    /// prefix, else the default stores. The flag is set if they name it.
+    /// Returns the stores for a category, and whether their configuration names it exactly. Without
+    /// an exact name, the stores with the longest matching prefix are returned, or else the default
+    /// stores.
     fn stores_for(&self, category: &[u8]) -> (Vec<&StorePlan>, bool) {
         let with = |is_meant: &dyn Fn(&Pattern) -> bool| -> Vec<&StorePlan> {
             let meant = |store: &&StorePlan| store.categories.iter().any(is_meant);
@@ -303,8 +305,8 @@ impl State {
         Ok(Some(queue))
     }
 
-    /// Describes the first problem: of the configuration, of a failed category, or of a queue.
-    /// Empty if there is none.
+    /// Describes the first problem found: of the configuration, of a failed category, or of a
+    /// queue. Empty if there is no problem.
     fn details(&self) -> String {
         if !self.problems.is_empty() {
             return self.problems.join("; ");

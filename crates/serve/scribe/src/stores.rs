@@ -1,4 +1,5 @@
-//! Stores of each type, created from a plan by [`build`].
+//! Stores to which outlets write messages. Start at [`Store`]; [`build`] creates a store from its
+//! plan.
 
 mod bucket;
 mod category;
@@ -9,26 +10,26 @@ mod network;
 use crate::messages::Batch;
 use crate::plan::Kind;
 
-/// Destination of messages.
+/// Destination to which an outlet writes batches, such as files or another server.
 pub(crate) trait Store: Send {
-    /// Writes a batch. After a failure the batch may be partly written; the caller then retries it
-    /// with the same id, and the store may skip the part already written.
+    /// Writes a batch. After a failure the batch may be partly written. The caller then retries it
+    /// with the same id, and the store may skip the messages already written.
     fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure>;
 
-    /// Returns how many messages of the failed batch were written. A rising number shows that
-    /// retries make progress.
+    /// Returns the number of messages of the failed batch that were written. A rising number shows
+    /// that retries make progress.
     fn progress(&self) -> u64 {
         0
     }
 
-    /// Makes written messages durable. After a failure, the caller writes all messages since the
-    /// last successful call again.
+    /// Makes all written messages durable. After a failure, the caller writes all messages since
+    /// the last successful call again.
     fn sync(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 }
 
-/// Counts of a written batch.
+/// Number of messages of a batch by outcome, and the bytes of the lost messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteCounts {
     pub(crate) sent: u64,
@@ -54,24 +55,24 @@ impl WriteCounts {
     }
 }
 
-/// Reason of a failure, as text.
+/// Reason why a store failed, as text for the daemon's status.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
-/// Context in which a store is created.
+/// Properties of a category's queue on which its stores depend.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreContext {
     pub(crate) category: Vec<u8>,
-    /// Whether the configuration names the category exactly. If not, the category's files get their
+    /// True if the configuration names the category exactly. If not, the category's files get their
     /// own directory.
     pub(crate) is_exact: bool,
-    /// Directory name of the bucket, for a child of a bucket store.
+    /// Subdirectory of the bucket, if the store is created from a bucket store's model.
     pub(crate) bucket: Option<String>,
-    /// Whether the daemon was killed, so that files may end in a torn message.
+    /// True if the daemon was killed before, so that files may end in a torn message.
     pub(crate) may_be_torn: bool,
 }
 
-/// Creates a store.
+/// Creates the store that `kind` describes.
 pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
     match kind {
         Kind::File(plan) => Box::new(file::File::new(plan, context)),
@@ -88,7 +89,8 @@ pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
     }
 }
 
-/// Whether the store uses categories as file names, so that each category must be a valid name.
+/// Returns whether the store uses categories as file names, so that each category must be a valid
+/// name.
 pub(crate) fn needs_names(kind: &Kind) -> bool {
     match kind {
         Kind::File(_) => true,
@@ -109,8 +111,7 @@ impl Store for Null {
     }
 }
 
-/// Progress of several stores with one batch, so that a retry skips the stores that have written
-/// it.
+/// Progress of one batch in several stores. A retry skips the stores that have written the batch.
 pub(crate) struct BatchProgress {
     batch: Option<u64>,
     done: Vec<bool>,
@@ -130,7 +131,7 @@ impl BatchProgress {
         }
     }
 
-    /// Writes to the store with this index, unless the store has already written the batch.
+    /// Calls `write` for the store with this index, unless the store has already written the batch.
     fn once(
         &mut self,
         number: usize,
@@ -142,15 +143,15 @@ impl BatchProgress {
         Ok(())
     }
 
-    /// Returns the counts of the completed batch. Also forgets its id, because the same batch may
-    /// be written again after a failed sync.
+    /// Returns the counts of the batch that all stores have written. Clears the batch's id, because
+    /// the same batch may be written again after a failed sync.
     fn finish(&mut self) -> WriteCounts {
         self.batch = None;
         self.wrote
     }
 }
 
-/// Syncs all stores; returns the first failure.
+/// Syncs all stores, also after a failure. Returns the first failure.
 fn sync_all<'s>(stores: impl Iterator<Item = &'s mut Box<dyn Store>>) -> Result<(), Failure> {
     let mut result = Ok(());
     for store in stores {

@@ -1,6 +1,6 @@
-//! Tests of the daemon in this process, with files and servers that are available, unavailable, or
-//! answer `TRY_LATER`. Messages are numbered: no message answered with `OK` is missing, and all are
-//! in order.
+//! Tests of the daemon in this process. Its stores are files and servers, which are available or
+//! unavailable, or answer `TRY_LATER`. Messages are numbered: no message answered with `OK` is
+//! missing, and all are in order.
 
 use blkkin_scribe::{
     Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, Running, Server,
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Time limit for each condition.
+/// Time limit for a condition that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Started {
@@ -27,7 +27,7 @@ struct Started {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a daemon with this configuration, which the daemon reads from a file.
+/// Starts a daemon that reads this configuration from a file in `directory`.
 fn start(directory: &Path, configuration: &str) -> Started {
     let path = directory.join("scribe.conf");
     fs::write(&path, configuration).expect("to write");
@@ -97,7 +97,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Second Scribe server; stores the received messages in memory.
+/// Second Scribe server, to which the daemon forwards messages. Stores them in memory.
 #[derive(Default)]
 struct Downstream {
     got: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -144,8 +144,8 @@ fn files(path: &Path) -> String {
     )
 }
 
-/// A category's stores are those with its exact name, else the longest prefix, else the default;
-/// each category has its own files.
+/// A category's messages go to the stores with its exact name, else to those with the longest
+/// matching prefix, else to the default stores. Each category has its own files.
 #[test]
 fn messages_go_where_their_category_says() {
     let scratch = Scratch::new("scribed");
@@ -185,7 +185,7 @@ fn messages_go_where_their_category_says() {
     daemon.stop();
 }
 
-/// Unusable messages are discarded, counted by cause, and answered with `OK`.
+/// Messages that cannot be stored are discarded, counted by cause, and answered with `OK`.
 #[test]
 fn what_is_thrown_away_is_counted() {
     let scratch = Scratch::new("scribed");
@@ -208,7 +208,8 @@ fn what_is_thrown_away_is_counted() {
     daemon.stop();
 }
 
-/// Arbitrary bytes, and categories that are no valid file names, reach another server unchanged.
+/// Messages of arbitrary bytes, in categories that are no valid file names, are forwarded
+/// unchanged.
 #[test]
 fn any_bytes_go_on_to_another_server() {
     let scratch = Scratch::new("scribed");
@@ -236,8 +237,8 @@ fn any_bytes_go_on_to_another_server() {
     daemon.stop();
 }
 
-/// Messages wait in the journal while the server answers `TRY_LATER` or is unavailable, also across
-/// a restart of the daemon. Later they arrive in order.
+/// Messages wait in the journal while the next server answers `TRY_LATER` or is unavailable, also
+/// across a restart of the daemon. Later they arrive in order.
 #[test]
 fn messages_wait_for_a_server() {
     let scratch = Scratch::new("scribed");
@@ -278,7 +279,7 @@ fn buffer(primary: &Path, secondary: &Path) -> String {
     )
 }
 
-/// Checks that a primary store which becomes available again gets all messages once and in order.
+/// Asserts that a primary store gets all messages once and in order after it was unavailable.
 fn primary_comes_back(count: u64) {
     let scratch = Scratch::new("scribed");
     let (primary, secondary) = (scratch.0.join("primary"), scratch.0.join("secondary"));
@@ -318,8 +319,8 @@ fn two_hundred_thousand_messages_wait_for_their_primary() {
     primary_comes_back(200_000);
 }
 
-/// A category with an unavailable server fills its own quota, and only its messages are answered
-/// with `TRY_LATER`. All messages answered with `OK` arrive when the server is back.
+/// A category whose server is unavailable fills only its own quota. Then only its messages are
+/// answered with `TRY_LATER`. All messages answered with `OK` arrive when the server is back.
 #[test]
 fn a_full_quota_is_told_and_hurts_nobody_else() {
     let scratch = Scratch::new("scribed");
@@ -398,7 +399,7 @@ fn stores_of_stores_get_what_is_theirs() {
     daemon.stop();
 }
 
-/// A configuration error is reported with its line, and the valid stores work.
+/// The daemon reports a configuration error with its line, and uses the stores without errors.
 #[test]
 fn a_bad_configuration_is_a_warning() {
     let scratch = Scratch::new("scribed");
@@ -495,7 +496,7 @@ fn rates_are_limited() {
     daemon.stop();
 }
 
-/// A server on a slow line times out on a call with all waiting messages; smaller calls succeed.
+/// On a slow line, the call with all waiting messages times out, and smaller calls then succeed.
 #[test]
 fn a_slow_line_gets_smaller_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -524,7 +525,7 @@ fn a_slow_line_gets_smaller_calls() {
     daemon.stop();
 }
 
-/// Answers calls, but reads at most 20 KiB in 100 ms.
+/// Answers Scribe calls on a connection, but reads at most 20 KiB in 100 ms.
 fn serve_slowly(mut stream: TcpStream, keeps: &Mutex<Vec<String>>) -> Option<()> {
     loop {
         let mut head = [0; 4];

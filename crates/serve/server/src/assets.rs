@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// File of the web page as built in.
+/// File of the web page, as built into the program.
 struct Source {
     path: &'static str,
     kind: &'static str,
@@ -25,7 +25,7 @@ macro_rules! file {
     };
 }
 
-/// All files, with their paths.
+/// All files of the web page, each with its path, content type and content.
 const SOURCES: [Source; 5] = [
     file!("/", "index.html", "text/html; charset=utf-8"),
     file!("/app.js", "app.js", "text/javascript; charset=utf-8"),
@@ -40,28 +40,28 @@ const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; b
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types svelte-trusted-html blkkin-worker";
 
-/// Index of a file in [`SOURCES`].
+/// Identifier of a built-in file: its index in [`SOURCES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileId(usize);
 
-/// Files of the web page, prepared for sending: compressed, with entity tags.
+/// Files of the web page, prepared for sending: compressed, and with entity tags.
 pub(crate) struct Assets {
     files: Vec<PreparedFile>,
 }
 
 struct PreparedFile {
-    /// Compressed content, if smaller than the file.
+    /// Content compressed by gzip; `None` if that is not smaller than the file.
     compressed: Option<Bytes>,
     tag: HeaderValue,
 }
 
 impl FileId {
-    /// Returns the file at this path.
+    /// Returns the file that is served at this path; `None` if there is none.
     pub(crate) fn of(path: &str) -> Option<FileId> {
         SOURCES.iter().position(|source| source.path == path).map(FileId)
     }
 
-    /// Returns the path of the file.
+    /// Returns the path at which the file is served.
     pub(crate) fn path(self) -> &'static str {
         SOURCES[self.0].path
     }
@@ -72,7 +72,7 @@ impl Assets {
         let ready = |source: &Source| {
             let mut hasher = DefaultHasher::new();
             source.bytes.hash(&mut hasher);
-            // The tag is weak, since it stands for both the plain and the compressed file.
+            // The tag is weak, since it identifies both the plain and the compressed content.
             let tag = format!("W/\"{:016x}\"", hasher.finish());
             let compressed = compress_well(source.bytes).filter(|it| it.len() < source.bytes.len());
             PreparedFile {
@@ -110,7 +110,7 @@ impl Assets {
     }
 }
 
-/// Returns whether the client has the content with this entity tag, by `If-None-Match`.
+/// Returns whether `If-None-Match` contains this entity tag, so the client has the current content.
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str().map(strong) else { return false };

@@ -1,4 +1,4 @@
-//! Serves a connection from the TLS handshake to its end. Start at [`serve`].
+//! Handling of one connection, from the TLS handshake to its end. Start at [`serve`].
 
 use crate::connections::{Connection, Slot};
 use crate::counts::Count;
@@ -24,14 +24,14 @@ use tokio::time::{interval, timeout};
 /// Maximum duration of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Time limit in which a connection without a slot can deliver a request that was already sent.
+/// Time for a connection without a slot to deliver a request that the client has already sent.
 const FAREWELL: Duration = Duration::from_millis(20);
 
-/// Maximum size of buffered input of an HTTP/1.1 connection, in bytes.
+/// Maximum size of the input buffer of an HTTP/1.1 connection, in bytes.
 const AHEAD_BYTES: usize = 128 << 10;
 
-/// Serves a connection until its end; after `stop` turns true, only until open requests are
-/// answered.
+/// Serves a connection until its end. After `stop` turns true, the connection ends once its open
+/// requests are answered.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
@@ -104,8 +104,8 @@ async fn serve_http<S>(
             () = connection.leave.notified() => break,
             _ = look.tick() => {
                 if connection.is_idle(idle) {
-                    // The client is notified first and closed at the next check, so that no request
-                    // arrives at a closed connection.
+                    // The client is notified first, and the connection is closed at the next check.
+                    // So no request arrives at a closed connection.
                     if was_notified {
                         shared.counts.add(Count::Idle);
                         return;
@@ -124,7 +124,7 @@ async fn serve_http<S>(
     }
 }
 
-/// Returns the server for a connection, which detects HTTP/1.1 or HTTP/2 by the first bytes.
+/// Returns the HTTP server for a connection, which detects HTTP/1.1 or HTTP/2 by the first bytes.
 fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(AHEAD_BYTES);
@@ -140,7 +140,7 @@ fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Stream that records activity of its connection whenever the client accepts data.
+/// Stream of a connection that records activity whenever the client accepts data.
 struct ActivityStream<S> {
     io: S,
     connection: Arc<Connection>,

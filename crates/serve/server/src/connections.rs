@@ -1,12 +1,12 @@
 //! Limit on connections. Start at [`Connections::admit`].
 //!
 //! When all slots are used, a new connection replaces the connection that has been quiet for
-//! longest; a connection is quiet while no request on it is under way. So clients that open many
-//! connections and send nothing harm only each other.
+//! longest; a connection is quiet while no request on it is being processed. So clients that open
+//! many connections and send nothing harm only each other.
 //!
 //! A connection that loses its slot, or gets none, may still answer a request that it has received,
-//! with
-//! 503. At most a sixteenth of all connections do so at the same time; others are closed at once.
+//! with status 503. At most a sixteenth of all connections do so at the same time; others are
+//! closed at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,38 +14,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Minimum number of descriptors for sockets without a slot, since each listener reserves one
-/// before accepting.
+/// Minimum number of descriptors beyond those of connections with a slot. Each listener reserves a
+/// descriptor before it accepts a connection.
 const SOCKETS_MIN: usize = 8;
 
-/// Open connections of the server.
+/// Open connections of the server, with their limits.
 #[derive(Debug)]
 pub(crate) struct Connections {
     max: usize,
     start: Instant,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     next: AtomicU64,
-    /// Number of connections without a slot that are being answered.
+    /// Number of connections that are being answered without a slot.
     farewells: AtomicUsize,
-    /// Permits for descriptors, including those of connections that have lost their slot and are
-    /// being closed.
+    /// Permits for descriptors of sockets. Connections that have lost their slot keep a permit
+    /// until they are closed.
     sockets: Arc<Semaphore>,
 }
 
-/// State of a connection.
+/// State of a connection, shared by its task and [`Connections`].
 #[derive(Debug)]
 pub(crate) struct Connection {
     start: Instant,
-    /// Number of requests under way.
+    /// Number of requests that are being processed.
     active: AtomicUsize,
-    /// Time of the last activity, in milliseconds since `start`.
+    /// Time of the last activity, in milliseconds since `start`, which all connections share.
     active_ms: AtomicU64,
-    /// Notified when the connection loses its slot.
+    /// Notification that the connection has lost its slot.
     pub(crate) leave: Notify,
     is_leaving: AtomicBool,
 }
 
-/// Slot of a connection, freed on drop.
+/// Slot for a connection, freed on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     id: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Farewell<'c>(&'c Connections);
 
-/// Guard that counts a request as under way until dropped.
+/// Guard that counts a request as being processed until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
@@ -76,14 +76,15 @@ impl Connections {
         })
     }
 
-    /// Waits for a descriptor's permit, at most until other connections are closed. Never returns
-    /// `None`, as the semaphore is never closed.
+    /// Waits for a permit to open a socket, which is available when enough connections have closed.
+    /// Never returns `None`, as the semaphore is never closed.
     pub(crate) async fn socket(&self) -> Option<OwnedSemaphorePermit> {
         self.sockets.clone().acquire_owned().await.ok()
     }
 
-    /// Admits a connection; if all slots are used, the quietest connection loses its slot. Returns
-    /// `Err` with a connection without a slot if all other connections are busy.
+    /// Admits a new connection. If all slots are used, the connection that has been quiet for
+    /// longest loses its slot. If no connection is quiet, returns `Err` with a connection that has
+    /// no slot.
     pub(crate) fn admit(self: &Arc<Connections>) -> Result<Slot, Slot> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {
@@ -116,8 +117,8 @@ impl Connections {
         Ok(slot)
     }
 
-    /// Permits a connection without a slot to answer; `None` if too many such connections do so
-    /// already.
+    /// Returns a permit for a connection without a slot to answer; `None` if too many such
+    /// connections are being answered already.
     pub(crate) fn farewell(&self) -> Option<Farewell<'_>> {
         let farewell = Farewell(self);
         let others = self.farewells.fetch_add(1, Ordering::Relaxed);
@@ -129,7 +130,8 @@ impl Connections {
         self.lock().len()
     }
 
-    /// Locks the map. Poisoning is ignored, as no change leaves the map inconsistent.
+    /// Locks the map of connections. Poisoning is ignored, as no change leaves the map
+    /// inconsistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -153,7 +155,7 @@ impl Connection {
         self.leave.notify_one();
     }
 
-    /// Returns whether the connection has lost its slot, or got none.
+    /// Returns whether the connection has lost its slot or never had one.
     pub(crate) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::Relaxed)
     }
@@ -164,13 +166,13 @@ impl Connection {
         self.active_ms.store(now, Ordering::Relaxed);
     }
 
-    /// Counts a request until the returned guard is dropped.
+    /// Counts a request as being processed until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Connection>) -> ActiveRequest {
         self.active.fetch_add(1, Ordering::Relaxed);
         ActiveRequest(self.clone())
     }
 
-    /// Returns whether there was neither a request nor activity for `time`.
+    /// Returns whether the connection had neither a request nor activity for at least `time`.
     pub(crate) fn is_idle(&self, time: Duration) -> bool {
         let touched = Duration::from_millis(self.active_ms.load(Ordering::Relaxed));
         self.is_quiet() && self.start.elapsed().saturating_sub(touched) >= time

@@ -1,41 +1,42 @@
-//! Counters of the server itself, and latencies of its requests.
+//! Counters of connections and denied requests, and latency histograms of requests. Start at
+//! [`Counts`] and [`RequestLatencies`].
 
 use blkkin_store::{DatedCounter, Interval};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Event that the server counts.
+/// Event of which the server counts the occurrences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
-    /// Accepted connections.
+    /// A connection was accepted.
     Accepted,
-    /// Failed `accept` calls, mostly for lack of descriptors.
+    /// An `accept` call failed, mostly for lack of descriptors.
     AcceptsFailed,
-    /// Connections that got no slot, as all other connections were busy.
+    /// A connection got no slot, as all other connections were busy.
     NoSlot,
-    /// Connections that lost their slot to a new connection.
+    /// A connection lost its slot to a new connection.
     MadeRoom,
-    /// Connections closed after the idle timeout.
+    /// A connection was closed after the idle timeout.
     Idle,
-    /// Connections from untrusted networks.
+    /// A connection came from an untrusted network.
     DeniedNetwork,
-    /// Failed TLS handshakes.
+    /// A TLS handshake failed.
     HandshakesFailed,
-    /// Requests for another host.
+    /// A request named another host.
     DeniedHost,
-    /// Requests from pages of other origins.
+    /// A page of another origin sent a request that changes something.
     DeniedOrigin,
-    /// Requests without a valid token.
+    /// A request had no valid token.
     DeniedToken,
-    /// Queries beyond their deadline.
+    /// A query exceeded its deadline.
     QuestionsLate,
-    /// Answers refused for lack of memory.
+    /// An answer was refused for lack of memory.
     AnswersTurnedAway,
 }
 
 impl Count {
-    /// All events, with metric name and help text.
+    /// All events, each with its metric name and help text, in the order of their discriminants.
     pub(crate) const ALL: [(Count, &'static str, &'static str); 12] = [
         (Count::Accepted, "connections_accepted", "Connections that came"),
         (
@@ -63,13 +64,13 @@ impl Count {
         (Count::AnswersTurnedAway, "answers_turned_away", "Answers for which there was no room"),
     ];
 
-    /// Returns whether the event denies a client service.
+    /// Returns whether the event means that a client was denied service.
     pub(crate) const fn is_loss(self) -> bool {
         !matches!(self, Count::Accepted | Count::MadeRoom | Count::Idle)
     }
 }
 
-/// Counters, each with the times of its first and last event.
+/// Counter of each event, with the times of the first and the last occurrence.
 #[derive(Debug, Default)]
 pub(crate) struct Counts([DatedCounter; Count::ALL.len()]);
 
@@ -87,15 +88,15 @@ impl Counts {
     }
 }
 
-/// Upper bounds of the latency buckets, in seconds.
+/// Upper bounds of the buckets of a latency histogram, in seconds.
 pub(crate) const BOUNDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0];
 
-/// Latency histograms of requests, by class.
+/// Latency histograms of requests, one for each class of requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLatencies(Mutex<BTreeMap<RequestClass, LatencyHistogram>>);
 
-/// Class of a request: method, status and path template. The client chooses none of the values
-/// freely, so their number is bounded.
+/// Class of requests: method, status and path template. Clients cannot choose these values freely,
+/// so the number of classes is bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestClass {
     pub(crate) method: &'static str,

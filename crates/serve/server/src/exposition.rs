@@ -1,14 +1,13 @@
-//! Writer of Prometheus's text format. Start at [`Exposition`].
-//!
-//! It writes three kinds of lines: help, type and sample.
+//! Writer of Prometheus's text format, which has three kinds of lines: help, type and sample. Start
+//! at [`Exposition`].
 
 use std::fmt::{Display, Write};
 
-/// Buffer with the text written so far.
+/// Metrics in Prometheus's text format, as written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Exposition(String);
 
-/// Metric type.
+/// Type of a metric in Prometheus's text format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Type {
     Counter,
@@ -27,7 +26,7 @@ impl Exposition {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    /// Writes a sample. Label values are constants of this program, so they need no escaping.
+    /// Writes a sample line. Label values are constants of this program, so they need no escaping.
     pub(crate) fn number(
         &mut self,
         name: &str,

@@ -1,9 +1,9 @@
 //! Access control by host names, origins and tokens. Start at [`Guard::check`].
 //!
 //! A page in a browser can send requests to any server that the browser reaches, including a server
-//! on this machine. But the page cannot forge two headers that the browser adds. `Host` is the
-//! server's name from the page's view, and shows DNS rebinding. `Origin` is the page's origin, sent
-//! with requests that change something.
+//! on this machine. But the page cannot forge two headers that the browser adds. `Host` contains
+//! the name by which the page addressed the server, which reveals DNS rebinding. `Origin` contains
+//! the page's origin, and is sent with requests that change something.
 
 use crate::settings::{Settings, StartError};
 use http::uri::Authority;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use subtle::{Choice, ConstantTimeEq};
 
-/// Access rules of the server.
+/// Rules by which the server permits or denies requests.
 #[derive(Debug)]
 pub(crate) struct Guard {
     tokens: RwLock<Arc<Tokens>>,
@@ -22,18 +22,18 @@ pub(crate) struct Guard {
     origins: Vec<String>,
 }
 
-/// Permission that a request needs.
+/// Permission that a request to an endpoint needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// No permission.
+    /// No permission is needed.
     Open,
-    /// Permission for queries.
+    /// Permission to send queries.
     Read,
     /// Permission to send spans.
     Write,
 }
 
-/// Tokens of all files, by permission; empty without token files.
+/// Tokens of all token files, by the permission that they give. Empty without token files.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     both: Vec<Token>,
@@ -41,7 +41,7 @@ pub(crate) struct Tokens {
     write: Vec<Token>,
 }
 
-/// Secret token. `Debug` does not show it.
+/// Secret token of a client. `Debug` does not show it.
 struct Token(Vec<u8>);
 
 impl std::fmt::Debug for Token {
@@ -50,18 +50,18 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Reason to refuse a request.
+/// Reason why a request is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// The request was sent to another host name.
+    /// The request names a host that is not this server.
     Host,
-    /// The request was sent by a page of another origin.
+    /// The request was sent by a page of another origin, and may change something.
     Origin,
     /// The request has no valid token.
     Token,
-    /// The request's token is for another permission.
+    /// The request's token gives another permission than the request needs.
     Access,
-    /// The request has no `Host`, or several.
+    /// The request has no `Host` header, or several.
     NoHost,
 }
 
@@ -72,7 +72,7 @@ impl Guard {
         Ok(Guard { tokens, hosts: lower(&settings.hosts), origins: lower(&settings.origins) })
     }
 
-    /// Replaces the tokens for new requests.
+    /// Replaces the tokens with which later requests are checked.
     pub(crate) fn set_tokens(&self, tokens: Tokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
     }
@@ -85,7 +85,8 @@ impl Guard {
         !self.tokens().is_empty()
     }
 
-    /// Checks a request that arrived at the local address `local`.
+    /// Checks the host, origin and token of a request. `local` is the address of this server at
+    /// which the request arrived.
     pub(crate) fn check(
         &self,
         head: &request::Parts,
@@ -112,13 +113,13 @@ impl Guard {
         self.tokens().check(&head.headers, access)
     }
 
-    /// Returns whether the token of a request also permits `access`.
+    /// Returns whether the token of a request gives the permission `access`.
     pub(crate) fn permits(&self, headers: &HeaderMap, access: Access) -> bool {
         self.tokens().check(headers, access).is_ok()
     }
 
-    /// Returns the value of `Access-Control-Allow-Origin`, if pages of the origin may read the
-    /// answer.
+    /// Returns the value of `Access-Control-Allow-Origin`; `None` if pages of the request's origin
+    /// may not read the answer.
     pub(crate) fn reader(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         if self.origins.iter().any(|known| known == "*") {
@@ -127,7 +128,8 @@ impl Guard {
         self.is_listed(origin).then(|| origin.clone())
     }
 
-    /// Returns whether answers depend on the request's origin.
+    /// Returns whether pages of any other origin may read answers, so that answers depend on the
+    /// request's origin.
     pub(crate) fn has_readers(&self) -> bool {
         !self.origins.is_empty()
     }
@@ -155,8 +157,8 @@ impl Guard {
 }
 
 impl Tokens {
-    /// Reads the token files. A token file for one permission requires a file for the other
-    /// permission, which would otherwise be open to everybody.
+    /// Reads the token files. Fails if there is a file for one permission only, as the other
+    /// permission would be open to everybody.
     pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
         let Settings { token_file, read_token_file, write_token_file, .. } = settings;
         match (token_file, read_token_file, write_token_file) {
@@ -201,7 +203,8 @@ impl Tokens {
     }
 }
 
-/// Reads the tokens of a file, one token per line; at least one token is required.
+/// Reads the tokens in a file, one per line. Fails if the file has no token. Without a path, there
+/// are no tokens.
 fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let unusable = |reason| StartError::File { path: path.to_owned(), reason };
@@ -218,7 +221,7 @@ fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     }
 }
 
-/// Returns the host that a request names.
+/// Returns the host to which a request is addressed, from `Host`, or from the URI in HTTP/2.
 fn host(head: &request::Parts) -> Result<&str, Denial> {
     let mut values = head.headers.get_all(header::HOST).iter();
     match (values.next(), values.next()) {
@@ -242,7 +245,7 @@ fn without_port(host: &str) -> &str {
 }
 
 impl Denial {
-    /// Returns the status and the text of the answer.
+    /// Returns the status and the text of the answer to a denied request.
     pub(crate) fn response(self) -> (StatusCode, &'static str) {
         match self {
             Denial::Host => (
@@ -260,8 +263,8 @@ impl Denial {
     }
 }
 
-/// Adds security headers: browsers must not run or show content from other origins, nor guess
-/// content types.
+/// Adds security headers to an answer: browsers must not run or show content from other origins,
+/// nor guess content types.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     const HEADERS: [(&str, &str); 5] = [
         (

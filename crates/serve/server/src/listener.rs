@@ -1,4 +1,4 @@
-//! Accepts connections at a listening socket. Start at [`listen`].
+//! Accepting of connections at a listening socket. Start at [`listen`].
 
 use crate::connection;
 use crate::counts::Count;
@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 /// Pause after a failed `accept`, which is mostly due to a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens a listening socket.
+/// Opens a listening socket at an address.
 pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     TcpListener::bind(address).await.map_err(|error| StartError::Listen { address, error })
 }
 
-/// Accepts connections until `stop` turns true, then waits until the open connections end. Dropping
-/// the future closes all connections.
+/// Accepts connections until `stop` turns true, then waits until all its connections have ended.
+/// Dropping the future closes the connections.
 pub(crate) async fn listen(
     shared: Arc<Shared>,
     listener: TcpListener,

@@ -1,5 +1,5 @@
-//! Metrics for Prometheus, in Zipkin's form, and in the JSON form of BlkKin's API. Start at
-//! [`prometheus`].
+//! The server's metrics: in Prometheus's text format, in the JSON of Zipkin's server, and in the
+//! JSON of BlkKin's own API. Start at [`prometheus`].
 
 use crate::counts::{BOUNDS, Count, RequestClass};
 use crate::exposition::{Exposition, Type};
@@ -9,10 +9,10 @@ use blkkin_collector::{Counters, Transport};
 use blkkin_store::Interval;
 use serde_json::{Map, Value, json};
 
-/// Function that reads a counter of a transport.
+/// Function that returns one counter of a transport.
 type CounterReader = fn(&Counters) -> u64;
 
-/// Metrics that Zipkin's server also has: name, type, help text, counter.
+/// Metrics that Zipkin's server also has: name, type, help text, and counter.
 const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("messages", Type::Counter, "Messages that came", |counters| counters.messages),
     (
@@ -34,8 +34,8 @@ const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("message_bytes", Type::Gauge, "Bytes of the last message", |counters| counters.message_bytes),
 ];
 
-/// Count of refused or lost items: component, metric name, count, and the interval of occurrences
-/// since the server started.
+/// Count of refused or lost items. `interval` has the times of the first and last since the server
+/// started.
 struct DropCount {
     component: Component,
     what: &'static str,
@@ -60,7 +60,7 @@ impl Component {
     }
 }
 
-/// Returns all drop counters, with equal metric names next to each other.
+/// Returns the drop counters of all components. Counters with equal metric names are adjacent.
 fn drop_counts(shared: &Shared) -> Vec<DropCount> {
     type When = fn(&Counters) -> Option<Interval>;
     let collected: [(&str, CounterReader, When); 3] = [
@@ -97,7 +97,7 @@ fn drop_counts(shared: &Shared) -> Vec<DropCount> {
     drop_counts
 }
 
-/// Writes the times of the first and the last drop.
+/// Writes metrics with the times at which each drop counter first and last grew.
 fn write_drop_times(shared: &Shared, out: &mut Exposition) {
     let drop_counts = drop_counts(shared);
     let is_same = |one: &DropCount, other: &DropCount| one.what == other.what;
@@ -233,7 +233,7 @@ fn write_latencies(shared: &Shared, out: &mut Exposition) {
     }
 }
 
-/// Returns the metrics of Zipkin's server, in its JSON form.
+/// Returns the metrics that Zipkin's server also has, in the JSON of Zipkin's server.
 pub(crate) fn zipkin(shared: &Shared) -> Value {
     let mut numbers = Map::new();
     for (name, kind, _, read) in COLLECTOR_METRICS {
@@ -249,7 +249,7 @@ pub(crate) fn zipkin(shared: &Shared) -> Value {
     Value::Object(numbers)
 }
 
-/// Returns all metrics in the JSON form of BlkKin's own API.
+/// Returns all metrics in the JSON of BlkKin's own API.
 pub(crate) fn own(shared: &Shared) -> Value {
     let mut transports = Map::new();
     for transport in Transport::ALL {
@@ -302,7 +302,7 @@ pub(crate) fn own(shared: &Shared) -> Value {
     })
 }
 
-/// Converts a metric name to camel case, for JSON.
+/// Converts a metric name such as `spans_dropped` to camel case, for JSON.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Pages about the server itself: health, metrics, configuration. Start at [`page`].
+//! Pages about the server itself: health, metrics, status and configuration. Start at [`page`].
 
 use crate::guard::Access;
 use crate::metrics;
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Page about the server itself.
+/// Page about the server itself, for probes, monitoring and Zipkin's web page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Health,
-    /// Health, with status 503 while the store refuses batches.
+    /// Health as in [`Self::Health`], but with HTTP status 503 while the store refuses batches.
     Readiness,
     Info,
-    /// Prometheus's text, or Zipkin's JSON for clients that accept JSON.
+    /// Metrics in Prometheus's text format, or in Zipkin's JSON for clients that accept JSON.
     Metrics,
     Prometheus,
     ZipkinMetrics,
     Config,
-    /// Counters in the JSON of BlkKin's own API.
+    /// Metrics in the JSON of BlkKin's own API.
     Counters,
     /// Version, uptime, connections and security, in the JSON of BlkKin's own API.
     Status,
 }
 
-/// Answers a request for a page about the server.
+/// Creates the answer with a page's content.
 pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     match page {
         // 200 even while the store refuses batches: the server still answers queries, so a
@@ -62,11 +62,11 @@ pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     }
 }
 
-/// Answers with the health in Zipkin's form and a list of troubles.
+/// Creates the answer with the health in Zipkin's form and a list of problems in plain text.
 fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     let refusal = shared.collector.refusal();
     let counters = shared.store.counters();
-    // `DOWN` would mean that queries are not answered either.
+    // The status `DOWN` would mean that queries are not answered either.
     let status = if refusal.is_some() { "OUT_OF_SERVICE" } else { "UP" };
     let mut troubles = Vec::new();
     if let Some(reason) = refusal {
@@ -94,7 +94,7 @@ fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     pretty(&health)
 }
 
-/// Answers with the configuration that Zipkin's page requests at its start.
+/// Creates the answer with the configuration that Zipkin's web page requests when it starts.
 fn config() -> Answer {
     let mut answer = plain(&json!({
         "environment": "",

@@ -1,13 +1,13 @@
-//! Metrics of the server's process from `/proc`, with the names of Prometheus's client libraries.
-//! Start at [`process`].
+//! Metrics of the server's process from `/proc`, named as in Prometheus's client libraries. Start
+//! at [`process`].
 
 use crate::exposition::{Exposition, Type};
 use std::fs;
 
-/// Ticks per second in `/proc/PID/stat` (USER_HZ), the same on every Linux system.
+/// Clock ticks per second in `/proc/PID/stat` (USER_HZ), the same on every Linux system.
 const TICKS: f64 = 100.0;
 
-/// Process metrics; `None` where the kernel does not provide a value.
+/// Metrics of the server's process; `None` where the kernel does not provide a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Process {
     cpu_seconds: Option<f64>,
@@ -19,7 +19,7 @@ struct Process {
     open_files_max: Option<u64>,
 }
 
-/// Writes all available process metrics.
+/// Writes all available metrics of the server's process.
 pub(crate) fn process(out: &mut Exposition) {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let mut process = Process::of(

@@ -1,5 +1,5 @@
-//! Answers queries on blocking threads: a limited number at a time, each with a deadline. Start at
-//! [`run_query`].
+//! Execution of queries on blocking threads: a limited number at a time, each with a deadline.
+//! Start at [`run_query`].
 
 use crate::counts::Count;
 use crate::response::{accepts_gzip, compress, text, typed};
@@ -12,18 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Minimum size of a compressed answer, in bytes.
+/// Size in bytes above which answers are compressed.
 const COMPRESSED_MIN: usize = 2 << 10;
 
-/// Interval at which a query that has used its share checks whether another query waits for a slot.
+/// Interval at which a query that has run for half of its time checks whether other queries wait
+/// for a slot.
 const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Runs a query. A query that exceeds its deadline is answered with `late` and cancelled; a query
-/// whose client disconnects is cancelled. Its thread keeps the slot until the thread notices the
-/// cancellation.
+/// Runs a query on a blocking thread. A query that exceeds its deadline is cancelled and answered
+/// with the status `late`. A query whose client disconnects is cancelled, too. The thread of a
+/// cancelled query keeps the slot until the query ends.
 ///
-/// While slots are free, a query may use its whole time. While other queries wait for a slot, its
-/// share is half of that time.
+/// A query may use its whole time if no other query waits for a slot. Otherwise it is cancelled
+/// after half of its time.
 pub(crate) async fn run_query(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
@@ -33,8 +34,8 @@ pub(crate) async fn run_query(
     let end = Instant::now() + shared.settings.question_time;
     let compresses = accepts_gzip(headers);
     let (api, questions) = (shared.api.clone(), shared.questions.clone());
-    // This future ends when the query is answered or late; it is dropped when the client
-    // disconnects.
+    // This future ends when the query is answered or late. If the client disconnects, the future is
+    // dropped.
     let canceller = CancelOnDrop(Cancel::default());
     let cancel = canceller.0.clone();
     let share = shared.settings.question_time / 2;
@@ -48,8 +49,8 @@ pub(crate) async fn run_query(
             drop(slot);
             (answer, compressed.flatten())
         });
-        // The checks are staggered, so that queries that began together give up their slots one at
-        // a time.
+        // The checks are staggered, so that queries that began together are cancelled one at a
+        // time.
         let mut until_check = share + SHARE_CHECK_INTERVAL * u32::try_from(free).unwrap_or(0);
         loop {
             match timeout(until_check, &mut answering).await {
@@ -71,7 +72,7 @@ pub(crate) async fn run_query(
     }
 }
 
-/// Guard that cancels a query on drop.
+/// Guard that cancels a query when it is dropped, such as when the client disconnects.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -80,7 +81,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Returns whether queries wait for a slot. Each query that has a slot or waits for one holds a
+/// Returns whether queries wait for a slot. Each query that has a slot or waits for a slot holds a
 /// clone of the semaphore.
 fn has_waiting_queries(shared: &Shared) -> bool {
     let running = shared.settings.questions_max.max(1) - shared.questions.available_permits();

@@ -1,4 +1,4 @@
-//! Building blocks of HTTP answers: plain text, content types and gzip.
+//! Functions that create HTTP answers: plain text, content types and gzip.
 
 use blkkin_collector::{Answer, Content};
 use flate2::{Compression, write::GzEncoder};
@@ -28,12 +28,12 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Compresses a body that is sent once: fast rather than small.
+/// Compresses a body that is sent once: fast, at the cost of size. `None` if compression fails.
 pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     compress_with(bytes, Compression::fast())
 }
 
-/// Compresses a body that is sent often: small rather than fast.
+/// Compresses a body that is sent often: small, at the cost of time. `None` if compression fails.
 pub(crate) fn compress_well(bytes: &[u8]) -> Option<Vec<u8>> {
     compress_with(bytes, Compression::best())
 }

@@ -1,4 +1,4 @@
-//! Routing of requests. Start at [`answer`].
+//! Routing of requests to their handlers, after access control. Start at [`answer`].
 
 use crate::assets::FileId;
 use crate::counts::Count;
@@ -25,19 +25,19 @@ enum Target<'p> {
     Otlp,
     Grpc,
     GrpcHealth,
-    /// Query of Zipkin's API.
+    /// Query of Zipkin's API, with the path below the API's root.
     ZipkinApi(&'p str),
-    /// Query of BlkKin's own API.
+    /// Query of BlkKin's own API, with the path below the API's root.
     OwnApi(&'p str),
     Page(Page),
-    /// File of the web page.
+    /// File of BlkKin's web page.
     File(FileId),
-    /// Page of Zipkin's server, redirected to BlkKin's page.
+    /// Page of Zipkin's server, which is redirected to BlkKin's web page.
     ZipkinPages,
     Nothing,
 }
 
-/// Answers a request that arrived at the local address `local`.
+/// Answers a request. `local` is the address of this server at which the request arrived.
 pub(crate) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>, local: IpAddr) -> Answer
 where
     B: Body<Data = Bytes, Error: Display>,
@@ -112,7 +112,7 @@ where
     }
 }
 
-/// Returns the permission that an endpoint needs. Probes and monitoring need none.
+/// Returns the permission that an endpoint needs. Probes and monitoring need no permission.
 fn access(target: Target<'_>) -> Access {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc => Access::Write,
@@ -168,7 +168,8 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
     rest.strip_prefix("/api/v2/").map_or(Target::Nothing, Target::ZipkinApi)
 }
 
-/// Returns the path of BlkKin's page for a page of Zipkin. The page itself parses the query.
+/// Returns the path of BlkKin's web page that corresponds to a page of Zipkin. The query string is
+/// parsed by the page itself.
 fn place_of_zipkin_page(uri: &Uri) -> String {
     let page = uri.path().strip_prefix("/zipkin").unwrap_or_default().trim_matches('/');
     match uri.query() {
@@ -188,7 +189,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Returns the path template of an endpoint, without the parts that clients choose.
+/// Returns the path template of an endpoint, which has no parts that clients choose.
 fn template(target: Target<'_>) -> &'static str {
     match target {
         Target::Zipkin(Version::V1) => "/api/v1/spans",
@@ -263,7 +264,7 @@ fn denied(shared: &Shared, denial: Denial) -> Answer {
     answer
 }
 
-/// Creates the answer for a connection without a slot.
+/// Creates the answer to a request on a connection that has no slot, with status 503.
 pub(crate) fn no_slot() -> Answer {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "too many connections at the moment");
     let headers = answer.headers_mut();

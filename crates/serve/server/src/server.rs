@@ -1,4 +1,4 @@
-//! Start, reload and stop of the server. Start at [`Server::start`].
+//! Starting, reloading and stopping the server. Start at [`Server::start`].
 
 use crate::assets::Assets;
 use crate::connections::Connections;
@@ -20,19 +20,19 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Time limit for answering open requests when the server stops.
+/// Time limit for open requests to be answered when the server stops.
 const FAREWELL: Duration = Duration::from_secs(10);
 
-/// Entry point for starting a server.
+/// Server that is not running yet; [`Server::start`] starts it.
 pub struct Server;
 
-/// Running server. Dropping it stops the server.
+/// Running server, with the addresses of its listeners. Dropping it stops the server.
 pub struct Running {
-    /// Addresses for Zipkin's protocols, OpenTelemetry over HTTP, and queries.
+    /// Addresses for Zipkin's protocols, OpenTelemetry over HTTP and gRPC, and queries.
     pub web: Vec<SocketAddr>,
-    /// Addresses for OpenTelemetry over HTTP.
+    /// Addresses on which senders expect OpenTelemetry over HTTP.
     pub otlp_http: Vec<SocketAddr>,
-    /// Addresses for OpenTelemetry over gRPC.
+    /// Addresses on which senders expect OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
     scribe: Vec<blkkin_scribe::Running<ScribeSpans>>,
     shared: Arc<Shared>,
@@ -42,7 +42,7 @@ pub struct Running {
 }
 
 impl Server {
-    /// Starts a server for a store; returns when all its ports are open.
+    /// Starts a server with a store. Returns when all listening sockets are open.
     pub fn start(store: Arc<dyn SpanStore>, settings: Settings) -> Result<Running, StartError> {
         check_open(&settings)?;
         let guard = Guard::new(&settings)?;
@@ -108,7 +108,8 @@ impl Server {
     }
 }
 
-/// View of a server's state, for logs. It remains valid after the server has stopped.
+/// View of the server's counters and of the store's state, for logs. Remains valid after the server
+/// has stopped.
 #[derive(Clone)]
 pub struct Conditions(Arc<Shared>);
 
@@ -124,7 +125,7 @@ impl Conditions {
         self.sum(|counters| counters.messages_dropped)
     }
 
-    /// Returns the reason of the store's last refusal, while the store refuses batches.
+    /// Returns the reason of the store's last refusal; `None` if the store accepts batches.
     pub fn refusal(&self) -> Option<String> {
         self.0.collector.refusal()
     }
@@ -135,24 +136,24 @@ impl Conditions {
 }
 
 impl Running {
-    /// Returns a view of the server's state, which remains valid after the server has stopped.
+    /// Returns a view of the server's counters and of the store's state.
     pub fn conditions(&self) -> Conditions {
         Conditions(self.shared.clone())
     }
 
-    /// Returns the addresses for Scribe's protocol.
+    /// Returns the addresses that accept spans over Scribe.
     pub fn scribe(&self) -> Vec<SocketAddr> {
         self.scribe.iter().map(|running| running.address()).collect()
     }
 
-    /// Reloads the certificate, its key and the tokens for new connections and requests. If any
-    /// file is unusable, the current certificate, key and tokens stay in use.
+    /// Reads the certificate, its key and the tokens again, for later connections and requests. If
+    /// any file is unusable, the current certificate, key and tokens stay in use.
     pub fn reload(&self) -> Result<(), StartError> {
         self.shared.reload()
     }
 
-    /// Stops accepting connections, answers open requests, and ends. Returns whether all requests
-    /// were answered in time.
+    /// Stops accepting connections, and returns after open requests were answered or the time limit
+    /// expired. Returns whether all requests were answered in time.
     pub fn stop(mut self) -> bool {
         self.stop.send_replace(true);
         let listeners = &mut self.listeners;
@@ -169,8 +170,8 @@ impl Running {
     }
 }
 
-/// Refuses settings with a listener that other machines can reach, unless there are a certificate
-/// and tokens, or trusted networks.
+/// Returns an error if other machines can reach a listener, unless there are a certificate and
+/// tokens, or trusted networks.
 fn check_open(settings: &Settings) -> Result<(), StartError> {
     let listen = &settings.listen;
     let is_open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();

@@ -1,4 +1,4 @@
-//! Settings of the server: addresses, access, limits. Start at [`Settings`].
+//! Settings of the server: addresses, access rules and limits. Start at [`Settings`].
 
 use std::fmt;
 use std::io;
@@ -7,69 +7,72 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Settings of the server.
+/// Settings of the server, which do not change while it runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Addresses to listen on.
+    /// Addresses on which the server listens.
     pub listen: Listen,
-    /// Certificate for all ports except Scribe's.
+    /// Certificate for all listeners except Scribe's; `None` for no TLS.
     pub tls: Option<Tls>,
-    /// File with tokens for queries and for sending spans, one token per line.
+    /// File with tokens that permit queries and sending spans, one token per line.
     pub token_file: Option<PathBuf>,
-    /// File with tokens for queries only.
+    /// File with tokens that permit queries only, one token per line.
     pub read_token_file: Option<PathBuf>,
-    /// File with tokens for sending spans only.
+    /// File with tokens that permit sending spans only, one token per line.
     pub write_token_file: Option<PathBuf>,
-    /// If not empty, only hosts of these networks and this machine can connect. TLS and tokens are
-    /// then optional. Scribe's listeners ignore this setting.
+    /// Networks whose hosts can connect. If the list is not empty, only these hosts and this
+    /// machine can connect, and TLS and tokens are optional. Scribe's listeners ignore this
+    /// setting.
     pub trusted_networks: Vec<Network>,
-    /// Names of the server, in addition to its addresses.
+    /// Host names that requests may use for this server, besides its addresses.
     pub hosts: Vec<String>,
-    /// Origins whose pages may use the server, in addition to its own: `https://tools.example`, or
-    /// `*`.
+    /// Origins of other servers' pages that may use this server, such as `https://tools.example`,
+    /// or `*` for all.
     pub origins: Vec<String>,
-    /// Maximum number of connections, except Scribe's.
+    /// Maximum number of connections to all listeners except Scribe's.
     pub connections_max: usize,
-    /// Maximum number of Scribe connections on each of its ports. A connection uses two
+    /// Maximum number of connections to each of Scribe's listeners. A connection uses two
     /// descriptors.
     pub scribe_connections_max: usize,
-    /// Idle timeout of connections, and timeout for the head of a request.
+    /// Time after which an idle connection is closed, and in which the head of a request must
+    /// arrive.
     pub idle: Duration,
-    /// Maximum number of queries that run at the same time.
+    /// Maximum number of queries that run at the same time. Other queries wait.
     pub questions_max: usize,
-    /// Deadline of a query.
+    /// Maximum time for a query, including the time that it waits to run.
     pub question_time: Duration,
-    /// Memory budget for answers that are being sent, in bytes.
+    /// Maximum total size of answers that are being sent, in bytes.
     pub answers_bytes: usize,
     /// Settings of the collector, which receives spans.
     pub collector: blkkin_collector::Settings,
-    /// Settings of the query API.
+    /// Settings of the query APIs.
     pub query: blkkin_query::Settings,
 }
 
-/// Addresses to listen on. Port 0 selects a free port.
+/// Addresses on which the server listens. Port 0 selects a free port. All listeners except Scribe's
+/// accept the same requests; the lists exist for the protocols' usual ports.
 #[derive(Clone, Debug, Default)]
 pub struct Listen {
     /// Addresses for Zipkin's protocols, OpenTelemetry over HTTP and gRPC, and queries.
     pub web: Vec<SocketAddr>,
-    /// Addresses for OpenTelemetry over HTTP.
+    /// Addresses on which senders expect OpenTelemetry over HTTP.
     pub otlp_http: Vec<SocketAddr>,
-    /// Addresses for OpenTelemetry over gRPC.
+    /// Addresses on which senders expect OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
-    /// Addresses for Scribe, which has neither TLS nor tokens; on this machine only.
+    /// Addresses for Scribe. They must be on this machine, as Scribe has neither TLS nor tokens.
     pub scribe: Vec<SocketAddr>,
 }
 
-/// Certificate and key files.
+/// Files with the server's certificate and key.
 #[derive(Clone, Debug)]
 pub struct Tls {
     /// PEM file with the certificate and its chain.
     pub certificates: PathBuf,
-    /// PEM file with the key.
+    /// PEM file with the certificate's private key.
     pub key: PathBuf,
 }
 
-/// IP network: address and prefix length.
+/// Network of IP addresses, given by an address and a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -77,7 +80,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns whether the network contains an address.
+    /// Returns whether an address is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = |bits: u32| bits - self.prefix;
         match (self.address, address.to_canonical()) {
@@ -109,7 +112,8 @@ impl FromStr for Network {
 }
 
 impl Settings {
-    /// Returns whether a host with this address may connect.
+    /// Returns whether a host with this address may connect: one on this machine, or in a trusted
+    /// network.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let networks = &self.trusted_networks;
         networks.is_empty()
@@ -117,16 +121,16 @@ impl Settings {
             || networks.iter().any(|network| network.contains(peer))
     }
 
-    /// Returns whether requests need tokens.
+    /// Returns whether there is any token file, so that requests need tokens.
     pub fn has_tokens(&self) -> bool {
         self.token_file.is_some()
             || self.read_token_file.is_some()
             || self.write_token_file.is_some()
     }
 
-    /// Divides the process's descriptors: three eighths for connections, an eighth of that number
-    /// more for connections that are being closed, a quarter for Scribe's connections, the rest for
-    /// files.
+    /// Sets the limits of connections for a process with `descriptors` descriptors. Connections get
+    /// three eighths of them, connections that are being closed get an eighth of that number in
+    /// addition, and Scribe's connections get a quarter. The rest is for files.
     pub fn limit_connections(&mut self, descriptors: u64) {
         let most = |part: u64, max: usize| usize::try_from(part).map_or(max, |part| part.min(max));
         self.connections_max = most(descriptors / 8 * 3, 4096);
@@ -161,33 +165,33 @@ impl Default for Settings {
 /// Reason why the server cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// Other machines could connect to a listener without protection.
+    /// Other machines could reach a listener that has no protection.
     Open {
-        /// Address of the listener.
+        /// Address on which the server would listen.
         address: SocketAddr,
-        /// Missing protection, as text.
+        /// Protection that is missing, as text for the message.
         missing: &'static str,
     },
-    /// Only one of reading and writing requires a token.
+    /// There is a token file for only one of reading and writing.
     Tokens {
-        /// Access that requires no token.
+        /// Access that would require no token: `reading` or `writing`.
         missing: &'static str,
     },
-    /// A port cannot be opened.
+    /// A listening socket cannot be opened.
     Listen {
-        /// Address of the listener.
+        /// Address on which the server should listen.
         address: SocketAddr,
-        /// Error from the operating system.
+        /// Error that the operating system returned.
         error: io::Error,
     },
-    /// A file cannot be used.
+    /// A certificate, key or token file cannot be used.
     File {
-        /// Path of the file.
+        /// Path of the unusable file.
         path: PathBuf,
-        /// Reason, as text.
+        /// Reason why the file cannot be used, as text for the message.
         reason: String,
     },
-    /// The threads of the runtime cannot be started.
+    /// The operating system refused to start the server's threads.
     Threads(io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! State that all connections share. Start at [`Shared`].
+//! State of the server that all connections share. Start at [`Shared`].
 
 use crate::assets::Assets;
 use crate::connections::Connections;
@@ -14,7 +14,7 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-/// State of the server, shared by all connections.
+/// State of a running server, which all connections share.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) guard: Guard,
@@ -23,9 +23,9 @@ pub(crate) struct Shared {
     pub(crate) collector: Arc<Collector>,
     pub(crate) api: Arc<Api>,
     pub(crate) assets: Assets,
-    /// Semaphore of query slots.
+    /// Semaphore that limits the number of running queries.
     pub(crate) questions: Arc<Semaphore>,
-    /// Memory budget for answers that are being sent.
+    /// Memory budget that all answers share while they are sent.
     pub(crate) answers: Arc<Budget>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) counts: Counts,
@@ -34,12 +34,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Returns the TLS acceptor for new connections, if there is a certificate.
+    /// Returns the TLS acceptor for new connections; `None` without a certificate.
     pub(crate) fn tls(&self) -> Option<TlsAcceptor> {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reloads the certificate, its key and the tokens. If any file is unusable, the current
+    /// Reads the certificate, its key and the tokens again. If any file is unusable, the current
     /// certificate, key and tokens stay in use.
     pub(crate) fn reload(&self) -> Result<(), StartError> {
         let tokens = Tokens::read(&self.settings)?;

@@ -1,4 +1,4 @@
-//! Loads the server's certificate. Start at [`acceptor`].
+//! Loading of the server's certificate and key. Start at [`acceptor`].
 
 use crate::settings::{StartError, Tls};
 use rustls::ServerConfig;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// Creates a TLS acceptor with this certificate and key.
+/// Creates a TLS acceptor from the files with a certificate and its key.
 pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
     let certificates: Vec<CertificateDer<'static>> =
         CertificateDer::pem_file_iter(&tls.certificates)

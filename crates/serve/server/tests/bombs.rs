@@ -1,5 +1,5 @@
-//! Decompression bombs of one gibibyte take little memory, over each protocol. The test has its own
-//! process, because it measures the memory of the process.
+//! Test that decompression bombs of one gibibyte take little memory, over each protocol. It has its
+//! own process, because it measures the memory of the process.
 
 #[path = "server/calls.rs"]
 #[allow(dead_code, reason = "others need more of it")]
@@ -11,7 +11,8 @@ mod support;
 use calls::{OTLP, ZIPKIN, call, framed};
 use support::{gzip, request, start};
 
-/// Maximum growth of the process per bomb, for server and client together, in bytes.
+/// Maximum growth of the process's peak memory by one bomb, for server and client together, in
+/// bytes.
 const GROWN_MAX: u64 = 32 << 20;
 
 /// Returns the peak resident memory of this process, in bytes.
@@ -44,7 +45,7 @@ fn bombs_take_little_memory() {
     }
     let mut last = peak();
     let mut grows_little = |what: &str| {
-        // The kernel updates its counter in steps, so a later value may be smaller.
+        // The kernel updates the peak in steps, so a later value may be smaller.
         let now = peak().max(last);
         assert!(now - last <= GROWN_MAX, "{what}: {} bytes", now - last);
         last = now;

@@ -1,5 +1,5 @@
-//! N9: queries on a store on disk are bounded in time and end when their clients disconnect. While
-//! eight slow queries run, a ninth query is still answered.
+//! Tests of the promise N9: queries on a store on disk are bounded in time, and end when their
+//! clients disconnect. While eight slow queries run, a ninth query is still answered.
 
 #[path = "server/support.rs"]
 #[allow(dead_code, reason = "others need more of it")]
@@ -16,10 +16,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use support::{Reply, any_port, connect, head, request};
 
-/// Maximum number of concurrent queries.
+/// Maximum number of queries that the server runs at the same time.
 const PLACES: usize = 8;
 
-/// Stores spans whose annotations have this size.
+/// Stores `spans` spans with an annotation of `bytes` bytes each.
 fn fill(lake: &Lake, spans: u64, bytes: usize) {
     let said = "abc".repeat(bytes / 3);
     let annotations = [AnnotationRef { time_ns: 1_000_000_000, value: &said }];
@@ -39,7 +39,7 @@ fn fill(lake: &Lake, spans: u64, bytes: usize) {
     }
 }
 
-/// Returns the path of a search with 400 patterns in its filter, which takes minutes.
+/// Returns the URL path of a search with 400 patterns in its filter, which takes minutes.
 fn slow_path() -> String {
     // Each pattern consists of letters that are frequent in the annotations, but in another order.
     let word = |number: u32| -> String {
@@ -70,8 +70,8 @@ fn start(question_time: Duration, in_file: bool) -> (Running, tempfile::TempDir)
     (Server::start(Arc::new(lake), settings).expect("a server"), directory)
 }
 
-/// Waits until slow queries occupy all query threads, so that a short query gets no immediate
-/// response.
+/// Waits until slow queries use all query slots, so that a short query gets no immediate
+/// answer.
 fn until_no_place_is_free(web: SocketAddr) {
     let end = Instant::now() + Duration::from_secs(5);
     let is_served = || {
@@ -86,14 +86,14 @@ fn until_no_place_is_free(web: SocketAddr) {
     }
 }
 
-/// Sends a slow query without waiting for the response.
+/// Sends a slow query without waiting for the answer. Returns its connection.
 fn ask_slowly(web: SocketAddr) -> TcpStream {
     let mut stream = connect(web);
     stream.write_all(head(web, "GET", &slow_path(), &[], 0).as_bytes()).expect("sent");
     stream
 }
 
-/// Sends a short query; returns the status and the time until the response.
+/// Sends a short query. Returns the status and the time until the answer.
 fn ask(web: SocketAddr) -> (u16, Duration) {
     let begun = Instant::now();
     let reply = request(web, "GET", "/api/v2/trace/1", &[], b"");

@@ -1,4 +1,4 @@
-//! Errors of queries: message, position in the SQL, and hint.
+//! Errors of queries: message, position in the SQL, and hint. Start at [`Error`].
 
 use crate::left_out;
 use crate::views;
@@ -8,7 +8,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::parser::ParserError;
 use std::fmt;
 
-/// Error that ends a query.
+/// Error that ends a query, with a message for the user.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -21,13 +21,13 @@ pub struct Error {
 enum Kind {
     Usage,
     Failed,
-    /// A file contains data that cannot be decoded.
+    /// Stored data cannot be decoded.
     Data,
     Stopped,
     Output(std::io::ErrorKind),
 }
 
-/// Position in the SQL.
+/// Position of an error in the SQL text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Line number, starting at 1.
@@ -49,28 +49,28 @@ impl Error {
         Error { kind, message: message.into(), place: None, hint: None }
     }
 
-    /// Returns an error in the SQL.
+    /// Creates an error for invalid SQL.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error::new(Kind::Usage, message)
     }
 
-    /// Returns an error of reading the store or of running the query.
+    /// Creates an error for a failure to read the store or to run the query.
     pub(crate) fn failed(message: impl Into<String>) -> Error {
         Error::new(Kind::Failed, message)
     }
 
-    /// Returns an error for an exceeded limit.
+    /// Creates an error for a query that exceeded a limit.
     pub(crate) fn stopped(message: impl Into<String>) -> Error {
         Error::new(Kind::Stopped, message)
     }
 
-    /// Returns an error for the exceeded memory limit.
+    /// Creates an error for a query that exceeded the memory limit.
     pub(crate) fn too_much_memory() -> Error {
         Error::stopped("the query needs more memory than it may use")
             .hint("ask for less: fewer columns, a shorter time, a LIMIT; or raise --memory")
     }
 
-    /// Returns an error of writing the result.
+    /// Creates an error for a failure to write the result.
     pub(crate) fn output(error: std::io::Error) -> Error {
         Error::new(Kind::Output(error.kind()), format!("cannot write output: {error}"))
     }
@@ -89,32 +89,33 @@ impl Error {
         self.kind == Kind::Data
     }
 
-    /// Whether the output is a pipe that its reader has closed.
+    /// Returns whether the result cannot be written because its reader has closed the pipe.
     pub fn is_closed_pipe(&self) -> bool {
         self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns whether the SQL is invalid.
+    /// Returns whether the query failed because the SQL is invalid.
     pub fn is_usage(&self) -> bool {
         self.kind == Kind::Usage
     }
 
-    /// Returns whether a limit stopped the query.
+    /// Returns whether the query exceeded a limit of time or memory.
     pub fn is_stopped(&self) -> bool {
         self.kind == Kind::Stopped
     }
 
-    /// Returns the position of the error in the SQL, if known.
+    /// Returns the position of the error in the SQL; `None` if unknown.
     pub fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// Returns a hint for the user.
+    /// Returns a hint that tells the user how to avoid the error; `None` if there is none.
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Returns the SQL line with the error, and below it a caret that marks the position.
+    /// Returns the line of the SQL that contains the error, and below it a caret that marks the
+    /// position. `None` if the position is unknown.
     pub fn excerpt(&self, sql: &str) -> Option<String> {
         const AROUND: usize = 60;
         let place = self.place?;
@@ -128,7 +129,7 @@ impl Error {
 
 const TABLES_HINT: &str = "`blkkin sql --tables` lists tables and columns";
 
-/// Converts DataFusion's errors; the errors that users see often get clearer messages.
+/// Conversion of DataFusion's errors. Frequent user errors get clearer messages.
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Error {
         let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(place_of);
@@ -165,7 +166,7 @@ fn place_of(span: Span) -> Place {
     Place { line: number(span.start.line), column: number(span.start.column) }
 }
 
-/// Converts an Arrow error. Arrow wraps Parquet's decoding errors, without the file's name.
+/// Converts an Arrow error. A decoding error of Parquet is wrapped in it, without the file's name.
 fn from_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ParquetError(text) => Error::new(Kind::Data, text.as_str()),
@@ -176,7 +177,7 @@ fn from_arrow(error: &ArrowError) -> Error {
     }
 }
 
-/// Converts a parser error; moves the position from the text into the error.
+/// Converts a parser error. The position is moved from the message to the field `place`.
 fn from_parser(error: &ParserError) -> Error {
     let text = match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
@@ -192,7 +193,7 @@ fn from_parser(error: &ParserError) -> Error {
     Error::usage(format!("this is no SQL: {}", lowered(first_line(what)))).at(place)
 }
 
-/// Parses a position such as `1, Column: 8`.
+/// Parses a position in a parser's message, such as `1, Column: 8`.
 fn parse_place(text: &str) -> Option<Place> {
     let (line, column) = text.split_once(", Column: ")?;
     Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
@@ -211,7 +212,7 @@ fn from_schema(error: &SchemaError) -> Error {
 
 fn no_column(field: &Column, valid: &[Column]) -> Error {
     let names = || valid.iter().map(|column| column.name.as_str());
-    // SQL reads text in double quotes as a column name; users often write a text value so.
+    // SQL reads text in double quotes as a column name, but users often quote a text value so.
     let quotes = format!("a text is written in single quotes: '{}'", field.name);
     let is_text = field.relation.is_none() && !field.name.bytes().all(is_of_name);
     let hint = match suggest(&field.name, names()) {
@@ -261,8 +262,8 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or(text).trim()
 }
 
-/// Puts the first letter of another library's message in lower case, so that it continues a
-/// sentence.
+/// Puts the first letter of another library's message in lower case, so that the message continues
+/// a sentence.
 fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

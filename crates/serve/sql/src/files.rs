@@ -1,6 +1,6 @@
-//! Snapshot of a store: its files, and the records that are only in its journal, converted to files
-//! in memory. All files are open, so that a merge cannot remove them during a query. Start at
-//! [`Snapshot::take`].
+//! Snapshot of a store for one query: the span files, and the records that are only in the journal,
+//! converted to files in memory. All files are open, so that a merge cannot remove them during a
+//! query. Start at [`Snapshot::take`].
 
 use crate::error::Error;
 use blkkin_journal::Directory;
@@ -22,25 +22,25 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-/// Open files in the order of the manifest, followed by files converted from the journal.
+/// Open span files, in the order of the manifest, followed by the files converted from the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) files: Vec<Arc<SpanFile>>,
-    /// Whether the server has moved records from the journal to files after the manifest was read,
-    /// so that the snapshot lacks them.
+    /// True if the server moved records from the journal to files after the manifest was read. The
+    /// snapshot lacks these records.
     is_behind: bool,
-    /// Unreadable parts of the journal, a line of text each.
+    /// Descriptions of the unreadable parts of the journal, a line each.
     damage: Vec<String>,
 }
 
-/// Open file, with its footer cached after the first read.
+/// Open span file. The footer is cached after the first read.
 #[derive(Debug)]
 pub(crate) struct SpanFile {
-    /// Path relative to the store's directory.
+    /// Path relative to the store's directory; `journal/N` for files converted from the journal.
     pub(crate) name: String,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
-    /// Size by the manifest, in bytes; `None` for files made from the journal.
+    /// Size in bytes by the manifest; `None` for files converted from the journal.
     bytes_named: Option<u64>,
     file: Arc<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,
@@ -48,19 +48,19 @@ pub(crate) struct SpanFile {
 
 /// Reason why the files of a store could not be opened.
 enum OpenError {
-    /// The store has changed during the attempt; a retry may succeed.
+    /// The store changed during the attempt; a retry may succeed.
     Transient(Error),
     Permanent(Error),
 }
 
-/// Maximum number of attempts while the store changes.
+/// Maximum number of attempts to take a snapshot while the store changes.
 const TRIES: usize = 20;
-/// Pause between two attempts.
+/// Time between two attempts to take a snapshot.
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Snapshot {
-    /// Opens all files of the store in `directory`, and converts the records that are only in its
-    /// journal to files in memory. Stores the size of these files in `made_bytes`.
+    /// Opens all files of the store in `directory`, and converts the records that are only in the
+    /// journal to files in memory. Stores the size of the converted files in `made_bytes`.
     pub(crate) fn take(directory: &Path, made_bytes: &Arc<AtomicUsize>) -> Result<Snapshot, Error> {
         let disk = Directory::open(directory).map_err(|error| cannot_read(directory, &error))?;
         allow_descriptors();
@@ -125,13 +125,13 @@ impl Snapshot {
         Ok(Snapshot { files, damage: rest.damage, is_behind: rest.is_behind })
     }
 
-    /// Returns the unreadable parts of the journal, one line each.
+    /// Returns descriptions of the unreadable parts of the journal, a line each.
     pub(crate) fn damage(&self) -> &[String] {
         &self.damage
     }
 
-    /// Verifies all files completely, and removes damaged files from the snapshot. Returns a
-    /// description of each damage.
+    /// Verifies all files completely, and removes the damaged files from the snapshot. Returns a
+    /// description of each damaged file and of each unreadable part of the journal.
     pub(crate) fn leave_out_damaged(&mut self) -> Vec<String> {
         let mut damaged = std::mem::take(&mut self.damage);
         self.files.retain(|file| match file.check() {
@@ -159,7 +159,7 @@ fn allow_descriptors() {
     }
 }
 
-/// Whether the directory contains span files, even without a manifest.
+/// Returns whether the directory contains span files, whether or not a manifest names them.
 fn has_files(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory.join("spans"));
     let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -189,7 +189,7 @@ fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>,
     })
 }
 
-/// Anonymous file in memory, and the counter of bytes in all such files.
+/// Anonymous file in memory, and the total size in bytes of all such files.
 struct MemoryFile(File, Arc<AtomicUsize>);
 
 impl MemoryFile {
@@ -223,8 +223,8 @@ impl SpanFile {
         Ok(Arc::new(SpanFile { name, spans, bytes, bytes_named, file, footer }))
     }
 
-    /// Compares the file's size with the manifest; the error describes the damage. Without this
-    /// check, the query engine would silently skip an empty file.
+    /// Compares the file's size with the manifest; the error describes the damage. DataFusion would
+    /// skip an empty file without an error.
     pub(crate) fn check_size(&self) -> Result<(), String> {
         let (name, bytes) = (&self.name, self.bytes);
         match self.bytes_named {
@@ -235,7 +235,7 @@ impl SpanFile {
         }
     }
 
-    /// Reads a range of bytes.
+    /// Reads `length` bytes from the offset `start`.
     pub(crate) fn read(&self, start: u64, length: u64) -> Result<Bytes, ParquetError> {
         let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
         let length = usize::try_from(length).ok().filter(|_| is_within);
@@ -249,7 +249,7 @@ impl SpanFile {
         Ok(bytes.into())
     }
 
-    /// Returns the metadata of the footer, with page indexes if `policy` requests them.
+    /// Returns the metadata in the file's footer, with page indexes if `policy` requests them.
     pub(crate) fn metadata(
         &self,
         policy: PageIndexPolicy,
@@ -272,7 +272,7 @@ impl SpanFile {
         ParquetError::General(format!("{} is damaged: {error}", self.name))
     }
 
-    /// Verifies all pages of the file; the error describes the damage.
+    /// Verifies the file's size and all its pages; the error describes the damage.
     pub(crate) fn check(self: &Arc<SpanFile>) -> Result<(), String> {
         self.check_size()?;
         self.check_pages().map_err(|error| match error {
@@ -296,7 +296,7 @@ impl SpanFile {
     }
 }
 
-/// Shared handle of a file, for Parquet's reader.
+/// Handle of a span file for Parquet's reader, which needs an owned value.
 struct SharedSpanFile(Arc<SpanFile>);
 
 impl Length for SpanFile {
@@ -335,7 +335,7 @@ impl ChunkReader for SharedSpanFile {
     }
 }
 
-/// Reader of a file, starting at an offset.
+/// Sequential reader of a file from an offset on.
 pub(crate) struct OffsetReader {
     file: Arc<File>,
     at: u64,

@@ -1,5 +1,5 @@
-//! Functions that other databases have and DataFusion lacks: `max_by`, `min_by`, `width_bucket`,
-//! JSON functions, and `time_bucket`, an alias of `date_bin`. Start at [`add`].
+//! SQL functions that other databases have and DataFusion lacks: `max_by`, `min_by`,
+//! `width_bucket`, JSON functions, and `time_bucket`, an alias of `date_bin`. Start at [`add`].
 
 use datafusion::arrow::array::{AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
@@ -17,7 +17,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_functions_json::functions::json_union_to_text;
 use std::sync::Arc;
 
-/// Adds the functions to a session.
+/// Registers all functions of this module in a session.
 pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
     context.register_udf(date_bin().as_ref().clone().with_aliases(["time_bucket"]));
     context.register_udf(ScalarUDF::new_from_impl(WidthBucket::new()));
@@ -27,8 +27,8 @@ pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
     datafusion_functions_json::register_all(context)
 }
 
-/// Converts columns of JSON values, such as results of `->`, to text, because no output format can
-/// print a union.
+/// Converts columns of JSON values, such as results of `->`, to text. They have a union type, which
+/// no output format can print.
 pub(crate) fn show_json_as_text(frame: DataFrame) -> Result<DataFrame> {
     let columns = frame.schema().iter();
     let columns: Vec<(Expr, bool)> = columns
@@ -52,8 +52,8 @@ enum Extreme {
     Least,
 }
 
-/// `max_by(value, key)` and `min_by(value, key)`: the value in the row with the greatest or least
-/// key.
+/// Aggregate function `max_by(value, key)` or `min_by(value, key)`: the value in the row with the
+/// greatest or least key.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ValueAt {
     extreme: Extreme,
@@ -83,11 +83,11 @@ impl AggregateUDFImpl for ValueAt {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        // Only a call over a window gets here; `simplify` replaces plain aggregate calls.
+        // Only a call over a window reaches this method; `simplify` replaces plain aggregate calls.
         Err(plan_error(&format!("{} cannot be used over a window", self.name())))
     }
 
-    /// Rewrites the call to the first value, ordered by the key, of rows whose key is not NULL.
+    /// Rewrites the call to `first_value`, ordered by the key, over the rows whose key is not NULL.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let is_ascending = self.extreme == Extreme::Least;
         Some(Box::new(move |call: AggregateFunction, _| {
@@ -115,8 +115,9 @@ impl AggregateUDFImpl for ValueAt {
     }
 }
 
-/// Function `width_bucket(value, low, high, count)`: index, from 1, of the equal-width bucket
-/// between `low` and `high` that contains `value`; 0 below the range and `count + 1` above.
+/// Function `width_bucket(value, low, high, count)`: the number of the bucket that contains
+/// `value`, if the range from `low` to `high` is divided into `count` equal buckets. Buckets are
+/// numbered from 1. The result is 0 below the range and `count + 1` above.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WidthBucket {
     signature: Signature,
@@ -193,7 +194,7 @@ fn plan_error(message: &str) -> DataFusionError {
 mod tests {
     use super::bucket;
 
-    /// Bucket numbers are equal to PostgreSQL's.
+    /// `width_bucket` returns the same numbers as in PostgreSQL.
     #[test]
     fn values_are_in_buckets() {
         let of = |value, low, high, count| bucket(value, low, high, count).ok();

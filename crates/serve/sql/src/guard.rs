@@ -1,4 +1,4 @@
-//! Admission of SQL: a single read-only statement of limited length. Start at [`parse`].
+//! Check that SQL is a single read-only statement of limited length. Start at [`parse`].
 
 use crate::error::Error;
 use datafusion::execution::context::SQLOptions;
@@ -12,14 +12,15 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 /// Maximum length of the SQL, in bytes.
 pub(crate) const LENGTH_MAX: usize = 64 << 10;
 
-/// Maximum number of tokens, because a long chain of operators is processed recursively.
+/// Maximum number of tokens in the SQL. A long chain of operators is processed recursively, so it
+/// needs stack.
 pub(crate) const TOKENS_MAX: usize = 5000;
 
-/// Statement that passed the checks.
+/// Read-only statement that passed the checks.
 pub(crate) enum AcceptedStatement {
-    /// Query that returns rows; the row limit applies.
+    /// Query that returns rows of tables. The row limit applies.
     Rows(Statement),
-    /// Statement about tables, settings or the plan of a query.
+    /// Statement about tables, settings or a query plan. The row limit does not apply.
     Info(Statement),
 }
 
@@ -48,8 +49,8 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement
     }
 }
 
-/// Classifies a read-only statement: `Some(true)` for rows, `Some(false)` for information. Returns
-/// `None` for any other statement.
+/// Classifies a statement: `Some(true)` if it returns rows, `Some(false)` if it returns
+/// information. `None` if the statement may change data.
 fn question(statement: &Statement) -> Option<bool> {
     match statement {
         Statement::Explain(explain) => question(&explain.statement).map(|_| false),
@@ -67,7 +68,8 @@ fn question(statement: &Statement) -> Option<bool> {
     }
 }
 
-/// Refuses a plan that would change data, independent of the parsed statement.
+/// Refuses a plan that would change data. This second check does not depend on how the statement
+/// was classified.
 pub(crate) fn check(plan: &LogicalPlan) -> Result<(), Error> {
     let only_questions =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

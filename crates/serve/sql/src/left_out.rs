@@ -1,10 +1,10 @@
-//! Functions of DataFusion that queries must not call.
+//! Functions of DataFusion that queries must not call. Start at [`leave_out_functions`].
 
 use datafusion::prelude::SessionContext;
 
-/// Functions whose output size is an argument (`repeat`, `lpad`, `range`). They allocate the output
-/// in one step, before the memory limit can act. The output of all other functions grows with their
-/// input, so the memory limit stops them.
+/// Names of functions whose output size is an argument (`repeat`, `lpad`, `range`). They allocate
+/// the output in one step, before the memory limit can act. The output of all other functions grows
+/// with their input, so the memory limit stops them.
 const LEFT_OUT: [&str; 13] = [
     "array_repeat",
     "array_resize",
@@ -28,7 +28,7 @@ pub(crate) fn leave_out_functions(context: &SessionContext) {
     }
 }
 
-/// Whether [`leave_out_functions`] removes a function of this name.
+/// Returns whether [`leave_out_functions`] removes the function with this name.
 pub(crate) fn is_left_out(function: &str) -> bool {
     LEFT_OUT.contains(&function)
 }

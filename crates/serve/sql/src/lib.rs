@@ -1,5 +1,5 @@
-//! SQL over the files of a store: [`run`] queries the tables [`TABLES`], within limits of time and
-//! memory.
+//! SQL queries on the files of a store: [`run`] queries the tables [`TABLES`], within limits of
+//! time and memory.
 //!
 //! This is the only crate that depends on DataFusion. `docs/sql.md` states the cost of the
 //! dependency.

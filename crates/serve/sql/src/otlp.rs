@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-/// Adds the functions to a session.
+/// Registers all functions of this module in a session.
 pub(crate) fn add(context: &SessionContext) {
     for part in [Part::EventName, Part::EventAttributes, Part::SpanLinks] {
         let signature = Signature::any(1, Volatility::Immutable);
@@ -29,14 +29,14 @@ struct Function {
     signature: Signature,
 }
 
-/// Which of the functions a [`Function`] is.
+/// Operation that a [`Function`] implements, one for each SQL function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
-    /// Name of the event in an annotation.
+    /// `event_name`: the name of the event in an annotation.
     EventName,
-    /// Attributes of the event.
+    /// `event_attributes`: the attributes of the event in an annotation.
     EventAttributes,
-    /// Links in a map of tags.
+    /// `span_links`: the links in a map of tags.
     SpanLinks,
 }
 
@@ -72,14 +72,14 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// Maximum size of all keys, or of all values, in one array, in bytes.
+/// Maximum total size of the keys in one array, and likewise of the values, in bytes.
 const BYTES_MAX: usize = i32::MAX as usize;
 
 fn wrong(wanted: &str) -> DataFusionError {
     DataFusionError::Execution(format!("a function of events and links wants {wanted}"))
 }
 
-/// Creates a builder of maps from text to text, the type of tags.
+/// Creates a builder of maps from text to text, which is the type of tag columns.
 fn attributes() -> MapBuilder<StringBuilder, StringBuilder> {
     MapBuilder::new(None, StringBuilder::new(), StringBuilder::new())
 }
@@ -90,7 +90,7 @@ fn attributes_type() -> DataType {
 
 fn append(map: &mut MapBuilder<StringBuilder, StringBuilder>, of: &[Attribute<'_>]) -> Result<()> {
     let (keys, values) = map.entries();
-    // Arrow's offsets have 32 bits.
+    // An array's offsets have 32 bits in Arrow.
     let held = keys.values_slice().len().max(values.values_slice().len());
     let more: usize = of.iter().map(|it| it.key.len().max(text_of(it.value()).len())).sum();
     if held + more > BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Output of results: aligned tables, CSV, JSON. Start at [`Printer`].
+//! Output of query results: aligned tables, CSV, JSON. Start at [`Printer`].
 
 use datafusion::arrow::array::{Array, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{
@@ -10,27 +10,27 @@ use datafusion::arrow::json::writer::LineDelimited;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::io::{self, Write};
 
-/// Output format.
+/// Output format of a query's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Aligned columns, with durations in readable units. All rows are buffered in memory until the
-    /// end.
+    /// result ends.
     #[default]
     Table,
     /// CSV by RFC 4180; NULL is an empty field, an empty text is `""`.
     Csv,
-    /// JSON array of objects.
+    /// JSON array with an object for each row.
     Json,
-    /// One JSON object per line.
+    /// One JSON object per line, for each row.
     Ndjson,
 }
 
-/// Printer of a query's result.
+/// Printer of a query's result in one of the formats.
 pub struct Printer<W> {
     to: W,
     format: Format,
     columns: Vec<Column>,
-    /// Buffered cells of the rows, for [`Format::Table`].
+    /// Cells of all rows so far; used by [`Format::Table`] only.
     rows: Vec<Vec<String>>,
     is_plan: bool,
     printed: usize,
@@ -45,7 +45,7 @@ struct Column {
 const NULL: &str = "NULL";
 
 impl<W: Write> Printer<W> {
-    /// Creates a printer that writes to `to`.
+    /// Creates a printer that writes to `to` in the given format.
     pub fn new(format: Format, to: W) -> Printer<W> {
         let (columns, rows) = (Vec::new(), Vec::new());
         Printer { to, format, columns, rows, is_plan: false, printed: 0 }
@@ -187,8 +187,8 @@ fn cannot(error: ArrowError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Whether a column is a duration: by its type, or for numbers by its name, which has the suffix
-/// `_ns` or is an aggregate function of such a column.
+/// Returns whether a column contains durations: by its type, or for numbers by its name. The name
+/// must end with `_ns`, or be an aggregate function of such a column.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];
@@ -215,8 +215,8 @@ fn nanoseconds(array: &dyn Array, row: usize) -> Option<i64> {
     }
 }
 
-/// Formats a duration such as `12.34 ms`, with four digits, or with more if the integer part has
-/// more.
+/// Formats a duration with a unit and four digits, such as `12.34 ms`. An integer part of more than
+/// four digits is printed whole.
 fn duration_text(ns: i64) -> String {
     const UNITS: [(u64, &str); 6] = [
         (3_600_000_000_000, "h"),

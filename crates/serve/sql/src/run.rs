@@ -1,4 +1,4 @@
-//! Execution of any query within limits of time and memory. Start at [`run`].
+//! Execution of SQL queries within limits of time and memory. Start at [`run`].
 //!
 //! DataFusion has a memory limit, but accounts only for most of its memory, and cannot interrupt
 //! a function or the planner. So the query runs on separate threads, while the caller's thread
@@ -39,37 +39,37 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Store and limits of a query.
+/// Store that a query reads, and the limits of the query.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Directory of the store.
+    /// Directory of the store, as given to `blkkin server --data`.
     pub directory: PathBuf,
-    /// Maximum number of rows in the result; `None` for all.
+    /// Maximum number of rows in the result; `None` for no limit.
     pub rows_max: Option<usize>,
-    /// Maximum duration of the query.
+    /// Maximum time for the query, including the opening of the store.
     pub timeout: Duration,
-    /// Maximum growth of the process's memory, in bytes.
+    /// Maximum number of bytes by which the process's memory may grow.
     pub memory_bytes: usize,
-    /// Whether damaged files are skipped. If set, all files are verified completely first.
+    /// True to skip damaged files. All files are then verified completely before the query.
     pub skip_damaged: bool,
 }
 
-/// Statistics of a query.
+/// Statistics of a completed query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of rows in the result.
+    /// Number of rows that were printed.
     pub rows: usize,
-    /// Whether the row limit cut the result.
+    /// True if the row limit truncated the result.
     pub is_cut: bool,
-    /// Number of files in the store.
+    /// Number of files in the store's snapshot.
     pub files: usize,
-    /// Number of bytes read from files, without footers.
+    /// Number of bytes that the query read from files, without footers.
     pub bytes_read: u64,
-    /// Description of each damaged file that was skipped.
+    /// Descriptions of the damaged files that were skipped, one each.
     pub left_out: Vec<String>,
 }
 
-/// Interval at which the limits are checked.
+/// Interval at which the limits of time and memory are checked.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Stack size of query threads, in bytes. Plans are processed recursively, as deep as the SQL is
@@ -83,7 +83,7 @@ enum QueryEvent {
     Done(Result<bool, Error>),
 }
 
-/// Runs a query and prints its result.
+/// Runs a query on a store and prints the result.
 pub fn run<W: Write>(
     options: &Options,
     sql: &str,
@@ -123,8 +123,9 @@ pub fn run<W: Write>(
     Ok(summary)
 }
 
-/// Opens the store's files, without damaged ones if `skip_damaged` is set. Verification may take
-/// long, so the limits apply.
+/// Takes a snapshot of the store, without damaged files if `skip_damaged` is set. Verifying the
+/// files may take long, so the limits apply. Returns the snapshot and descriptions of the skipped
+/// files.
 fn take_snapshot(options: &Options, watch: &LimitWatch) -> Result<(Snapshot, Vec<String>), Error> {
     let (sender, events) = sync_channel(1);
     let (directory, skips) = (options.directory.clone(), options.skip_damaged);
@@ -185,7 +186,7 @@ fn damage(message: String) -> Error {
     Error::failed(message).hint("--skip-damaged answers from all other files")
 }
 
-/// Adds the name of the damaged file, which DataFusion's decoding errors lack.
+/// Adds the name of the damaged file to a decoding error, as DataFusion's error lacks it.
 fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     if !error.is_of_data() {
         return error;
@@ -196,13 +197,14 @@ fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     }
 }
 
-/// Time and memory limits of a query.
+/// Limits of time and memory of a query, and the state at its start.
 struct LimitWatch {
     started: Instant,
     timeout: Duration,
     memory_before: usize,
     memory_max: usize,
-    /// Size of the files in memory, in bytes; the process's resident memory does not include them.
+    /// Total size of the snapshot's files in memory, in bytes. The process's resident memory does
+    /// not include them.
     made_bytes: Arc<AtomicUsize>,
 }
 
@@ -231,7 +233,7 @@ impl LimitWatch {
     }
 }
 
-/// Returns the resident memory of the process, in bytes; 0 if unknown.
+/// Returns the resident memory of this process, in bytes; 0 if unknown.
 fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| {
         text.split_ascii_whitespace().nth(1).and_then(|pages| pages.parse::<usize>().ok())
@@ -239,7 +241,7 @@ fn resident_bytes() -> usize {
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size())
 }
 
-/// Input of a query, and the channel for its results, moved to the query's threads.
+/// Input of a query and the channel for its result, which are moved to the query's threads.
 struct Query {
     snapshot: Arc<Snapshot>,
     bytes_read: Arc<AtomicU64>,
@@ -273,7 +275,8 @@ impl Query {
         runtime.shutdown_background();
     }
 
-    /// Runs the query and sends its rows; returns whether the row limit cut the result.
+    /// Runs the query and sends the rows of the result. Returns whether the row limit truncated the
+    /// result.
     async fn answer(&self) -> Result<bool, Error> {
         let context = context(self.pool_bytes)?;
         add_tables(&context, &self.snapshot, &self.bytes_read).await?;
@@ -288,7 +291,7 @@ impl Query {
         guard::check(&plan)?;
         let mut frame = functions::show_json_as_text(DataFrame::new(state, plan))?;
         if let Some(most) = most {
-            // One row more than the limit shows whether the result is cut.
+            // One row more than the limit shows whether the result is truncated.
             frame = frame.limit(0, Some(most.saturating_add(1)))?;
         }
         let mut stream = frame.execute_stream().await?;
@@ -313,7 +316,7 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Creates a session with a memory limit and without access to any file.
+/// Creates a session with a memory limit, which cannot access files of this machine by URL.
 fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     let place = datafusion::execution::object_store::ObjectStoreUrl::parse(FILES_URL)?;
     let stores = DefaultObjectStoreRegistry::new();
@@ -348,8 +351,8 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     Ok(context)
 }
 
-/// Registers the tables for users. Their views refer to a table of files in a separate session,
-/// which users cannot query directly.
+/// Registers the tables that users can query. They are views of a table of all files, which is in
+/// a separate session, so that users cannot query it directly.
 async fn add_tables(
     context: &SessionContext,
     snapshot: &Arc<Snapshot>,

@@ -1,5 +1,5 @@
-//! The files of a snapshot as one table, over which all tables for users are views. Start at
-//! [`Files`].
+//! The files of a snapshot as one DataFusion table. All tables that users can query are views of
+//! it. Start at [`Files`].
 
 use crate::files::{Snapshot, SpanFile};
 use async_trait::async_trait;
@@ -26,10 +26,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// URL of the files in query plans; a query can reach no other URL.
+/// URL of the snapshot's files in query plans. A query cannot reach any other URL.
 pub(crate) const FILES_URL: &str = "store://files";
 
-/// Table with all columns of the files.
+/// Table of all spans in the snapshot, with all columns of span files.
 #[derive(Debug)]
 pub(crate) struct Files {
     snapshot: Arc<Snapshot>,
@@ -43,7 +43,7 @@ impl Files {
         Files { snapshot, readers: Arc::new(readers), schema: Arc::new(schema()) }
     }
 
-    /// Distributes the files to at most `most` groups, which are read in parallel.
+    /// Distributes the files to at most `most` groups. Groups are read in parallel.
     fn groups(&self, most: usize) -> Vec<FileGroup> {
         let mut groups = vec![Vec::new(); most.clamp(1, self.snapshot.files.len().max(1))];
         let count = groups.len();
@@ -65,7 +65,8 @@ impl TableProvider for Files {
         TableType::Base
     }
 
-    /// Ignores the filters: DataFusion pushes all of them into the source later.
+    /// Creates the scan of the files. Ignores `_filters`, as DataFusion pushes all filters into the
+    /// scan later.
     async fn scan(
         &self,
         state: &dyn Session,
@@ -93,11 +94,11 @@ impl TableProvider for Files {
     }
 }
 
-/// Factory of readers for the snapshot's files.
+/// Factory that creates a reader for each file of the snapshot.
 #[derive(Debug)]
 struct Readers {
     snapshot: Arc<Snapshot>,
-    /// Total number of bytes read.
+    /// Number of bytes that all readers have read.
     read: Arc<AtomicU64>,
 }
 
@@ -117,7 +118,8 @@ impl ParquetFileReaderFactory for Readers {
     }
 }
 
-/// Reader of a local file. It reads synchronously, because asynchronous I/O would gain nothing.
+/// Reader of one file. Reads synchronously, because asynchronous I/O would gain nothing with local
+/// files.
 struct Reader {
     file: Arc<SpanFile>,
     read: Arc<AtomicU64>,
@@ -140,7 +142,7 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// Returns the columns of span files (docs/span-files.md). A column that a file lacks is NULL.
+/// Returns the schema of span files (docs/span-files.md). A column that a file lacks is NULL.
 pub(crate) fn schema() -> Schema {
     let text = |name: &str, is_optional| Field::new(name, DataType::Utf8View, is_optional);
     let flag = |name: &str| Field::new(name, DataType::Boolean, false);

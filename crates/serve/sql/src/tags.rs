@@ -1,5 +1,5 @@
-//! SQL function `span_tags`: merges the three tag lists of a span into one, in their original order
-//! and with their types. Start at [`SpanTags`].
+//! SQL function `span_tags`: merges a span's three lists of tags (of span, resource and scope) into
+//! one, in their original order and with their types. Start at [`SpanTags`].
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, ListArray, MapArray, StringArray, StringViewBuilder, StructArray,
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// SQL function with the arguments tags, resource_tags, scope_tags and tag_layout.
+/// SQL function `span_tags(tags, resource_tags, scope_tags, tag_layout)`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SpanTags {
     signature: Signature,
@@ -55,8 +55,8 @@ impl ScalarUDFImpl for SpanTags {
     }
 }
 
-/// Returns the list (an index into [`ORIGINS`]) and the type for a letter of a tag layout. An
-/// unknown letter means text of the span.
+/// Returns what a letter of a tag layout means: the list that has the tag, as an index into
+/// [`ORIGINS`], and the type of the value. An unknown letter means text of the span.
 fn of_letter(letter: u8) -> (usize, &'static str) {
     match letter {
         b'i' => (0, "int"),
@@ -79,7 +79,7 @@ fn of_letter(letter: u8) -> (usize, &'static str) {
 
 const ORIGINS: [&str; 3] = ["span", "resource", "scope"];
 
-/// One of the three tag lists, for all rows.
+/// Column of one of the three lists of tags, for all rows.
 struct List<'a> {
     map: &'a MapArray,
     keys: &'a StringArray,

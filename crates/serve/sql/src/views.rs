@@ -1,26 +1,27 @@
-//! Tables for users, with their documentation; each is a view of the files. Start at [`TABLES`].
+//! Tables that users can query, with their documentation. Each table is a view of the span files.
+//! Start at [`TABLES`].
 
-/// Table that users can query.
+/// Table that users can query, with its documentation.
 #[derive(Debug)]
 pub struct Table {
-    /// Name of the table.
+    /// Name of the table in SQL.
     pub name: &'static str,
-    /// Meaning of a row.
+    /// Description of what a row represents.
     pub meaning: &'static str,
-    /// Columns in order.
+    /// Columns of the table, in order.
     pub columns: &'static [Column],
-    /// Definition of the view.
+    /// SQL query that defines the view.
     pub(crate) sql: &'static str,
 }
 
-/// Column of a table.
+/// Column of a table, with its documentation.
 #[derive(Debug)]
 pub struct Column {
-    /// Name of the column.
+    /// Name of the column in SQL.
     pub name: &'static str,
-    /// Type: text, int, bool, time, or map.
+    /// Type of the values: text, int, bool, time, or map.
     pub kind: &'static str,
-    /// Meaning of the value.
+    /// Description of the values.
     pub meaning: &'static str,
 }
 
@@ -38,7 +39,7 @@ const START_TIME: Column = column("start_time", "time", "when the span started, 
 const DURATION: Column = column("duration_ns", "int", "how long the span took, in nanoseconds");
 const ERROR: Column = column("error", "bool", "whether the span failed");
 
-/// All tables for users.
+/// All tables that users can query.
 pub const TABLES: [Table; 6] = [
     Table {
         name: "spans",
@@ -163,8 +164,8 @@ pub const TABLES: [Table; 6] = [
             column("service", "text", "who recorded its root"),
             column("name", "text", "what its root did"),
         ],
-        // The subquery renames the columns: an unqualified name that equals a result column would
-        // refer to the result column.
+        // The subquery renames the columns. Otherwise an unqualified name that equals a result
+        // column would refer to the result column.
         sql: "SELECT trace_id, min(started) AS start_time, \
               max(started_ns + coalesce(took_ns, 0)) - min(started_ns) AS duration_ns, \
               count(*) AS spans, count(DISTINCT who) AS services, \
@@ -194,12 +195,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
     TABLES.iter().map(|table| table.name)
 }
 
-/// Example query.
+/// Example of a query, for the documentation.
 #[derive(Debug)]
 pub struct Example {
-    /// Question that the query answers.
+    /// Question that the query answers, in plain words.
     pub question: &'static str,
-    /// SQL of the query.
+    /// Query in SQL.
     pub sql: &'static str,
 }
 

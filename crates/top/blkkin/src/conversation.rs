@@ -47,7 +47,8 @@ impl AgentArgs {
         Ok(Conversation { client: client.map_err(with_timeout_hint)? })
     }
 
-    /// Sends a request about one session: the named session, or the agent's only session.
+    /// Sends a request about one session: the session that the user named, or the agent's only
+    /// session.
     pub(crate) fn on_session(
         &self,
         named: Option<&str>,
@@ -102,17 +103,17 @@ impl AgentArgs {
     }
 }
 
-/// Result of a request to an agent.
+/// Result of a completed request to an agent, to be reported to the user.
 #[derive(Debug)]
 pub(crate) struct ActionResult {
     pub(crate) agent: String,
     pub(crate) session: String,
     pub(crate) written: Vec<PathBuf>,
-    /// Losses of the session; only commands that end a recording report them.
+    /// Losses of the session. Empty for commands that do not end a recording.
     pub(crate) losses: Vec<Loss>,
 }
 
-/// Returns the paths of written traces from a reply.
+/// Returns the paths of traces that replies report as written.
 pub(crate) fn written(replies: Vec<Reply>) -> Vec<PathBuf> {
     let path = |reply| match reply {
         Reply::Written(path) => Some(path),
@@ -126,7 +127,8 @@ pub(crate) fn print(text: &str) -> Result<(), Error> {
     Ok(unless_closed(output::write(text))?)
 }
 
-/// Connection to an agent. Its errors have hints about names of sessions and channels.
+/// Connection to an agent. An error about an unknown session or channel has a hint with the
+/// existing names.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     client: Client,
@@ -171,7 +173,7 @@ impl Conversation {
         })
     }
 
-    /// Stops a session before it is destroyed. An output error is ignored, as the destroy request
+    /// Stops a session that is destroyed next. An output error is ignored, as the destroy request
     /// counts the events that could not be written.
     pub(crate) fn stop_at_last(&mut self, session: String) -> Result<(), Error> {
         let request = Request::StopSession(session);
@@ -212,7 +214,8 @@ impl Conversation {
             .collect()
     }
 
-    /// Returns a hint with the existing names, after an error about a session's or channel's name.
+    /// Returns a hint with the existing names after an error about the name of a session or
+    /// channel.
     fn names_hint(&mut self, code: &str, request: &Request) -> Option<String> {
         let (session, channel) = names_of(request);
         match code {
@@ -250,7 +253,7 @@ fn with_timeout_hint(error: blkkin_client::Error) -> Error {
 
 const MAKE_A_SESSION: &str = "make one with `blkkin session create NAME`";
 
-/// Suggests the most similar name, or lists all names.
+/// Returns a hint with the most similar name or, without one, with all names.
 fn nearest(wrong: &str, names: &[String], what: &str) -> String {
     match suggest(wrong, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -268,7 +271,7 @@ fn name_list(names: &[String]) -> String {
     name_list.join(", ")
 }
 
-/// Groups the items of a reply by the session item that precedes them.
+/// Assigns the items of a reply to the session item that precedes them.
 fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     let mut all: Vec<SessionDetails> = Vec::new();
     for reply in replies {
@@ -290,7 +293,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     all
 }
 
-/// Returns the session and the channel that a request names.
+/// Returns the session and the channel named in a request.
 fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     match request {
         Request::StartSession(session)
@@ -311,7 +314,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     }
 }
 
-/// Validates a request before sending, by the agent's own rules.
+/// Validates a request by the agent's own rules before it is sent.
 pub(crate) fn check(request: &Request) -> Result<(), Error> {
     blkkin_client::check(request).map_err(Error::from)
 }

@@ -8,17 +8,17 @@ use std::process::ExitCode;
 /// Exit status of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Success.
+    /// Everything succeeded.
     Ok,
     /// A part could not be read or written; everything else was processed.
     Failed,
-    /// Wrong command line; nothing was done.
+    /// The command line was wrong, and nothing was done.
     Usage,
-    /// Success, but events of the recording were lost.
+    /// The command succeeded, but events of the recording were lost.
     Lost,
-    /// Ended by Ctrl-C.
+    /// Ctrl-C ended the command.
     Interrupted,
-    /// Exit status of the command that `blkkin record` ran.
+    /// `blkkin record` returns this status of its command.
     Command(u8),
 }
 
@@ -35,7 +35,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Error that ends a command.
+/// Error that ends a command: exit status, message and hint.
 #[derive(Debug)]
 pub(crate) struct Error {
     exit: Exit,
@@ -82,7 +82,7 @@ pub(crate) fn warn(text: &str) {
     let _ = writeln!(styled_stderr(), "{HINT}warning:{HINT:#} {}", message(text));
 }
 
-/// Prints a line that is not data to standard error.
+/// Prints an informational line to standard error.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(styled_stderr(), "{}", message(line));
 }

@@ -1,5 +1,4 @@
-//! Closing notes of help pages: exit statuses, output streams, and the agent that commands connect
-//! to.
+//! Closing notes of help pages: exit statuses, output streams, and the choice of the agent.
 
 macro_rules! exit_help {
     () => {

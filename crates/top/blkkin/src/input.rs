@@ -61,8 +61,8 @@ impl InputArgs {
 /// the trace's end.
 const MARK: &str = ".recording";
 
-/// Whether a recording stopped without ending its trace: its marker file exists, and no agent holds
-/// the lock.
+/// Returns true if the recording of a trace was cut off: the marker file exists, and no agent holds
+/// its lock.
 fn is_cut_off(trace: &Path) -> bool {
     let path = trace.join(MARK);
     // Traces are untrusted: a file may be a FIFO, which blocks when opened.
@@ -147,7 +147,7 @@ impl SelectArgs {
         Ok(Some(filter))
     }
 
-    /// Resolves times against the range of these traces.
+    /// Resolves the times of the command line against the time range of these traces.
     pub(crate) fn times(&self, traces: &[Arc<Trace>], utc: bool) -> Result<Times, Error> {
         let (begin, end) = match &self.timerange {
             None => (self.begin.as_deref(), self.end.as_deref()),
@@ -176,10 +176,10 @@ impl SelectArgs {
     }
 }
 
-/// Start and end in nanoseconds, each optional.
+/// Optional start and optional end of a time range, in nanoseconds.
 pub(crate) type Range = (Option<i64>, Option<i64>);
 
-/// Time range of the command line in trace time.
+/// Time range given on the command line, converted to the traces' time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) range: Range,

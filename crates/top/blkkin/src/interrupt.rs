@@ -1,5 +1,5 @@
-//! Handling of Ctrl-C: the first ends the work and keeps the results so far, the second ends the
-//! program. SIGTERM and the end of the terminal (SIGHUP) have the same effect.
+//! Handling of Ctrl-C. The first signal ends the work and keeps the results so far, the second ends
+//! the program. SIGTERM and the closing of the terminal (SIGHUP) have the same effect.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
@@ -17,7 +17,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Installs the signal handlers.
+    /// Installs handlers for the terminating signals, which set the flag.
     pub(crate) fn listen() -> io::Result<Interrupt> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in ending_signals() {
@@ -32,7 +32,7 @@ impl Interrupt {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether at least `time` has passed since this function first saw the flag set.
+    /// Returns true if at least `time` has passed since this function first found the flag set.
     pub(crate) fn is_asked_since(&self, time: Duration) -> bool {
         self.is_asked() && self.noticed.get_or_init(Instant::now).elapsed() >= time
     }
@@ -46,7 +46,7 @@ pub(crate) fn ending_signals() -> impl Iterator<Item = c_int> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |&signal| signal != SIGHUP || !ignores_hangup)
 }
 
-/// Whether the text of `/proc/PID/status` lists a signal as ignored.
+/// Returns true if the text of `/proc/PID/status` lists a signal as ignored.
 fn ignores(status: &str, signal: c_int) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

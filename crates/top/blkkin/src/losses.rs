@@ -5,7 +5,7 @@ use crate::output::plural;
 use blkkin_control::{Cause, Loss, Reply};
 use serde_json::{Value, json};
 
-/// Returns the losses among the items of a reply.
+/// Returns the losses among the items of the agent's reply.
 pub(crate) fn among(replies: &[Reply]) -> Vec<Loss> {
     let loss = |reply: &Reply| match reply {
         Reply::Loss(loss) => Some(loss.clone()),
@@ -19,17 +19,17 @@ pub(crate) fn exit(losses: &[Loss]) -> Exit {
     if losses.is_empty() { Exit::Ok } else { Exit::Lost }
 }
 
-/// Prints a warning for each loss.
+/// Prints a warning for each loss, with amount and cause.
 pub(crate) fn report(losses: &[Loss]) {
     losses.iter().for_each(|loss| warn(&format!("lost: {}", line(loss))));
 }
 
-/// Describes the amount and the cause of a loss.
+/// Describes the amount and the cause of a loss in words.
 pub(crate) fn line(loss: &Loss) -> String {
     format!("{}: {}", amount(loss), why(loss))
 }
 
-/// Describes the amount of a loss.
+/// Describes the amount of a loss in words: events, packets, or an unknown amount.
 pub(crate) fn amount(loss: &Loss) -> String {
     let Loss { events, packets, uncounted, .. } = *loss;
     let unknown = match loss.cause {

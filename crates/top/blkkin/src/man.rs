@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Environment variable that makes the test write the pages.
+/// Environment variable that makes the test write the pages instead of comparing them.
 const VARIABLE: &str = "BLKKIN_WRITE_MAN";
 
 /// Returns all pages, by file name.

@@ -22,7 +22,7 @@ pub(crate) enum ColorChoice {
 }
 
 impl ColorChoice {
-    /// Whether to colour output to `stream`.
+    /// Returns true if output to `stream` is coloured.
     pub(crate) fn applies(self, stream: &impl IsTerminal) -> bool {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match self {
@@ -50,8 +50,8 @@ pub(crate) fn width() -> usize {
     told.or_else(terminal).unwrap_or(100).clamp(20, 1000)
 }
 
-/// Whether the locale's character set is UTF-8. As in the C library, the first of these variables
-/// that is set decides.
+/// Returns true if the locale's character set is UTF-8. As in the C library, the first of these
+/// variables that is set decides.
 pub(crate) fn locale_is_utf8() -> bool {
     let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default();
@@ -83,7 +83,7 @@ impl<W: Write> Write for Shown<W> {
     }
 }
 
-/// Escapes C1 control characters, as UTF-8 or as single bytes.
+/// Escapes C1 control characters, whether encoded as UTF-8 or as single bytes.
 fn without_controls(bytes: &[u8]) -> Cow<'_, [u8]> {
     if !bytes.iter().any(|byte| matches!(byte, 0x80..=0x9f)) {
         return Cow::Borrowed(bytes);
@@ -131,13 +131,13 @@ pub(crate) fn raw_stdout() -> io::Result<Shown<File>> {
     Ok(Shown { is_terminal: out.is_terminal(), out })
 }
 
-/// Returns standard output, locked.
+/// Returns standard output, locked for this thread.
 pub(crate) fn stdout() -> Shown<io::StdoutLock<'static>> {
     let out = io::stdout().lock();
     Shown { is_terminal: out.is_terminal(), out }
 }
 
-/// Returns standard error, locked, without styles.
+/// Returns standard error, locked for this thread, without styles.
 pub(crate) fn stderr() -> Shown<io::StderrLock<'static>> {
     let out = io::stderr().lock();
     Shown { is_terminal: out.is_terminal(), out }
@@ -155,7 +155,7 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Treats a closed pipe as success.
+/// Turns the error of a closed pipe into success.
 pub(crate) fn unless_closed(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -168,7 +168,7 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the command that starts this program again: `blkkin` if a shell would find this
+/// Returns the command that starts this program again. It is `blkkin` if a shell would find this
 /// executable in `PATH`, else the executable's path, such as after `cargo run`.
 pub(crate) fn own_command() -> String {
     let named = || "blkkin".to_owned();

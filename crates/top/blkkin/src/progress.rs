@@ -21,8 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(1000);
 const INTERVAL: Duration = Duration::from_millis(200);
 
 impl ProgressLine {
-    /// Shows `progress` towards `total` bytes if standard error is a terminal, unless `quiet`, for
-    /// output to the same terminal.
+    /// Shows `progress` towards `total` bytes if standard error is a terminal. With `quiet`,
+    /// nothing is shown, as output goes to the same terminal.
     pub(crate) fn start(progress: Arc<Progress>, total: u64, quiet: bool) -> ProgressLine {
         let looked_at = Arc::clone(&progress);
         let bytes = move || looked_at.bytes.load(Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl ProgressLine {
         ProgressLine::show(bytes, message, total, quiet)
     }
 
-    /// Shows how many of `total` bytes are processed.
+    /// Shows how many of `total` bytes have been processed, according to the counter `done`.
     pub(crate) fn of_bytes(done: Arc<AtomicU64>, total: u64) -> ProgressLine {
         ProgressLine::show(move || done.load(Ordering::Relaxed), String::new, total, false)
     }

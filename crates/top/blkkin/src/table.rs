@@ -7,11 +7,11 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
-    /// For numbers.
+    /// Alignment for numbers.
     Right,
 }
 
-/// Table with a heading.
+/// Table with a heading and aligned columns.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<(&'static str, Align)>,
@@ -54,7 +54,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Formats the heading and the rows, one line each.
+    /// Returns the heading and the rows, one line each.
     pub(crate) fn print(&self, color: bool) -> String {
         let width = |text: &str| text.chars().count();
         let mut widths: Vec<usize> = self.columns.iter().map(|(name, _)| width(name)).collect();

@@ -1,4 +1,4 @@
-//! Parsers of command line values: sizes, durations, levels, contexts; and their inverses.
+//! Parsers of command line values (sizes, durations, levels, contexts) and the matching formatters.
 
 use blkkin_control::{Context, EVENT_SIZES, Level, WAIT_FOREVER, WAIT_MAX_US};
 use blkkin_filter::{Severity, suggest};
@@ -69,7 +69,7 @@ pub(crate) fn blocking_text(wait_us: u32) -> String {
     format!("{}{unit}", wait_us / us)
 }
 
-/// Parses the maximum size of an event, in bytes.
+/// Parses the maximum size of an event; returns bytes.
 pub(crate) fn string_max(text: &str) -> Result<u32, String> {
     let size = u32::try_from(bytes(text)?).ok().filter(|size| EVENT_SIZES.contains(size));
     let [min, max] = [EVENT_SIZES.start(), EVENT_SIZES.end()].map(|size| size_text((*size).into()));

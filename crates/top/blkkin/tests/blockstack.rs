@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::blkkin;
 use support::node::Node;
 
-/// Runs a role of the chain; the environment variable `TEST_ROLE` contains its arguments.
+/// Acts as a process of the chain, with the arguments in the environment variable `TEST_ROLE`.
 #[test]
 #[ignore = "a program of other tests"]
 fn role() {
@@ -19,8 +19,8 @@ fn role() {
     let _ = blkkin_blockstack::run(arguments.split_whitespace().map(Into::into));
 }
 
-/// Returns the command that runs a role as a test of this file. A script passes the arguments in a
-/// variable, as the test harness does not pass them on.
+/// Returns the command that runs a process of the chain as a test of this file. A script passes the
+/// arguments in a variable, as the test harness does not pass them on.
 fn program(node: &Node) -> Vec<OsString> {
     let script = "TEST_ROLE=\"$*\" exec \"$0\" --ignored --exact --nocapture --test-threads=1 role";
     let socket = node.socket();
@@ -109,7 +109,7 @@ nbd: read (server)
             store: copy read (server)
 ";
 
-/// Tree of a read of an object that was not written yet.
+/// Expected tree of a read of an object that was not written yet.
 const READ_OF_NOTHING: &str = "\
 nbd: read (server)
   nbd: volume read (client)
@@ -190,7 +190,7 @@ fn requests_cross_all_services() {
     assert!(["read", "write", "flush"].iter().all(|name| counts[name] > 2), "{counts:?}");
 }
 
-/// Requests that are not sampled at their start are not recorded; sampled requests are complete.
+/// Requests that are not sampled at their start leave no span, and sampled requests are complete.
 #[test]
 fn some_requests_are_followed() {
     let (requests, count) = recorded(Some("1/10"));

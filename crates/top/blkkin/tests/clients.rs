@@ -11,7 +11,7 @@ use std::process::Command;
 use support::server::{Server, http};
 use support::{Scratch, blkkin, run, skip, text};
 
-/// Servers with each kind of store: in memory, and on disk.
+/// Two servers, one with its store in memory and one with its store on disk.
 struct Servers {
     _scratch: Scratch,
     each: [(&'static str, Server); 2],
@@ -40,7 +40,7 @@ impl Servers {
         Servers { _scratch: scratch, each }
     }
 
-    /// Runs a client for each store; `to` gives the address to pass to the client.
+    /// Runs a client against each server. `to` returns the address that is passed to the client.
     #[track_caller]
     fn check(&self, client: &Command, what: &str, to: impl Fn(&Server) -> String) {
         for (store, server) in &self.each {
@@ -69,7 +69,7 @@ impl Servers {
     }
 }
 
-/// Sorts spans by id and their fields by name, so that the order does not count in comparisons.
+/// Sorts spans by id and their fields by name, so that comparisons ignore the order.
 fn by_id(mut spans: Value) -> Value {
     if let Value::Array(spans) = &mut spans {
         spans.sort_by_cached_key(|span| span["id"].to_string());
@@ -78,7 +78,7 @@ fn by_id(mut spans: Value) -> Value {
     spans
 }
 
-/// Returns the path in an environment variable, if the peer is installed.
+/// Returns the path that an environment variable names; `None` if that peer is not installed.
 fn peer(test: &str, name: &str, variable: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let found = std::env::var_os(variable).map(PathBuf::from);
@@ -122,8 +122,8 @@ fn py_zipkin() {
     servers.check(&client, "V1_JSON", web("/api/v1/spans"));
 }
 
-/// The last py_zipkin with thrift is accepted over HTTP, and through the client that Scribe's
-/// authors published.
+/// Spans of the last py_zipkin with thrift are accepted, over HTTP and through the client that
+/// Scribe's authors published.
 #[test]
 fn py_zipkin_with_thrift() {
     let name = "py_zipkin_with_thrift";
@@ -147,8 +147,8 @@ fn opentelemetry_for_python() {
     servers.check(&client, "zipkin-json", web("/api/v2/spans"));
 }
 
-/// The exporter of Zipkin's protobuf is accepted. It needs an older protobuf library than the other
-/// exporters.
+/// Spans of OpenTelemetry's exporter with Zipkin's protobuf are accepted. This exporter needs an
+/// older protobuf library than the other exporters.
 #[test]
 fn opentelemetry_for_python_with_zipkins_protobuf() {
     let name = "opentelemetry_for_python_with_zipkins_protobuf";

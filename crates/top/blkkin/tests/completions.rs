@@ -91,8 +91,8 @@ fn live_names() {
     check(&daemon, "blkkin completions f", &["fish"]);
 }
 
-/// Without an agent, or with an agent that is silent, endless or invalid, completion ends quickly
-/// without candidates.
+/// Completion ends quickly without candidates if there is no agent, or if the agent is silent,
+/// sends names without end, or sends invalid data.
 #[test]
 fn agents_that_are_of_no_use() {
     let silent = StandIn::of(|mut conversation| conversation.wait());
@@ -144,7 +144,7 @@ fn scripts_for_shells() {
     }
 }
 
-/// Fish, running the generated script, completes with live names.
+/// In fish, the generated script completes names from the running agent.
 #[test]
 fn live_names_in_fish() {
     if !is_installed("fish") {
@@ -167,7 +167,7 @@ fn path() -> String {
     format!("{}:/usr/bin:/bin", program.display())
 }
 
-/// Names with colons are completed in bash, which splits words at `:` and `=`.
+/// In bash, names with colons are completed, although bash splits words at `:` and `=`.
 #[test]
 fn names_with_colons_in_bash() {
     let daemon = StandIn::answering(names);

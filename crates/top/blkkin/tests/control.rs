@@ -1,5 +1,5 @@
-//! Commands for sessions, and the common behaviour of commands for the node's agent: their
-//! requests, and their output for its answers. The agent's socket is shown as `AGENT`.
+//! Commands for sessions, and the behaviour that all commands for the node's agent share: their
+//! requests, and their output for the agent's answers. The agent's socket is shown as `AGENT`.
 
 mod support;
 
@@ -171,7 +171,7 @@ fn snapshots() {
     );
 }
 
-/// Active sessions are stopped before they are destroyed.
+/// `session destroy` stops active sessions before it destroys them.
 #[test]
 fn sessions_are_destroyed() {
     let daemon = StandIn::answering(answer);
@@ -371,7 +371,8 @@ fn by_a_user(folder: &Path) -> Command {
     command
 }
 
-/// A user's own agent is preferred to the system's, and the message names the agent that was used.
+/// Commands prefer the agent of the user to the system's agent, and their message names the agent
+/// that was used.
 #[test]
 fn an_agent_of_the_users_own() {
     let daemon = StandIn::answering(answer);
@@ -394,8 +395,8 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Without a directory for sockets, as in containers, cron and `su`, the agent names the
-/// environment variable to set for programs and commands.
+/// Without a directory for sockets, as in containers, cron and `su`, the agent's message names the
+/// environment variable that programs and commands need.
 #[test]
 fn an_agent_without_a_runtime_directory() {
     let folder = support::Scratch::new("no-runtime");

@@ -159,8 +159,8 @@ fn good_traces_read_as_babeltrace2_reads_them() {
     });
 }
 
-/// For a time range, the part of a loss within it is shown as by babeltrace2: the number of events
-/// in that part is unknown.
+/// For a time range, the part of a loss within the range is shown as by babeltrace2, without the
+/// number of lost events, which is unknown.
 #[test]
 fn losses_read_as_babeltrace2_reads_them() {
     if !is_installed("babeltrace2") {

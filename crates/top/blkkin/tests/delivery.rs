@@ -14,18 +14,18 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use support::{Scratch, blkkin, run, text};
 
-/// Returns the path of a trace of two requests with seven spans each.
+/// Returns the path of an example trace, which has two requests with seven spans each.
 fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
 
-/// Server that answers each request with a status, and stores the requests.
+/// Server that answers each request with a given status, and stores the requests.
 struct Server {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<Request>>>,
 }
 
-/// Head and body of a request.
+/// Head and body of a received HTTP request.
 type Request = (String, Vec<u8>);
 
 impl Server {

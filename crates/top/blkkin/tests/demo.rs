@@ -1,5 +1,5 @@
-//! Runs of `blkkin demo` as by a new user: it shows a request that crossed the whole chain, and
-//! leaves no process running, however it ends.
+//! Runs of `blkkin demo` as by a new user. The demo shows a request that crossed the whole chain,
+//! and leaves no process running, however it ends.
 
 use blkkin_sys::testing::{Signal, signal};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn lines(demo: &mut Child) -> impl Iterator<Item = Value> + use<> {
     lines.map(|line| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
 }
 
-/// Returns the ids of the chain's processes, without the demo's own process.
+/// Returns the process ids of the demo's parts, without the demo's own process.
 fn processes(started: &Value, own: u32) -> Vec<u64> {
     let parts = started["parts"].as_array().expect("parts");
     let pids = parts.iter().map(|part| part["pid"].as_u64().expect("a number"));
@@ -111,7 +111,7 @@ fn the_trace_is_begun_anew_and_no_request_is_lost() {
     assert!(number > 1, "{name:?}");
 }
 
-/// Closing the terminal, which signals all processes of the demo at once, ends everything.
+/// Closing the terminal, which signals all processes of the demo at once, ends all of them.
 #[test]
 fn nothing_stays_when_the_terminal_is_closed() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -163,8 +163,8 @@ fn the_command_that_is_named_works() {
     assert!(removed.status.success() && !kept.exists(), "{removed:?}");
 }
 
-/// All files are in the demo's directory, including those of the cost measurement. The home
-/// directory is not touched and need not exist.
+/// The demo writes all files to its directory, including those of the cost measurement. It does not
+/// touch the home directory, which need not exist.
 #[test]
 fn a_home_is_not_needed() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -8,7 +8,7 @@ use support::growing::{Growing, LATER_METADATA, Packet};
 use support::process::{Ended, Running};
 use support::{Scratch, blkkin, run, text, with_limit};
 
-/// Starts `view --follow` of `trace` in the scratch directory.
+/// Starts `view --follow` for the directory `trace` of the scratch directory.
 fn follow(scratch: &Scratch, arguments: &[&str]) -> Running {
     let mut command = blkkin(&scratch.0);
     Running::start(command.args(["view", "--follow", "--no-delta"]).args(arguments).arg("trace"))
@@ -20,7 +20,7 @@ fn line(stream: u64, class: u8, time: u64, x: u8) -> String {
     format!("[01:46:40.{time:09}] {name}: {{ cpu_id = {stream} }}, {{ x = {x} }}")
 }
 
-/// Returns a packet from its first event's time to its last, without losses.
+/// Returns a packet that lasts from its first event to its last, without losses.
 fn packet(stream: u64, seq: u64, events: &[(u8, u64, u8)]) -> Packet<'_> {
     let (_, first, _) = events[0];
     let (_, last, _) = events[events.len() - 1];
@@ -76,8 +76,8 @@ fn lines_come_as_packets_come() {
     assert!(ended.errors.is_empty(), "{ended:?}");
 }
 
-/// Packets of a second stream class in a followed file are decoded by their own class. An earlier
-/// bug gave them the event names of the first class, or ended the program.
+/// Packets of a second stream class in a followed file are decoded by their own stream class. An
+/// earlier bug gave their events the names of the first class, or ended the program.
 #[test]
 fn a_file_gets_packets_of_another_stream_class() {
     let scratch = Scratch::new("follow-classes");
@@ -197,7 +197,7 @@ fn metadata_grows_with_the_recording() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// Events wait for their metadata, which LTTng may write later.
+/// Events whose metadata is not written yet are printed once LTTng has written it.
 #[test]
 fn events_wait_for_their_metadata() {
     let scratch = Scratch::new("follow-later");
@@ -231,7 +231,7 @@ fn events_wait_for_their_metadata() {
     assert!(told[1].ends_with(": event is of class 9, which the metadata does not describe"));
 }
 
-/// Streams of different traces are kept apart, even with the same ids.
+/// Streams of different traces are not confused, even if their ids are equal.
 #[test]
 fn traces_come_one_after_the_other() {
     let scratch = Scratch::new("follow-traces");
@@ -258,8 +258,8 @@ fn traces_come_one_after_the_other() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// A followed recording may be rotated: LTTng moves the files of a finished chunk away, and creates
-/// new files with the same names.
+/// A followed recording may be rotated: LTTng moves the files of a finished chunk to another
+/// directory, and creates new files with the same names.
 #[test]
 fn files_are_moved_and_deleted() {
     let scratch = Scratch::new("follow-rotation");
@@ -299,7 +299,7 @@ fn files_are_moved_and_deleted() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// More files than file descriptors can be read and followed: a file that was read completely is
+/// More files than file descriptors can be read and followed, because a completely read file is
 /// closed.
 #[test]
 fn there_may_be_more_files_than_descriptors() {
@@ -373,7 +373,8 @@ fn losses_are_told_where_they_happen() {
     assert_eq!(ended.errors, ["lost by the tracer in all: 3 events, 2 packets (2 events shown)"]);
 }
 
-/// JSON describes the streams of all events, including streams that appear later.
+/// With `--follow --json`, a line describes the streams before their first events, also for streams
+/// that appear later.
 #[test]
 fn json_tells_what_is_read_each_time_it_changes() {
     let scratch = Scratch::new("follow-json");

@@ -19,12 +19,12 @@ use support::{Scratch, blkkin, is_installed, run, skip, text};
 /// Maximum time for an answer of a session daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// LTTng with its own home directory.
+/// Installation of LTTng for one test, with its own home directory and session daemon.
 struct Lttng {
     scratch: Scratch,
     program: PathBuf,
     daemon: Option<Child>,
-    /// Lock that limits the tests to one session daemon at a time. Must be dropped last.
+    /// Lock that limits the tests to one session daemon at a time. It must be dropped last.
     _alone: File,
 }
 
@@ -82,7 +82,7 @@ impl Lttng {
         assert!(output.status.success(), "lttng {arguments:?}: {}", text(&output.stderr));
     }
 
-    /// Starts a session with one channel of these options and all contexts of the test.
+    /// Starts a session with one channel that has these options and all contexts of the test.
     fn session(&self, name: &str, kind: &[&str], channel: &[&str]) -> Session<'_> {
         self.session_of(name, kind, channel, "blkkin_sample:*")
     }
@@ -175,7 +175,8 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Compares the output of both programs with several sets of options; returns the number of events.
+/// Compares the output of `blkkin view` and babeltrace2 with several sets of options; returns the
+/// number of events.
 #[track_caller]
 fn compare(path: &Path) -> usize {
     let mut events = 0;
@@ -222,7 +223,7 @@ fn traces(path: &Path) -> Vec<PathBuf> {
 const ROUNDS: usize = 100;
 const EVENTS: usize = 6 * ROUNDS;
 
-/// Options of channels with enough sub-buffers for all events.
+/// Options for channels with enough sub-buffers for all events, with buffers by user or by process.
 const BY_USER: &[&str] = &["--buffers-uid", "--subbuf-size=16K", "--num-subbuf=16"];
 const BY_PROCESS: &[&str] = &["--buffers-pid", "--subbuf-size=16K", "--num-subbuf=16"];
 

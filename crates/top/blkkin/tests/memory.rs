@@ -12,12 +12,12 @@ use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
 
-/// Limit in KiB beyond a run that reads almost no data.
+/// Maximum peak memory in KiB beyond the peak of a run that reads almost no data.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
 /// Smallest credible measurement, in KiB; a smaller one was made before the program had started.
 const BEGUN_KIB: u64 = 1 << 10;
-/// Limit in KiB for a process that reads metadata of any size.
+/// Maximum peak memory in KiB of a process that reads metadata of any size.
 const KIB_MAX: u64 = 256 << 10;
 /// Size in bytes of metadata that needs almost no memory.
 const TINY_SIZE: usize = 4 << 10;
@@ -28,7 +28,7 @@ const LARGE_SIZE: usize = 22 << 20;
 /// Size in bytes of metadata slightly below the accepted maximum.
 const SIZE_MAX: usize = 63 << 20;
 
-/// Returns the peak resident size of a run, in KiB. A run that ends before it was measured is
+/// Returns the peak resident size of a run, in KiB. A run that ended before it could be measured is
 /// repeated.
 fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
     run(directory, arguments).0
@@ -89,8 +89,8 @@ fn large_streams_and_claims_take_little_memory() {
     assert!(count > 10 && wrong.is_empty(), "{count} runs:\n{}", wrong.join("\n"));
 }
 
-/// Reads texts with different shares of pieces, so that some are refused early, some late, and some
-/// are accepted.
+/// Checks the memory for metadata texts whose parts have different shares, so that some texts are
+/// refused early, some late, and some are accepted.
 fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hostile>) {
     let read = |case: &Hostile, size: usize, length: usize| {
         let text = case.text(size, length);
@@ -144,8 +144,8 @@ fn metadata_that_is_too_long_costs_its_own_trace_only() {
     assert!(traces.contains("./short") && !traces.contains("./long"), "{out}");
 }
 
-/// Real metadata can be large, too: 20,000 event classes are read as TSDL, and as JSON, which is
-/// larger yet.
+/// Metadata with 20,000 event classes is read within the memory limits, both as TSDL and as JSON,
+/// which is even larger.
 #[test]
 fn many_tracepoints_can_be_read() {
     let scratch = Scratch::new("memory-tracepoints");

@@ -14,14 +14,15 @@ use support::node::{
 };
 use support::process::{Signal, signal};
 
-/// Runs the program that the tests below record.
+/// Acts as the program that these tests record; see [`numbers`].
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
 }
 
-/// Prints, on request, how many of a hundred requests are sampled.
+/// Acts as a tested program: for each input line, prints how many of a hundred requests are
+/// sampled.
 #[test]
 #[ignore = "a program of other tests"]
 fn requests() {
@@ -66,7 +67,7 @@ fn killed_programs_leave_what_they_recorded() {
     assert!(numbers.len() as u64 + lost > last);
 }
 
-/// Agents are killed at any moment and restarted: each recorded event is in the trace once, and
+/// If agents are killed at any moment and restarted, each recorded event is in the trace once, and
 /// lost events are counted.
 #[test]
 fn killed_agents_lose_nothing() {
@@ -93,7 +94,7 @@ fn killed_agents_lose_nothing() {
     );
 }
 
-/// Processes are selected by pid, by executable and by parent.
+/// A session can select processes by pid, by executable and by parent.
 #[test]
 fn processes_are_chosen() {
     let node = Node::new();
@@ -126,7 +127,7 @@ fn processes_are_chosen() {
     }
 }
 
-/// Sampling rules survive a restart of the agent, and programs follow them.
+/// Sampling rules survive a restart of the agent, and programs apply them.
 #[test]
 fn sampling_outlives_the_agent() {
     let node = Node::new();
@@ -151,8 +152,8 @@ fn sampling_outlives_the_agent() {
     assert_eq!(program.count(), 100);
 }
 
-/// After a restart the agent continues a trace whose name differs from the requested name, which
-/// was in use.
+/// An agent names a trace differently if the requested name is in use. After a restart, it
+/// continues the trace under that name.
 #[test]
 fn traces_beside_others_are_gone_on_with() {
     let node = Node::new();
@@ -195,8 +196,8 @@ fn traces_beside_others_are_gone_on_with() {
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
 }
 
-/// A clear removes earlier events for good, including those of programs that have ended or are
-/// stopped during the clear, even if the agent is killed after it. Later events are kept.
+/// A clear removes earlier events for good, even if the agent is killed after it. This includes
+/// events of programs that have ended, or are stopped during the clear. Later events are kept.
 #[test]
 fn what_was_cleared_does_not_come_back() {
     let node = Node::new();
@@ -223,8 +224,8 @@ fn what_was_cleared_does_not_come_back() {
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }
 
-/// A program that was stopped until the agent disconnected it reconnects, and its trace has its
-/// later events, too.
+/// A program that was stopped until the agent disconnected it connects again, and its later events
+/// are in its trace, too.
 #[test]
 fn programs_that_were_given_up_go_on() {
     let node = Node::new();

@@ -1,6 +1,7 @@
 //! Output of `merge`, `cut` and `convert`: this program and babeltrace2 must find the same events
-//! and losses in it as in the source. If the other format is shown differently, `NAME.merge.txt`,
-//! `NAME.ctf1.txt` or `NAME.ctf2.txt` beside the recipe contains the text.
+//! and losses in the output as in the source. If events are displayed differently after a
+//! conversion, `NAME.merge.txt`, `NAME.ctf1.txt` or `NAME.ctf2.txt` beside the recipe contains the
+//! text.
 //!
 //! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test rewrite`
@@ -14,7 +15,8 @@ use support::corpus::{corpus, differs, for_each, losses, writes_expectations};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
-/// Recipes for which babeltrace2 prints messages although the trace is correct, or cannot read it.
+/// Recipes of traces that babeltrace2 cannot read, or for which it prints messages although the
+/// trace is correct, with the reason.
 const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("clock-before-1970", "it tells only the first time before 1970 from one after"),
     ("clock-offset-negative", "it warns of each time before 1970"),
@@ -47,7 +49,7 @@ fn expectation(name: &str, way: &str) -> Vec<u8> {
     fs::read(expectation_path(name, way)).or_else(|_| fs::read(whole())).unwrap_or_default()
 }
 
-/// Writes an expectation, if it differs from the expectation of the source.
+/// Writes the expected output of a written trace, if it differs from that of the source.
 fn write_expectation(name: &str, way: &str, content: &[u8]) {
     let path = expectation_path(name, way);
     let _ = fs::remove_file(&path);
@@ -56,7 +58,8 @@ fn write_expectation(name: &str, way: &str, content: &[u8]) {
     }
 }
 
-/// Writes a trace in all ways; returns the name, output path and command output of each.
+/// Writes a trace in all ways; returns the way's name, the output path and the command's output for
+/// each.
 fn write_all_ways(
     directory: &Path,
     name: &str,
@@ -215,8 +218,8 @@ fn a_cut_has_the_events_of_the_range() {
     for_each("good", check_cuts);
 }
 
-/// A cut reports each loss that touches the range as the source does: the number of the loss's
-/// events within the range is unknown, and a trace can only count.
+/// A cut reports each loss that touches the time range as a whole, as the source does. The number
+/// of lost events within the range is unknown.
 #[test]
 fn a_cut_has_the_losses_that_it_touches_whole() {
     let scratch = Scratch::new("cut-losses");
@@ -256,7 +259,8 @@ fn a_cut_has_the_losses_that_it_touches_whole() {
     }
 }
 
-/// Checks that unreadable parts are reported, and all others are written; returns the differences.
+/// Checks that unreadable parts of a trace are reported and all readable parts are written; returns
+/// the differences.
 fn check_broken(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     let source = view(directory, &[name]);

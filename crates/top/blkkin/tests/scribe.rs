@@ -18,7 +18,7 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/traces/requests")
 }
 
-/// Daemon `blkkin scribe`, and the address on which it listens.
+/// Running `blkkin scribe`, and the address on which it listens.
 struct Daemon {
     running: Running,
     address: String,
@@ -73,7 +73,7 @@ impl Daemon {
     }
 }
 
-/// Returns all lines of all files of a category.
+/// Returns all lines of all files that were written for a category.
 fn lines(directory: &Path, category: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory.join(category)) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -84,7 +84,8 @@ fn lines(directory: &Path, category: &str) -> Vec<String> {
     files.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Events pass through a forwarding and a writing daemon into a file, as `view --json` prints them.
+/// Events pass through a forwarding daemon and a writing daemon into a file, as `view --json`
+/// prints them.
 #[test]
 fn events_arrive_as_they_are_printed() {
     let scratch = Scratch::new("scribe");
@@ -178,7 +179,7 @@ impl blkkin_model::SpanSink for Ids {
     }
 }
 
-/// Lines of standard input arrive, including an empty and a long line.
+/// Each line of standard input arrives as a message, including an empty and a long line.
 #[test]
 fn lines_arrive() {
     let scratch = Scratch::new("scribe");
@@ -201,7 +202,7 @@ fn lines_arrive() {
     daemon.stop();
 }
 
-/// A recording in progress is sent as it grows.
+/// With `--follow`, events of a recording in progress are sent as the recording grows.
 #[test]
 fn events_are_sent_as_they_come() {
     let scratch = Scratch::new("scribe");
@@ -224,8 +225,8 @@ fn events_are_sent_as_they_come() {
     daemon.stop();
 }
 
-/// No acknowledged message is lost while the daemon is killed repeatedly; additional messages are
-/// repetitions.
+/// No acknowledged message is lost while the daemon is killed repeatedly. Messages that arrive
+/// twice are identical.
 #[test]
 fn no_kill_loses_what_was_answered() {
     let scratch = Scratch::new("scribe");
@@ -276,8 +277,8 @@ fn no_kill_loses_what_was_answered() {
     daemon.kill();
 }
 
-/// No acknowledged message is lost while `fdatasync` fails repeatedly: for journals, stores'
-/// positions, and files.
+/// No acknowledged message is lost while `fdatasync` fails repeatedly, on journals, positions of
+/// stores, or files.
 #[test]
 fn a_disk_that_fails_loses_nothing() {
     if !is_installed("strace") {
@@ -311,7 +312,7 @@ fn a_disk_that_fails_loses_nothing() {
     }
 }
 
-/// Sending is given up if the server stays down, and succeeds if the server starts later.
+/// Sending is abandoned if the server stays down, and succeeds if the server starts later.
 #[test]
 fn sending_is_tried_again_and_given_up() {
     let scratch = Scratch::new("scribe");
@@ -364,7 +365,8 @@ fn wrong_usage_is_told() {
     check(&["scribe", "--config", "bad", "--check"], 1, "line 2: `max_queue_size` has no effect");
 }
 
-/// SIGHUP reloads the configuration, and its faults are in the daemon's status.
+/// SIGHUP reloads the configuration, and faults of the new configuration are in the daemon's
+/// status.
 #[test]
 fn the_configuration_is_read_again() {
     let scratch = Scratch::new("scribe");
@@ -384,8 +386,8 @@ fn the_configuration_is_read_again() {
     daemon.stop();
 }
 
-/// Uses the client published by Scribe's authors as documented: both forms of the binary protocol,
-/// and the calls of monitoring.
+/// Python program that uses the client published by Scribe's authors as documented, with both forms
+/// of the binary protocol and the calls for monitoring.
 const PYTHON: &str = r#"
 import builtins, sys
 # The published code has this word of Python 2 where it reads maps.
@@ -425,7 +427,8 @@ for strict in (False, True):
 print("done")
 "#;
 
-/// Returns the Python interpreter with the client: that of `cargo xtask peers`, or the system's.
+/// Returns the Python interpreter that has the client: installed by `cargo xtask peers`, or else
+/// the system's.
 fn python() -> Option<String> {
     let named = std::env::var("BLKKIN_PYTHON").ok();
     named.into_iter().chain(["python3".to_owned()]).find(|python| {

@@ -1,4 +1,4 @@
-//! Process of `blkkin server`: its log, its end, and its memory.
+//! Tests of `blkkin server` as a process: its log, its end, and its memory.
 
 mod support;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run, skip, with_limit};
 
-/// Adds options for a server without files, with few ports.
+/// Adds options for a server that listens on few ports and stores spans in memory.
 fn quiet(command: &mut Command) -> &mut Command {
     on_free_ports(command).arg("--memory")
 }
@@ -141,9 +141,9 @@ fn it_does_not_start_where_anybody_could_come_in() {
     check(&["--listen", "nowhere"], 2, "not an address and port");
 }
 
-/// The soft limit of descriptors (1024 in most shells and services) is raised to the hard limit.
-/// Connections leave descriptors for files: more idle connections than descriptors lock out no
-/// client.
+/// The server raises the soft limit of descriptors (1024 in most shells and services) to the hard
+/// limit. Connections leave descriptors for files: more idle connections than descriptors lock out
+/// no client.
 #[test]
 fn descriptors_are_raised_and_shared_out() {
     let scratch = Scratch::new("server-descriptors");
@@ -169,7 +169,8 @@ fn descriptors_are_raised_and_shared_out() {
     server.end();
 }
 
-/// SIGHUP reloads the tokens and never ends the server; a bad file only causes a log message.
+/// SIGHUP reloads the tokens and never ends the server. A file that cannot be read only causes a
+/// log message.
 #[test]
 fn hangups_reload() {
     let scratch = Scratch::new("server-hangup");
@@ -195,8 +196,8 @@ fn hangups_reload() {
     server.end();
 }
 
-/// With tokens configured, the port of Scribe, whose protocol has no tokens, is open only on
-/// request.
+/// If tokens are configured, the port of Scribe is open only on request, as Scribe's protocol has
+/// no tokens.
 #[test]
 fn scribe_is_off_where_there_are_tokens() {
     let scratch = Scratch::new("server-scribe");
@@ -237,8 +238,8 @@ fn lines_can_be_json() {
     }
 }
 
-/// The server runs as a service: options from a file and from the environment, and the readiness
-/// message to systemd.
+/// The server runs as a service: it reads options from a file and from the environment, and tells
+/// systemd when it is ready.
 #[test]
 fn it_runs_as_a_service() {
     let scratch = Scratch::new("server-service");
@@ -270,7 +271,7 @@ fn it_runs_as_a_service() {
     assert!(told.contains("server.conf, line 1: there is no option `listens`"), "{told}");
 }
 
-/// One bad span does not reject the others of its batch, unless requested.
+/// A bad span does not cause the refusal of the good spans in its batch, unless requested.
 #[test]
 fn good_spans_are_taken_from_bad_ones() {
     let scratch = Scratch::new("server-spans-each");
@@ -291,8 +292,8 @@ fn good_spans_are_taken_from_bad_ones() {
     }
 }
 
-/// A full file system and its end are reported with the reason, in the log and in the server's
-/// health.
+/// The log and the server's health report a full file system with the reason, and report when there
+/// is space again.
 #[test]
 fn a_full_disk_is_told() {
     let Ok(mounted) = Mounted::in_memory(1024) else {

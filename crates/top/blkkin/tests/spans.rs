@@ -120,7 +120,7 @@ fn what_makes_no_sense_is_refused() {
     check(&output, 1, "", "error: /nowhere: cannot open: no such file or directory\n");
 }
 
-/// Records a request for the test below, and reports its end.
+/// Acts as a tested program: records a request, and reports when it is done.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
@@ -187,8 +187,8 @@ fn what_our_tracer_records_is_a_request() {
     }
 }
 
-/// Metadata of a trace written here: event types of blkin, of the tracer and of the `tracing`
-/// crate, and types that only resemble them.
+/// Metadata of the traces that these tests write: event types of blkin, of the tracer and of the
+/// `tracing` crate, and event types that only resemble them.
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
 typealias integer { size = 32; align = 8; signed = true; } := i32;
@@ -221,7 +221,7 @@ event { name = "app.shop:pack"; id = 12; stream_id = 0; fields := struct { i64 t
 event { name = "zipkin:timestamp"; id = 0; stream_id = 1; fields := struct { string trace_name; string service_name; i32 port_no; string ip; i64 trace_id; i64 span_id; i64 parent_span_id; string _event; }; };
 "#;
 
-/// Creates a trace with this metadata.
+/// Creates a trace with [`METADATA`] and no streams.
 fn begin(path: &Path) {
     fs::create_dir_all(path).expect("to make a folder");
     fs::write(path.join("metadata"), METADATA).expect("to write");
@@ -317,8 +317,8 @@ vm: io client         1.00 µs  own 550 ns  ████████████
     assert_eq!(end["events_of_others"], 2);
 }
 
-/// Spans and events of the `tracing` crate belong to the service in their fields, otherwise to the
-/// program, whose own fields may have the same names.
+/// Spans and events of the `tracing` crate belong to the service that their fields name, or else to
+/// the program. The program's own fields may have the same names as the fields for the service.
 #[test]
 fn spans_of_the_tracing_crate_say_their_service() {
     let scratch = Scratch::new("spans-service");

@@ -30,7 +30,7 @@ fn ring(session: &str, pid: u32, cpu: Option<u32>, look: u64) -> Reply {
     })
 }
 
-/// Returns an agent whose counters grow with each request.
+/// Returns a stand-in agent whose counters grow with each request.
 fn busy() -> StandIn {
     let looks = AtomicU64::new(0);
     StandIn::answering(move |request| {
@@ -184,7 +184,8 @@ fn a_status_as_json() {
     assert_eq!(object["rings"][2]["cpu"], 1);
 }
 
-/// Quotas of users are in JSON, and in the table if requests were refused.
+/// The JSON output always has the quotas of users; the table has them only if requests were
+/// refused.
 #[test]
 fn quotas() {
     let quota = |what: &str, used, refused| {
@@ -207,8 +208,8 @@ fn quotas() {
     );
 }
 
-/// Losses have causes, also those of destroyed sessions; the exit status depends on existing
-/// sessions only.
+/// Losses are shown by cause, also the losses of destroyed sessions. The exit status depends on
+/// existing sessions only.
 #[test]
 fn losses_by_cause() {
     let loss = |session: &str, cause, [events, packets, uncounted]: [u64; 3]| {
@@ -257,7 +258,7 @@ lost in all: 8 events, 2 packets
     assert_eq!(object["lost"]["causes"][1], expected);
 }
 
-/// A repeated status runs until Ctrl-C, a closed pipe, or the end of the agent.
+/// With `--watch`, `status` runs until Ctrl-C, a closed pipe, or the end of the agent.
 #[test]
 fn a_status_that_goes_on() {
     let daemon = busy();

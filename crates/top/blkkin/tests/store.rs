@@ -1,5 +1,5 @@
 //! Runs of `blkkin store`: contents of a store, repair, backup and restore by the commands of
-//! docs/backup.md; and how long `blkkin server` keeps spans after a restart.
+//! docs/backup.md. Also tests how long `blkkin server` keeps spans after a restart.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn options() -> Options {
     Options { retention: Retention::ALL, ..Options::default() }
 }
 
-/// Sends requests of one span each to a store.
+/// Stores a request of one span for each number.
 fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     let spans = numbers.map(|number| {
         let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -82,7 +82,7 @@ fn check(output: &Output, status: i32, told: &str) {
     assert!(all.contains(told), "{told}: {all}");
 }
 
-/// The commands of the document, run in order, create stores with all spans.
+/// The commands of docs/backup.md, run in order, create stores that have all spans.
 #[test]
 fn the_document_backs_up_and_restores() {
     let scratch = Scratch::new("store-backup");
@@ -186,7 +186,7 @@ fn a_store_that_a_server_holds_is_left_alone() {
     server.end();
 }
 
-/// A start without options keeps the limits set before.
+/// A start of the server without options keeps the limits that an earlier start set.
 #[test]
 fn a_forgotten_keep_removes_nothing() {
     let scratch = Scratch::new("store-keep");

@@ -80,7 +80,8 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// If events and messages share one file, a loss is reported between the events where it occurred.
+/// If standard output and standard error are the same file, a loss is reported between the events
+/// where it occurred.
 #[test]
 fn losses_stand_between_the_events() {
     let scratch = with_traces("view-together", &["losses-beside-gaps"]);
@@ -187,7 +188,7 @@ fn standard_input_is_metadata_and_packets() {
     let expected = "error: <stdin>: cannot make a temporary file: no such file or directory\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
 }
-/// More streams than file descriptors can be read, counted and merged.
+/// A trace with more streams than file descriptors can be read, counted and merged.
 #[test]
 fn many_streams_are_read_with_few_descriptors() {
     let scratch = Scratch::new("view-many");

@@ -92,8 +92,8 @@ fn several_traces_are_written_as_several() {
     }
 }
 
-/// Traces nested in a trace are written beside it, as babeltrace2 does not search traces for nested
-/// traces.
+/// Traces nested in another trace are written beside that trace, as babeltrace2 does not search
+/// traces for nested traces.
 #[test]
 fn traces_within_a_trace_are_written_beside_it() {
     if !is_installed("babeltrace2") {
@@ -111,7 +111,7 @@ fn traces_within_a_trace_are_written_beside_it() {
     assert_eq!(babeltrace(&scratch, &["merged"]), expected);
 }
 
-/// Events of the same nanosecond are in the order of the traces' UUIDs, in the source and in the
+/// Events of the same nanosecond are in the order of their traces' UUIDs, in the source and in the
 /// output.
 #[test]
 fn order_does_not_change() {
@@ -135,7 +135,8 @@ fn order_does_not_change() {
     }
 }
 
-/// Parts of one trace become one trace; a copy or a part of a trace is a separate trace.
+/// Parts of one trace, which have equal UUIDs, become one trace. A copy of a trace, or a cut of it,
+/// is a separate trace.
 #[test]
 fn uuids_tell_traces_apart() {
     if !is_installed("babeltrace2") {

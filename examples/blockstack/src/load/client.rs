@@ -17,14 +17,14 @@ const FLUSH: u16 = 3;
 /// Time limit for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection after the handshake.
+/// A connection to the NBD server, after the handshake.
 pub(super) struct Connection {
     link: Link,
     /// Size of the volume, in bytes.
     pub(super) size: u64,
 }
 
-/// Expected contents of a block.
+/// Versions that a block may contain, for the check of reads.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     /// Version of the last acknowledged write; 0 before the first write.
@@ -35,7 +35,7 @@ struct Block {
     is_busy: bool,
 }
 
-/// A request in flight.
+/// A request in flight: command, block and start time.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     command: u16,
@@ -190,7 +190,8 @@ impl<'l> Client<'l> {
         mixed(self.random) % below
     }
 
-    /// Sends a random request for a block without a request in flight.
+    /// Sends a random read or write of a block that has no request in flight, or a flush if one is
+    /// due.
     fn begin(&mut self, time: Instant) {
         let flush_every = self.load.flush_every;
         if flush_every > 0 && self.writes_since_flush >= flush_every {
@@ -228,7 +229,7 @@ impl<'l> Client<'l> {
         }
     }
 
-    /// Waits for answers and processes them.
+    /// Waits for answers and processes all that have arrived.
     fn take_answers(&mut self, wait: Duration, is_timed: bool) -> Result<(), String> {
         if !self.connection.wait(wait)? && wait >= ANSWER_TIMEOUT {
             return Err(format!("no answer for {} s", ANSWER_TIMEOUT.as_secs()));
@@ -267,7 +268,7 @@ impl<'l> Client<'l> {
         }
     }
 
-    /// Processes a successful answer.
+    /// Processes a successful answer: checks the contents of a read, and records the latency.
     fn check_answer(&mut self, request: &Request, found: Option<Contents>, now: Option<Instant>) {
         let latency = now.map(|now| {
             u32::try_from(now.saturating_duration_since(request.begin).as_nanos())

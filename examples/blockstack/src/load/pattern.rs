@@ -12,7 +12,7 @@ pub(super) enum Contents {
     Broken,
 }
 
-/// Appends a version of a block.
+/// Appends the contents of a block for a version.
 pub(super) fn write(block: u64, version: u32, size: usize, output: &mut Vec<u8>) {
     let start = output.len();
     output.resize(start + size, 0);
@@ -22,7 +22,7 @@ pub(super) fn write(block: u64, version: u32, size: usize, output: &mut Vec<u8>)
     }
 }
 
-/// Determines the contents of a block.
+/// Determines which contents of block `block` these bytes are.
 pub(super) fn read(block: u64, bytes: &[u8]) -> Contents {
     let (words, _) = bytes.as_chunks::<8>();
     let [first, second, ..] = words else { return Contents::Broken };
@@ -47,7 +47,7 @@ fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
 
-/// Hashes a number.
+/// Returns a hash of a number.
 pub(super) fn mixed(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -3,28 +3,28 @@
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// Results of a load.
+/// Counts, latencies and errors of a finished load.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Duration of the requests of the slowest client.
+    /// Time in which the slowest client made its requests.
     pub duration: Duration,
     /// Latencies of successful reads, in nanoseconds.
     pub(super) reads: Vec<u32>,
     /// Latencies of successful writes, in nanoseconds.
     pub(super) writes: Vec<u32>,
-    /// Number of flushes.
+    /// Number of successful flushes.
     pub flushes: u64,
     /// Number of failed requests.
     pub errors: u64,
-    /// Number of reads with impossible contents.
+    /// Number of reads whose contents no write explains.
     pub mismatches: u64,
     /// Number of blocks that were read again at the end.
     pub verified: u64,
-    /// The first mismatch.
+    /// Description of the first mismatch, if there is one.
     pub example: Option<String>,
 }
 
-/// Sorted latencies in nanoseconds.
+/// Sorted latencies of one kind of request, in nanoseconds.
 struct Latency<'a>(&'a [u32]);
 
 impl Report {
@@ -49,7 +49,7 @@ impl Report {
         (self.reads.len() + self.writes.len()) as f64 / self.duration.as_secs_f64().max(1e-9)
     }
 
-    /// True if all contents were as expected.
+    /// Returns true if all contents were as expected.
     pub fn is_right(&self) -> bool {
         self.mismatches == 0
     }
@@ -94,7 +94,7 @@ const PARTS: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 impl Latency<'_> {
-    /// Returns the percentile `part`, in microseconds.
+    /// Returns a percentile in microseconds. `part` is between 0 and 1.
     fn us(&self, part: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         let at = (last as f64 * part).round() as usize;

@@ -8,7 +8,7 @@ const GREETING: u64 = 0x4e42_444d_4147_4943; // NBDMAGIC
 const OPTION: u64 = 0x4948_4156_454f_5054; // IHAVEOPT
 const REPLY: u64 = 0x0003_e889_0455_65a9;
 
-/// Flags common to both sides of the handshake.
+/// Flags that server and client both send in the handshake.
 const FIXED_NEWSTYLE: u32 = 1;
 const NO_ZEROES: u32 = 2;
 
@@ -33,9 +33,9 @@ const INFO_BLOCK_SIZE: u16 = 3;
 /// connections.
 const TRANSMISSION_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8;
 
-/// Maximum size of an option's data, in bytes. Names have at most 4096 bytes.
+/// Maximum size of an option's data, in bytes. The data contains a name of at most 4096 bytes.
 const DATA_MAX: u32 = 16 << 10;
-/// Maximum number of options from a client.
+/// Maximum number of options that a client may send.
 const OPTIONS_MAX: u32 = 256;
 
 /// State of a client's handshake.
@@ -44,11 +44,11 @@ pub(crate) struct Handshake {
     /// The client's flags; `None` until they arrive.
     client_flags: Option<u32>,
     option_count: u32,
-    /// True once the greeting was sent.
+    /// Set once the greeting was sent.
     pub(crate) has_greeted: bool,
 }
 
-/// Result of processing the next bytes.
+/// Result of processing the client's next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// At least this many bytes are needed.

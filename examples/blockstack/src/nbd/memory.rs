@@ -3,7 +3,7 @@
 use crate::message::Kind;
 use std::io;
 
-/// Contents of the volume.
+/// Volume whose contents are in the server's memory.
 pub(crate) struct Memory(Vec<u8>);
 
 impl Memory {

@@ -27,7 +27,7 @@ const FLAG_FUA: u16 = 1;
 /// Flag that forbids punching a hole. Objects are sparse anyway, so the flag has no effect.
 const FLAG_NO_HOLE: u16 = 2;
 
-/// A decoded request.
+/// A decoded request of an NBD client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     flags: u16,
@@ -38,16 +38,16 @@ pub(crate) struct Request {
     pub(crate) length: u32,
 }
 
-/// Action for a request.
+/// Action of the server for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Call the composer; `name` is the client's name for the operation.
+    /// The composer must be called; `name` is the client's name for the operation.
     Ask { kind: Kind, fua: bool, name: &'static str },
-    /// Report success at once.
+    /// Success is reported at once.
     Done,
-    /// Report this error at once.
+    /// This error number is reported at once.
     Refuse(u32),
-    /// Close the connection.
+    /// The connection is closed.
     Disconnect,
 }
 
@@ -68,13 +68,13 @@ impl Request {
         })
     }
 
-    /// Returns the size of the data after the request.
+    /// Returns the size of the data that follows the request, in bytes.
     #[inline]
     pub(crate) fn payload_size(&self) -> u32 {
         if self.command == WRITE { self.length } else { 0 }
     }
 
-    /// Determines the action on a volume of this size.
+    /// Determines what the server must do for the request on a volume of this size.
     #[inline]
     pub(crate) fn task(&self, volume_size: u64) -> Task {
         let (kind, name, flags_known) = match self.command {
@@ -118,7 +118,8 @@ pub(crate) fn reply(cookie: u64, error: u32, output: &mut Vec<u8>) {
     output.extend_from_slice(&bytes);
 }
 
-/// Maps an error number to one of the few in the protocol; any other number becomes EIO.
+/// Maps an error number to an error of the NBD protocol. Numbers that the protocol lacks become
+/// EIO.
 fn known(error: u32) -> u32 {
     match error {
         0 | 1 | EIO | 12 | EINVAL | ENOSPC | EOVERFLOW | 95 | 108 => error,

@@ -1,10 +1,10 @@
 //! Serves NBD clients by calling the composer. Each request starts here, and so does its trace:
 //! sampling is decided once, when the request arrives.
 //!
-//! For a sampled request this role records six events. Two are the request and the call to the
-//! composer, each at its end. The others are offset, length and handle of the request, and the
-//! forwarding of the call. With a volume in memory there is no call, but the same number of events:
-//! the span of the memory operation, and the reply.
+//! For a sampled request this role records six events. Two events are the spans of the request and
+//! of the call to the composer, each recorded at its end. The other four are annotations: offset,
+//! length and handle of the request, and the forwarding of the call. With a volume in memory there
+//! is no call, but the same number of events: the span of the memory operation, and the reply.
 
 use super::handshake::{Handshake, Step, greet};
 use super::memory::Memory;
@@ -38,19 +38,19 @@ pub(crate) struct Options {
     pub(crate) until_eof: bool,
 }
 
-/// Storage of the volumes.
+/// Storage of the volumes, as given on the command line.
 pub(crate) enum Storage {
     Composer(Address),
     Memory(Volume),
 }
 
-/// Connection to the storage.
+/// Open storage: the connection to the composer, or a volume in memory.
 enum StorageConnection {
     Composer(Upstream),
     Memory(Memory),
 }
 
-/// State of a client.
+/// State of a client: phase of its connection, and its requests in flight.
 struct ClientState {
     phase: Phase,
     request_count: usize,
@@ -66,7 +66,7 @@ enum Phase {
     Ending,
 }
 
-/// A request that waits for the composer.
+/// A request that waits for the composer's reply, with its spans.
 struct PendingRequest {
     client: ClientId,
     cookie: u64,
@@ -82,7 +82,7 @@ struct Server {
     event_loop: EventLoop<ClientState>,
     backing: StorageConnection,
     pending: IdTable<PendingRequest>,
-    /// True if a client's requests wait until the client reads its replies.
+    /// Set if requests of a client wait until the client reads its replies.
     has_blocked_client: bool,
 }
 
@@ -174,7 +174,7 @@ impl StorageConnection {
         }
     }
 
-    /// True if a further request may be started.
+    /// Returns true if another request may be started.
     fn has_room(&self) -> bool {
         match self {
             StorageConnection::Composer(composer) => composer.has_room(),
@@ -296,7 +296,7 @@ impl Server {
         }
     }
 
-    /// Forwards the composer's replies to the clients.
+    /// Forwards the replies that the composer has sent to the clients.
     fn take_answers(&mut self) {
         loop {
             let Some(link) = self.backing.upstream().and_then(Upstream::link) else { return };
@@ -318,7 +318,7 @@ impl Server {
         }
     }
 
-    /// Fails all requests in flight.
+    /// Fails all requests in flight, after the connection to the composer has ended.
     fn lose_composer(&mut self) {
         if let Some(composer) = self.backing.upstream() {
             composer.lose();

@@ -1,6 +1,5 @@
 //! The journal's files: appends records, replays them when a store starts, and removes files. A
-//! file is removed as soon as a background thread has made the changes of its records durable in
-//! the objects.
+//! file is removed once a background thread has made its changes durable in the objects.
 
 use super::journal::{self, OBJECT_SIZE};
 use super::objects::{self, Objects};
@@ -13,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// Maximum number of full files that wait for the thread. Beyond it, records are appended to the
-/// last file, regardless of its size.
+/// Maximum number of full files that wait for the thread. If so many files wait, records are
+/// appended to the last file, regardless of its size.
 const WAITING_MAX: usize = 2;
 
 /// The journal, open for appending.
@@ -29,22 +28,22 @@ pub(super) struct Journal {
     next_record: u64,
     /// Files with records that may not be durable yet, including the current file.
     unsynced: Vec<Arc<File>>,
-    /// Objects changed by records of the current file.
+    /// Numbers of the objects that records of the current file change.
     changed: BTreeSet<u64>,
     full: Sender<FullFile>,
     waiting: Arc<AtomicUsize>,
-    /// Set after an error. The contents of the file are unknown then, so no more records are
-    /// written.
+    /// Kind of the first error. The contents of the file are unknown after an error, so no more
+    /// records are written.
     broken: Option<io::ErrorKind>,
 }
 
-/// A full file.
+/// A full journal file whose changes are not durable in the objects yet.
 struct FullFile {
     path: PathBuf,
     changed: BTreeSet<u64>,
 }
 
-/// Statistics of the replay at the start of a store.
+/// Counts of the replay at the start of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplayStats {
     pub(super) records: u64,
@@ -52,7 +51,7 @@ pub(super) struct ReplayStats {
 }
 
 impl Journal {
-    /// Replays all files to the objects and starts a new file.
+    /// Applies the records of all files to the objects, and starts a new file.
     pub(super) fn open(
         directory: &Path,
         objects_directory: &Path,
@@ -105,7 +104,7 @@ impl Journal {
         self.next_record - 1
     }
 
-    /// Appends records, which change the objects `changed`.
+    /// Appends encoded records. `changed` are the numbers of the objects that they change.
     pub(super) fn append(
         &mut self,
         records: &[u8],
@@ -123,7 +122,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Makes all records durable.
+    /// Makes all appended records durable.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         self.check()?;
         let result = self.unsynced.iter().try_for_each(|file| file.sync_data());
@@ -158,7 +157,7 @@ impl Journal {
     }
 }
 
-/// Creates an empty file durably.
+/// Creates an empty journal file, whose directory entry is durable.
 fn begin(directory: &Path, number: u64) -> io::Result<(Arc<File>, PathBuf)> {
     let path = directory.join(format!("{number:016x}"));
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
@@ -166,7 +165,7 @@ fn begin(directory: &Path, number: u64) -> io::Result<(Arc<File>, PathBuf)> {
     Ok((Arc::new(file), path))
 }
 
-/// Returns the the journal's files in order.
+/// Returns the journal's files in order, with their numbers.
 fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -234,8 +233,8 @@ mod tests {
         }
     }
 
-    /// After a restart, the objects contain all journaled changes; a torn tail does not affect the
-    /// records before it.
+    /// After a restart, the objects have all changes in the journal. A torn tail does not affect
+    /// the records before it.
     #[test]
     fn a_journal_is_replayed() {
         let scratch = Scratch::new("blockstack-replay");
@@ -259,7 +258,7 @@ mod tests {
         assert_eq!((store.read(1), store.read(2)), (b"new.".to_vec(), b"2222".to_vec()));
     }
 
-    /// Full files are removed, but only once their changes are in the objects.
+    /// Full files are removed, but only after their changes are durable in the objects.
     #[test]
     fn full_files_go() {
         let scratch = Scratch::new("blockstack-full");

@@ -20,15 +20,15 @@ const HEADER_SIZE: usize = 40;
 /// Maximum size of an object, in bytes.
 pub(super) const OBJECT_SIZE: u32 = 4 << 20;
 
-/// A change of an object.
+/// A change of a range of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change<'a> {
     Write(&'a [u8]),
-    /// Writes this many zeros.
+    /// Write of this many zeros.
     Zero(u32),
 }
 
-/// A change with its object and offset.
+/// A record of the journal: a change with its object and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) number: u64,
@@ -37,11 +37,11 @@ pub(super) struct Record<'a> {
     pub(super) change: Change<'a>,
 }
 
-/// Result of reading a file.
+/// Result of reading one journal file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadSummary {
     pub(super) records: u64,
-    /// True if the file ends with bytes that are not a record.
+    /// Set if the file ends with bytes that are not a record.
     pub(super) is_torn: bool,
 }
 
@@ -76,7 +76,7 @@ impl Record<'_> {
 }
 
 /// Passes all records with consecutive numbers to `found`. `next_number` is the number of the first
-/// record, if known. An error is from `found` or from reading.
+/// record, if known. Returns an error of `found` or of reading.
 pub(super) fn read(
     input: &mut impl Read,
     mut next_number: Option<u64>,
@@ -120,7 +120,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads until the buffer is full or the input ends.
+/// Reads until the buffer is full or the input ends; returns the number of bytes.
 fn read_up_to(input: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
     let mut size = 0;
     while size < room.len() {
@@ -180,7 +180,8 @@ mod tests {
         assert_eq!(all(&[]).1, ReadSummary::default());
     }
 
-    /// A journal that is truncated at any offset yields exactly the complete records before that.
+    /// A journal that is truncated at any offset yields exactly the complete records before that
+    /// offset.
     #[test]
     fn torn_tails() {
         let (bytes, ends) = example();
@@ -211,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Old records after the end are not mistaken for the next records.
+    /// Old records after the end of the journal are not mistaken for the next records.
     #[test]
     fn numbers_follow_each_other() {
         let (bytes, ends) = example();

@@ -8,10 +8,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of open files.
+/// Maximum number of object files that are open at the same time.
 const OPEN_MAX: usize = 400;
 
-/// All objects of a store.
+/// Access to all objects of a store, in one directory.
 #[derive(Debug)]
 pub(super) struct Objects {
     directory: PathBuf,
@@ -24,7 +24,7 @@ impl Objects {
         Ok(Objects { directory, open: HashMap::new() })
     }
 
-    /// Appends the contents of a range to `output`.
+    /// Appends the contents of an object's range to `output`.
     pub(super) fn read(
         &mut self,
         object: u64,
@@ -50,7 +50,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Applies a record.
+    /// Applies the change in a record to the object's file.
     pub(super) fn apply(&mut self, record: &Record<'_>) -> io::Result<()> {
         let is_write = matches!(record.change, Change::Write(_));
         let Some(file) = self.file(record.object, is_write)? else { return Ok(()) };

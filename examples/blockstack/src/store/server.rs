@@ -1,5 +1,5 @@
-//! The server of a store. Reads are answered at once. All changes that arrived together are
-//! appended to the journal with one write, synced if required, applied, and answered.
+//! The server of a store. Reads are answered at once. Changes that arrived together are appended to
+//! the journal with one write, synced if required, applied, and answered.
 
 use super::checkpoint::Journal;
 use super::journal::{Change, OBJECT_SIZE, Record};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 const CLIENTS_MAX: usize = 8;
-/// Batch size at which changes are committed, in bytes.
+/// Size of the waiting changes at which they are committed, in bytes.
 const BATCH_MAX: usize = 8 << 20;
 const EIO: u32 = 5;
 const EINVAL: u32 = 22;
@@ -23,7 +23,7 @@ pub(crate) struct Options {
     pub(crate) listen: Address,
     pub(crate) directory: PathBuf,
     pub(crate) name: String,
-    /// Makes every write durable before it is answered.
+    /// Set if every write must be durable before it is answered.
     pub(crate) sync: bool,
     pub(crate) journal_size: u64,
     pub(crate) until_eof: bool,
@@ -37,10 +37,10 @@ struct PendingChange {
     object: u64,
     offset: u32,
     length: u32,
-    /// Range in the batch of the data to be written.
+    /// Range of the data to be written, within the batch.
     bytes: Range<usize>,
     span: Span<'static>,
-    /// Span of the journal write.
+    /// Span of the journal write, if the request is sampled.
     journal: Option<Span<'static>>,
 }
 
@@ -53,7 +53,7 @@ struct Store {
     waiting: Vec<PendingChange>,
     /// Encoded records of the waiting changes.
     batch: Vec<u8>,
-    /// True if a waiting request requires durability.
+    /// Set if a waiting request requires that the journal is synced.
     is_sync_wanted: bool,
 }
 
@@ -172,7 +172,7 @@ impl Store {
         }
     }
 
-    /// Commits all waiting requests.
+    /// Commits and answers all waiting changes and flushes.
     fn commit(&mut self) {
         if self.waiting.is_empty() {
             return;

@@ -5,23 +5,23 @@ use blkkin_trace::Endpoint;
 use blkkin_trace::context::packed;
 use std::marker::PhantomData;
 
-/// An empty span.
+/// Placeholder for a span, which records nothing.
 #[derive(Debug)]
 pub(crate) struct Span<'a>(PhantomData<&'a str>);
 
-/// An empty `Drop`, since recorded spans have a `Drop`, too.
+/// Does nothing on drop. The implementation exists because recorded spans have a `Drop`, too.
 impl Drop for Span<'_> {
     #[inline(always)]
     fn drop(&mut self) {}
 }
 
-/// Starts an empty root span.
+/// Returns a placeholder for a root span.
 #[inline(always)]
 pub(crate) fn root(_: &'static str) -> Span<'static> {
     Span(PhantomData)
 }
 
-/// Starts an empty server span.
+/// Returns a placeholder for the server side of a span.
 #[inline(always)]
 pub(crate) fn arrived(
     _: &'static str,

@@ -17,10 +17,10 @@ pub const WRITE: u32 = 1;
 pub const FLUSH: u32 = 3;
 pub const TRIM: u32 = 4;
 pub const WRITE_ZEROES: u32 = 6;
-/// Command flag: force unit access.
+/// Flag of an NBD command that requests a durable write (force unit access).
 pub const FUA: u32 = 1 << 16;
 
-/// A chain in its own directory.
+/// A chain in a scratch directory, ended with the test.
 pub struct Chain {
     pub stack: Option<Stack>,
     pub scratch: Scratch,
@@ -63,7 +63,7 @@ impl Chain {
         self.stack = Some(Stack::start(self.options.clone()).unwrap());
     }
 
-    /// Checks that the disks of both stores are equal.
+    /// Checks that both stores have equal objects.
     #[track_caller]
     pub fn check_copies(&self) {
         let list = |store: &str| {

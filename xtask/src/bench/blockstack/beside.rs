@@ -1,6 +1,6 @@
-//! Comparison of servers, each restarted in each round: blockstack with inactive instrumentation,
-//! twice; without instrumentation; and nbdkit with and without its log of requests. Start at
-//! [`measure`].
+//! Comparison of servers, each started anew in each round: blockstack with inactive
+//! instrumentation, twice; blockstack without instrumentation; and nbdkit with and without its log
+//! of requests. Start at [`measure`].
 
 use super::Setup;
 use super::figures::{Quartiles, less};
@@ -10,23 +10,23 @@ use crate::bench::recipe::Output;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A server to compare.
+/// A server that is compared with the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Who {
-    /// Compiled with instrumentation, without an agent that records.
+    /// blockstack, compiled with instrumentation. The agent has no active session.
     Off,
-    /// The same as [`Who::Off`], to measure the noise.
+    /// A second candidate equal to [`Who::Off`], whose difference measures the noise.
     OffAgain,
-    /// Compiled without instrumentation.
+    /// blockstack, compiled without instrumentation.
     Untraced,
     Nbdkit,
-    /// nbdkit with the filter that logs requests.
+    /// nbdkit with its filter that logs requests.
     NbdkitLog,
 }
 
 const ALL: [Who; 5] = [Who::Off, Who::OffAgain, Who::Untraced, Who::Nbdkit, Who::NbdkitLog];
 
-/// Time of the first requests, which are not measured.
+/// Time after the first requests that is not measured.
 const SETTLE: Duration = Duration::from_millis(250);
 
 impl Who {
@@ -40,7 +40,7 @@ impl Who {
         }
     }
 
-    /// Returns the baseline of the comparison.
+    /// Returns the server with which this one is compared; `None` if it is a baseline itself.
     pub(super) fn than(self) -> Option<Who> {
         match self {
             Who::Off => Some(Who::Untraced),
@@ -55,16 +55,16 @@ impl Who {
     }
 }
 
-/// Results of one server, by round.
+/// Results of one server, one for each round.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) who: Who,
     rates: Vec<f64>,
-    /// Processor time of the server for a request, in microseconds.
+    /// Processor time of the server for one request in each round, in microseconds.
     cpu_us: Vec<f64>,
 }
 
-/// Results of all servers under one load.
+/// Results of all compared servers under one load.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) load: Load,
@@ -76,7 +76,7 @@ impl Measured {
         Quartiles::of(&self.rates).unwrap_or_default()
     }
 
-    /// Returns the processor time of the server for a request, in microseconds.
+    /// Returns the median processor time of the server for one request, in microseconds.
     pub(super) fn cpu_us(&self) -> f64 {
         Quartiles::of(&self.cpu_us).unwrap_or_default().median
     }
@@ -87,7 +87,7 @@ impl Beside {
         self.measured.iter().find(|measured| measured.who == who)
     }
 
-    /// Returns the slowdown against the baseline in per cent, for each round.
+    /// Returns the slowdown of a server against its baseline in per cent, for each round.
     pub(super) fn cost(&self, who: Who) -> Option<Vec<f64>> {
         let (own, other) = (self.of(who)?, self.of(who.than()?)?);
         Some(own.rates.iter().zip(&other.rates).map(|(rate, than)| less(*rate, *than)).collect())
@@ -109,7 +109,7 @@ impl Beside {
     }
 }
 
-/// Measures all servers, or only blockstack if nbdkit is not installed.
+/// Measures all servers in turn, or only blockstack if nbdkit is not installed.
 pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Beside, String> {
     let there = ALL.into_iter().filter(|who| has_nbdkit || who.is_ours());
     let mut measured: Vec<Measured> =
@@ -126,8 +126,8 @@ pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Bes
     Ok(Beside { load, measured })
 }
 
-/// Runs a server in one round. Returns requests a second, and processor time of the server for a
-/// request in microseconds.
+/// Measures a server in one round. Returns the requests a second, and the server's processor time
+/// for one request in microseconds.
 fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
     let place = Output::below(&setup.stage.memory.0, "beside")?;
     let log = Output::below(&setup.stage.disk, "log")?;

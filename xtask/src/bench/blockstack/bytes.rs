@@ -1,6 +1,6 @@
-//! Size of a span from a real trace on disk. The chain is traced under a mixed load, its requests
-//! are sent to a server, and the files are measured when merging is at rest. For comparison, other
-//! programs write the same rows. Start at [`measure`].
+//! Size on disk of a span from a real trace. The chain is traced under a mixed load, its spans are
+//! sent to a server, and the server's files are measured when merging is at rest. For comparison,
+//! other programs write the same rows. Start at [`measure`].
 
 use super::fio::{self, MIXED};
 use super::servers::Server;
@@ -19,12 +19,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Number of requests. A read has eight spans and a write thirteen, which fill enough files for a
-/// merge.
+/// Number of requests. A read has eight spans and a write thirteen, so the spans fill enough files
+/// for a merge.
 const REQUESTS: u64 = 480_000;
 const REQUESTS_QUICK: u64 = 120_000;
 
-/// Script that writes the same rows with DuckDB and with pyarrow.
+/// Python script that writes the rows of all Parquet files with DuckDB and with pyarrow.
 const SCRIPT: &str = r#"
 import glob, json, os, sys
 import duckdb, pyarrow.parquet as parquet
@@ -41,24 +41,26 @@ print(json.dumps({"rows": rows, "DuckDB": os.path.getsize(room + "/spans.duckdb"
                   "pyarrow": os.path.getsize(room + "/spans.parquet")}))
 "#;
 
-/// Results of the measurement.
+/// Results of measuring the size of a span.
 #[derive(Debug)]
 pub(super) struct Bytes {
     pub(super) recorded: Recorded,
     pub(super) trace_bytes: u64,
-    /// Number of stored spans, including those that are not in files yet.
+    /// Number of spans that the server has stored, including those that are not in Parquet files
+    /// yet.
     pub(super) spans: f64,
     pub(super) disk: OnDisk,
-    /// Set if merging was at rest.
+    /// Set if merging was at rest before the time limit.
     pub(super) is_at_rest: bool,
-    /// Bytes that other programs need for the same spans.
+    /// Size in bytes of the files that other programs have written for the same spans.
     pub(super) others: Vec<(&'static str, u64)>,
-    /// Skipped measurement, with the reason.
+    /// Name of the skipped comparison, with the reason; `None` if other programs were measured.
     pub(super) skipped: Option<String>,
 }
 
 impl Bytes {
-    /// Returns the size of a span in bytes, without and with the index.
+    /// Returns the size of a span in bytes, without and with the index; `None` if no span is in a
+    /// file.
     pub(super) fn a_span(&self) -> Option<(f64, f64)> {
         self.disk.bytes_a_span()
     }
@@ -70,12 +72,14 @@ impl Bytes {
         Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index)
     }
 
-    /// Returns the size of a span in bytes for another program, which has only the spans in files.
+    /// Returns the size of a span in bytes if another program has written `bytes`. That program has
+    /// only the spans that are in Parquet files.
     fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
     }
 
-    /// Returns the size of a span in bytes for each program.
+    /// Returns the size of a span in bytes in the trace, in BlkKin's files, and in those of other
+    /// programs.
     pub(super) fn all(&self) -> Vec<(String, f64)> {
         let mut all = vec![("the trace".to_owned(), self.trace_bytes as f64 / self.spans)];
         if let Some((rows, with_index)) = self.a_span() {
@@ -131,7 +135,7 @@ pub(super) fn measure(stage: &Stage, program: &Program, is_quick: bool) -> Resul
     Ok(Bytes { recorded, trace_bytes, spans, disk, is_at_rest, others, skipped })
 }
 
-/// Records all requests of the chain.
+/// Traces the chain while it processes `requests` requests, all of which are sampled.
 fn record(stage: &Stage, trace: &Path, requests: u64) -> Result<(), String> {
     let place = Output::below(&stage.memory.0, "bytes")?;
     let server = Server::chain(&stage.blockstack, &stage.agent, &place.0.join("chain"))?;
@@ -146,7 +150,7 @@ fn record(stage: &Stage, trace: &Path, requests: u64) -> Result<(), String> {
     done
 }
 
-/// Sends a trace's requests to a server.
+/// Sends the spans of a trace to a server by `blkkin spans`.
 fn send(blkkin: &str, trace: &Path, url: &str) -> Result<(), String> {
     let start = Instant::now();
     let output = Command::new(blkkin)
@@ -186,7 +190,7 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
     Ok(names.filter_map(|name| Some((name, number(name)?))).collect())
 }
 
-/// Returns the total size of all files below a folder.
+/// Returns the total size of all files below a folder, in bytes.
 fn size_of(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for entry in fs::read_dir(folder).map_err(at(folder))? {

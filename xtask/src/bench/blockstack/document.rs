@@ -1,5 +1,5 @@
-//! `docs/evaluation.md`: the template is `evaluation.md` in this folder, in which `{{name}}` stands
-//! for a figure. Start at [`write()`].
+//! Writer of `docs/evaluation.md`. In the template, the file `evaluation.md` in this folder,
+//! `{{name}}` stands for a figure. Start at [`write()`].
 
 use super::beside::{Beside, Who};
 use super::figures::{Quartiles, grouped};
@@ -20,7 +20,7 @@ const TEMPLATE: &str = include_str!("evaluation.md");
 const BUSY: &str =
     "\n**The machine had other things to do during this run: its figures are not to be quoted.**\n";
 
-/// Writes the document and its pictures.
+/// Writes the document and its pictures to `docs`.
 pub(super) fn write(found: &Found, setup: &Setup, machine: &Value) -> Result<(), String> {
     let docs = workspace_root().join("docs");
     let text = filled(TEMPLATE, &facts(found, setup, machine)?)?;
@@ -38,8 +38,8 @@ pub(super) fn write(found: &Found, setup: &Setup, machine: &Value) -> Result<(),
     fs::write(&path, text).map_err(at(&path))
 }
 
-/// Replaces all names in the template; fails for a name without a figure, and for a figure that the
-/// template does not use.
+/// Replaces each `{{name}}` in the template by its figure. Fails if a name has no figure, or if the
+/// template does not use a figure.
 fn filled(template: &str, facts: &[(&str, String)]) -> Result<String, String> {
     let mut text = template.to_owned();
     for (name, value) in facts {
@@ -155,13 +155,13 @@ fn facts(
     ])
 }
 
-/// Formats a size such as `24684092 kB`.
+/// Formats the machine's memory, given as in `24684092 kB`, for people.
 fn memory(told: &str) -> String {
     let kib = told.split(' ').next().and_then(|word| word.parse::<u64>().ok());
     kib.map_or_else(|| told.to_owned(), |kib| show_bytes(kib << 10))
 }
 
-/// Formats the least and the greatest figure as `1.2 to 3.4`.
+/// Formats the least and the greatest of some figures as `1.2 to 3.4`.
 fn range(figures: impl Iterator<Item = f64>, digits: usize) -> String {
     let figures: Vec<f64> = figures.collect();
     let (least, most) = (

@@ -2,18 +2,19 @@
 
 use serde_json::{Value, json};
 
-/// Quartiles of figures.
+/// Quartiles of some figures, with a confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Quartiles {
     pub(super) low: f64,
     pub(super) median: f64,
     pub(super) high: f64,
-    /// 95 % confidence interval of the median, from order statistics; `None` for too few figures.
+    /// 95 % confidence interval of the median, by order statistics; `None` if there are too few
+    /// figures.
     pub(super) sure: Option<(f64, f64)>,
 }
 
 impl Quartiles {
-    /// Returns the quartiles of figures; `None` without figures.
+    /// Returns the quartiles of figures; `None` if there are no figures.
     pub(super) fn of(figures: &[f64]) -> Option<Quartiles> {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -35,7 +36,7 @@ impl Quartiles {
         json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": sure})
     }
 
-    /// Returns the width of the confidence interval.
+    /// Returns the width of the confidence interval; infinite if there is none.
     pub(super) fn doubt(&self) -> f64 {
         self.sure.map_or(f64::INFINITY, |(from, to)| to - from)
     }
@@ -46,8 +47,8 @@ impl Quartiles {
     }
 }
 
-/// Returns the rank of the figure at the lower end of the median's 95 % confidence interval,
-/// counted from 0. The number of figures below the median has a binomial distribution.
+/// Returns the rank, counted from 0, of the figure at which the median's 95 % confidence interval
+/// begins. The number of figures below the median has a binomial distribution.
 fn rank_below(count: usize) -> Option<usize> {
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let (mut at_most, mut rank) = (exactly, None);
@@ -62,18 +63,18 @@ fn rank_below(count: usize) -> Option<usize> {
     rank
 }
 
-/// Returns the slowdown of a rate in per cent of another.
+/// Returns by how many per cent `rate` is less than `than`.
 pub(super) fn less(rate: f64, than: f64) -> f64 {
     (1.0 - rate / than) * 100.0
 }
 
-/// Formats 12345 as 12 345.
+/// Formats a rounded number in groups of three digits, such as 12 345.
 pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            // Narrow space that does not break the line.
+            // Narrow space at which no line breaks.
             text.push('\u{202f}');
         }
         text.push(digit);
@@ -96,8 +97,8 @@ mod tests {
         assert_eq!(quartiles(&[]), None);
     }
 
-    /// For many samples of the same numbers, the confidence interval contains the true median in 19
-    /// of 20 samples.
+    /// In 19 of 20 samples, the confidence interval contains the true median. The test draws many
+    /// samples from a known distribution.
     #[test]
     fn medians_are_where_they_are_said_to_be() {
         let mut random = 1_u64;
@@ -114,7 +115,7 @@ mod tests {
             let hits = (0..4000).filter(is_hit).count();
             assert!((3770..=3980).contains(&hits), "{count}: {hits}");
         }
-        // According to tables of the binomial distribution.
+        // Expected ranks are from tables of the binomial distribution.
         assert_eq!(
             [5, 6, 9, 11, 33, 100].map(rank_below),
             [None, Some(0), Some(1), Some(1), Some(10), Some(39),]

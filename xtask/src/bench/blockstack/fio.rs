@@ -1,6 +1,6 @@
-//! Load by fio with its NBD engine, and its rate of requests in each tenth of a second. The load
-//! runs while modes change, so that all modes have the same process and connection. Start at
-//! [`Fio::start`].
+//! Load by fio with its NBD engine, and fio's log of the rate of requests in each tenth of a
+//! second. The load runs while modes change, so that all modes are measured with one process and
+//! connection. Start at [`Fio::start`].
 
 use super::servers::{KEEPER, LOAD_CPU, START_MAX, Server, pinned};
 use super::{BLOCK, VOLUME_BYTES};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A kind of load.
+/// A kind of load that fio causes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
-    /// Name in tables.
+    /// Name of the load in tables.
     pub(super) name: &'static str,
     /// Value of fio's option `--rw`.
     kind: &'static str,
-    /// Number of requests in flight.
+    /// Number of requests that are in flight at any time.
     pub(super) depth: u32,
 }
 
@@ -30,7 +30,7 @@ pub(super) const LOADS: [Load; 4] = [
     Load { name: "writes, 16 at a time", kind: "randwrite", depth: 16 },
 ];
 
-/// Seven reads to three writes.
+/// Load of seven reads to three writes.
 pub(super) const MIXED: Load = Load { name: "70 % reads, 16 at a time", kind: "randrw", depth: 16 };
 
 impl Load {
@@ -39,36 +39,36 @@ impl Load {
     }
 }
 
-/// Duration of an interval in fio's log.
+/// Duration of an interval for which fio's log has a rate.
 const PIECE: Duration = Duration::from_millis(100);
 
-/// Tolerance for the end of an interval, as fio may be late.
+/// Tolerance for the end of an interval in milliseconds, as fio may be late.
 const SLACK_MS: u64 = 4;
 
-/// Time limit for fio to end and write its log.
+/// Time that fio has to end and to write its log.
 const END_MAX: Duration = Duration::from_secs(20);
 
-/// Processor time of the server, in seconds, that shows that the load is running.
+/// Processor time in seconds that a server must use until the load counts as running.
 const BUSY_SECONDS: f64 = 0.02;
 
-/// A running fio.
+/// A running process of fio, killed on drop.
 pub(super) struct Fio {
     child: Child,
     folder: PathBuf,
 }
 
-/// Rates of requests by interval.
+/// Rates of requests in successive intervals, from fio's log.
 #[derive(Debug, PartialEq)]
 pub(super) struct Rates(Vec<Piece>);
 
-/// An interval of the log: its end in milliseconds since 1970, and requests a second.
+/// An interval of fio's log: its end in milliseconds since 1970, and its rate in requests a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Piece {
     end_ms: u64,
     rate: f64,
 }
 
-/// Returns the current time in the unit of fio's log.
+/// Returns the current time in milliseconds since 1970, as in fio's log.
 pub(super) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or_default()
@@ -101,16 +101,16 @@ fn command(server: &Server, load: &Load, folder: &Path) -> Command {
     command
 }
 
-/// Writes a whole volume in large requests.
+/// Writes the server's whole volume in large requests, so that no block is empty.
 pub(super) fn fill(server: &Server, folder: &Path) -> Result<(), String> {
     let load = Load { name: "", kind: "write", depth: 4 };
     let mut command = command(server, &load, folder);
-    // The last value of a repeated option counts.
+    // fio uses the last value of a repeated option.
     command.arg("--bs=1m");
     run(&mut command, folder)
 }
 
-/// Reads or writes a number of bytes, and waits for the end.
+/// Runs a load until it has read or written `bytes` bytes.
 pub(super) fn bytes(server: &Server, load: &Load, folder: &Path, bytes: u64) -> Result<(), String> {
     run(command(server, load, folder).arg(format!("--io_size={bytes}")), folder)
 }
@@ -124,14 +124,14 @@ fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Returns an error message with fio's own output.
+/// Returns an error message with fio's own output, which is in `folder` and in `errors`.
 fn told(folder: &Path, errors: &[u8]) -> String {
     let text = fs::read_to_string(folder.join("fio.txt")).unwrap_or_default();
     format!("fio failed: {} {}", String::from_utf8_lossy(errors).trim(), text.trim())
 }
 
 impl Fio {
-    /// Starts a load without end. Its files go to `folder`.
+    /// Starts a load that runs until [`Fio::end`]. fio writes its files to `folder`.
     pub(super) fn start(server: &Server, load: &Load, folder: &Path) -> Result<Fio, String> {
         let log = folder.join(LOG);
         match fs::remove_file(&log) {
@@ -148,7 +148,7 @@ impl Fio {
         Ok(Fio { child, folder: folder.to_owned() })
     }
 
-    /// Fails if fio has ended.
+    /// Fails if fio has ended, as the load should still run.
     pub(super) fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -156,7 +156,7 @@ impl Fio {
         }
     }
 
-    /// Waits until the server processes requests of this load.
+    /// Waits until the server's processor time shows that it processes requests of this load.
     pub(super) fn wait_for_requests(&mut self, server: &Server) -> Result<(), String> {
         let (start, before) = (Instant::now(), server.run_seconds()?);
         while server.run_seconds()? - before < BUSY_SECONDS {
@@ -169,7 +169,7 @@ impl Fio {
         Ok(())
     }
 
-    /// Ends the load, and reads its log.
+    /// Ends the load, and returns the rates in fio's log.
     pub(super) fn end(mut self) -> Result<Rates, String> {
         self.check()?;
         let id = i32::try_from(self.child.id()).map_err(|error| error.to_string())?;
@@ -187,7 +187,7 @@ impl Fio {
     }
 }
 
-/// Name of the log of the first and only job.
+/// Name of the file with the rates; fio names it after the first and only job.
 const LOG: &str = "load_iops.1.log";
 
 impl Drop for Fio {
@@ -200,7 +200,7 @@ impl Drop for Fio {
 }
 
 impl Rates {
-    /// Parses lines of `milliseconds, requests a second, direction, …`.
+    /// Parses fio's log, with lines of `milliseconds, requests a second, direction, …`.
     fn read(text: &str) -> Option<Rates> {
         let piece = |line: &str| {
             let mut words = line.split(',').map(str::trim);
@@ -219,7 +219,7 @@ impl Rates {
     }
 
     /// Returns the mean rate of requests between two times, over the intervals that lie completely
-    /// between them.
+    /// between them. Fails if there is no such interval.
     pub(super) fn between(&self, begin_ms: u64, end_ms: u64) -> Result<f64, String> {
         let piece_ms = PIECE.as_millis() as u64;
         let is_within = |piece: &&Piece| {

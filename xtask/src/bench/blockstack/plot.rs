@@ -1,6 +1,6 @@
-//! Charts of the results, as SVG: each round as a point, rates and sizes as bars. They adapt to
-//! light and dark pages, distinguish modes by shape and by colours that most people can tell apart,
-//! and describe their content in words.
+//! Charts of the results as SVG: each round as a point, rates and sizes as bars. The charts adapt
+//! to light and dark pages, and distinguish modes by shapes and by colours that most people can
+//! distinguish. They also describe their content in words.
 
 use super::beside::Beside;
 use super::figures::{Quartiles, grouped};
@@ -25,7 +25,7 @@ struct Picture {
     height: f64,
 }
 
-/// Horizontal scale.
+/// Horizontal scale of a chart, from the figure at its left end to the figure at its right end.
 #[derive(Clone, Copy)]
 struct Axis {
     from: f64,
@@ -38,7 +38,7 @@ impl Axis {
         LEFT + part * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Returns about eight round figures for ticks.
+    /// Returns the positions of ticks: about eight round figures.
     fn ticks(self) -> Vec<f64> {
         let rough = (self.to - self.from) / 8.0;
         let power = 10f64.powf(rough.log10().floor());
@@ -78,7 +78,7 @@ impl Picture {
         );
     }
 
-    /// Draws a point in the shape and colour of a mode.
+    /// Draws a point at (`x`, `y`) in the shape and colour of a mode.
     fn point(&mut self, mode: usize, x: f64, y: f64) {
         let shape = match mode {
             0 => format!(r#"<circle class="c0" cx="{x:.1}" cy="{y:.1}" r="2.7"/>"#),
@@ -96,7 +96,7 @@ impl Picture {
         let _ = writeln!(self.body, "{shape}");
     }
 
-    /// Draws ticks below the chart, with grid lines up to `top`.
+    /// Draws the horizontal axis below the chart: ticks, and grid lines up to the height `top`.
     fn axis(&mut self, axis: Axis, top: f64, title: &str, show: impl Fn(f64) -> String) {
         let bottom = self.height;
         let mut grid = Picture::new();
@@ -106,7 +106,7 @@ impl Picture {
             grid.line(class, (x, top), (x, bottom));
             grid.text("faint", "middle", x, bottom + 16.0, &show(tick));
         }
-        // The grid precedes all else, so that it is drawn in the background.
+        // The grid is put before the other elements, so that it is drawn in the background.
         self.body = grid.body + &self.body;
         self.line("axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
         self.text("", "middle", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0, title);
@@ -185,7 +185,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     )
 }
 
-/// Returns a scale that contains nearly all figures.
+/// Returns a scale that contains all figures except the most extreme ones, and the goal and limit.
 fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -195,7 +195,7 @@ fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     Axis { from: from.floor(), to: to.ceil() }
 }
 
-/// Returns a chart of the servers' rates, and of the first server's rates with requests followed.
+/// Returns a chart of all servers' rates, and of the NBD server's rates with all requests sampled.
 pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     let mut picture = Picture::new();
     let mut bars: Vec<(&str, Vec<Bar<'_>>)> = Vec::new();
@@ -237,10 +237,10 @@ pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     )
 }
 
-/// Label, colour class and length of a bar.
+/// Label, CSS class of the colour, and length of a bar.
 type Bar<'a> = (&'a str, &'a str, Quartiles);
 
-/// Draws a bar; returns the position of the next one.
+/// Draws a bar at the height `y`, with `said` as its figure. Returns the height of the next bar.
 fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: String) -> f64 {
     let (name, class, Quartiles { low, median, high, .. }) = bar;
     picture.text("", "end", LEFT - 14.0, y + 14.0, name);
@@ -251,7 +251,7 @@ fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: Stri
     y + 21.0
 }
 
-/// Returns a chart of the bytes of a span, by program.
+/// Returns a chart of the bytes that a span takes in each program's files.
 pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     let mut picture = Picture::new();
     let most = all.iter().map(|(_, bytes)| *bytes).fold(limit, f64::max);
@@ -300,7 +300,7 @@ mod tests {
         }
     }
 
-    /// Nothing is drawn outside of the picture, and every round has a point.
+    /// Nothing is drawn outside of the picture, and every round of a mode has a point.
     #[test]
     fn pictures_hold_all_points() {
         let svg = cost(&[cell()], 1.0, 3.0);
@@ -309,7 +309,7 @@ mod tests {
             .filter_map(|line| line.strip_prefix(r#"<circle class="c0" cx=""#))
             .map(|rest| rest.split('"').next().and_then(|x| x.parse().ok()).expect("a number"))
             .collect();
-        // The first circle is in the legend.
+        // The legend has the first circle.
         assert_eq!(circles.len(), 1 + 3);
         assert!(circles.iter().all(|x| (LEFT..=WIDTH - RIGHT).contains(x)), "{circles:?}");
         assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());

@@ -1,5 +1,5 @@
-//! Servers of network block devices to measure: blockstack's NBD server alone, with a volume in
-//! memory; the whole chain; and nbdkit, which is independent of BlkKin. Each ends on drop.
+//! Network block devices to measure: blockstack's NBD server alone, with a volume in memory; the
+//! whole chain; and nbdkit, which is independent of BlkKin. Each server ends on drop.
 
 use super::VOLUME_BYTES;
 use crate::bench::agent::Agent;
@@ -15,32 +15,32 @@ use std::time::{Duration, Instant};
 
 pub(super) const START_MAX: Duration = Duration::from_secs(30);
 
-/// A running server.
+/// A running server of block storage.
 pub(super) struct Server {
     child: Child,
     pub(super) uri: String,
-    /// Set if the server is pinned to a CPU, so that the load must be pinned to another.
+    /// Set if the server is pinned to a CPU. The load must then be pinned to another CPU.
     pub(super) is_pinned: bool,
-    /// Processes that handle requests.
+    /// Processes of the server that handle requests.
     processes: Vec<Process>,
 }
 
-/// CPUs of a single server and of its load. Without pinning they sometimes share a CPU, which
-/// changes the rate of sequential requests several times.
+/// CPU of a single server; `LOAD_CPU` is the CPU of its load. Without pinning, both sometimes share
+/// a CPU, which changes the rate of sequential requests several times.
 const SERVER_CPU: &str = "0";
 pub(super) const LOAD_CPU: &str = "1";
 
-/// Returns a command that runs a program pinned to a CPU.
+/// Completes `command`, which runs `taskset`: runs `program` pinned to the CPU `processor`.
 pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> Command {
     // `taskset` executes the program in the same process.
     command.args(["--cpu-list", processor]).arg(program);
     command
 }
 
-/// Program that pins other programs to CPUs.
+/// Name of the program that pins other programs to CPUs.
 pub(super) const KEEPER: &str = "taskset";
 
-/// Returns a command that is traced by an agent, or has tracing disabled.
+/// Returns a command for a program that `agent` traces, or whose tracing is disabled.
 fn command(program: &Path, agent: Option<&Agent>) -> Command {
     match agent {
         Some(agent) => agent.traced(program),
@@ -57,7 +57,7 @@ fn uri(volume: &str, socket: &Path) -> String {
 }
 
 impl Server {
-    /// Starts blockstack's NBD server alone.
+    /// Starts blockstack's NBD server alone, with its volume in memory.
     pub(super) fn alone(
         program: &Path,
         agent: Option<&Agent>,
@@ -67,7 +67,7 @@ impl Server {
         let mut command = pinned(command(Path::new(KEEPER), agent), program, SERVER_CPU);
         command.args(["nbd", "--memory", &format!("disk={VOLUME_BYTES}"), "--listen"]);
         command.arg(&socket).env("BLKKIN_PROGRAM", "nbd");
-        // The server ends with this process.
+        // The server ends when its standard input is closed, so it does not outlive this process.
         command.arg("--until-eof").stdin(Stdio::piped());
         let (child, _) = start(&mut command, |line| line.starts_with("listening "))?;
         let processes = vec![Process(child.id())];
@@ -87,7 +87,7 @@ impl Server {
         Ok(Server { child, uri: uri.to_owned(), is_pinned: false, processes })
     }
 
-    /// Starts nbdkit with its memory plugin; with `log`, requests are logged to that file.
+    /// Starts nbdkit with its memory plugin. If `log` is given, requests are logged to that file.
     pub(super) fn nbdkit(folder: &Path, log: Option<&Path>) -> Result<Server, String> {
         let socket = folder.join("nbdkit.sock");
         remove(&socket)?;
@@ -134,8 +134,8 @@ fn remove(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Starts a program, and waits for the line by which it reports that it is ready. Returns all lines
-/// up to that one.
+/// Starts a program, and waits for the line for which `is_ready` returns true. Returns all lines up
+/// to that line.
 fn start(
     command: &mut Command,
     is_ready: impl Fn(&str) -> bool + Send + 'static,
@@ -168,7 +168,7 @@ fn start(
     }
 }
 
-/// Parses the process id in `nbd       process 123     at …`.
+/// Parses the process id in a line such as `nbd       process 123     at …`.
 fn process_of(line: &str) -> Option<u32> {
     let (_, rest) = line.split_once(" process ")?;
     rest.split_whitespace().next()?.parse().ok()

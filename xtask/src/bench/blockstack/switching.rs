@@ -1,6 +1,6 @@
-//! Cost of following requests: one server under one load, while sessions of the agent are started
-//! and stopped. Every slice with a session is between two slices without one, and is compared with
-//! their mean. Start at [`measure`].
+//! Cost of sampled requests: one server under one load, while sessions of the agent are started and
+//! stopped. Every slice with a session is between two slices without one, and is compared with the
+//! mean of these two. Start at [`measure`].
 
 use super::figures::{Quartiles, less};
 use super::fio::{self, Fio, Load};
@@ -15,23 +15,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Mode of tracing: which requests are followed, and where their events are stored.
+/// Mode of tracing: which requests are sampled, and where their events are stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Mode {
-    /// No session is started.
+    /// Tracing is compiled in, and no session is active.
     Off,
-    /// One request of 100 is followed, with events in files.
+    /// One request of 100 is sampled. Events are written to files.
     Sampled,
-    /// All requests are followed, with events in memory, where new events overwrite the oldest.
+    /// All requests are sampled. Events stay in memory, where new events overwrite the oldest.
     Flight,
-    /// All requests are followed, with events in files.
+    /// All requests are sampled. Events are written to files.
     Written,
 }
 
-/// Modes to compare with [`Mode::Off`]. The comparison of that mode with itself measures the noise.
+/// Modes that are compared with [`Mode::Off`]. The comparison of [`Mode::Off`] with itself measures
+/// the noise.
 pub(super) const MODES: [Mode; 4] = [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written];
 
-/// Time after a session starts or stops that is not measured.
+/// Time after the start or stop of a session that is not measured.
 const SETTLE: Duration = Duration::from_millis(150);
 
 impl Mode {
@@ -44,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// Returns the name of the mode's session.
+    /// Returns the name of the session that is active in this mode.
     fn session(self) -> Option<&'static str> {
         match self {
             Mode::Off => None,
@@ -55,12 +56,12 @@ impl Mode {
     }
 }
 
-/// A traced server.
+/// A server whose requests are traced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Target {
-    /// The NBD server with a volume in memory.
+    /// blockstack's NBD server alone, with a volume in memory.
     Alone,
-    /// The whole chain.
+    /// The whole chain of servers.
     Chain,
 }
 
@@ -74,8 +75,8 @@ impl Target {
         }
     }
 
-    /// Returns the number of rounds. Goals are about the server alone, and its differences are
-    /// smaller.
+    /// Returns the number of rounds. The server alone has more rounds, as goals are about it and
+    /// its differences are smaller.
     pub(super) fn rounds(self, setup: &Setup) -> usize {
         match self {
             Target::Alone => 3 * setup.rounds,
@@ -83,7 +84,7 @@ impl Target {
         }
     }
 
-    /// Returns the name of the phase.
+    /// Returns the name by which `--phase` selects this target.
     pub(super) fn phase(self) -> &'static str {
         match self {
             Target::Alone => "alone",
@@ -92,32 +93,33 @@ impl Target {
     }
 }
 
-/// Figures of one slice.
+/// Figures that were measured in one slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     rate: f64,
     /// Processor time of the server for a request, in microseconds.
     cpu_us: f64,
-    /// Processor time of the agent, as a share of one CPU.
+    /// Processor time of the agent, as a fraction of one CPU.
     agent_share: f64,
 }
 
-/// Results of a mode.
+/// Results of a mode, over all its slices.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) mode: Mode,
-    /// Requests a second.
+    /// Quartiles of the rate, in requests a second.
     pub(super) rate: Quartiles,
-    /// Slowdown against the neighbouring slices in per cent, for each round.
+    /// Slowdown against the neighbouring slices in per cent, for each slice of the mode.
     pub(super) cost: Vec<f64>,
-    /// Additional processor time of the server for a request in microseconds, for each round.
+    /// Additional processor time of the server for one request, against the neighbouring slices. It
+    /// is in microseconds, for each slice of the mode.
     pub(super) cpu_us: Vec<f64>,
     pub(super) agent_share: f64,
-    /// Counts of the mode's trace, if it is written.
+    /// Counts of the mode's trace; `None` if events stay in memory.
     pub(super) recorded: Option<Recorded>,
 }
 
-/// Counts of a trace.
+/// Numbers of events, sampled requests and losses in a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Recorded {
     pub(super) events: u64,
@@ -130,7 +132,7 @@ pub(super) struct Recorded {
 pub(super) struct Cell {
     pub(super) target: Target,
     pub(super) load: Load,
-    /// Rate without a session.
+    /// Rate in the slices without a session, in requests a second.
     pub(super) off: Quartiles,
     /// Processor time of the server for a request without a session, in microseconds.
     pub(super) off_cpu_us: f64,
@@ -183,7 +185,7 @@ impl Cell {
     }
 }
 
-/// Measures all modes.
+/// Measures all modes of a server under one load.
 pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell, String> {
     let sessions = Sessions::create(&setup.stage.agent, &setup.stage.disk.join("traces"))?;
     let place = setup.stage.memory.0.join("servers");
@@ -200,7 +202,7 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     fio.wait_for_requests(&server)?;
     std::thread::sleep(Duration::from_secs(1));
 
-    // Each slice with a session is between two without one.
+    // Each slice with a session is between two slices without a session.
     let order = order(target.rounds(setup));
     let mut slices = Vec::with_capacity(order.len());
     for &mode in &order {
@@ -222,7 +224,7 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     Ok(cell)
 }
 
-/// Returns the modes of all slices: every second one is off; the others have each mode once in a
+/// Returns the mode of each slice. Every second slice is off. The others have each mode once in a
 /// round, in rotating order.
 fn order(rounds: usize) -> Vec<Mode> {
     let mut order = vec![Mode::Off];
@@ -265,13 +267,14 @@ fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)]) -> Option<Cel
     })
 }
 
-/// Sessions of the agent, one for each mode except off; created without starting them.
+/// Sessions of the agent, one for each mode except [`Mode::Off`]. They are created first, and
+/// started for slices only.
 struct Sessions<'a> {
     agent: &'a Agent,
     folder: PathBuf,
 }
 
-/// Measurements of a slice, before fio's log is read.
+/// Measurements of a slice, except the rate, which is read from fio's log later.
 struct Timed {
     begin_ms: u64,
     end_ms: u64,
@@ -307,7 +310,7 @@ impl<'a> Sessions<'a> {
         Ok(Sessions { agent, folder: folder.to_owned() })
     }
 
-    /// Runs one slice in a mode.
+    /// Runs one slice of duration `length` in a mode.
     fn slice(&self, server: &Server, mode: Mode, length: Duration) -> Result<Timed, String> {
         let tell = |words: &[&str]| self.agent.command(words);
         if mode == Mode::Sampled {
@@ -343,11 +346,11 @@ impl<'a> Sessions<'a> {
         Ok(timed)
     }
 
-    /// Returns counts of the events recorded in a mode.
+    /// Returns counts of the events recorded in a mode; `None` if they were not written to files.
     fn recorded(&self, setup: &Setup, mode: Mode) -> Result<Option<Recorded>, String> {
         let Some(name) = mode.session() else { return Ok(None) };
         if mode == Mode::Flight {
-            // The snapshot has the newest requests only, and proves that the session has recorded.
+            // The snapshot has the newest requests only. It shows that the session has recorded.
             self.agent.command(&["session", "snapshot", name])?;
         }
         let recorded = count(&setup.stage.blkkin, &self.folder.join(name))?;
@@ -365,7 +368,7 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// Waits until all files on the file system of `folder` are on disk.
+/// Waits until all data of the file system with `folder` is on disk.
 fn sync(folder: &Path) -> Result<(), String> {
     let status = Command::new("sync").arg("--file-system").arg(folder).status();
     match status {
@@ -399,8 +402,8 @@ mod tests {
         }
     }
 
-    /// A machine that becomes slower all the time causes no slowdown of a mode; a mode that costs a
-    /// tenth has that slowdown.
+    /// A machine that becomes slower all the time causes no slowdown of a mode. A mode whose rate
+    /// is a tenth lower has a slowdown of 10 %.
     #[test]
     fn slices_are_compared_with_those_beside_them() {
         let mut slices = Vec::new();

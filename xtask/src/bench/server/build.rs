@@ -1,4 +1,4 @@
-//! Time of a clean build, and size of the program. Start at [`run`].
+//! Measures the time of a clean build, and the size of the built program. Start at [`run`].
 
 use super::{Bench, clear};
 use crate::bench::goal::Goal;

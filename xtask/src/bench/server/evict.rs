@@ -1,5 +1,5 @@
-//! Rate of a server over a minute: whether it stays the same even while the server removes as many
-//! spans as it stores. Start at [`run`].
+//! Rate at which a server stores spans over a minute, with and without a size limit. With the
+//! limit, the server removes as many spans as it stores. Start at [`run`].
 
 use super::{Bench, clear, ingest, median};
 use crate::bench::goal::Goal;
@@ -8,18 +8,18 @@ use crate::bench::serving::running::metric;
 use crate::measure::{Table, show_bytes};
 use serde_json::json;
 
-/// Maximum size of the store in bytes, which is soon reached.
+/// Size limit of the store in bytes, which is reached soon.
 const BYTES_MAX: u64 = 96 << 20;
 
-/// Minimum rate, as a share of the rate without a limit at the same time, so that the cost of
-/// merging does not count.
+/// Minimum rate under the size limit, as a fraction of the rate without the limit. Both rates are
+/// of the same time of the run, so the cost of merging does not matter.
 const SHARE_MIN: f64 = 0.9;
 
 const FORMAT: &str = "proto3";
 const WANTED: f64 = 1_000_000.0;
 const LIMIT: f64 = 500_000.0;
 
-/// Results of a run of a minute.
+/// Results of sending spans for a minute.
 struct Minute {
     sent: Sent,
     first: f64,
@@ -69,7 +69,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a server for a minute; returns `None` if the run was too short.
+/// Sends spans to a server for `seconds`, with `limit` as its size limit. Returns `None` if the run
+/// was too short.
 fn minute(
     bench: &mut Bench<'_>,
     limit: Option<u64>,
@@ -94,9 +95,9 @@ fn minute(
     Ok(ends.map(|(first, last)| Minute { sent, first, last, expired, bytes }))
 }
 
-/// Returns the median rates of the first and the last third of the time.
+/// Returns the median rate in the first third of the time, and in the last third.
 fn first_and_last(rates: &[f64]) -> Option<(f64, f64)> {
-    // The last interval is seldom complete.
+    // The last interval is left out, as it is seldom complete.
     let rates = rates.split_last()?.1;
     let third = rates.len() / 3;
     let of = |part: &[f64]| median(part.to_vec());

@@ -1,4 +1,5 @@
-//! Rate of acknowledged spans in each format, and the cost on both sides. Start at [`run`].
+//! Rate of acknowledged spans in each format, and processor time of sender and server. Start at
+//! [`run`].
 
 use super::{Bench, clear, median};
 use crate::bench::goal::{Goal, Rival};
@@ -8,7 +9,7 @@ use crate::measure::{Table, show_bytes, show_duration};
 use serde_json::json;
 use std::time::Duration;
 
-/// Formats, each with the minimum rate in spans a second.
+/// Names of the formats, each with the minimum rate of acknowledged spans a second.
 pub(super) const FORMATS: [(&str, f64); 5] = [
     ("json", 300_000.0),
     ("proto3", 500_000.0),
@@ -18,15 +19,15 @@ pub(super) const FORMATS: [(&str, f64); 5] = [
 ];
 const WANTED: f64 = 1_000_000.0;
 
-/// Formats that Zipkin's server accepts over HTTP.
+/// Names of the formats that Zipkin's server accepts over HTTP.
 const OF_ZIPKIN: [&str; 2] = ["json", "proto3"];
 
-/// Capacity of Zipkin's store. It is more than the spans sent, as evicting makes the server 20
-/// times as slow.
+/// Capacity of Zipkin's store in spans. More spans than are sent must fit, because evicting makes
+/// the server 20 times as slow.
 const ZIPKIN_SPANS_MAX: u64 = 3_000_000;
 
-/// Number of requests in a batch, which have some 2500 spans; `BATCHES` is the number of prepared
-/// batches.
+/// Number of requests in a batch, which have some 2500 spans together; `BATCHES` is the number of
+/// batches that are encoded before the measurement.
 pub(super) const REQUESTS_A_BATCH: u64 = 300;
 const BATCHES: u64 = 96;
 
@@ -34,24 +35,24 @@ const BATCHES: u64 = 96;
 const CONNECTIONS: u64 = 4;
 const IN_FLIGHT: u64 = 2;
 
-/// Results of one run.
+/// Results of sending spans to one server in one format.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     pub(super) sent: Sent,
     cpu_seconds: f64,
     rss_bytes_max: u64,
-    /// Time for which the server was busy after the last acknowledgement.
+    /// Time from the last acknowledgement until the server was idle.
     after: Duration,
 }
 
 impl Run {
-    /// Returns spans a second until the server was idle.
+    /// Returns the rate of spans a second up to the time at which the server was idle.
     fn settled_rate(&self) -> f64 {
         self.sent.spans / (self.sent.seconds + self.after.as_secs_f64()).max(1e-9)
     }
 }
 
-/// A server and a format, with the results of its runs.
+/// A server with one format, and the results of its runs.
 struct Case {
     who: &'static str,
     format: &'static str,
@@ -104,7 +105,7 @@ fn measure(bench: &mut Bench<'_>, who: &str, format: &str, seconds: f64) -> Resu
         ("Zipkin", Some(jar)) => Running::zipkin(&bench.folder, jar, ZIPKIN_SPANS_MAX)?,
         _ => bench.start(&room)?,
     };
-    // A JVM is slow until it has compiled the code.
+    // Before the measurement, the JVM compiles the code under load; it is slow until then.
     if who == "Zipkin" {
         send(bench, &server, format, seconds / 2.0)?;
         server.settle()?;
@@ -148,8 +149,8 @@ impl Case {
         median(self.runs.iter().map(figure).collect())
     }
 
-    /// Returns the rate of each run. Spans of Zipkin count when the server is idle, as it
-    /// acknowledges them before decoding.
+    /// Returns the rate of each run in spans a second. Zipkin acknowledges spans before it decodes
+    /// them, so its rate counts up to the time at which the server is idle.
     fn rates(&self) -> Vec<f64> {
         let rate = |run: &Run| match self.who {
             "Zipkin" => run.settled_rate(),

@@ -1,4 +1,5 @@
-//! Fills a store with requests for queries, and waits until merging is at rest. Start at [`load`].
+//! Fills a store with spans that are to be queried, and waits until merging is at rest. Start at
+//! [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
 use super::{Bench, median};
@@ -12,17 +13,17 @@ use std::time::Duration;
 /// Average number of spans in a request.
 const SPANS_A_REQUEST: u64 = 8;
 
-/// Period over which the requests are spread, in the past.
+/// Period before the present over which the requests are spread.
 const PERIOD: Duration = Duration::from_secs(86_400);
 
-/// Contents of a filled store.
+/// Numbering and results of the requests that were sent to a store.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) numbers: Numbers,
     pub(super) sent: Sent,
 }
 
-/// Sends a number of spans, in requests that all differ.
+/// Sends about `spans` spans to a server, in requests that all differ.
 pub(super) fn load(
     bench: &Bench<'_>,
     server: &Running,
@@ -50,7 +51,7 @@ pub(super) fn load(
     Ok(Loaded { numbers, sent })
 }
 
-/// Waits until the server's files are at rest; returns their sizes.
+/// Waits until the files of a server's store do not change any more. Returns their sizes.
 pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
     let (disk, is_at_rest) = wait_for_rest(&bench.program, server, folder, bench.options.quick)?;
     if !is_at_rest {
@@ -59,7 +60,7 @@ pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result
     Ok(disk)
 }
 
-/// Returns the median and the 99th percentile.
+/// Returns the median and the 99th percentile of figures.
 pub(super) fn p50_and_p99(figures: &[f64]) -> (f64, f64) {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Rivals of the server: Zipkin's server, installed by Maven, and DuckDB and ClickHouse's engine,
+//! Rivals of the server: Zipkin's server, installed by Maven; DuckDB and ClickHouse's engine,
 //! installed by pip. Start at [`Peers::find`].
 
 use crate::tools::workspace_root;
@@ -9,17 +9,17 @@ const ZIPKIN: &str = "io.zipkin:zipkin-server:3.6.1:jar:exec";
 const ZIPKIN_FILE: &str = "zipkin-server-3.6.1-exec.jar";
 const MAVEN_COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy";
 
-/// Packages from PyPI. DuckDB needs pytz to return times with a zone to Python.
+/// Python packages that are installed from PyPI. DuckDB needs pytz to return times with a zone.
 const PACKAGES: [&str; 3] = ["duckdb==2.0.0", "chdb==4.4.0", "pytz"];
 
-/// Installed rivals.
+/// Rivals that are installed on this machine.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    /// Path of Zipkin's server.
+    /// Path of Zipkin's server; `None` if it is not installed.
     pub(super) zipkin: Option<PathBuf>,
-    /// Python interpreter with the databases.
+    /// Path of the Python interpreter with the databases; `None` if they are not installed.
     pub(super) python: Option<PathBuf>,
-    /// A line for each missing rival, with the reason.
+    /// Lines to report, one for each missing rival with the reason.
     pub(super) skipped: Vec<String>,
 }
 
@@ -78,8 +78,8 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Runs a command and discards its output; the error of a failed command has the last line of its
-/// output.
+/// Runs a command and discards its output. If the command fails, the error has the last line that
+/// the command wrote to standard error.
 fn quiet(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -91,8 +91,8 @@ fn quiet(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Returns the command of the script that queries a database. The script fills the database first
-/// if its folder is empty.
+/// Returns the command for the script that queries the database `who`. If the database's folder
+/// `room` is empty, the script first loads the files.
 pub(super) fn database(
     python: &Path,
     who: &str,

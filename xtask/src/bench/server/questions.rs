@@ -1,5 +1,6 @@
-//! Latency of queries by the number of spans; compared with databases that read the same files, or
-//! have loaded them. All run the same queries, in turn, part by part. Start at [`run`].
+//! Latency of queries, by the number of spans in the store. It is compared with databases that read
+//! the same files, or have loaded them. All candidates run the same queries, in turns of some
+//! queries. Start at [`run`].
 
 use super::load::{load, p50_and_p99, rest};
 use super::peers::database;
@@ -17,21 +18,22 @@ use std::time::{Duration, Instant};
 const MILLIONS: [u64; 2] = [1, 10];
 const MILLIONS_FULL: u64 = 50;
 
-/// Number of spans, in millions, to which the goals apply.
+/// Number of spans, in millions, for which the goals are set.
 const JUDGED: u64 = 10;
 
-/// Number of queries. Databases are slower, and run only the first ones.
+/// Number of queries of each kind; `COUNT_OF_PEERS` is the number for databases, which are slower
+/// and run only the first queries.
 const COUNT: u64 = 240;
 const COUNT_OF_PEERS: u64 = 30;
 
-/// Number of queries that one candidate runs before the next one's turn.
+/// Number of queries that a candidate runs before it is the next candidate's turn.
 const PART: usize = 60;
 
 const PEERS: [&str; 3] = ["duckdb", "duckdb-parquet", "chdb"];
 
 pub(super) const OURS: &str = "blkkin";
 
-/// A goal for a percentile of the latency of a kind of query.
+/// A goal for a percentile of the latency in one kind of query.
 struct Wanted {
     kind: &'static str,
     percent: u32,
@@ -52,7 +54,7 @@ const WANTED: [Wanted; 8] = [
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
-/// A server or database to query.
+/// A server or database that runs the queries, with its answers.
 pub(super) struct Candidate {
     pub(super) name: &'static str,
     pub(super) asked: Asked,
@@ -94,8 +96,8 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     fs::write(&questions, &text).map_err(at(&questions))?;
     let lines = text.lines().count();
 
-    // All databases are filled first, so that the next accesses find a cold cache, if it can be
-    // emptied.
+    // All databases are filled before the page cache is emptied, so that each finds a cold cache in
+    // its first queries.
     let rooms = bench.room("databases")?;
     let peers = load_peers(bench, &questions, &data, &rooms)?;
     let is_cold = drop_caches();
@@ -132,7 +134,7 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     clear(&rooms)
 }
 
-/// Lets the databases load the files; returns the names of those that succeeded.
+/// Starts each database once, so that it loads the files. Returns the databases' names.
 fn load_peers(
     bench: &mut Bench<'_>,
     questions: &Path,
@@ -160,8 +162,8 @@ fn load_peers(
     Ok(PEERS.to_vec())
 }
 
-/// Empties the page cache, so that files must be read from the disk. Returns whether that
-/// succeeded.
+/// Empties the page cache, so that files are read from the disk again. Returns whether that was
+/// permitted.
 fn drop_caches() -> bool {
     let synced = Command::new("sync").status().is_ok_and(|status| status.success());
     synced && fs::write(PathBuf::from("/proc/sys/vm/drop_caches"), "3").is_ok()
@@ -173,12 +175,13 @@ impl Candidate {
     }
 }
 
-/// Returns the latencies of the answers to a kind of query.
+/// Returns the latencies of the answers to one kind of query, in nanoseconds.
 fn times(answers: &[Answer], kind: &str) -> Vec<f64> {
     answers.iter().filter(|answer| answer.kind == kind).map(|answer| answer.ns).collect()
 }
 
-/// Runs all queries twice: cold, then warm.
+/// Runs all queries twice with each candidate, in turns. The first answers are `cold`, the second
+/// `warm`.
 pub(super) fn ask_in_turn(candidates: &mut [Candidate], lines: usize) -> Result<(), String> {
     for is_warm in [false, true] {
         for from in (0..lines).step_by(PART) {
@@ -228,7 +231,7 @@ fn tell_disk(bench: &mut Bench<'_>, millions: u64, spans: f64, disk: &OnDisk) {
     }
 }
 
-/// Returns the kinds of queries, in order.
+/// Returns the kinds of queries that were answered, in the order of the first answers.
 fn kinds(candidates: &[Candidate]) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for answer in candidates.iter().flat_map(|candidate| &candidate.warm) {
@@ -240,7 +243,7 @@ fn kinds(candidates: &[Candidate]) -> Vec<String> {
 }
 
 /// Returns the number of queries of a kind for which both candidates found the same number of
-/// results. A candidate with fewer queries ran the first ones.
+/// results. If one candidate ran fewer queries, only these are compared.
 fn agreed(one: &[Answer], other: &[Answer], kind: &str) -> usize {
     let same = |(one, other): &(&Answer, &Answer)| {
         one.kind == kind && one == &&Answer { ns: one.ns, ..(*other).clone() }
@@ -335,8 +338,8 @@ fn judge(bench: &mut Bench<'_>, candidates: &[Candidate]) {
 mod tests {
     use super::*;
 
-    /// Returns a candidate that answers each line with the kind of the question, and with the
-    /// line's number as its latency.
+    /// Returns a candidate for tests. Its answer to a question has the question's number as the
+    /// latency, and a kind that depends on whether the number is odd.
     fn echo(name: &'static str, questions: usize) -> Candidate {
         let script = r#"while read from to; do
             out=""; while [ $from -lt $to ]; do out="$out,[\"k$((from % 2))\",$from,1]"; from=$((from + 1)); done

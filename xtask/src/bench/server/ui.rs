@@ -1,5 +1,5 @@
-//! `cargo xtask bench ui`: time until the web page shows results, with the real server and a real
-//! Chromium; compared with Zipkin's server and its page. `ui/tests/measure.mjs` measures one task
+//! `cargo xtask bench ui`: time until the web page shows results, with `blkkin server` and
+//! Chromium. It is compared with Zipkin's server and page. `ui/tests/measure.mjs` measures one task
 //! in each run. Start at [`run`].
 
 use super::load::{load, rest};
@@ -13,14 +13,15 @@ use crate::ui;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// Numbers of spans of the requests to show. The page shows only a part of the wide request.
+/// Number of spans in the request that is shown as a whole; `WIDE` is that in a request of which
+/// the page shows only a part.
 const SMALL: u64 = 100_000;
 const WIDE: u64 = 1_000_000;
 
-/// Default number of spans to search, in millions.
+/// Default number of stored spans that the page searches, in millions.
 const MILLIONS: u64 = 10;
 
-/// Numbers of spans of requests that Zipkin's page can show, too.
+/// Numbers of spans in the requests that Zipkin's page is also able to show.
 const BESIDE: [u64; 2] = [3_000, 10_000];
 const ZIPKIN_SPANS_MAX: u64 = 500_000;
 
@@ -28,13 +29,13 @@ type Phase = fn(&mut Bench<'_>) -> Result<(), String>;
 
 const PHASES: [(&str, Phase); 3] = [("trace", trace), ("search", search), ("beside", beside)];
 
-/// Repeated measurement of a time or a count.
+/// Figures of a repeated measurement of one time or count.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     what: String,
     unit: String,
     figures: Vec<f64>,
-    /// For times: the part that was spent on waiting for the server.
+    /// For times, the part of each that was spent on waiting for the server; empty for counts.
     server: Vec<f64>,
 }
 
@@ -55,7 +56,7 @@ pub(in crate::bench) fn run(options: &Options, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Measures showing one request with very many spans.
+/// Measures the page of a request with very many spans.
 fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
     let data = bench.room("data")?;
     let server = bench.start(&data)?;
@@ -90,7 +91,7 @@ fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures the search page over very many spans.
+/// Measures the search page, with very many spans in the store.
 fn search(bench: &mut Bench<'_>) -> Result<(), String> {
     let usual = if bench.options.quick { 1 } else { MILLIONS };
     let millions = bench.options.spans.first().copied().unwrap_or(usual);
@@ -115,7 +116,7 @@ fn search(bench: &mut Bench<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures requests that Zipkin's page can show, too.
+/// Compares the pages of requests that Zipkin's page is also able to show.
 fn beside(bench: &mut Bench<'_>) -> Result<(), String> {
     let Some(jar) = bench.peers.zipkin.clone() else {
         bench.skip("there is no server of Zipkin's");
@@ -150,7 +151,7 @@ fn task(name: &str, server: &Running, rounds: u64) -> Value {
     json!({"task": name, "url": format!("http://{}", server.web()), "rounds": rounds})
 }
 
-/// Runs a task of the measuring program.
+/// Runs a task of `measure.mjs`, and returns the figures that it prints.
 fn measure(task: &Value) -> Result<Vec<Row>, String> {
     let mut command = Command::new("node");
     command.arg("tests/measure.mjs").arg(task.to_string()).current_dir(ui::folder());

@@ -1,5 +1,5 @@
-//! Delay until a search finds sent spans, while other clients load the server to its maximum rate.
-//! Start at [`run`].
+//! Delay from sending a span until a search finds it, while other clients load the server to its
+//! maximum rate. Start at [`run`].
 
 use super::{Bench, clear, ingest};
 use crate::bench::goal::Goal;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const MS_MAX: f64 = 1000.0;
 
-/// Time of load before the searches begin.
+/// Time from the start of the loading client until searches begin.
 const LEAD: Duration = Duration::from_millis(1500);
 
 const FORMATS: [&str; 2] = ["proto3", "json"];
@@ -48,7 +48,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
             "visible": seen["visible"],
             "lost": lost,
         }));
-        // A span that is never found misses the goal.
+        // If a span was never found, the goal is missed.
         let p99 = if lost > 0 { Some(f64::INFINITY) } else { number("p99_ns").map(|ns| ns / 1e6) };
         let goal =
             Goal::at_most(MS_MAX, " ms", format!("from sent to found, p99, beside {format}"));
@@ -70,7 +70,7 @@ fn measure(
         "address": server.web(),
         "seconds": seconds - 1.5 * LEAD.as_secs_f64(),
     });
-    // The sender first prepares its batches.
+    // The loading client first encodes its batches.
     std::thread::sleep(LEAD);
     let seen = bench.program.run("visible", &looking);
     let sent = read(&finish(sender)?)?;

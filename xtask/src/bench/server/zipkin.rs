@@ -1,4 +1,5 @@
-//! Latency of Zipkin's query API on both servers, with the same spans. Start at [`run`].
+//! Latency of the queries of Zipkin's API, on our server and on Zipkin's, with the same spans.
+//! Start at [`run`].
 
 use super::load::load;
 use super::questions::{Candidate, OURS, ask_in_turn, tell};

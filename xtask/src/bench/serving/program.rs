@@ -1,4 +1,5 @@
-//! Interface of the program in `benches/server`. Start at [`Program`].
+//! Interface to the program in `benches/server`, which sends spans and queries servers. Start at
+//! [`Program`].
 
 use crate::bench::blkkin;
 use serde_json::{Value, json};
@@ -7,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Package and file name of the program.
+/// Name of the program's package and file.
 pub(in crate::bench) const PACKAGE: &str = "blkkin-bench-server";
 
-/// Path of the program.
+/// The program in `benches/server`, given by its path.
 pub(in crate::bench) struct Program(PathBuf);
 
-/// Numbering of synthetic requests, which determines their ids and start times.
+/// Parameters from which the program computes the ids and start times of synthetic requests.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Numbers {
     pub(in crate::bench) seed: u64,
@@ -21,7 +22,7 @@ pub(in crate::bench) struct Numbers {
     pub(in crate::bench) step_ns: u64,
 }
 
-/// Results of sending spans.
+/// Results of one run in which the program sent spans.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::bench) struct Sent {
     pub(in crate::bench) spans: f64,
@@ -32,18 +33,18 @@ pub(in crate::bench) struct Sent {
     pub(in crate::bench) own_cpu_seconds: f64,
     pub(in crate::bench) p50_ns: f64,
     pub(in crate::bench) p99_ns: f64,
-    /// Spans a second in successive intervals.
+    /// Acknowledged spans a second in successive intervals.
     pub(in crate::bench) rates: Vec<f64>,
 }
 
-/// A process that answers queries, with one line for each.
+/// A running process that answers queries. It prints one line for each range of queries.
 pub(in crate::bench) struct Asked {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-/// An answer to a query.
+/// An answer to a query: its kind, its latency in nanoseconds, and the number of results.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::bench) struct Answer {
     pub(in crate::bench) kind: String,
@@ -52,15 +53,15 @@ pub(in crate::bench) struct Answer {
 }
 
 impl Numbers {
-    /// Returns the numbering of requests that begin at the current time, with intervals as at a
-    /// rate of a million spans a second.
+    /// Returns parameters for requests that begin at the current time and follow at the intervals
+    /// of a million spans a second.
     pub(in crate::bench) fn now() -> Numbers {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_ns = u64::try_from(now.as_nanos()).unwrap_or_default();
         Numbers { seed: origin_ns, origin_ns, step_ns: 8000 }
     }
 
-    /// Adds the numbers to the program's arguments.
+    /// Adds the parameters to the arguments of the program.
     pub(in crate::bench) fn tell(&self, arguments: &mut Value) {
         arguments["seed"] = json!(self.seed);
         arguments["origin_ns"] = json!(self.origin_ns);
@@ -69,7 +70,7 @@ impl Numbers {
 }
 
 impl Program {
-    /// Returns the program in the folder of built programs.
+    /// Returns the program that was built with the bench.
     pub(in crate::bench) fn built() -> Program {
         Program(blkkin::folder().join(PACKAGE))
     }
@@ -86,12 +87,12 @@ impl Program {
         command.spawn().map_err(|error| format!("cannot start {}: {error}", self.0.display()))
     }
 
-    /// Runs the program; returns its output.
+    /// Runs the command `what` of the program; returns the output.
     pub(in crate::bench) fn text(&self, what: &str, arguments: &Value) -> Result<String, String> {
         finish(self.start(what, arguments)?)
     }
 
-    /// Runs the program; returns its output, parsed as JSON.
+    /// Runs the command `what` of the program; returns the output, parsed as JSON.
     pub(in crate::bench) fn run(&self, what: &str, arguments: &Value) -> Result<Value, String> {
         read(&self.text(what, arguments)?)
     }
@@ -101,7 +102,7 @@ impl Program {
     }
 }
 
-/// Waits for the end of a program; returns its output.
+/// Waits until a process has ended; returns its output. Fails with its standard error if it failed.
 pub(in crate::bench) fn finish(child: Child) -> Result<String, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     match output.status.success() {
@@ -147,7 +148,7 @@ impl Asked {
         Ok(Asked { child, questions, answers: BufReader::new(answers) })
     }
 
-    /// Reads the next line of output.
+    /// Reads the next line of the process's output, parsed as JSON.
     pub(in crate::bench) fn line(&mut self) -> Result<Value, String> {
         let mut line = String::new();
         let read_bytes = self.answers.read_line(&mut line).map_err(|error| error.to_string())?;
@@ -157,7 +158,7 @@ impl Asked {
         }
     }
 
-    /// Runs the queries of a range.
+    /// Runs the queries with the numbers `from` to `to`, and returns their answers.
     pub(in crate::bench) fn ask(&mut self, from: usize, to: usize) -> Result<Vec<Answer>, String> {
         writeln!(self.questions, "{from} {to}").map_err(|error| error.to_string())?;
         let value = self.line()?;
@@ -179,7 +180,7 @@ fn answers(value: &Value) -> Option<Vec<Answer>> {
     value.as_array()?.iter().map(one).collect()
 }
 
-/// Contents of a store on disk.
+/// Numbers of files and spans in a store, and sizes of its files by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::bench) struct OnDisk {
     pub(in crate::bench) files: u64,
@@ -207,7 +208,8 @@ impl OnDisk {
         })
     }
 
-    /// Returns the size of a span in files in bytes, without and with the index.
+    /// Returns the size of a span in Parquet files in bytes, without and with the index. Returns
+    /// `None` if no span is in a file.
     pub(in crate::bench) fn bytes_a_span(&self) -> Option<(f64, f64)> {
         let spans = self.spans as f64;
         let of = |bytes: u64| bytes as f64 / spans;

@@ -1,4 +1,4 @@
-//! Servers to measure: start, resource usage, and end. Start at [`Running`].
+//! Start, resource usage and end of a span server under measurement. Start at [`Running`].
 
 use crate::bench::process::{Process, end};
 use crate::tools::at;
@@ -10,21 +10,22 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time limit until a server answers. It may read a store first, or start a JVM.
+/// Time that a server has to answer its first request. It may read a store first, or start a JVM.
 const START_MAX: Duration = Duration::from_secs(180);
 
-/// Share of a CPU below which a server is idle, and how long it must stay below that.
+/// Maximum processor time of an idle server, as a fraction of one CPU; `QUIET_FOR` is the time for
+/// which the server must not use more.
 const QUIET_SHARE: f64 = 0.1;
 const QUIET_FOR: Duration = Duration::from_millis(500);
 const QUIET_AFTER_MAX: Duration = Duration::from_secs(120);
 
-/// A running server.
+/// A running span server: `blkkin server` or Zipkin's.
 pub(in crate::bench) struct Running {
     child: Child,
     places: Places,
 }
 
-/// Addresses of a server.
+/// Addresses on which a server listens, by protocol.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Places {
     web: String,
@@ -69,7 +70,8 @@ impl Running {
         let port = port.map_err(|error| error.to_string())?.port();
         let web = format!("127.0.0.1:{port}");
         let mut command = Command::new("java");
-        // A heap of its final size from the start, and the garbage collector for throughput.
+        // The heap has its final size from the start, and the garbage collector is the one for
+        // throughput.
         command.args(["-Xms6g", "-Xmx6g", "-XX:+UseParallelGC", "-jar"]).arg(jar);
         command.env("QUERY_PORT", port.to_string()).env("MEM_MAX_SPANS", spans_max.to_string());
         command.env("STORAGE_TYPE", "mem").env("LOGGING_LEVEL_ROOT", "WARN");
@@ -83,7 +85,8 @@ impl Running {
         Ok(running)
     }
 
-    /// Sleeps a short time while a server starts; fails if the server has ended or takes too long.
+    /// Sleeps for a short time while a server starts. Fails if the server has ended, or has not
+    /// started in time.
     fn check(&mut self, start: Instant, log: &str) -> Result<(), String> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Err(format!("the server ended with {status}: {}", log.trim()));
@@ -99,7 +102,7 @@ impl Running {
         &self.places.web
     }
 
-    /// Returns the address for spans in a format.
+    /// Returns the address to which spans in a format are sent.
     pub(in crate::bench) fn address(&self, format: &str) -> &str {
         match format {
             "otlp-http" => &self.places.otlp_http,
@@ -121,12 +124,12 @@ impl Running {
         self.process().rss_bytes_max()
     }
 
-    /// Returns the response to a GET request, with its head.
+    /// Returns the response to a GET request, with its headers.
     pub(in crate::bench) fn get(&self, path: &str) -> Result<String, String> {
         get(self.web(), path).map_err(|error| format!("{}{path}: {error}", self.web()))
     }
 
-    /// Waits until the server is idle; returns how long that took.
+    /// Waits until the server is idle, up to a time limit. Returns how long that took.
     pub(in crate::bench) fn settle(&self) -> Result<Duration, String> {
         let start = Instant::now();
         while start.elapsed() < QUIET_AFTER_MAX {
@@ -139,7 +142,7 @@ impl Running {
         Ok(start.elapsed())
     }
 
-    /// Ends the server regularly.
+    /// Ends the server regularly, by SIGTERM.
     pub(in crate::bench) fn stop(mut self) {
         end(&mut self.child);
     }
@@ -147,7 +150,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // After `stop` the child has ended already.
+        // If `stop` was called, the child has ended already.
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
             let _ = self.child.wait();
@@ -195,7 +198,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Returns the value of a metric in Prometheus's text format.
+/// Returns the value of the metric `name` on a page in Prometheus's text format.
 pub(in crate::bench) fn metric(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -1,5 +1,5 @@
-//! BlkKin as a candidate of the tracer bench, by its API for C, for Rust, or for the tracing crate.
-//! Each run has a session of a running agent. Start at [`Blkkin`].
+//! BlkKin as a candidate of the tracer bench, by its API for C or Rust or by its layer for the
+//! tracing crate. Each run has a session of a running agent. Start at [`Blkkin`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
@@ -14,16 +14,16 @@ use crate::tools::workspace_root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Size of default buffers in bytes: 4 sub-buffers of 512 KiB for each CPU.
+/// Size in bytes of one CPU's buffer with default options: 4 sub-buffers of 512 KiB.
 const BUFFER_SIZE: u64 = 2 << 20;
 
-/// Size of an event's header in bytes.
+/// Size of the header of BlkKin's events, in bytes.
 const HEADER_SIZE: u64 = 10;
 
-/// Packages to build for the programs, in addition to the command.
+/// Packages that are built for the measured programs, in addition to `blkkin`.
 pub(super) const PACKAGES: [&str; 2] = ["blkkin-capi", "blkkin-bench-tracer"];
 
-/// API that a program uses.
+/// API of BlkKin that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Language {
     C,
@@ -32,18 +32,19 @@ pub(super) enum Language {
     Tracing,
 }
 
-/// BlkKin as a tracer.
+/// BlkKin as a tracer, with a program that uses one of its APIs.
 pub(super) struct Blkkin<'a> {
     language: Language,
     agent: &'a Agent,
     program: PathBuf,
-    /// Path of `blkkin`, which counts events.
+    /// Path of the program `blkkin`, by which events are counted.
     blkkin: String,
     output: Output,
 }
 
 impl<'a> Blkkin<'a> {
-    /// Builds the program into `folder` if it is in C; the Rust program is already built.
+    /// Makes the candidate for C or Rust. A C program is built into `folder`; the Rust program is
+    /// built already.
     pub(super) fn new(
         language: Language,
         agent: &'a Agent,
@@ -60,7 +61,7 @@ impl<'a> Blkkin<'a> {
         Blkkin::with_program(language, agent, &program, blkkin)
     }
 
-    /// Returns the candidate with the program that makes spans of the tracing crate.
+    /// Makes the candidate for our layer, with a program that makes spans of the tracing crate.
     pub(super) fn layer(
         agent: &'a Agent,
         program: &Path,
@@ -80,7 +81,8 @@ impl<'a> Blkkin<'a> {
         Ok(Blkkin { language, agent, program, blkkin, output })
     }
 
-    /// Runs the program while its events are recorded.
+    /// Runs the program in a session that records its events. Returns the cost, and what became of
+    /// the events.
     fn record(&self, case: &Case) -> Result<Run, String> {
         let event = event_of(case.kind, self.language)?;
         let mut buffer_size = BUFFER_SIZE;
@@ -108,7 +110,7 @@ impl<'a> Blkkin<'a> {
         session.destroy()?;
         let delivery = match find_metadata(&output) {
             Ok(trace) => delivery(&self.blkkin, case, &event, cost.events_tried, &trace)?,
-            // Without events there is no trace.
+            // If no event was recorded, there is no trace.
             Err(_) if cost.events_tried == 0 => Delivery::default(),
             Err(error) => return Err(format!("{case:?}: {error}")),
         };
@@ -119,12 +121,12 @@ impl<'a> Blkkin<'a> {
     }
 }
 
-/// Compiles a C program with the library.
+/// Compiles a C program of the benches with the library `libblkkin`.
 pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     let include = workspace_root().join("crates/capture/capi/include");
     let folder = blkkin::folder().display().to_string();
-    // The library is not installed. Programs search for its soname, so a link with that name is
-    // needed.
+    // Programs search for the library by its soname. The library is not installed, so a link with
+    // that name is made.
     let library = format!("{folder}/libblkkin.so");
     let path = soname(&library)?;
     let named = Path::new(&folder).join(&path);
@@ -139,7 +141,7 @@ pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     compile(program, &source)
 }
 
-/// Returns the soname of a library.
+/// Returns the soname in the file `library`.
 fn soname(library: &str) -> Result<String, String> {
     let output = std::process::Command::new("objdump")
         .args(["-p", library])
@@ -177,11 +179,11 @@ pub(super) const C: &str = "BlkKin, C";
 pub(super) const RUST: &str = "BlkKin, Rust";
 pub(super) const LAYER: &str = "BlkKin's layer";
 
-/// Returns the event that a language's program records for a kind.
+/// Returns the event that a program in this language records for a kind of operation.
 fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
     let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
-    // Six words, a kind, flags and a port, and names of 21 or 22 bytes with their three
-    // terminators.
+    // The payload has six words, then a kind, flags and a port (6 bytes), and three names. The
+    // names have 21 or 22 bytes in total without their terminators.
     let span = Event { name: "blkkin:span", size: HEADER_SIZE + 48 + 6 + 24, number: None };
     match (kind.name, language) {
         ("one", Language::Rust) => {
@@ -190,7 +192,7 @@ fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
         ("annotation" | "blkin-span", Language::C | Language::Rust)
         | ("blkin-annotation", Language::C) => Ok(annotation),
         ("span" | "unsampled-span", Language::Rust) => Ok(span),
-        // Seven words, and strings of 4 and 6 bytes with their terminators.
+        // The payload has seven words, and strings of 4 and 6 bytes with their terminators.
         ("tracing-span", Language::Tracing) => {
             Ok(Event { name: "bench:write", size: HEADER_SIZE + 56 + 12, number: None })
         }

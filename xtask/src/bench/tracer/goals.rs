@@ -1,6 +1,6 @@
-//! Goals for the loops. [`of_loops`] finds the figures among the candidates. They are processor
-//! times, which other processes influence the least. Unless noted otherwise, they are times of one
-//! thread that overwrites, so that no reader runs at the same time.
+//! Goals for the measured loops. [`of_loops`] searches the candidates for the figures. The figures
+//! are processor times, on which other processes have the least influence. Unless noted otherwise,
+//! they are of one thread in [`Mode::Overwrite`], so that no reader runs at the same time.
 
 use super::blkkin::{C, LAYER, RUST};
 use super::open_telemetry::OPEN_TELEMETRY;
@@ -10,7 +10,7 @@ use crate::bench::goal::{Goal, Rival};
 
 const LTTNG_UST: &str = "LTTng-UST";
 
-/// Key of a figure: kind, mode and number of threads.
+/// Key of a measured figure: kind, mode and number of threads.
 #[derive(Clone, Copy)]
 struct Figure {
     kind: &'static str,
@@ -23,7 +23,7 @@ impl Figure {
         Figure { kind, mode: Mode::Overwrite, threads: 1 }
     }
 
-    /// Returns the median of a tracer, if the figure was measured.
+    /// Returns the median processor time of a tracer in nanoseconds; `None` if it was not measured.
     fn find(&self, candidates: &[Candidate<'_>], tracer: &str) -> Option<f64> {
         let candidate = candidates.iter().find(|one| {
             (one.tracer.name(), one.case.kind.name) == (tracer, self.kind)

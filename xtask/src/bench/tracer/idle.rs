@@ -1,4 +1,4 @@
-//! Cost of BlkKin in an idle program: memory of a program that is registered with an agent, and
+//! Cost of BlkKin while nothing is recorded: memory of a program that is connected to an agent, and
 //! wake-ups of the agent.
 
 use super::blkkin::compile_c;
@@ -16,7 +16,7 @@ use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Time for programs and sessions to finish their start.
+/// Time in which programs and sessions finish their start.
 const SETTLING: Duration = Duration::from_millis(1500);
 
 pub(super) fn measure(
@@ -31,7 +31,7 @@ pub(super) fn measure(
     wake_ups(report, place, &program, duration)
 }
 
-/// A program that does nothing, ended on drop.
+/// A running program that does nothing, and ends on drop.
 struct Idle(Child);
 
 impl Idle {
@@ -61,8 +61,8 @@ impl Drop for Idle {
     }
 }
 
-/// Measures the memory of a program that no session records, compared with one in which the library
-/// is disabled. Both run at the same time, so that they share the library's pages.
+/// Measures the memory of a program that no session records. It is compared with the same program
+/// with the library disabled. Both run at the same time, so that both share the library's pages.
 fn memory(report: &mut Report, agent: &Agent, program: &Path) -> Result<(), String> {
     let (known, inert) = (Idle::start(agent, program, false)?, Idle::start(agent, program, true)?);
     sleep(SETTLING);
@@ -83,7 +83,7 @@ fn memory(report: &mut Report, agent: &Agent, program: &Path) -> Result<(), Stri
     Ok(())
 }
 
-/// Counts the wake-ups of an agent with a session and an idle program.
+/// Counts the wake-ups of an agent whose session records an idle program.
 fn wake_ups(
     report: &mut Report,
     place: &Place<'_>,

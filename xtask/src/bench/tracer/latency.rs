@@ -1,7 +1,7 @@
-//! Latency from just before an event is recorded until it can be read from the trace's file. Events
-//! contain the time. The kernel notifies a [`Watcher`] whenever a file has grown, and the watcher
-//! reads the new part. Events before the watcher's start, such as the first event of the trace, do
-//! not count.
+//! Latency from just before an event is recorded until it can be read from the trace's file. Each
+//! event contains the time at which it was recorded. The kernel notifies a [`Watcher`] whenever a
+//! file has grown, and the watcher reads the new part. Events before the watcher's start, such as
+//! the first event of the trace, have no latency.
 
 use super::paced::{Pace, Place, done};
 use crate::bench::Report;
@@ -24,7 +24,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Events a second, and duration in seconds.
+/// Cases, each with a rate in events a second and a duration in seconds.
 const RATES: [(u64, u64); 4] = [(1, 12), (10, 10), (100, 6), (1000, 4)];
 const RATES_QUICK: [(u64, u64); 4] = [(1, 4), (10, 2), (100, 2), (1000, 1)];
 
@@ -33,8 +33,7 @@ const RATES_QUICK: [(u64, u64); 4] = [(1, 4), (10, 2), (100, 2), (1000, 1)];
 const EVENT_SIZE: usize = 18;
 const NUMBER_AT: usize = 10;
 
-/// Time limit until the agent has registered a program, and until the program's last event is
-/// written.
+/// Time that the agent has to begin a trace, and to write the last event of a program.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn measure(
@@ -70,7 +69,8 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Measures the latencies of all events of a program, in nanoseconds.
+/// Records events at a rate, and measures the latency of each event that the watcher sees, in
+/// nanoseconds.
 fn watch(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Vec<f64>, String> {
     let files = Output::below(place.folder, "latency")?;
     let output = files.0.join("session");
@@ -104,13 +104,13 @@ fn wait_for_trace(output: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// Reader of a trace's growing files.
+/// Reader of the growing files of a trace.
 struct Watcher {
     folder: PathBuf,
     inotify: Inotify,
-    /// Files by name, with the number of bytes that were read.
+    /// Open files by name, each with the number of bytes that were read.
     files: BTreeMap<OsString, (File, u64)>,
-    /// Number of events.
+    /// Number of events that were read, including those without a latency.
     seen: u64,
     latencies: Vec<f64>,
 }
@@ -127,7 +127,8 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Reads until the program has ended and all its events have been read; returns their number.
+    /// Reads until the program has ended and all its events were read, or the time limit has
+    /// passed. Returns the number of events that the program tried to record.
     fn until_end(&mut self, mut program: Child) -> Result<u64, String> {
         while program.try_wait().map_err(|error| format!("paced program: {error}"))?.is_none() {
             self.read_what_comes(Duration::from_millis(100))?;
@@ -144,7 +145,7 @@ impl Watcher {
         let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
         let mut descriptors = [PollFd::new(self.inotify.as_fd(), PollFlags::POLLIN)];
         poll(&mut descriptors, timeout).map_err(|error| format!("poll: {error}"))?;
-        // The notifications themselves do not matter: all files are checked.
+        // The content of the notifications does not matter, as all files are checked.
         let _ = self.inotify.read_events();
         self.read_files()
     }
@@ -179,7 +180,8 @@ impl Watcher {
     }
 }
 
-/// Returns the length of all complete packets, and the times in their events.
+/// Returns the total size in bytes of the complete packets in `bytes`, and the times in their
+/// events.
 fn times_of(bytes: &[u8]) -> (usize, Vec<u64>) {
     let (mut position, mut times) = (0, Vec::new());
     while let Some((content_size, packet_size)) = bytes.get(position..).and_then(packet_sizes) {

@@ -1,4 +1,5 @@
-//! LTTng-UST as a candidate of the tracer bench; each run has a session. Start at [`LttngUst`].
+//! LTTng-UST as a candidate of the tracer bench. Each run has a session of its own. Start at
+//! [`LttngUst`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
@@ -11,23 +12,24 @@ use crate::tools::at;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Size of LTTng's default buffers for programs in bytes: 4 sub-buffers of 512 KiB for each CPU.
+/// Size in bytes of one CPU's buffer with LTTng's default options for programs: 4 sub-buffers of
+/// 512 KiB.
 const BUFFER_SIZE: u64 = 2 << 20;
 
-/// Size of an event's header in bytes.
+/// Size of the header of LTTng's events, in bytes.
 const HEADER_SIZE: u64 = 6;
 
-/// LTTng-UST as a tracer. Its daemon stops on drop.
+/// LTTng-UST as a tracer, with its program and its session daemon.
 pub(super) struct LttngUst {
     daemon: Daemon,
     program: PathBuf,
-    /// Path of `blkkin`, which counts events.
+    /// Path of the program `blkkin`, by which events are counted.
     blkkin: String,
     output: Output,
 }
 
 impl LttngUst {
-    /// Builds the program into `folder`, and starts the daemon.
+    /// Builds the program into `folder`, and starts the session daemon.
     pub(super) fn new(folder: &Path, blkkin: &str) -> Result<LttngUst, String> {
         let program = folder.join("lttng-ust");
         let source = Source {
@@ -40,7 +42,8 @@ impl LttngUst {
         Ok(LttngUst { daemon: Daemon::start()?, program, blkkin: blkkin.to_owned(), output })
     }
 
-    /// Runs the program while its events are recorded.
+    /// Runs the program in a session that records its events. Returns the cost, and what became of
+    /// the events.
     fn record(&self, case: &Case) -> Result<Run, String> {
         let event = event_of(case.kind)?;
         let mut buffer_size = BUFFER_SIZE;
@@ -91,7 +94,7 @@ impl Tracer for LttngUst {
     }
 }
 
-/// Returns the event that is recorded for a kind.
+/// Returns the event that the program records for a kind of operation.
 fn event_of(kind: &Kind) -> Result<Event, String> {
     let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
     match kind.name {

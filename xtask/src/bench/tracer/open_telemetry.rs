@@ -1,5 +1,5 @@
-//! Alternative of our layer for programs that use the tracing crate: tracing-opentelemetry, without
-//! an exporter of spans, so that these are discarded.
+//! Rival of our layer for the tracing crate: tracing-opentelemetry. It has no exporter, so its
+//! spans are discarded.
 
 use super::{Case, Delivery, Kind, Run, Tracer, program};
 use crate::tools::{cargo, target_dir, workspace_root};
@@ -11,17 +11,17 @@ pub(super) const OPEN_TELEMETRY: &str = "OpenTelemetry";
 /// Name of the candidate without additional attributes.
 const BARE: &str = "OpenTelemetry, bare";
 
-/// The rival, with the program that makes spans for it or for our layer.
+/// tracing-opentelemetry as a tracer. The path is of a program that can also use our layer.
 pub(super) struct OpenTelemetry {
     pub(super) program: PathBuf,
     pub(super) is_bare: bool,
 }
 
-/// Builds the program, which is not part of this workspace; returns its path.
+/// Builds the program, which is not part of this workspace. Returns its path.
 pub(super) fn build() -> Result<PathBuf, String> {
     let target = target_dir().join("bench/layer");
-    // No --locked: that lock file also contains the dependencies of our own crates, and is updated
-    // here.
+    // Without `--locked`: the lock file also contains the dependencies of our own crates, and is
+    // updated here.
     let status = cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(workspace_root().join("benches/tracer/layer/Cargo.toml"))

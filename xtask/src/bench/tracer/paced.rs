@@ -1,4 +1,4 @@
-//! Programs that record at a given rate into files, which the agent writes. Start at
+//! Programs that record at a given rate, while the agent writes the events to files. Start at
 //! [`Place::paced`].
 
 use crate::bench::agent::Agent;
@@ -7,25 +7,25 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Environment of the measurements without a loop.
+/// Agent, program and folder that the measurements without a loop use.
 pub(super) struct Place<'a> {
     pub(super) agent: &'a Agent,
-    /// Path of `blkkin`.
+    /// Path of the program `blkkin`.
     pub(super) blkkin: &'a str,
-    /// Folder on a disk.
+    /// Folder on a disk, for the traces.
     pub(super) folder: &'a Path,
 }
 
-/// Load of a program.
+/// Rate and duration of a program's recording.
 pub(super) struct Pace {
     pub(super) kind: &'static str,
-    /// Total events a second of all threads.
+    /// Rate of all threads together, in events a second.
     pub(super) rate: u64,
     pub(super) seconds: u64,
     pub(super) threads: u64,
 }
 
-/// Results that the program prints.
+/// Results that the program prints when it ends.
 #[derive(Debug, PartialEq)]
 pub(super) struct Done {
     pub(super) events_tried: u64,
@@ -33,7 +33,8 @@ pub(super) struct Done {
 }
 
 impl Place<'_> {
-    /// Starts a program, which is recorded from its start if a session enables its events.
+    /// Starts a program that records at the given pace. If a session enables its events, they are
+    /// recorded from the first one on.
     pub(super) fn paced(&self, pace: &Pace) -> Result<Child, String> {
         let program = blkkin::folder().join("blkkin-bench-paced");
         let Pace { rate, seconds, threads, .. } = pace;
@@ -47,7 +48,7 @@ impl Place<'_> {
     }
 }
 
-/// Waits for a program, and parses its output.
+/// Waits until a program has ended, and returns its results.
 pub(super) fn done(program: Child) -> Result<Done, String> {
     let output = program.wait_with_output().map_err(|error| format!("paced program: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,33 +1,33 @@
-//! Arguments and output of programs that repeat an operation and print its cost as a line of JSON,
-//! such as `benches/tracer/harness.c`.
+//! Arguments and output of the programs that repeat an operation and print its cost as one line of
+//! JSON, such as `benches/tracer/harness.c`.
 
 use super::Case;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
-/// Number of portions of a warm-up.
+/// Number of equal portions into which programs divide a warm-up.
 const PORTIONS: u64 = 8;
 
-/// Cost of an operation, in nanoseconds.
+/// Cost of one operation, as a program prints it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cost {
-    /// Wall time of a thread.
+    /// Mean wall time of a thread for an operation, in nanoseconds.
     pub(super) wall_ns: f64,
-    /// Processor time of all threads.
+    /// Mean processor time of an operation in nanoseconds, without the tracer's daemons.
     pub(super) cpu_ns: f64,
-    /// Time of the same loop with the same arguments, without a tracer. It is not subtracted from
-    /// the others.
+    /// Mean processor time of the loop without recording, in nanoseconds for an operation. It is
+    /// not subtracted from the other times.
     pub(super) loop_ns: f64,
-    /// Number of events, with those of the warm-up.
+    /// Number of events that the program has tried to record, including those of the warm-up.
     pub(super) events_tried: u64,
 }
 
-/// Runs a program after a warm-up of at least `warm_ups` operations on each CPU.
+/// Runs a program for a case. Its warm-up has at least `warm_ups` operations on each CPU.
 pub(super) fn run(program: &mut Command, case: &Case, warm_ups: u64) -> Result<Cost, String> {
     run_as(program, case.kind.name, case, warm_ups)
 }
 
-/// Runs a program that has another name for the kind.
+/// Runs a program for a case, like [`run`], if the program has another name for the kind.
 pub(super) fn run_as(
     program: &mut Command,
     kind: &str,

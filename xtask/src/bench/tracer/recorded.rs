@@ -1,33 +1,34 @@
-//! Accounting for the events of a run by the trace: every event is in the trace, overwritten, or
-//! counted as lost. Start at [`delivery`].
+//! Accounting for the events of a run: every event is in the trace, was overwritten, or is counted
+//! as lost. Start at [`delivery`].
 
 use super::{Case, Delivery, Kind, Mode};
 use crate::bench::{blkkin, lttng, recording};
 use std::path::Path;
 
-/// Number of large sub-buffers.
+/// Number of sub-buffers of a large buffer, in [`Mode::Large`].
 pub(super) const SUB_BUFFERS: u64 = 16;
 
-/// Name of the event for an annotation.
+/// Name of the event that records an annotation.
 pub(super) const KEYVAL_STRING: &str = lttng::KEYVAL_STRING;
 
-/// An event that is recorded for a kind.
+/// The event that a program records for a kind of operation.
 pub(super) struct Event {
     pub(super) name: &'static str,
-    /// Size in bytes, with the header; the minimum if sizes differ.
+    /// Size of the event in bytes, with its header; the minimum if sizes differ.
     pub(super) size: u64,
-    /// Field with the operation's number, which is negative for the warm-up.
+    /// Name of the field with the operation's number, which is negative in the warm-up; `None` if
+    /// the event has no such field.
     pub(super) number: Option<&'static str>,
 }
 
-/// Returns the size of sub-buffers that hold all events of a run; a power of two, as tracers
-/// require.
+/// Returns the size in bytes of a sub-buffer, so that all sub-buffers together hold the events of a
+/// run. It is a power of two, as tracers require.
 pub(super) fn large_sub_buffer_size(case: &Case, event: &Event) -> u64 {
     let size = case.operations * case.kind.events * event.size;
     size.div_ceil(SUB_BUFFERS).next_power_of_two()
 }
 
-/// Returns the number of operations that write to each page of a buffer.
+/// Returns the number of warm-up operations that are needed to write to each page of a buffer.
 pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
     match event.size * kind.events {
         0 => 0,
@@ -35,7 +36,7 @@ pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
     }
 }
 
-/// Counts events, and checks that each of them is accounted for.
+/// Counts the events in a trace, and checks that each event of the run is accounted for.
 pub(super) fn delivery(
     blkkin: &str,
     case: &Case,
@@ -48,7 +49,7 @@ pub(super) fn delivery(
     let delivery = account(case.mode, tried, recorded, lost).ok_or_else(|| {
         format!("{case:?}: of {tried} events {recorded} are recorded, {lost} lost")
     })?;
-    // One thread without losses: the events in memory must be the last that it recorded.
+    // If one thread has recorded without losses, the events in memory must be its last ones.
     if let (Mode::Overwrite, 1, 0, Some(number)) = (case.mode, case.threads, lost, event.number) {
         let count = |filter: String| blkkin::count(blkkin, trace, Some(&filter));
         let in_memory = count(format!("{number} >= 0"))?;
@@ -61,7 +62,8 @@ pub(super) fn delivery(
     Ok(delivery)
 }
 
-/// Returns the numbers of events by outcome; `None` if they do not add up.
+/// Returns the numbers of events by outcome. Returns `None` if events are missing or there are too
+/// many.
 pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Option<Delivery> {
     let overwritten = tried.checked_sub(recorded.checked_add(lost)?)?;
     let is_known = overwritten == 0 || mode == Mode::Overwrite;
@@ -73,8 +75,8 @@ pub(super) mod tests {
     use super::*;
     use crate::bench::tracer::{EVENTS, EVENTS_QUICK, What, cases};
 
-    /// Checks that large buffers also have room for packet headers, and for the event that did not
-    /// fit into the previous sub-buffer.
+    /// Checks that large buffers have room for all events of a run. There must also be room for the
+    /// packet headers, and for the unused end of each sub-buffer.
     pub(crate) fn check_large_buffers(
         event_of: impl Fn(&Kind) -> Option<Event>,
         packet_header_size: u64,
@@ -82,7 +84,7 @@ pub(super) mod tests {
         let large = [EVENTS, EVENTS_QUICK].into_iter().flat_map(cases);
         for case in large.filter(|case| case.mode == Mode::Large) {
             let Some(event) = event_of(case.kind) else { continue };
-            // Some events have one byte more than the minimum.
+            // Some events are one byte larger than the minimum.
             let size = event.size + 1;
             let room = large_sub_buffer_size(&case, &event) - packet_header_size - size;
             assert!(SUB_BUFFERS * room >= case.operations * case.kind.events * size, "{case:?}");

@@ -1,6 +1,7 @@
-//! Maximum rate of annotations to a disk without loss: two threads record at a steady rate, and the
-//! agent writes. If the wanted rate is too high, lower ones are tried. The agent's times show what
-//! was too slow: its own work, or waiting for a processor until rings were full.
+//! Maximum rate at which annotations are written to a disk without loss. Two threads record at a
+//! steady rate, and the agent writes. If the wanted rate is too high, lower rates are tried. The
+//! agent's times show the cause: its own work, or waiting for a processor until the rings were
+//! full.
 
 use super::paced::{Pace, Place, done};
 use crate::bench::goal::Goal;
@@ -14,13 +15,14 @@ use std::fs;
 
 const WANTED: u64 = 5_000_000;
 
-/// Rates to try, in descending order.
+/// Rates to try in events a second, in descending order.
 const RATES: [u64; 6] = [WANTED, 4_000_000, 3_000_000, 2_000_000, 1_000_000, 500_000];
 
-/// Number of threads: one for each of two processors.
+/// Number of recording threads: one for each of two processors.
 const THREADS: u64 = 2;
 
-/// Factor of the duration above which a program has missed its rate.
+/// Maximum ratio of the actual duration to the planned one. Beyond it, the program has missed its
+/// rate.
 const LATE_MAX: f64 = 1.1;
 
 pub(super) fn measure(

@@ -1,5 +1,5 @@
-//! Compares recordings of a blkin program by LTTng and by BlkKin: scripts for one must work with
-//! the other.
+//! Compares recordings of one blkin program by LTTng and by BlkKin: scripts for either recording
+//! must work with both.
 
 use super::support::{compile, have, installed, pkg_config, record, sources, succeed, text};
 use crate::bench::lttng::{Daemon, traced};
@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 
-/// Fields with random ids, which are compared by the order in which they occur.
+/// Fields with random ids. In a comparison, an id is replaced by its order of first occurrence.
 const IDS: [&str; 3] = ["trace_id = ", "span_id = ", "parent_span_id = "];
 /// Prefixes of numbers that differ between recordings.
 const NUMBERS: [&str; 5] = ["program:(", "trace:vpid = (", "cpu_id = ", "vpid = ", "vtid = "];
 
-/// Returns a line of babeltrace2 without times, with ids replaced by their order.
+/// Returns a line of babeltrace2 without times, and with each id replaced by its order of first
+/// occurrence.
 fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     let mut rest = line;
     let mut out = String::new();
@@ -49,7 +50,7 @@ fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     out + rest
 }
 
-/// Returns the lines that babeltrace2 prints of a trace, after [`blank`].
+/// Returns the lines that babeltrace2 prints for a trace, normalized by [`blank`].
 fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     let mut command = Command::new("babeltrace2");
     let output = succeed(command.env("TZ", "UTC").args(options).arg(trace));
@@ -57,8 +58,8 @@ fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(|line| blank(line, &mut ids)).collect()
 }
 
-/// Returns the requests of a trace from `blkkin spans`, without times, with ids replaced by their
-/// order.
+/// Returns the requests that `blkkin spans` shows for a trace, without times, and with each id
+/// replaced by its order of first occurrence.
 fn requests(trace: &Path) -> Vec<String> {
     let mut command = Command::new(installed().join("bin/blkkin"));
     let output = succeed(command.args(["spans", "--json"]).arg(trace));
@@ -89,13 +90,14 @@ fn requests(trace: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns the details that babeltrace2 prints of a trace.
+/// Returns the description of a trace that babeltrace2's `sink.text.details` prints.
 fn details(trace: &Path) -> String {
     let component = "--component=sink.text.details";
     text(&succeed(Command::new("babeltrace2").arg(trace).arg(component)).stdout)
 }
 
-/// Returns the lines with the fields of event types, by name; the contexts count as one type.
+/// Returns the lines that describe the fields of each event type, by name. The contexts count as
+/// one type.
 fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     let stream = details.lines().skip_while(|line| !line.contains("Stream class"));
     let classes = stream.skip(1).take_while(|line| line.starts_with("    "));

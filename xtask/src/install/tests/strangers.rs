@@ -1,5 +1,5 @@
-//! Tests the installed files without the repository: with compilers, pkg-config, CMake, shells, man
-//! and linked programs.
+//! Tests of the installed files without the repository: with compilers, pkg-config, CMake, shells,
+//! man and linked programs.
 
 use super::support::{
     PREFIX, compile, have, installed, pkg_config, record, sources, succeed, text,
@@ -81,7 +81,7 @@ fn blkin_with_pkg_config() {
     }
 }
 
-/// Programs can be linked with the names of blkin's libraries, as existing programs are.
+/// Programs can be linked by the names of blkin's libraries, which existing programs use.
 #[test]
 fn blkin_by_its_libraries_names() {
     let root = installed();
@@ -98,7 +98,7 @@ fn blkin_by_its_libraries_names() {
     }
 }
 
-/// The static library can be linked into a dynamic program and into a static one.
+/// The static library can be linked into a dynamically linked program and into a static program.
 #[test]
 fn linked_statically() {
     if !have("install-static", &NEEDED) {
@@ -165,8 +165,8 @@ fn cmake_finds_the_package() {
     }
 }
 
-/// A package can be unpacked at another path: only the unit contains the prefix or the build's
-/// path.
+/// A package can be unpacked at another path. Apart from programs and libraries, only the systemd
+/// units contain the prefix, and no other file contains the build's path.
 #[test]
 fn only_the_unit_knows_the_prefix() {
     let root = installed();
@@ -197,7 +197,7 @@ fn only_the_unit_knows_the_prefix() {
     assert_eq!(knowing, UNITS.map(|(unit, _)| Path::new("lib/systemd/system").join(unit)));
 }
 
-/// Units, and the subcommands that they start.
+/// Systemd units, and the subcommands of `blkkin` that they start.
 const UNITS: [(&str, &str); 2] =
     [("blkkin-agent.service", "agent"), ("blkkin-server.service", "server")];
 
@@ -242,8 +242,8 @@ fn the_manual_reads_without_warnings() {
     assert!(pages > 10, "{pages} pages");
 }
 
-/// Zsh completes at the first attempt: it runs the file as a function, which must return words at
-/// once.
+/// In zsh, completion works at the first attempt, in which zsh runs the installed file as a
+/// function.
 #[test]
 fn zsh_completes_at_once() {
     if !have("install-zsh", &["zsh"]) {

@@ -1,4 +1,4 @@
-//! Helpers of the tests: an installation, compiling programs, recording them.
+//! Helpers of the tests: creating an installation, compiling programs, and recording them.
 
 use crate::install::{Location, Options, run};
 use crate::tools::target_dir;
@@ -18,8 +18,8 @@ pub(super) fn have(test: &str, programs: &[&str]) -> bool {
 /// Prefix of the installation, which does not exist as a directory.
 pub(super) const PREFIX: &str = "/opt/blkkin";
 
-/// Returns the installation that all tests share. It is outside of its prefix, so that tests detect
-/// files that depend on the prefix.
+/// Returns the directory of the installation that all tests share. It is not the prefix, so that
+/// tests detect files that depend on the prefix.
 pub(super) fn installed() -> &'static Path {
     static INSTALLED: OnceLock<(PathBuf, File)> = OnceLock::new();
     let (root, _alone) = INSTALLED.get_or_init(|| {
@@ -85,8 +85,8 @@ pub(super) fn compile<S: AsRef<OsStr>>(
     succeed(command.args(options).arg("-o").arg(program));
 }
 
-/// Records a program that prints its number of events; `blkkin view` and babeltrace2 must print all
-/// of them. Returns the trace's path.
+/// Records a program that prints how many events it recorded. Checks that `blkkin view` and
+/// babeltrace2 print all of them. Returns the trace's path.
 #[track_caller]
 pub(super) fn record(program: &Path, options: &[&str]) -> PathBuf {
     static TURN: Mutex<()> = Mutex::new(());

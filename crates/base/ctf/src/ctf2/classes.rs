@@ -1,8 +1,8 @@
 //! Reading of field classes. [`ClassReader::root`] reads the class of a scope and the classes
 //! nested in it.
 //!
-//! An alias is read again at each use, because its field locations and the permitted roles depend
-//! on the position. [`Budget`] limits the growth by aliases of aliases.
+//! An alias is read again at each use, because its field locations and permitted roles depend on
+//! the place of use. [`Budget`] limits the growth by aliases of aliases.
 
 use super::field_tree::{FieldTree, Kinds, Location};
 use super::json::{
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// work; [`Budget`] limits the memory.
 const EXPANSION_SIZE_MAX: usize = 256 << 20;
 
-/// A declared field class alias.
+/// Declaration of a field class alias. The class is kept as JSON, because each use reads it again.
 pub(super) struct Alias<'t> {
     pub(super) class: Value<'t>,
     /// Size of the alias's fragment in bytes.
@@ -53,19 +53,20 @@ impl<'b> Allowance<'b> {
 
 /// UUID, clock and earlier scopes to which the field classes of a fragment may refer.
 pub(super) struct OuterContext<'a, 't> {
-    /// Whether the preamble has a UUID.
+    /// True if the preamble has a UUID.
     pub(super) has_uuid: bool,
-    /// Index of the stream's default clock.
+    /// Index of the stream's default clock; `None` if the stream has none.
     pub(super) clock: Option<usize>,
     /// Field trees of the scopes in earlier fragments.
     pub(super) outer: &'a [&'a FieldTree<'t>],
 }
 
-/// Reader of the field classes of one fragment.
+/// Reader of the field classes of one fragment. Call [`ClassReader::root`] once per scope.
 pub(super) struct ClassReader<'a, 't> {
     aliases: &'a HashMap<String, Alias<'t>>,
     allowance: &'a mut Allowance<'t>,
-    /// `None` while an alias declaration is read, whose form alone is checked.
+    /// `None` while an alias declaration is read. The reader then checks the form of the class, but
+    /// does not resolve field locations and roles.
     context: Option<OuterContext<'a, 't>>,
     scope: Scope,
     tree: FieldTree<'t>,
@@ -82,8 +83,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         ClassReader { aliases, allowance, context, scope: Scope::Payload, tree, depth: 0 }
     }
 
-    /// Counts memory before its allocation. The classes of an alias declaration count as temporary,
-    /// because they are freed with their fragment.
+    /// Counts `bytes` against the memory budget; called before each allocation. The classes of an
+    /// alias declaration count as temporary, because they are freed with their fragment.
     fn count(&self, bytes: usize) -> Result<(), Problem> {
         let memory = self.allowance.memory;
         match self.context {
@@ -93,7 +94,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(())
     }
 
-    /// Reads the property `key`, whose value is the structure of a scope.
+    /// Reads the field class of a scope, which must be a structure, from the property `key`.
+    /// Returns `None` if the property is absent.
     pub(super) fn root(
         &mut self,
         object: &Object<'t>,
@@ -110,13 +112,14 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Checks the field class of an alias declaration.
+    /// Checks the form of the field class in an alias declaration.
     pub(super) fn declare(&mut self, value: &Value<'t>) -> Result<(), Problem> {
         self.tree.begin(self.scope);
         self.class(value).map(drop)
     }
 
-    /// Returns the fields of all scopes read so far.
+    /// Returns the tree of the fields in all scopes read so far, to which later fragments may
+    /// refer.
     pub(super) fn into_tree(self) -> FieldTree<'t> {
         self.tree
     }
@@ -357,8 +360,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(Length::Dynamic(field))
     }
 
-    /// Resolves the location in property `key` to a field and its kinds. In the declaration of an
-    /// alias the kinds are unknown.
+    /// Resolves the field location in the property `key`, and returns the field with its kinds. In
+    /// an alias declaration, locations cannot be resolved yet, so the kinds are `None`.
     fn reference(
         &mut self,
         object: &Object<'_>,
@@ -376,7 +379,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Reads labels or flags.
+    /// Reads the labels of an integer or the flags of a bit map from the property `key`.
     fn mappings(&self, object: &Object<'_>, key: &str) -> Result<Option<Arc<[Mapping]>>, Problem> {
         optional(object, key, |value| mappings(value, |bytes| self.count(bytes)))
     }
@@ -398,7 +401,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Reads roles, and ignores roles that have no meaning in the current scope.
+    /// Reads the property `roles`. Roles without a meaning in the current scope are ignored; for
+    /// all others, `fits` checks whether the class may have the role.
     fn roles(
         &self,
         object: &Object<'_>,
@@ -453,8 +457,8 @@ enum ClassType {
     Variant,
 }
 
-/// Words for the types of field classes. The enumeration types are from drafts of CTF 2, which used
-/// them in place of mappings.
+/// Values of the `type` property, with their meanings. The enumeration types are from drafts of CTF
+/// 2, which used them in place of mappings.
 const CLASS_TYPES: [(&str, ClassType); 22] = [
     ("fixed-length-bit-array", ClassType::Fixed(IntKind::BitArray)),
     ("fixed-length-bit-map", ClassType::Fixed(IntKind::BitMap)),

@@ -1,4 +1,4 @@
-//! Reading of clock classes.
+//! Reading of clock class fragments into [`Clock`]s.
 
 use super::json::{
     PathContext, Problem, object, optional, required, signed, string, text, unsigned,

@@ -14,15 +14,15 @@ use std::collections::HashMap;
 
 /// A field location as stated in the metadata.
 pub(super) struct Location {
-    /// Scope in which the path starts; by default it starts at the structure that contains the
-    /// field.
+    /// Scope in which the path starts. `None` if the path starts at the structure that contains the
+    /// dependent field.
     origin: Option<Scope>,
-    /// Steps of the path: a member's name, or `None` for the enclosing structure.
+    /// Steps of the path: a member's name, or `None` for a step out to the enclosing structure.
     steps: Vec<Option<String>>,
 }
 
 impl Location {
-    /// Reads a location. Accepts also a plain array of names, as in the release candidates.
+    /// Reads a location. Also accepts a plain array of names, as in CTF 2's release candidates.
     pub(super) fn read(value: &Value<'_>) -> Result<Location, Problem> {
         let location = match value {
             Value::Array(steps) => match steps.split_first() {
@@ -77,13 +77,13 @@ impl Kinds {
         Kinds(self.0 | other.0)
     }
 
-    /// Whether the set is not empty, and all of its kinds are in `allowed`.
+    /// Returns whether the set is not empty and has no kinds beyond `allowed`.
     pub(super) fn are(self, allowed: Kinds) -> bool {
         self != Kinds::NONE && self.or(allowed) == allowed
     }
 
-    /// Returns the kinds that a class adds to its node. Arrays, optionals and variants add none,
-    /// because their contents have added their own.
+    /// Returns the kinds that a field of `class` adds to its node. Arrays, optionals and variants
+    /// add none, because their contents have added their own.
     fn of(class: &FieldClass) -> Kinds {
         match class {
             FieldClass::Int(int) => match int.kind {
@@ -104,32 +104,33 @@ impl Kinds {
     }
 }
 
-/// The names read so far, as a tree below each scope. The options of a variant share a node, as the
-/// elements of an array do.
+/// Tree of the field names read so far, with one root per scope. All options of a variant share one
+/// node, and so do all elements of an array.
 #[derive(Default)]
 pub(super) struct FieldTree<'t> {
     nodes: Vec<Node>,
-    /// Node of a member, by parent and name.
+    /// Index of a member's node, by the index of the parent's node and the member's name.
     children: HashMap<(u32, Cow<'t, str>), u32>,
-    /// Root by scope; `None` before the scope is read.
+    /// Index of each scope's root node; `None` until the scope is read.
     roots: [Option<u32>; Scope::ALL.len()],
-    /// Current position of the reader: its scope, the open structures and its node.
+    /// Scope that is being read. Together with `open` (the unfinished structures) and `node`, this
+    /// is the reader's position.
     scope: Option<Scope>,
     open: Vec<OpenStructure<'t>>,
     node: u32,
-    /// Counter of structures and members. It distinguishes the members of a structure from the
-    /// members that other options of a variant added at the same node.
+    /// Number of structures and members begun so far. It distinguishes the members of a structure
+    /// from the members that other options of a variant added at the same node.
     time: u64,
     size: usize,
 }
 
 #[derive(Default)]
 struct Node {
-    /// Kinds of all fields at this node.
+    /// Kinds of all fields at this node; several if options of a variant share the node.
     kinds: Kinds,
-    /// Kinds of the latest member at this node only.
+    /// Kinds of the member that was read last at this node.
     kinds_latest: Kinds,
-    /// Value of the counter when the latest member began.
+    /// Value of [`FieldTree::time`] when the member that was read last at this node began.
     time: u64,
 }
 
@@ -137,7 +138,7 @@ struct OpenStructure<'t> {
     node: u32,
     time: u64,
     member_count: usize,
-    /// Name and node of the member that is being read.
+    /// Name and node of the member that is being read; `None` between members.
     member: Option<(Cow<'t, str>, u32)>,
 }
 
@@ -191,7 +192,7 @@ impl<'t> FieldTree<'t> {
         true
     }
 
-    /// Returns the memory of the tree in bytes.
+    /// Returns the memory of the tree's nodes and names, in bytes, for the budget.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -212,13 +213,13 @@ impl<'t> FieldTree<'t> {
         }
     }
 
-    /// Whether the first member of the scope's own structure is being read.
+    /// Returns whether the first member of the scope's own structure is being read.
     pub(super) fn is_first_member(&self) -> bool {
         matches!(self.open.as_slice(), [structure] if structure.member_count == 1)
     }
 
-    /// Makes a location absolute, and returns it with the kinds of its field. `outer` are the trees
-    /// of scopes in earlier fragments.
+    /// Converts a location to an absolute field reference, and returns it with the kinds of the
+    /// field. `outer` are the trees of scopes in earlier fragments.
     pub(super) fn resolve(
         &self,
         outer: &[&FieldTree<'_>],

@@ -12,7 +12,7 @@ pub(super) struct Problem {
     /// Property names and array indexes on the path, the innermost first.
     steps: Vec<String>,
     message: String,
-    /// Remedy, if one is known.
+    /// Suggested remedy, shown after the message; `None` if none is known.
     pub(super) hint: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl From<OverBudget> for Problem {
     }
 }
 
-/// Extends the path of a [`Problem`] by an outer step.
+/// Extension of a [`Problem`]'s path by an outer step, for use on the way out of nested values.
 pub(super) trait PathContext {
     fn within(self, step: impl Display) -> Self;
 }
@@ -57,7 +57,8 @@ impl<T> PathContext for Result<T, Problem> {
     }
 }
 
-/// Quotes a word of the input for a message: truncated and escaped.
+/// Quotes a word of the input for an error message. The word is escaped, and truncated to 64
+/// characters.
 pub(super) fn quote(word: &str) -> String {
     const LENGTH_MAX: usize = 64;
     let mut quoted: String = word.chars().take(LENGTH_MAX).flat_map(char::escape_debug).collect();
@@ -80,7 +81,7 @@ pub(super) fn optional<'a, 't, T>(
     }
 }
 
-/// Reads a mandatory property.
+/// Reads a mandatory property with `read`. A missing or `null` property is an error.
 pub(super) fn required<'a, 't, T>(
     object: &'a Object<'t>,
     key: &str,
@@ -89,7 +90,7 @@ pub(super) fn required<'a, 't, T>(
     optional(object, key, read)?.ok_or_else(|| Problem::new(format!("`{key}` is missing")))
 }
 
-/// Reads an optional property as an owned string.
+/// Reads an optional string property as an owned string.
 pub(super) fn text(object: &Object<'_>, key: &str) -> Result<Option<String>, Problem> {
     Ok(optional(object, key, string)?.map(str::to_owned))
 }
@@ -112,7 +113,8 @@ pub(super) fn string<'a>(value: &'a Value<'_>) -> Result<&'a str, Problem> {
     name(value).map(AsRef::as_ref)
 }
 
-/// Returns a string that may borrow from the metadata text and so outlive its JSON value.
+/// Returns the string in a JSON value. The string may borrow from the metadata text, and then
+/// outlives the value.
 pub(super) fn name<'a, 't>(value: &'a Value<'t>) -> Result<&'a Cow<'t, str>, Problem> {
     match value {
         Value::String(text) => Ok(text),
@@ -128,7 +130,7 @@ pub(super) fn signed(value: &Value<'_>) -> Result<i64, Problem> {
     value.as_i64().ok_or_else(|| unexpected(value, "a signed integer of at most 64 bits"))
 }
 
-/// Returns an integer in the range of `u64` or `i64`.
+/// Reads an integer in the range of `u64` or of `i64`; any other value is an error.
 pub(super) fn integer(value: &Value<'_>) -> Result<i128, Problem> {
     match (value.as_u64(), value.as_i64()) {
         (Some(number), _) => Ok(number.into()),

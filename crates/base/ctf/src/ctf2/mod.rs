@@ -46,20 +46,22 @@ pub fn parse(text: &str) -> Result<Schema, MetadataError> {
 /// Parsing the text again yields an equal schema, except for the version and for properties that
 /// CTF 2 cannot express:
 ///
-/// - an integer's clock, unless it is a timestamp of the stream's clock; a clock's UUID (it becomes
-///   the unique id next to the clock's name, if the clock has no other identity);
-/// - the cycles of a clock's offset are reduced below the frequency, and its seconds increased
-///   accordingly;
-/// - a label that maps twice becomes one label with all ranges; ranges are limited to 64 bits, and
-///   variant options to values that no earlier option has; options that cannot be selected are left
-///   out;
+/// - an integer's clock is lost, unless the integer is a timestamp of the stream's clock;
+/// - a clock's UUID becomes the unique id next to the clock's name, if the clock has no other
+///   identity;
+/// - the cycles of a clock's offset are reduced below the frequency, and the offset's seconds
+///   increased accordingly;
+/// - a label that maps twice becomes one label with all ranges;
+/// - ranges are limited to 64 bits, and variant options to values that no earlier option has;
+///   options that cannot be selected are left out;
 /// - ASCII becomes UTF-8, and floating-point numbers in formats other than those of IEEE 754 become
 ///   bits;
-/// - booleans, bit arrays and bit maps have no preferred base, and a minimum alignment of 0 is 1;
-/// - roles that CTF 2 does not allow: timestamps without a clock, a magic number that is not the
-///   first field or does not have 32 bits, a UUID field without the trace's UUID. Signed integers
-///   with a role become unsigned;
-/// - the trace's byte order, if its fields have another.
+/// - booleans, bit arrays and bit maps lose their preferred base, and a minimum alignment of 0
+///   becomes 1;
+/// - roles that CTF 2 does not allow are lost: timestamps without a clock, a magic number that is
+///   not the first field or does not have 32 bits, a UUID field without the trace's UUID;
+/// - signed integers with a role become unsigned;
+/// - the trace's byte order is lost, if the fields have another one.
 ///
 /// Structures nested deeper than about 40 levels exceed the reader's JSON limit.
 pub fn write(schema: &Schema) -> String {

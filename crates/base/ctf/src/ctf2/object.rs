@@ -1,11 +1,11 @@
-//! Construction of JSON objects.
+//! Construction of JSON objects for the writer of CTF 2's metadata.
 
 use serde_json::{Map, Value};
 
-/// A JSON object.
+/// A JSON object under construction: its properties by name.
 pub(super) type Object = Map<String, Value>;
 
-/// Makes an object with a `type` as its first property.
+/// Makes an object whose first property is `"type": name`.
 pub(super) fn typed(name: &str) -> Object {
     let mut object = Object::new();
     object.insert("type".to_owned(), name.into());

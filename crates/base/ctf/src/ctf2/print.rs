@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-/// Appends `value` to `text`; `depth` is the indentation of the line on which it starts.
+/// Appends `value` to `text`. `depth` is the nesting level of the line on which the value starts;
+/// each level is indented by two spaces.
 pub(super) fn print(value: &Value, depth: usize, text: &mut String) {
     match value {
         Value::Object(object) if !object.is_empty() => {

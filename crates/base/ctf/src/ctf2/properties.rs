@@ -1,4 +1,4 @@
-//! Reading of those properties of field classes that are independent of scope and aliases.
+//! Reading of those field class properties that depend neither on the scope nor on aliases.
 
 use super::json::{
     PathContext, Problem, array, integer, object, optional, quote, required, string, unsigned,

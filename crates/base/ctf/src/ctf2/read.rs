@@ -14,10 +14,10 @@ use crate::metadata::error::MetadataError;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 
-/// Separator before each fragment.
+/// Control character before each fragment of a JSON text sequence (RFC 7464).
 const RECORD_SEPARATOR: char = '\u{1e}';
 
-/// Types of fragments.
+/// Permitted values of a fragment's `type` property.
 const FRAGMENT_TYPES: [&str; 6] = [
     "preamble",
     "field-class-alias",
@@ -35,7 +35,8 @@ pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
     for (index, piece) in text.split(RECORD_SEPARATOR).enumerate() {
         let start = next + (piece.len() - piece.trim_start().len());
         next += piece.len() + RECORD_SEPARATOR.len_utf8();
-        // RFC 7464 allows repeated separators.
+        // RFC 7464 allows repeated separators, so an empty piece between two of them is no
+        // fragment.
         if piece.trim().is_empty() {
             continue;
         }
@@ -95,21 +96,21 @@ fn syntax_error(
     }
 }
 
-/// Schema read so far, with lookup tables for the fragments that follow.
+/// Reader of fragments: the schema read so far, with lookup tables for the fragments that follow.
 struct Reader<'t> {
     schema: Schema,
     preamble_seen: bool,
     trace_class_seen: bool,
-    /// Index of each clock by its id.
+    /// Index of each clock in the schema, by the clock's id.
     clocks: HashMap<String, usize>,
     streams: HashMap<u64, usize>,
-    /// Ids of the event classes, by stream index.
+    /// Ids of the event classes read so far, by stream index; an id must not be repeated.
     event_ids: Vec<HashSet<u64>>,
     stream_trees: Vec<FieldTree<'t>>,
     trace_tree: FieldTree<'t>,
     aliases: HashMap<String, Alias<'t>>,
     allowance: Allowance<'t>,
-    /// Memory of each event apart from its own fields, by stream index.
+    /// Memory that each event class needs apart from its own fields, in bytes, by stream index.
     event_sizes: Vec<usize>,
 }
 
@@ -131,7 +132,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Counts memory that the schema, its decoder or the reader will own.
+    /// Counts `bytes` that the schema, its decoder or the reader will own against the memory
+    /// budget.
     fn keep(&self, bytes: usize) -> Result<(), Problem> {
         Ok(self.allowance.memory.keep(bytes)?)
     }
@@ -334,12 +336,12 @@ fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvVal
     Ok(env)
 }
 
-/// Returns the memory of the texts among a fragment's own properties.
+/// Returns the memory of the string values among a fragment's top-level properties, in bytes.
 fn texts(object: &Object<'_>) -> usize {
     object.iter().filter_map(|(_, value)| value.as_str()).map(|text| allocation(text.len())).sum()
 }
 
-/// Returns an attribute that LTTng or babeltrace defines. Attributes never matter for decoding, so
+/// Returns an attribute that LTTng or babeltrace defines. Attributes never affect decoding, so
 /// malformed ones count as absent.
 fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>> {
     let attributes = object.get("attributes")?;

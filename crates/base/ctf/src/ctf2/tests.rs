@@ -44,7 +44,7 @@ fn event(members: &str) -> String {
     format!(r#"{{"type": "event-record-class", "payload-field-class": {payload}}}"#)
 }
 
-/// Parses `members` as an event's payload.
+/// Parses `members` as the payload of an event, and returns the members of the resulting schema.
 fn payload(members: &str) -> Result<Vec<Member>, MetadataError> {
     let schema = parse_fragments(&[PREAMBLE, STREAM, &event(members)])?;
     match &schema.streams[0].events[0].payload {
@@ -61,7 +61,7 @@ fn bits(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
     Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
 }
 
-/// Makes the class of a little-endian unsigned integer.
+/// Makes the class of a little-endian unsigned integer of `size` bits.
 fn unsigned(size: u32) -> IntClass {
     IntClass {
         bits: bits(size, 1, ByteOrder::Little),

@@ -19,8 +19,8 @@ pub(super) enum Value<'t> {
     Object(Object<'t>),
 }
 
-/// Properties in order of appearance. A lookup is a linear search, so callers must not look up
-/// every property.
+/// Properties of a JSON object, in order of appearance. A lookup is a linear search, so callers
+/// must not look up every property.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object<'t>(Box<[(Cow<'t, str>, Value<'t>)]>);
 
@@ -114,7 +114,8 @@ impl<T> Stack<T> {
         Ok(())
     }
 
-    /// Removes the items from `start` on, and returns them as a separate vector.
+    /// Removes the items from index `start` on, which belong to the innermost list, and returns
+    /// them as a vector.
     fn split_off(&self, start: usize, budget: &Budget) -> Result<Vec<T>, OverBudget> {
         budget.pass(allocation((self.len() - start) * size_of::<T>()))?;
         Ok(self.items.borrow_mut().drain(start..).collect())
@@ -191,7 +192,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_, 'de> {
     }
 }
 
-/// Visitor that makes the name of a property.
+/// Visitor for the name of a property. A name with escapes is owned, so its memory is counted in
+/// the budget.
 struct Key<'b>(&'b Budget);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
@@ -219,7 +221,8 @@ impl<'de> Visitor<'de> for Key<'_> {
     }
 }
 
-/// Merges properties of the same name: the last value remains, at the position of the first.
+/// Merges properties of the same name. The last value remains, at the position of the first
+/// property.
 fn unique<'t>(mut object: Vec<(Cow<'t, str>, Value<'t>)>) -> Vec<(Cow<'t, str>, Value<'t>)> {
     let mut sorted: Vec<u32> = (0..object.len() as u32).collect();
     // A stable sort keeps properties of the same name in order.

@@ -3,15 +3,15 @@
 use super::json::{Problem, quote};
 use crate::schema::{BitOrder, ByteOrder, Encoding, Role, Scope};
 
-/// Words for byte orders.
+/// CTF 2's words for byte orders, in the property `byte-order`.
 pub(super) const BYTE_ORDERS: [(&str, ByteOrder); 2] =
     [("little-endian", ByteOrder::Little), ("big-endian", ByteOrder::Big)];
 
-/// Words for bit orders.
+/// CTF 2's words for bit orders, in the property `bit-order`.
 pub(super) const BIT_ORDERS: [(&str, BitOrder); 2] =
     [("first-to-last", BitOrder::FirstToLast), ("last-to-first", BitOrder::LastToFirst)];
 
-/// Words for character encodings.
+/// CTF 2's words for character encodings, in the property `encoding`.
 pub(super) const ENCODINGS: [(&str, Encoding); 5] = [
     ("utf-8", Encoding::Utf8),
     ("utf-16be", Encoding::Utf16Be),
@@ -20,7 +20,7 @@ pub(super) const ENCODINGS: [(&str, Encoding); 5] = [
     ("utf-32le", Encoding::Utf32Le),
 ];
 
-/// Words for roles, in the order in which the writer lists them.
+/// CTF 2's words for roles, in the order in which the writer lists them.
 pub(super) const ROLES: [(&str, Role); 11] = [
     ("packet-magic-number", Role::Magic),
     ("metadata-stream-uuid", Role::Uuid),
@@ -35,7 +35,7 @@ pub(super) const ROLES: [(&str, Role); 11] = [
     ("event-record-class-id", Role::EventClassId),
 ];
 
-/// Words for LTTng's log levels, indexed by level.
+/// Words for LTTng's log levels in the attribute `log-level`; a word's index is its level.
 pub(super) const LOG_LEVELS: [&str; 15] = [
     "emergency",
     "alert",
@@ -54,12 +54,12 @@ pub(super) const LOG_LEVELS: [&str; 15] = [
     "debug",
 ];
 
-/// Namespace of LTTng's attributes.
+/// Key in a fragment's `attributes` for the attributes that LTTng defines.
 pub(super) const LTTNG_NAMESPACE: &str = "lttng.org,2009";
-/// Namespace of babeltrace's attributes.
+/// Key in a fragment's `attributes` for the attributes that babeltrace defines.
 pub(super) const BABELTRACE_NAMESPACE: &str = "babeltrace.org,2020";
 
-/// Whether a role is defined in a scope.
+/// Returns whether CTF 2 defines `role` for fields in `scope`.
 pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     match role {
         Role::Magic | Role::Uuid | Role::StreamClassId | Role::StreamInstanceId => {
@@ -75,7 +75,8 @@ pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// Returns the meaning of `word`.
+/// Returns the meaning of `word` in `table`. An unknown word is an error, with similar or known
+/// words as hint.
 pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Problem> {
     let found = table.iter().find(|(name, _)| *name == word);
     found

@@ -7,11 +7,11 @@ use super::vocabulary::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs,
 use crate::schema::*;
 use serde_json::{Value, json};
 
-/// Writer of field classes. The roles that CTF 2 allows depend on its fields.
+/// Writer of field classes. `has_uuid` and `has_clock` decide which roles CTF 2 allows.
 pub(super) struct ClassWriter {
-    /// Whether the trace has a UUID.
+    /// True if the trace has a UUID.
     pub(super) has_uuid: bool,
-    /// Whether the stream has a clock.
+    /// True if the stream has a clock.
     pub(super) has_clock: bool,
 }
 
@@ -19,12 +19,12 @@ pub(super) struct ClassWriter {
 #[derive(Clone, Copy)]
 struct Position {
     scope: Scope,
-    /// Whether the class is the first member of the scope's own structure.
+    /// True if the class is the first member of the scope's own structure.
     is_first: bool,
 }
 
 impl ClassWriter {
-    /// Writes the field class of a scope.
+    /// Makes the JSON of a scope's field class; `None` if the scope has no class.
     pub(super) fn root(&self, class: &Option<FieldClass>, scope: Scope) -> Option<Value> {
         let inner = Position { scope, is_first: false };
         match class.as_ref()? {
@@ -130,7 +130,8 @@ impl ClassWriter {
         if exponent_size(float.bits.size) == Some(float.exponent) {
             return Value::Object(bits("fixed-length-floating-point-number", float.bits));
         }
-        // CTF 2 has no such format; an example is the 80 bits of the x87.
+        // CTF 2 has the formats of IEEE 754 only, so other floats, such as the x87's 80 bits,
+        // become bits.
         if float.bits.size <= 64 {
             return Value::Object(bits("fixed-length-bit-array", float.bits));
         }
@@ -220,7 +221,8 @@ fn structure_of(members: Vec<Value>, align: u64) -> Value {
     Value::Object(object)
 }
 
-/// Makes an object of a type with a static or dynamic length.
+/// Makes the object of a string, blob or array class, with its static or dynamic length. `name` is
+/// the last part of the class's type.
 fn counted(name: &str, length: &Length) -> Object {
     match length {
         Length::Static(count) => {
@@ -267,7 +269,7 @@ fn location(field: &FieldRef) -> Value {
     json!({ "origin": field.scope.ctf2_name(), "path": field.path })
 }
 
-/// Writes labels with their ranges, and merges the ranges of repeated labels.
+/// Makes the object of labels with their ranges. Repeated labels become one label with all ranges.
 fn mappings(mappings: &[Mapping]) -> Value {
     let mut object = Object::new();
     for mapping in mappings {
@@ -294,7 +296,7 @@ fn ranges(ranges: &[(i128, i128)]) -> Value {
     ranges.iter().map(|&(low, high)| Value::from_iter([number(low), number(high)])).collect()
 }
 
-/// Converts an integer that [`representable`] has limited to 64 bits.
+/// Converts an integer to JSON; [`representable`] has limited it to 64 bits.
 fn number(number: i128) -> Value {
     match u64::try_from(number) {
         Ok(number) => number.into(),

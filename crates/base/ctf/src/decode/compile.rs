@@ -1,10 +1,11 @@
 //! Compilation of field classes to programs.
 //!
-//! The compiler answers three questions once, instead of at each event: whether a field starts on a
-//! byte boundary (then it needs no bit arithmetic), whether a later length or selector needs its
-//! value (then it gets a slot), and whether the field is visible (then it gets a [`Node`]). Fields
-//! that only serve the format (ids, times, sizes) are hidden unless another field depends on them,
-//! as in babeltrace2.
+//! The compiler answers three questions once, instead of at each event:
+//!
+//! - Does a field start on a byte boundary? Then it needs no bit arithmetic.
+//! - Does a later length or selector need the field's value? Then the field gets a slot.
+//! - Is the field visible? Then it gets a [`Node`]. Fields that only serve the format (ids, times,
+//!   sizes) are hidden unless another field depends on them, as in babeltrace2.
 
 use super::decoder::{Decoder, EventIds, StreamDecoder};
 use super::header::Header;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 /// Error of a schema that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// Message: a lower-case fragment.
+    /// Error message for users, in lower case and without a full stop.
     pub message: String,
 }
 
@@ -38,7 +39,8 @@ fn error<T>(message: impl Into<String>) -> Result<T, CompileError> {
 }
 
 impl Decoder {
-    /// Compiles `schema` into a decoder.
+    /// Compiles `schema` into a decoder. Fails for example if a length refers to a field that is no
+    /// integer.
     pub fn new(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
         compile(schema)
     }
@@ -80,7 +82,8 @@ fn scopes(schema: &Schema) -> impl Iterator<Item = &FieldClass> {
     schema.trace.packet_header.iter().chain(streams)
 }
 
-/// Iterates over the scopes of a stream that may refer to its event header.
+/// Iterates over those root classes of a stream whose fields may refer to the event header: the
+/// common context, and the specific contexts and payloads.
 fn scopes_after_header(stream: &StreamClass) -> impl Iterator<Item = &FieldClass> {
     let events = stream.events.iter();
     let of_events = events.flat_map(|event| [&event.specific_context, &event.payload]);
@@ -129,7 +132,7 @@ struct Compiler {
     /// Names of the structure members on the path to the current field.
     path: Vec<String>,
     scope: Option<Scope>,
-    /// Whether fields get nodes; false in headers.
+    /// True if fields get nodes; false in headers.
     visible: bool,
 }
 
@@ -138,7 +141,7 @@ struct Compiler {
 struct Draft {
     ops: Vec<Op>,
     saves: Vec<Save>,
-    /// Whether the current position is known to be a multiple of 8 bits.
+    /// True if the current position is known to be a multiple of 8 bits.
     aligned: bool,
     /// Index of the [`Op::Run`] that the next integer may join.
     run: Option<usize>,
@@ -241,14 +244,15 @@ impl Compiler {
         Ok(StreamDecoder { packet_context, event_header, bodies, event_of_id })
     }
 
-    /// Compiles an event's body; the draft already contains the common context.
+    /// Compiles the program of an event's body. The draft already contains the ops of the common
+    /// context.
     fn body(&mut self, event: &EventClass) -> Result<Program, CompileError> {
         self.scope(Scope::SpecificContext, event.specific_context.as_ref())?;
         self.scope(Scope::Payload, event.payload.as_ref())?;
         Ok(std::mem::take(&mut self.draft).finish())
     }
 
-    /// Compiles the program of a single scope.
+    /// Compiles a program for a single scope. Fields get nodes only if `visible` is true.
     fn program(
         &mut self,
         scope: Scope,
@@ -280,7 +284,9 @@ impl Compiler {
         Ok(())
     }
 
-    /// Whether a field is visible by the rule in the module's documentation.
+    /// Returns whether the current field is visible. A field with a role or clock is visible only
+    /// if another field depends on it. A structure, array or variant is visible if any of its
+    /// contents is.
     fn shown(&mut self, class: &FieldClass) -> bool {
         if !self.visible {
             return false;
@@ -653,7 +659,8 @@ impl Compiler {
     }
 }
 
-/// Clips ranges of selector values to 64 bits, and converts them to the form of slots.
+/// Clips ranges of selector values to 64 bits, and converts them to the form in which slots store
+/// values: with the sign bit of signed values flipped.
 fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
     let signed = slot.signed == Some(true);
     let (least, most) = match signed {

@@ -13,7 +13,7 @@ use crate::schema::{Role, Schema, Scope, Uuid};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Magic number of data packets.
+/// Magic number at the start of each data packet whose header has a field for it.
 pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
 
 /// A compiled schema, which decodes any number of packets from any number of threads.
@@ -78,37 +78,41 @@ impl EventIds {
 pub struct Packet {
     /// Index of the stream class in the schema.
     pub stream: usize,
-    /// Id of the stream within its class.
+    /// Id of the stream within its class; `None` if the packet header has no field for it.
     pub instance: Option<u64>,
-    /// Clock value at the packet's start.
+    /// Clock value at the packet's start, in cycles; `None` if the packet context has no field for
+    /// it.
     pub begin: Option<u64>,
-    /// Clock value at the packet's end.
+    /// Clock value at the packet's end, in cycles; `None` if the packet context has no field for
+    /// it.
     pub end: Option<u64>,
     /// Size of the used part in bits, from the packet's start; `None` if it extends to the end of
     /// data.
     pub content_bits: Option<u64>,
     /// Total size in bits; `None` if the packet extends to the end of data.
     pub total_bits: Option<u64>,
-    /// Sequence number of the packet in its stream.
+    /// Sequence number of the packet in its stream; `None` if the packet context has no field for
+    /// it.
     pub seq: Option<u64>,
-    /// Number of events that the tracer has discarded in this stream so far.
+    /// Number of events that the tracer has discarded in this stream so far, as a counter that
+    /// wraps; `None` if the packet context has no field for it.
     pub discarded: Option<u64>,
     /// Width of the discarded-events counter in bits, at which it wraps.
     pub discarded_bits: u32,
     /// Offset of the first event, in bits from the packet's start.
     pub first_event: u64,
-    /// UUID of the packet, if it differs from the metadata's.
+    /// UUID in the packet header, if it differs from the UUID in the metadata.
     pub foreign_uuid: Option<Uuid>,
 }
 
 impl Decoder {
-    /// Returns the schema that was compiled.
+    /// Returns the schema from which the decoder was compiled.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// Returns the visible fields of all event classes and packet contexts; a node's id is its
-    /// index.
+    /// Returns the visible fields of all event classes and packet contexts. A node's id is its
+    /// index in the slice.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -132,7 +136,7 @@ impl Decoder {
         })
     }
 
-    /// Makes the decoding state for one stream.
+    /// Makes the decoding state for one stream, with the clock at 0.
     pub fn machine(&self) -> Machine {
         Machine::new(self.slot_count)
     }
@@ -195,7 +199,8 @@ impl Decoder {
         Ok(packet)
     }
 
-    /// Visits the packet context at the start of a packet of `stream`.
+    /// Visits the visible fields of the packet context. `view` starts at the start of a packet of
+    /// the stream class with the index `stream`.
     pub fn packet_context<V: Visitor>(
         &self,
         stream: usize,
@@ -266,7 +271,8 @@ impl Decoder {
             None => return bad(DecodeErrorKind::AmbiguousEvent),
         };
         if *position == start && stream.bodies[event as usize].is_empty() {
-            // A loop over events without any bits would never end.
+            // An event without any bits is an error, because a loop over such events would never
+            // end.
             return bad(DecodeErrorKind::EmptyEvent);
         }
         Ok(event)

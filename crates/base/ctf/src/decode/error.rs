@@ -7,11 +7,11 @@ use std::fmt;
 pub struct DecodeError {
     /// Position in bits from the packet's start.
     pub at_bits: u64,
-    /// Kind of the error.
+    /// Rule that the bytes violate, with the invalid value.
     pub kind: DecodeErrorKind,
 }
 
-/// Kind of an error in a packet.
+/// Kind of a [`DecodeError`]: the rule that the bytes violate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeErrorKind {
     /// The packet does not start with the magic number: the data is no packet, or the previous
@@ -26,7 +26,7 @@ pub enum DecodeErrorKind {
     UnknownEvent(u64),
     /// The event has no event class id, and there are several event classes.
     AmbiguousEvent,
-    /// The event has no bits, so decoding would never end.
+    /// The event has no bits, so a loop over such events would never end.
     EmptyEvent,
     /// Two fields that share a byte have different byte orders.
     ByteOrder,
@@ -44,9 +44,9 @@ pub enum DecodeErrorKind {
         /// Size of the packet's header and context in bits.
         header: u64,
     },
-    /// A packet's size is not a whole number of bytes.
+    /// The declared packet size, in bits, is not a whole number of bytes.
     PacketSize(u64),
-    /// No option of the variant matches the selector's value.
+    /// No option of the variant has a range that contains this selector value.
     NoOption(i128),
     /// A variable-length integer has more than 64 bits.
     VarInt,

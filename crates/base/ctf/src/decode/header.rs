@@ -9,17 +9,18 @@ use crate::schema::{ByteOrder, FieldClass, IntClass, Role, StructClass, VariantC
 /// Layout of a stream's event headers.
 #[derive(Debug)]
 pub(super) enum Header {
-    /// 16-bit id and 32 bits of time; or an id of 65535, then 32-bit id and 64-bit time.
+    /// A 16-bit id and a 32-bit time. The id 65535 instead announces a 32-bit id and a 64-bit time.
     Large,
-    /// 5-bit id and 27 bits of time in a word; or an id of 31, then 32-bit id and 64-bit time.
+    /// A 5-bit id and a 27-bit time in one word. The id 31 instead announces a 32-bit id and a
+    /// 64-bit time.
     Compact,
-    /// Any other layout.
+    /// Any other layout, decoded by a program.
     Program(Program),
 }
 
 impl Header {
-    /// Recognises one of LTTng's layouts in little-endian order without padding; else returns
-    /// `None`.
+    /// Detects whether event headers of `class` have one of LTTng's layouts, in little-endian order
+    /// without padding. Returns `None` for any other layout.
     pub(super) fn recognise(class: &FieldClass) -> Option<Header> {
         let FieldClass::Struct(StructClass { members, .. }) = class else { return None };
         let [id, rest] = &members[..] else { return None };
@@ -57,8 +58,8 @@ impl Header {
         None
     }
 
-    /// Returns size, id and time of a short header that starts with `word`; `None` for an extended
-    /// one.
+    /// Splits the first `word` of a short header into the header's size in bytes, the event class
+    /// id, and the low bits of the time. Returns `None` for an extended header.
     #[inline(always)]
     pub(super) fn short_parts(large: bool, word: u64) -> Option<(usize, u64, u64)> {
         let (size, id, time) = match large {
@@ -115,8 +116,8 @@ fn matches_int(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
         && int.roles == role.into()
 }
 
-/// Returns the selector's ranges of the first option that is a structure of integers which
-/// satisfies `wanted`.
+/// Finds the first option that is a structure of integers accepted by `wanted`. Returns the
+/// selector ranges of that option.
 fn struct_option_ranges(
     variant: &VariantClass,
     wanted: impl Fn(&[&IntClass]) -> bool,

@@ -1,5 +1,5 @@
-//! Description of a field for consumers. A field has one node, so consumers can keep tables by node
-//! id.
+//! Description of the visible fields for consumers. Each field has exactly one node, so consumers
+//! can keep tables by node id.
 
 use std::sync::Arc;
 
@@ -8,64 +8,64 @@ use crate::schema::{Base, Encoding, IntKind, Mapping, Scope};
 /// A visible field of an event class or packet context.
 #[derive(Debug)]
 pub struct Node {
-    /// Index in [`super::Decoder::nodes`].
+    /// Index of this node in [`super::Decoder::nodes`].
     pub id: u32,
     /// Name of the structure member or variant option; `None` for elements of arrays, contents of
     /// optionals, and scopes.
     pub name: Option<Box<str>>,
     /// Id of the enclosing node; `None` for a scope's structure.
     pub parent: Option<u32>,
-    /// Scope of the field.
+    /// Part of the packet or event in which the field is.
     pub scope: Scope,
-    /// Whether the field is the first visible member of its structure.
+    /// True if the field is the first visible member of its structure.
     pub first: bool,
-    /// Kind of the field.
+    /// Type of the field's value, with the properties for its display.
     pub kind: NodeKind,
 }
 
-/// Kind of a field.
+/// Type of a field's value, with the properties for its display.
 #[derive(Debug)]
 pub enum NodeKind {
-    /// A fixed-width integer.
+    /// A fixed-width integer, enumeration, boolean, bit array or bit map.
     Int {
         /// Interpretation of the bits.
         kind: IntKind,
         /// Width in bits.
         size: u32,
-        /// Preferred base.
+        /// Base in which the metadata asks to display the value.
         base: Base,
-        /// Labels.
+        /// Labels of the values, or flags of a bit map; `None` if the class has none.
         labels: Option<NodeLabels>,
     },
     /// A variable-length integer; at most 64 significant bits.
     VarInt {
-        /// Whether the integer is signed (two's complement).
+        /// True if the integer is signed (two's complement).
         signed: bool,
-        /// Preferred base.
+        /// Base in which the metadata asks to display the value.
         base: Base,
-        /// Labels.
+        /// Labels of the values; `None` if the class has none.
         labels: Option<NodeLabels>,
     },
-    /// A floating-point number.
+    /// A floating-point number of any width, which visitors receive as `f64`.
     Float,
-    /// A string: null-terminated, or with a length.
+    /// A string in this encoding: null-terminated, or with a length.
     String(Encoding),
-    /// A byte string.
+    /// A string of bytes without further meaning.
     Blob,
-    /// A structure; its members follow.
+    /// A structure; its visible members are child nodes.
     Struct,
-    /// An array; its elements follow.
+    /// An array; its element is a child node.
     Array,
-    /// An optional; its content follows, if present.
+    /// An optional; its content is a child node.
     Optional,
-    /// A variant; its selected option follows.
+    /// A variant; its visible options are child nodes.
     Variant {
         /// Names of the options, by index in the schema; `None` for an option without a name.
         options: Vec<Option<Box<str>>>,
     },
 }
 
-/// Labels of an enumeration, or flags of a bit map.
+/// Labels of an enumeration by value, or flags of a bit map by bit index.
 #[derive(Clone, Debug)]
 pub struct NodeLabels {
     mappings: Arc<[Mapping]>,

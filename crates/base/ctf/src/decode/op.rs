@@ -1,4 +1,4 @@
-//! The instructions of programs.
+//! Ops: the instructions into which field classes are compiled.
 
 use crate::schema::{Bits, Encoding, FloatClass, Scope};
 
@@ -7,10 +7,10 @@ pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// Advances to a multiple of this many bits.
+    /// Advances the position to a multiple of this many bits from the packet's start.
     Align(u64),
     /// A run: the next `ops` ops read `bytes` bytes in total, and no later field needs their
-    /// values.
+    /// values. A walk without visits skips the run in one step.
     Run {
         bytes: u32,
         ops: u32,
@@ -36,7 +36,7 @@ pub(super) enum Op {
         save: u32,
         signed: bool,
     },
-    /// A floating-point number.
+    /// A floating-point number of any format and alignment.
     Float {
         node: u32,
         class: FloatClass,
@@ -86,12 +86,12 @@ pub(super) enum Op {
     },
 }
 
-/// Size of an array's element.
+/// Statically known size of an array's element, checked before a loop over the elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ElementSize {
-    /// A fixed number of bytes; no later field needs the values.
+    /// Exact size in bytes; no later field needs the elements' values.
     Bytes(u32),
-    /// A minimum number of bits.
+    /// Minimum size in bits.
     Least(u64),
 }
 
@@ -115,7 +115,8 @@ pub(super) struct Branch {
     pub(super) option: u32,
 }
 
-/// Uses of a value beyond its visit: a slot, roles, the clock.
+/// Uses of an integer's value besides its visit: storage in a slot, roles, and an update of the
+/// clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Save {
     /// Slot to store the value in. Signed values are stored with the sign bit flipped, so that

@@ -1,6 +1,6 @@
-//! The fast path for programs of only strings and little-endian integers of whole bytes, as most
-//! events have them. Such programs need no bit positions, no slots and no recursion. Consumers may
-//! also walk the fields themselves.
+//! The fast path for programs that contain only strings and little-endian integers of whole bytes,
+//! as the programs of most events do. Such programs need no bit positions, no slots and no
+//! recursion. Consumers may also walk the list of fields themselves.
 
 use super::node::Node;
 use super::op::{Count, NONE, Op};
@@ -9,7 +9,7 @@ use super::view::{Stop, View};
 use super::visit::Visitor;
 use crate::schema::Scope;
 
-/// The plain form of a program: a flat list of fields that all start on byte boundaries.
+/// Plain form of a program: a flat list of fields that all start on byte boundaries.
 #[derive(Debug)]
 pub(super) struct Plain {
     pub(super) fields: Box<[PlainField]>,
@@ -25,7 +25,7 @@ pub(super) struct Plain {
 pub struct PlainField {
     /// Index in [`super::Decoder::nodes`]; meaningless at the end of a scope.
     pub node: u32,
-    /// Kind of the step.
+    /// Kind of the step; for a field, with the type and size of its value.
     pub kind: PlainKind,
 }
 
@@ -52,7 +52,7 @@ pub enum PlainKind {
 }
 
 impl Plain {
-    /// Makes the plain form of `ops`; `None` if one of them has no plain form.
+    /// Makes the plain form of `ops`; `None` if any op has no plain form.
     pub(super) fn new(ops: &[Op]) -> Option<Plain> {
         let mut fields = Vec::new();
         let mut before_strings: Vec<(u32, u32)> = Vec::new();
@@ -121,7 +121,8 @@ impl Plain {
         Ok(())
     }
 
-    /// Returns the end of the fields that start at `at`; `None` if the map ends earlier.
+    /// Returns the end of the fields that start at index `at` of the map; `None` if the map ends
+    /// before it.
     #[inline(always)]
     pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
         self.end(map.rest(), at, |at, more| map.find(at, more))

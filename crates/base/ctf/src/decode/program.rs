@@ -1,9 +1,9 @@
 //! The flat form of field classes that [`super::walk`] runs.
 //!
-//! Ops are in the order of the bytes. An op with a body (array, optional, variant) is followed by
-//! the body's ops and contains their number. All properties that follow from the schema alone are
-//! precomputed: which fields lie on byte boundaries, which runs have a fixed size, which values
-//! must be stored for later lengths and selectors.
+//! Ops are in the order of the bytes. An op with a body (array, optional, variant) contains the
+//! number of the body's ops, and is followed by them. All properties that follow from the schema
+//! alone are precomputed: fields on byte boundaries, runs of a fixed size, and values to store for
+//! later lengths and selectors.
 
 use super::op::{Op, Save};
 use super::plain::Plain;
@@ -12,14 +12,14 @@ use super::plain::Plain;
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(super) ops: Box<[Op]>,
-    /// Uses of the values that ops read, by the index in the op.
+    /// Uses of the values that ops read. The field `save` of an op is an index into this list.
     pub(super) saves: Box<[Save]>,
     /// Plain form of the program, if all of its ops allow one.
     pub(super) plain: Option<Plain>,
 }
 
 impl Program {
-    /// Whether the program consumes no bits.
+    /// Returns whether the program consumes no bits.
     pub(super) fn is_empty(&self) -> bool {
         !self.ops.iter().any(|op| {
             !matches!(

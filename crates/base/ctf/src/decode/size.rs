@@ -9,52 +9,56 @@ use super::program::Program;
 use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 
-/// Memory of the ops of one field class: up to three, for alignment, begin and end. A program with
-/// a plain form has no alignment ops, and the plain form takes less memory than such an op.
+/// Memory of the ops of one field class, in bytes: up to three ops, for alignment, begin and end. A
+/// program with a plain form has no alignment ops, and the plain form takes less memory than such
+/// an op.
 const OPS: usize = 3 * size_of::<Op>();
 
-/// Memory of a field class, without the parts counted below.
+/// Memory of any field class in bytes, without members, options, labels and references.
 pub(crate) const CLASS: usize = size_of::<FieldClass>() + size_of::<Node>() + OPS;
 
-/// Memory of an array or optional, apart from its own class and the class of its content.
+/// Additional memory of an array or optional, in bytes, apart from its own class and the class of
+/// its content.
 pub(crate) const BOX: usize = size_of::<OptionalClass>() - size_of::<FieldClass>() + 32;
 
-/// Memory of a stream class, apart from its field classes and names. The bound is generous, because
-/// real traces have few stream classes.
+/// Memory of a stream class in bytes, apart from its field classes and names. The bound is
+/// generous, because real traces have few stream classes.
 pub(crate) const STREAM: usize =
     size_of::<StreamClass>() + size_of::<StreamDecoder>() + size_of::<Decoder>() + 512;
 
-/// Memory of an event class, apart from its field classes and names.
+/// Memory of an event class in bytes, apart from its field classes and names.
 pub(crate) const EVENT: usize =
     size_of::<EventClass>() + size_of::<Program>() + 2 * table_entry::<u64, u32>();
 
-/// Returns the memory of a structure member, apart from its class.
+/// Returns the memory of a structure member in bytes, apart from its class.
 pub(crate) fn member(name: &str) -> usize {
     size_of::<String>() + 2 * allocation(name.len())
 }
 
-/// Returns the memory of a variant's option, apart from its class.
+/// Returns the memory of a variant's option in bytes, apart from its class.
 pub(crate) fn option(name: &str, ranges: &Ranges) -> usize {
     size_of::<(String, Ranges, Branch)>() + member(name) + 2 * self::ranges(ranges.0.len())
 }
 
-/// Returns the memory of a label with its ranges.
+/// Returns the memory of a label with `ranges` ranges, in bytes.
 pub(crate) fn mapping(label: &str, ranges: usize) -> usize {
     size_of::<Mapping>() + allocation(label.len()) + self::ranges(ranges)
 }
 
-/// Returns the memory of `count` ranges of a selector or label.
+/// Returns the memory of `count` ranges of a selector or label, in bytes.
 pub(crate) fn ranges(count: usize) -> usize {
     allocation(count * size_of::<(i128, i128)>())
 }
 
-/// Returns the memory of a reference: its names, and the key of its slot, which repeats the names.
+/// Returns the memory of a reference in bytes: its names, and the key of its slot, which repeats
+/// the names.
 pub(crate) fn reference(field: &FieldRef) -> usize {
     let names = field.path.iter().map(|name| size_of::<String>() + 2 * allocation(name.len()));
     table_entry::<String, u64>() + names.sum::<usize>()
 }
 
-/// Returns the memory of those parts of the common context that each event's program repeats.
+/// Returns the memory of those parts of the common context that the program of each event repeats,
+/// in bytes.
 pub(crate) fn common_context(class: &FieldClass) -> usize {
     match class {
         FieldClass::Struct(structure) => {

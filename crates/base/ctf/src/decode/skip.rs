@@ -14,7 +14,7 @@ use super::view::{Stop, View};
 use super::visit::Nothing;
 use super::walk::{Machine, clock_after};
 
-/// A walk over the events of one view that skips their fields.
+/// A walk that skips the events of one view without visiting their fields.
 #[derive(Debug)]
 pub struct Skipping<'s> {
     decoder: &'s Decoder,
@@ -29,15 +29,15 @@ pub struct Skipping<'s> {
     /// Limit of the clock. The walk ends before the first event whose header sets the clock beyond
     /// this limit.
     pub last_clock: u64,
-    /// Whether the clock decreased at an event. LTTng's short headers cannot make it decrease.
+    /// Set if the clock decreased at an event. LTTng's short headers cannot make it decrease.
     pub went_back: bool,
-    /// Error that ended the walk before the view's end. The machine's clock is then the one before
-    /// the failed event.
+    /// Error that ended the walk before the view's end; `None` if there was none. The machine's
+    /// clock is then the one before the failed event.
     pub stop: Option<Stop>,
 }
 
 impl<'s> Skipping<'s> {
-    /// Starts a walk at `position`.
+    /// Starts a walk at `position`, in bits from the view's start.
     pub fn new(
         decoder: &'s Decoder,
         stream: usize,
@@ -122,7 +122,7 @@ impl<'s> Skipping<'s> {
         }
     }
 
-    /// Whether the view has no more events.
+    /// Returns whether the view has no more events.
     pub fn is_at_end(&self) -> bool {
         self.position >= self.view.end_bits()
     }
@@ -184,7 +184,7 @@ struct FastPath<'u, 's> {
     at: usize,
     clock: u64,
     count: u64,
-    /// Indexes of event classes, by id.
+    /// Index of each event class, by id. Ids beyond the end of the slice need the general path.
     ids: &'s [u32],
     bodies: &'s [Program],
     /// Id and body of the previous event. Events of one class come in bursts, so the processor can
@@ -224,8 +224,8 @@ impl<'u, 's> FastPath<'u, 's> {
         FastPathEnd { at: map_start + self.at, clock: self.clock, count: self.count }
     }
 
-    /// Moves the map to the next event. Returns `false` if less than half of the map has been
-    /// passed.
+    /// Moves the map to the next event. Returns `false`, and does nothing, if the next event is in
+    /// the first half of a computed map.
     fn move_map(&mut self) -> bool {
         let moves = self.map.move_to(self.at);
         if moves {

@@ -18,7 +18,7 @@ pub(super) struct NulScan<'b> {
     start: usize,
     /// Mask with a bit for each NUL in the current window.
     mask: u64,
-    /// End of the examined bytes.
+    /// End of the examined bytes, where the next window starts.
     seen: usize,
 }
 
@@ -32,8 +32,8 @@ impl<'b> NulScan<'b> {
         }
     }
 
-    /// Returns the index of the first NUL at or after `at`, or with `more` above 0 that of the
-    /// `more`th NUL after the first one. `at` must not decrease between calls.
+    /// Returns the index of a NUL at or after `at`: the first one if `more` is 0, the second one if
+    /// `more` is 1, and so on. `at` must not decrease between calls.
     #[inline(always)]
     pub(super) fn find(&mut self, at: usize, more: u32) -> Option<usize> {
         let (mut at, mut more) = (at, more);
@@ -71,7 +71,7 @@ pub(super) struct NulMap<'b> {
     rest: &'b [u8],
     /// Bitmap of the NULs in the first [`MAP_SIZE`] bytes of `rest`.
     bits: [u8; MAP_SIZE / 8],
-    /// Whether the bitmap has been computed; an uncomputed bitmap is all zeros, as if without NULs.
+    /// True if the bitmap has been computed; an uncomputed bitmap is all zeros, as if without NULs.
     is_computed: bool,
 }
 
@@ -90,8 +90,8 @@ impl<'b> NulMap<'b> {
         self.rest
     }
 
-    /// Moves the map to `at` and computes it. Returns `false`, and leaves the map, if it is
-    /// computed and `at` is in its first half.
+    /// Moves the map's start to `at`, and computes the bitmap. If the bitmap is computed and `at`
+    /// is in its first half, returns `false` without a change.
     #[inline(never)]
     pub(super) fn move_to(&mut self, at: usize) -> bool {
         let is_worth_it = !self.is_computed || at >= MAP_SIZE / 2;
@@ -116,8 +116,8 @@ impl<'b> NulMap<'b> {
         }
     }
 
-    /// Returns the index of the first NUL at or after `at`, or with `more` above 0 that of the
-    /// `more`th NUL after the first one; `None` if the map ends earlier.
+    /// Returns the index of a NUL at or after `at`: the first one if `more` is 0, the second one if
+    /// `more` is 1, and so on. Returns `None` if the map ends before that NUL.
     #[inline(always)]
     pub(super) fn find(&self, mut at: usize, mut more: u32) -> Option<usize> {
         loop {

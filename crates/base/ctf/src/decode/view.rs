@@ -1,4 +1,4 @@
-//! The part of a packet that the caller has read.
+//! The part of a packet that the caller has read from the stream so far.
 
 use super::error::{DecodeError, DecodeErrorKind};
 
@@ -12,13 +12,13 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// Makes a view of `bytes`, which start `base` bytes after the packet's start. Their first
-    /// `end_bits` bits are content.
+    /// Makes a view of `bytes`, which start `base` bytes after the packet's start. The first
+    /// `end_bits` bits of `bytes` are content.
     pub fn new(bytes: &'a [u8], base: u64, end_bits: u64) -> View<'a> {
         View { bytes, base, end: end_bits.min(bytes.len() as u64 * 8) }
     }
 
-    /// Makes a view of a whole packet, or of its start.
+    /// Makes a view of a whole packet, or of the first part of a packet.
     pub fn whole(bytes: &'a [u8]) -> View<'a> {
         View::new(bytes, 0, u64::MAX)
     }
@@ -28,7 +28,8 @@ impl<'a> View<'a> {
         self.base.saturating_mul(8)
     }
 
-    /// Returns the bytes that consist of content only, without a partial last byte.
+    /// Returns the bytes that are content in full. A last byte that is content only in part is
+    /// excluded.
     #[inline]
     pub fn whole_bytes(&self) -> &'a [u8] {
         &self.bytes[..(self.end / 8) as usize]
@@ -45,7 +46,7 @@ impl<'a> View<'a> {
 pub enum Stop {
     /// The view ends within a field. The caller may retry with a longer view of the packet.
     Short,
-    /// The bytes are invalid.
+    /// The bytes violate the schema, at the position in the error.
     Bad(DecodeError),
 }
 

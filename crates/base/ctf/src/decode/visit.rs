@@ -9,41 +9,41 @@ use crate::schema::Scope;
 /// default methods ignore their fields.
 #[allow(unused_variables, reason = "the names are for whoever writes a visitor")]
 pub trait Visitor {
-    /// Whether the visitor uses values. If not, the decoder skips runs of fields in one step.
+    /// True if the visitor uses values. Otherwise the decoder skips runs of fields in one step.
     const WANTED: bool = true;
 
     /// Discards the fields received since the event's start, because the view ended within the
-    /// event. The decoder then visits the event again from its first field. Rare.
+    /// event. The decoder then visits the event again from its first field. This happens rarely.
     fn restart(&mut self);
     /// Starts a scope; `node` is its structure, whose members follow.
     fn begin_scope(&mut self, scope: Scope, node: &Node) {}
-    /// Ends the scope.
+    /// Ends the scope, after all of its members.
     fn end_scope(&mut self, scope: Scope) {}
     /// Starts a structure, whose members follow.
     fn begin_struct(&mut self, node: &Node) {}
-    /// Ends the structure.
+    /// Ends the structure, after all of its members.
     fn end_struct(&mut self, node: &Node) {}
     /// Starts an array, whose `length` elements follow.
     fn begin_array(&mut self, node: &Node, length: u64) {}
-    /// Ends the array.
+    /// Ends the array, after all of its elements.
     fn end_array(&mut self, node: &Node) {}
     /// Starts an optional; its content follows if `present`.
     fn begin_optional(&mut self, node: &Node, present: bool) {}
-    /// Ends the optional.
+    /// Ends the optional, after its content if that is present.
     fn end_optional(&mut self, node: &Node) {}
-    /// Starts a variant; the option of index `option` follows.
+    /// Starts a variant; the option with the index `option` in the schema follows.
     fn begin_variant(&mut self, node: &Node, option: usize) {}
-    /// Ends the variant.
+    /// Ends the variant, after its selected option.
     fn end_variant(&mut self, node: &Node) {}
     /// Receives an unsigned integer, a boolean, or the bits of a bit array or bit map.
     fn unsigned(&mut self, node: &Node, value: u64) {}
-    /// Receives a signed integer.
+    /// Receives a signed integer of at most 64 bits.
     fn signed(&mut self, node: &Node, value: i64) {}
-    /// Receives a floating-point number.
+    /// Receives a floating-point number of any width, converted to `f64`.
     fn float(&mut self, node: &Node, value: f64) {}
     /// Receives a string in the node's encoding, without terminator. Its validity is not checked.
     fn string(&mut self, node: &Node, value: &[u8]) {}
-    /// Receives a byte string.
+    /// Receives the bytes of a blob.
     fn blob(&mut self, node: &Node, value: &[u8]) {}
 }
 

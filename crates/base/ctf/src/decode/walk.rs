@@ -1,6 +1,6 @@
-//! Execution of a program over a packet's bytes.
+//! Execution of a program on a packet's bytes.
 //!
-//! The bytes may be hostile: every op checks that its bytes exist, counts are compared with the
+//! The bytes may be hostile. Every op checks that its bytes exist, counts are compared with the
 //! remaining bytes before any loop, and elements of zero size are charged to a budget. Execution
 //! allocates nothing.
 
@@ -58,12 +58,13 @@ impl Machine {
         self.roles_set &= !(Role::EventClassId as u16);
     }
 
-    /// Returns the UUID in the packet's header.
+    /// Returns the UUID in the packet's header; `None` if the header has none.
     pub(super) fn uuid(&self) -> Option<Uuid> {
         self.uuid
     }
 
-    /// Stores a value just read. `raw` contains the field's bits, with zeros above them.
+    /// Stores an integer just read in its slot and roles, and advances the clock if the integer is
+    /// a timestamp. `raw` contains the field's bits, with zeros above them.
     #[inline]
     fn save(&mut self, save: &Save, raw: u64, signed: bool) {
         if let Some(slot) = save.slot {
@@ -307,14 +308,14 @@ impl<'w> Walk<'w> {
         Ok(())
     }
 
-    /// Returns the node, if the field is visible and the visitor uses values.
+    /// Returns the node for a visit; `None` if the field is hidden or the visitor ignores values.
     #[inline(always)]
     fn shown<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
         (V::WANTED && node != NONE).then(|| &self.nodes[node as usize])
     }
 
-    /// Stores an integer and passes it to the visitor. `sign_size` is the width of a signed
-    /// integer.
+    /// Stores an integer as its [`Save`] requires, and passes it to the visitor. `sign_size` is the
+    /// width of a signed integer in bits.
     #[inline(always)]
     fn integer<V: Visitor>(
         &mut self,
@@ -457,7 +458,7 @@ fn in_ranges(ranges: &[(u64, u64)], value: u64) -> bool {
     ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }
 
-/// Returns the number of bytes before the first NUL of `unit` bytes.
+/// Returns the number of bytes before the first NUL; a NUL is `unit` zero bytes.
 #[inline]
 fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);

@@ -1,11 +1,11 @@
-//! Errors of encoding.
+//! Errors of the compilation of a schema for writing, and of the writing of packets.
 
 use std::fmt;
 
-/// An error of encoding.
+/// Error of a schema that cannot be written, or of a value that does not fit into its field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodeError {
-    /// Message: a lower-case fragment.
+    /// Error message for users, in lower case and without a full stop.
     pub message: String,
 }
 

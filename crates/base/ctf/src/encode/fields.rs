@@ -14,9 +14,9 @@ pub(super) const EVENT_SIZE_MAX: usize = 16 << 20;
 pub struct FieldWriter<'w> {
     pub(super) steps: &'w [Step],
     pub(super) sink: &'w mut Sink,
-    /// Lengths of counted strings that follow, by slot.
+    /// Values of length fields written so far, by slot, for the counted strings that follow.
     pub(super) slots: &'w mut [u64],
-    /// Position before the first field.
+    /// Position before the first field, to which a restart truncates the sink.
     pub(super) start: Mark,
     pub(super) too_large: bool,
 }

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 
 /// Maximum number of layouts, i.e. of combinations of options.
 const LAYOUTS_MAX: usize = 64;
-/// Maximum number of fields of a header.
+/// Maximum number of fields of a header, of elements of an array in it, and of bytes of a padding.
 const FIELDS_MAX: usize = 4096;
 
 /// A header field that the encoder fills by role or with a constant.
@@ -37,11 +37,11 @@ pub(super) struct HeadField {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Bits(Bits),
-    /// LEB128 of always ten bytes, so that the value can be set afterwards.
+    /// A LEB128 integer that always has ten bytes, so that its value can be set afterwards.
     VarInt {
         signed: bool,
     },
-    /// A number of zero bits.
+    /// This many zero bits.
     Padding(u64),
 }
 
@@ -58,20 +58,22 @@ pub(super) struct Layout {
     pub(super) fields: Vec<HeadField>,
     /// Event class ids that the layout can represent; `None` for no restriction.
     ids: Option<Ranges>,
-    /// Alignment required of the next field in addition to its own.
+    /// Minimum alignment of the next field in bits, in addition to the field's own; set at the
+    /// start of a structure.
     align: u64,
 }
 
-/// Finds all layouts of a structure.
+/// Returns the layouts of a header, one for each combination of options.
 pub(super) fn layouts(scope: Scope, class: &FieldClass) -> Result<Vec<Layout>, EncodeError> {
     search_layouts(&Search { scope, first_only: false, values: HashMap::new() }, class)
 }
 
-/// Finds the first layout of a structure.
+/// Returns the first layout of a packet header or context; `None` if no combination of options is
+/// possible.
 ///
-/// A variant determines the value of its selector, perhaps after an earlier optional or variant has
-/// read the selector as zero. So the search is repeated with the values found, until it finds no
-/// further ones.
+/// The chosen option of a variant determines the value of its selector. An earlier optional or
+/// variant may have assumed zero for the same selector. So the search is repeated with the values
+/// found, until it finds no further ones.
 pub(super) fn one_layout(scope: Scope, class: &FieldClass) -> Result<Option<Layout>, EncodeError> {
     const TRIES_MAX: usize = 8;
     let mut search = Search { scope, first_only: true, values: HashMap::new() };
@@ -93,9 +95,10 @@ pub(super) fn one_layout(scope: Scope, class: &FieldClass) -> Result<Option<Layo
 
 struct Search {
     scope: Scope,
-    /// Whether only one option of each variant is searched.
+    /// True if only one option of each variant is searched: the option that matches the selector's
+    /// current value, else the first one.
     first_only: bool,
-    /// Values of selectors found by earlier searches, by path.
+    /// Values of selectors that earlier searches found, by path.
     values: HashMap<Vec<String>, u64>,
 }
 
@@ -250,14 +253,14 @@ fn padding(length: &Length) -> Form {
 }
 
 fn role(roles: Roles) -> Content {
-    // A UUID field is a blob, with `Content::Uuid`.
+    // A UUID field is a blob, which gets `Content::Uuid` instead.
     let mut others = Role::ALL.into_iter().filter(|&role| role != Role::Uuid);
     others.find(|&role| roles.has(role)).map_or(Content::Const(0), Content::Role)
 }
 
 impl Layout {
-    /// Sets the selector to a value of `ranges`, or restricts the ids if the selector is the id.
-    /// Returns `None` if the selector is unknown or the ranges are empty.
+    /// Sets the selector to a value of `ranges`, or restricts the ids if the selector is the event
+    /// class id. Returns `None` if the selector is unknown or the ranges are empty.
     fn with_selector_in(mut self, selector: &FieldRef, ranges: &Ranges) -> Option<Layout> {
         let field = self.fields.iter_mut().rev().find(|field| field.path == selector.path)?;
         let low = ranges.0.iter().find(|(low, high)| low <= high)?.0;
@@ -268,7 +271,7 @@ impl Layout {
         Some(self)
     }
 
-    /// Whether the current value of a selector is in `ranges`.
+    /// Returns whether the current constant value of a selector is in `ranges`.
     fn has_value(&self, selector: &FieldRef, ranges: &Ranges) -> bool {
         let field = self.fields.iter().rev().find(|field| field.path == selector.path);
         field.is_some_and(|field| match field.content {
@@ -293,7 +296,7 @@ impl Layout {
         }
     }
 
-    /// Whether the layout can represent the id of an event class.
+    /// Returns whether the layout can represent the event class id `id`.
     pub(super) fn holds_id(&self, id: u64) -> bool {
         let fits = |field: &HeadField| match (field.content, field.form) {
             (Content::Role(Role::EventClassId), Form::Bits(bits)) => bits::low(id, bits.size) == id,
@@ -303,7 +306,7 @@ impl Layout {
             && self.fields.iter().all(fits)
     }
 
-    /// Whether a reader whose clock is at `clock` would compute `time` from the header.
+    /// Returns whether a reader whose clock is at `clock` would compute `time` from the header.
     #[inline]
     pub(super) fn holds_time(&self, clock: u64, time: u64) -> bool {
         let mut after = None;
@@ -316,7 +319,7 @@ impl Layout {
         after.is_none_or(|after| after == time)
     }
 
-    /// Writes an event's header.
+    /// Writes the header of an event with the event class id `id` at `time`.
     #[inline]
     pub(super) fn write_event(&self, sink: &mut Sink, id: u64, time: u64) {
         for field in &self.fields {
@@ -371,7 +374,8 @@ pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64, signed: bool) {
     }
 }
 
-/// Whether the field, or a field within it, has a role.
+/// Returns whether the field, or a field within it, has a role. Roles of signed fixed-width
+/// integers do not count.
 pub(super) fn has_role(class: &FieldClass) -> bool {
     match class {
         FieldClass::Int(IntClass { roles, kind, .. }) => {

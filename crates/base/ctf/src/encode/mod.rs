@@ -29,11 +29,11 @@ use sink::{Mark, Sink};
 use std::sync::Arc;
 use step::Step;
 
-/// A schema, compiled for writing.
+/// A schema compiled for the writing of packets.
 #[derive(Debug)]
 pub struct Encoder {
     schema: Arc<Schema>,
-    /// Steps, by id of the visited node.
+    /// Steps that write visited fields, by node id.
     steps: Vec<Step>,
     slot_count: usize,
     packet_header: Vec<HeadField>,
@@ -51,17 +51,17 @@ struct StreamEncoder {
     layouts_of_event: Vec<Box<[u32]>>,
 }
 
-/// A part of a packet context.
+/// Part of a packet context, written either by the encoder or by the caller's visits.
 #[derive(Debug)]
 enum ContextPart {
-    /// Fields that the encoder fills.
+    /// Fields with roles or constants, which the encoder writes.
     Filled(Vec<HeadField>),
-    /// A member that the caller visits.
+    /// A member that the caller writes by a visit.
     Visited,
 }
 
 impl Encoder {
-    /// Compiles a lowered schema.
+    /// Compiles a lowered schema into an encoder. Fails if a header has no possible layout.
     pub fn new(lowered: Lowered) -> Result<Encoder, EncodeError> {
         let Lowered { schema, steps, slot_count, context_visited } = lowered;
         let packet_header = match &schema.trace.packet_header {
@@ -182,7 +182,8 @@ impl StreamEncoder {
     }
 }
 
-/// Start of a packet: its header and context. Values known only at the packet's end are still zero.
+/// Start of a packet: its header and context. Values that are known only at the packet's end are
+/// still zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     stream: usize,
@@ -208,7 +209,7 @@ struct Patch {
     role: Role,
 }
 
-/// Writes the fields that the encoder fills, and records a patch for each field with a role.
+/// Writes the header fields that the encoder fills, and records a patch for each field with a role.
 fn fill(fields: &[HeadField], sink: &mut Sink, patches: &mut Vec<Patch>) {
     for field in fields {
         match field.content {
@@ -325,12 +326,12 @@ impl Visitor for ContextWriter<'_> {
     }
 }
 
-/// Values that become known at a packet's end.
+/// Values that the encoder writes into the packet header and context when the packet ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketEnd {
-    /// Clock at the packet's start.
+    /// Clock value at the packet's start, in cycles.
     pub begin: u64,
-    /// Clock at the packet's end.
+    /// Clock value at the packet's end, in cycles.
     pub end: u64,
     /// Sequence number of the packet in its stream.
     pub seq: u64,

@@ -11,7 +11,7 @@ pub(super) struct Sink {
     position: u64,
 }
 
-/// A position to which the sink can be truncated.
+/// A position in the sink to which it can be truncated.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     position: u64,

@@ -2,19 +2,19 @@
 
 use crate::schema::{Bits, ByteOrder, Encoding, FieldClass, FloatClass, Length};
 
-/// The operations for a visited field.
+/// The operations that write one visited field.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Alignment of the field's first bit.
+    /// Alignment of the field's first bit, in bits from the packet's start.
     pub(super) align: u64,
     pub(super) write: Write,
     /// Slot to store the value in, if the field is the length of a string.
     pub(super) save: Option<u16>,
-    /// An integer to write before the field, derived from its value.
+    /// Integer to write before the field, with the field's length, option or presence.
     pub(super) prefix: Option<Prefix>,
 }
 
-/// Encoding of a field.
+/// Form in which the value of a field is written.
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     /// No bytes: a structure, array, optional or variant, whose contents are separate fields.
@@ -27,29 +27,29 @@ pub(super) enum Write {
     Truth(Bits),
     /// A LEB128 integer.
     VarInt { signed: bool },
-    /// A floating-point number.
+    /// A floating-point number, converted to the format of the class.
     Float(FloatClass),
     /// A null-terminated string, converted if the encodings differ.
     String { from: Encoding, to: Encoding },
-    /// A string with a length, padded with zeros.
+    /// A string, cut or padded with zeros to the given length.
     Text(Count),
-    /// A byte string with a length.
+    /// A byte string, cut or padded with zeros to the given length.
     Blob(Count),
 }
 
-/// Source of the number of bytes to write.
+/// Source of the length of a string or byte string, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
-    /// A constant.
+    /// A constant length from the schema.
     Static(u64),
-    /// The value of an earlier field.
+    /// The value of an earlier length field, by slot.
     Slot(u16),
-    /// The actual size of the value.
+    /// The length of the visited value.
     Exact,
 }
 
-/// An integer before a field that contains its length, selected option or presence. Needed for
-/// fields that cannot refer to their length or selector in the target.
+/// Integer written before a field, with the field's length, selected option or presence. It is
+/// needed if the field cannot refer to its length or selector in the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prefix {
     /// Alignment of the structure that was added around prefix and field; 1 if none was.
@@ -58,7 +58,7 @@ pub(super) struct Prefix {
 }
 
 impl Step {
-    /// Derives the step for a field of `class`. `from` is the encoding of visited strings.
+    /// Derives the step that writes a field of `class`. `from` is the encoding of visited strings.
     pub(super) fn of(class: &FieldClass, from: Encoding) -> Step {
         let write = match class {
             FieldClass::Int(int) => Write::int(int.bits),

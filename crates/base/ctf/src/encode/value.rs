@@ -4,26 +4,26 @@ use super::error::EncodeError;
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;
 
-/// Value of a field.
+/// Value of a field to encode, or of a decoded field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// An unsigned integer, a boolean, or the bits of a bit array or bit map.
     Unsigned(u64),
-    /// A signed integer.
+    /// A signed integer of at most 64 bits.
     Signed(i64),
-    /// A floating-point number.
+    /// A floating-point number, converted to the format of its field.
     Float(f64),
     /// A string, in the encoding of its node.
     String(Vec<u8>),
-    /// A byte string.
+    /// The bytes of a blob.
     Blob(Vec<u8>),
-    /// A structure, by the values of its members.
+    /// A structure, by the values of its visible members in order.
     Struct(Vec<Value>),
-    /// An array, by the values of its elements.
+    /// An array, by the values of its elements in order.
     Array(Vec<Value>),
     /// An optional, with its content if present.
     Optional(Option<Box<Value>>),
-    /// A variant, by index and value of the option.
+    /// A variant, by the index and the value of the selected option.
     Variant(usize, Box<Value>),
 }
 

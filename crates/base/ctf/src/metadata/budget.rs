@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-/// Permitted memory of even the shortest text, in bytes.
+/// Memory permitted for any text, even the shortest, in bytes.
 const BASE: usize = 12 << 20;
-/// Additional permitted memory per byte of the text, in bytes.
+/// Additional memory permitted per byte of the text, in bytes.
 const PER_BYTE: usize = 8;
 /// Upper limit on the memory for a text, including the text itself, in bytes.
 const MOST: usize = 208 << 20;
@@ -31,7 +31,7 @@ pub(crate) struct OverBudget {
 }
 
 impl OverBudget {
-    /// Hint for the author of the text: an aliased type counts at each use.
+    /// Hint for the author of a text that exceeds the budget: an aliased type counts at each use.
     pub(crate) const HINT: &str = "what stands behind a name counts wherever the name is used";
 }
 
@@ -50,21 +50,22 @@ impl Budget {
         Budget { limit, kept: Cell::new(0), passing: Cell::new(0) }
     }
 
-    /// Counts bytes that the schema or its decoder will own.
+    /// Counts bytes that the schema or its decoder will own. Fails if the budget is exceeded.
     #[inline]
     pub(crate) fn keep(&self, bytes: usize) -> Result<(), OverBudget> {
         self.kept.set(self.kept.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Counts temporary bytes, which are freed before a later [`Budget::forget_to`].
+    /// Counts temporary bytes, which are freed before a later [`Budget::forget_to`]. Fails if the
+    /// budget is exceeded.
     #[inline]
     pub(crate) fn pass(&self, bytes: usize) -> Result<(), OverBudget> {
         self.passing.set(self.passing.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Returns the number of temporary bytes counted, for a later [`Budget::forget_to`].
+    /// Returns the number of temporary bytes counted so far, for a later [`Budget::forget_to`].
     pub(crate) fn passing(&self) -> usize {
         self.passing.get()
     }
@@ -84,8 +85,8 @@ impl Budget {
     }
 }
 
-/// Returns the memory for an allocation of `bytes`: allocators round up, and add a word of their
-/// own.
+/// Returns the memory that an allocation of `bytes` takes, in bytes: allocators round up, and add a
+/// word of their own.
 #[inline]
 pub(crate) fn allocation(bytes: usize) -> usize {
     match bytes {
@@ -94,7 +95,7 @@ pub(crate) fn allocation(bytes: usize) -> usize {
     }
 }
 
-/// Returns the memory of a name, apart from the text from which it may borrow.
+/// Returns the memory that a name owns, in bytes; 0 if the name borrows from the text.
 #[allow(clippy::ptr_arg, reason = "whether it is a piece is what matters")]
 pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
     match name {
@@ -103,8 +104,8 @@ pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
     }
 }
 
-/// Returns the worst-case memory of an entry in a hash table: just after the table has grown, half
-/// of it is empty, and the previous table still exists.
+/// Returns the worst-case memory of an entry in a hash table, in bytes. Just after the table has
+/// grown, half of it is empty, and the previous table still exists.
 pub(crate) const fn table_entry<K, V>() -> usize {
     (size_of::<(K, V)>() + 1) * 7 / 2
 }

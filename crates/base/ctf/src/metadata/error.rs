@@ -3,7 +3,7 @@
 use super::budget::OverBudget;
 use std::fmt;
 
-/// An error in metadata.
+/// An error in metadata text, in a metadata file or in its packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataError {
     /// Byte offset in the metadata text, without packet headers and padding. An offset in the file
@@ -11,9 +11,9 @@ pub struct MetadataError {
     pub offset: usize,
     /// Line and column in the text, both from 1; `None` for an error of the file or its packets.
     pub position: Option<(u32, u32)>,
-    /// Message: a lower-case fragment.
+    /// Error message for users, in lower case and without a full stop.
     pub message: String,
-    /// Remedy, if one is known.
+    /// Suggested remedy, shown after the message; `None` if none is known.
     pub hint: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl MetadataError {
         MetadataError::at(text, offset, error.to_string()).hint(OverBudget::HINT)
     }
 
-    /// Adds a hint to the error.
+    /// Adds a suggested remedy to the error.
     pub fn hint(mut self, hint: impl Into<String>) -> MetadataError {
         self.hint = Some(hint.into());
         self

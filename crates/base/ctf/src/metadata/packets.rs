@@ -21,12 +21,12 @@ const HEADER_SIZE: usize = 37;
 /// Size of the packets that [`pack`] makes, in bytes: LTTng's usual size.
 const PACKET_SIZE: usize = 4096;
 
-/// The text of a metadata file, and its packing.
+/// Text of a metadata file, with the properties of the packets from which it was extracted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataText {
     /// The text, without packet headers and padding.
     pub text: String,
-    /// Packing of the file; `None` for a plain text file.
+    /// Properties of the file's packets; `None` for a plain text file.
     pub packing: Option<Packing>,
     /// Range of bytes after the last metadata packet that are too few for another packet's header.
     /// `text` does not contain them.
@@ -192,7 +192,7 @@ fn utf8(bytes: Vec<u8>) -> Result<String, MetadataError> {
     })
 }
 
-/// Makes an error at an offset of the file instead of the text.
+/// Makes an error at an offset of the file, for errors outside of the text.
 fn at_byte(offset: usize, message: String) -> MetadataError {
     MetadataError { offset, position: None, message, hint: None }
 }

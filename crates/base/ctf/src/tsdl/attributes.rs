@@ -15,7 +15,7 @@ pub(super) struct AttributeReader<'t> {
     pub(super) text: &'t str,
     pub(super) budget: &'t Budget,
     pub(super) byte_order: ByteOrder,
-    /// Index of each clock, by name.
+    /// Index of each clock in the schema, by name.
     pub(super) clocks: HashMap<String, usize>,
 }
 
@@ -24,13 +24,15 @@ impl<'t> AttributeReader<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts memory that the schema or its decoder will own.
+    /// Counts `bytes` that the schema or its decoder will own against the memory budget. `at` is
+    /// the offset for an error.
     pub(super) fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
         self.budget.keep(bytes).map_err(error)
     }
 
-    /// Counts memory that is freed after the block, or after the whole text, has been read.
+    /// Counts temporary `bytes` against the memory budget; they are freed after the block, or after
+    /// the whole text, has been read. `at` is the offset for an error.
     pub(super) fn pass(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
         self.budget.pass(bytes).map_err(error)
@@ -117,7 +119,7 @@ impl<'t> AttributeReader<'t> {
         }))
     }
 
-    /// Reads `string { … }`.
+    /// Reads the attributes of `string { … }`.
     pub(super) fn string(&self, attributes: &[Attribute<'_>]) -> Result<Type<'t>, MetadataError> {
         let mut encoding = None;
         for attribute in attributes {
@@ -128,7 +130,7 @@ impl<'t> AttributeReader<'t> {
         Ok(Type::String(encoding.flatten().unwrap_or_default()))
     }
 
-    /// Sets a value; fails if the value is already set.
+    /// Sets the value of an attribute; fails if the value is already set.
     pub(super) fn once<T>(
         &self,
         slot: &mut Option<T>,
@@ -236,7 +238,7 @@ impl<'t> AttributeReader<'t> {
         }
     }
 
-    /// Returns the index of the clock in `clock.NAME.value`.
+    /// Returns the index of the clock that the attribute value `clock.NAME.value` names.
     fn clock(&self, attribute: &Attribute<'_>) -> Result<usize, MetadataError> {
         let path = self.string_value(attribute)?;
         let name = path.strip_prefix("clock.").and_then(|rest| rest.strip_suffix(".value"));
@@ -260,7 +262,7 @@ impl<'t> AttributeReader<'t> {
     }
 }
 
-/// Returns the byte order that a word names, except for `native`.
+/// Returns the byte order that a word such as `le` names; `None` for `native` and any other word.
 pub(super) fn named_byte_order(value: &Value<'_>) -> Option<ByteOrder> {
     match value {
         Value::Text(text) => match text.as_ref() {

@@ -1,4 +1,4 @@
-//! Reading of `clock` blocks.
+//! Reading of `clock` blocks into [`Clock`]s.
 
 use super::attributes::AttributeReader;
 use super::syntax::Block;

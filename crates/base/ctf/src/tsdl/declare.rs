@@ -26,8 +26,8 @@ pub(super) struct Declarations<'t> {
     pub(super) reader: AttributeReader<'t>,
     /// Environment of the trace, to which lengths such as `x[env.count]` refer.
     pub(super) env: Environment<'t>,
-    /// Declared types by name, for each lexical scope, the innermost last. The names of structures,
-    /// variants and enumerations include their keyword.
+    /// Declared types by name, one table per lexical scope, the innermost last. The names of
+    /// structures, variants and enumerations include their keyword.
     scopes: Vec<HashMap<Cow<'t, str>, Type<'t>>>,
 }
 
@@ -434,7 +434,8 @@ fn fit(value: i128, kind: IntKind) -> Option<i128> {
     }
 }
 
-/// Returns the element type of nested arrays.
+/// Returns the innermost element type of nested arrays; a type that is no array is returned as it
+/// is.
 fn innermost<'a, 't>(mut class: &'a Type<'t>) -> &'a Type<'t> {
     while let Type::Array(array) = class {
         class = &array.element;

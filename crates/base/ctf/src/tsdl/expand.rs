@@ -22,7 +22,7 @@ pub(super) struct Expander<'t> {
     pub(super) text: &'t str,
     budget: &'t Budget,
     pub(super) clocks: Vec<Clock>,
-    /// Types of the scopes before the current one, to which its fields may refer.
+    /// Types of the scopes before the current one, to which fields of the current scope may refer.
     pub(super) scopes: ScopeTypes<'t>,
     pub(super) current: Scope,
     /// The compound types around the current field, the outermost first.
@@ -31,7 +31,7 @@ pub(super) struct Expander<'t> {
     at: usize,
 }
 
-/// Name of a field: of a member, of an option, or none.
+/// Name of a field in the structure or variant around it; an element of an array has none.
 #[derive(Clone, Copy)]
 enum Name<'n> {
     Member(&'n str),
@@ -74,7 +74,7 @@ impl<'t> Expander<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts memory before its allocation.
+    /// Counts `bytes` of field classes against the memory budget; called before their allocation.
     fn keep(&self, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, self.at, error);
         self.budget.keep(bytes).map_err(error)
@@ -109,7 +109,7 @@ impl<'t> Expander<'t> {
         }
     }
 
-    /// Enters the next member or option of the innermost frame.
+    /// Enters the next member or option of the innermost compound type.
     fn enter(&mut self, index: usize, member: &MemberType<'_>) {
         self.at = member.at;
         if let Some(frame) = self.frames.last_mut() {
@@ -233,7 +233,7 @@ impl<'t> Expander<'t> {
         Ok(FieldClass::Variant(VariantClass { selector, options }))
     }
 
-    /// Rejects a member with a reserved name and an unsuitable type.
+    /// Rejects a member if its name is reserved for a role that needs another type or position.
     fn check_reserved(&self, index: usize, member: &MemberType<'_>) -> Result<(), MetadataError> {
         if !self.is_top() {
             return Ok(());

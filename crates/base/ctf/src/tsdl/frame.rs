@@ -3,7 +3,7 @@
 use super::types::StructType;
 use std::rc::Rc;
 
-/// A compound type during its expansion.
+/// A compound type during its expansion, with the position in it.
 pub(super) struct Frame<'t> {
     pub(super) level: Level<'t>,
     /// Index of the member or option under expansion; 0 in arrays.
@@ -16,7 +16,7 @@ pub(super) enum Level<'t> {
     Array,
 }
 
-/// Purpose of a reference to a field.
+/// Purpose of a reference to a field: the length of an array, or the tag of a variant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Length,

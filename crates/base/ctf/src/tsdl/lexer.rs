@@ -14,9 +14,9 @@ pub(super) struct Token<'t> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind<'t> {
-    /// An identifier or keyword.
+    /// An identifier or keyword, with its escapes resolved.
     Word(Cow<'t, str>),
-    /// A string or character literal, without its quotes.
+    /// A string or character literal, without its quotes and with its escapes resolved.
     Text(Cow<'t, str>),
     Integer(u64),
     Symbol(&'static str),
@@ -68,12 +68,12 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
-/// Whether `word` is a keyword of the language.
+/// Returns whether `word` is a keyword of TSDL, which cannot name a field or a type.
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Whether `word` is a keyword that occurs in the names of types.
+/// Returns whether `word` is a keyword that may be part of a type's name, such as `unsigned`.
 pub(super) fn is_type_keyword(word: &str) -> bool {
     matches!(
         word,
@@ -92,7 +92,7 @@ pub(super) fn is_type_keyword(word: &str) -> bool {
     )
 }
 
-/// Shortens a text for an error message.
+/// Shortens a text to 80 characters and an ellipsis for an error message.
 pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     const LENGTH_MAX: usize = 80;
     match text.char_indices().nth(LENGTH_MAX) {
@@ -101,7 +101,7 @@ pub(super) fn shortened(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A lexer: reads tokens in sequence.
+/// Lexer that returns the tokens of a text in sequence.
 pub(super) struct Lexer<'t> {
     text: &'t str,
     at: usize,

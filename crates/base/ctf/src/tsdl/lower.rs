@@ -153,7 +153,7 @@ struct Stream<'t> {
     at: usize,
     types: ScopeTypes<'t>,
     event_ids: HashSet<u64>,
-    /// Memory of each event apart from its own fields, in bytes.
+    /// Memory that each event class needs apart from its own fields, in bytes.
     event_size: usize,
 }
 
@@ -166,8 +166,9 @@ impl<'t> Lowering<'t> {
         self.declarations.reader.keep(at, bytes)
     }
 
-    /// Processes a block's statements in a new lexical scope. Declares its types, passes its
-    /// attributes to `attribute`, and returns the field classes that it assigns.
+    /// Processes the statements of a block in a new lexical scope. Declares the block's types, and
+    /// passes its attributes to `attribute`. Returns the field classes that the block assigns to
+    /// scopes.
     fn block(
         &mut self,
         block: &Block<'t>,

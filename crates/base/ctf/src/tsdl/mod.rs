@@ -1,9 +1,9 @@
 //! TSDL, the metadata language of CTF 1.8, parsed into and written from a [`Schema`].
 //!
 //! The stages of reading are `lexer`, `parser` (the syntax tree), `declare` (types, with their
-//! names looked up) and `expand` (field classes, with lengths and tags resolved by `resolve`);
-//! `lower` runs them. Events are most of a text, so they pass through the stages one by one. All
-//! stages share one memory budget. Writing is [`write()`].
+//! names looked up) and `expand` (field classes). `expand` uses `resolve` to find the fields of
+//! lengths and tags, and `lower` runs all stages. Events are most of a text, so they pass through
+//! the stages one by one. All stages share one memory budget. Writing is [`write()`].
 
 mod attributes;
 mod clock;
@@ -28,7 +28,7 @@ use crate::metadata::budget::Budget;
 use crate::metadata::error::MetadataError;
 use crate::schema::Schema;
 
-/// Parses TSDL text.
+/// Parses TSDL text into a schema. An error states its position in the text.
 pub fn parse(text: &str) -> Result<Schema, MetadataError> {
     let budget = Budget::of_text(text.len());
     lower::lower(text, parser::parse(text, &budget)?, &budget)

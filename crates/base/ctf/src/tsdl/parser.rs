@@ -55,7 +55,7 @@ pub(super) fn event<'t>(
 enum StatementPosition {
     Root,
     Block,
-    /// Inside a structure or variant.
+    /// In the braces of a structure or variant.
     Fields,
 }
 
@@ -149,7 +149,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(statement)
     }
 
-    /// Parses the rest of an attribute after its name.
+    /// Parses `= value` of an attribute, after its name `key`.
     fn attribute_value(
         &mut self,
         key: Cow<'t, str>,
@@ -163,7 +163,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(Attribute { key, at, value: self.value()?, value_at })
     }
 
-    /// Parses the `{ key = value; … }` of an `integer`, `floating_point` or `string`.
+    /// Parses the `{ key = value; … }` after `integer`, `floating_point` or `string`.
     fn attributes(&mut self) -> Result<Vec<Attribute<'t>>, MetadataError> {
         self.braces(|parser| {
             let at = parser.current.at;
@@ -284,7 +284,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(text)
     }
 
-    /// Parses a list of items in braces.
+    /// Parses a list in braces; `item` parses each item.
     fn braces<T>(
         &mut self,
         item: impl Fn(&mut Self) -> Result<T, MetadataError>,
@@ -307,7 +307,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         })
     }
 
-    /// Runs `parse` one nesting level deeper.
+    /// Runs `parse` one nesting level deeper, and fails beyond the maximum nesting.
     fn nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
@@ -346,7 +346,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(())
     }
 
-    /// Appends a word to a text, with `between` as separator.
+    /// Appends a word to a text, with `between` as separator, and counts the memory of the text.
     fn join(
         &self,
         text: &mut Cow<'t, str>,

@@ -1,6 +1,6 @@
-//! Resolution of the fields named by lengths and tags, in CTF 1.8's order of search: the structures
-//! around the reference from the innermost outwards, then the earlier scopes from last to first.
-//! Start at [`Expander::resolve`].
+//! Resolution of the fields named by lengths and tags, in CTF 1.8's order of search. First searched
+//! are the structures around the reference from the innermost outwards, then the earlier scopes
+//! from last to first. Start at [`Expander::resolve`].
 
 use super::expand::Expander;
 use super::frame::{Frame, Level, Purpose};
@@ -116,7 +116,7 @@ impl<'t> Expander<'t> {
         })
     }
 
-    /// Returns the members of an earlier scope.
+    /// Returns the members of an earlier scope's structure; `None` if the scope has no fields.
     fn scope_members(&self, scope: Scope) -> Option<&Members<'t>> {
         match &self.scopes[scope as usize] {
             Some(Type::Struct(structure)) => Some(&structure.members),
@@ -149,7 +149,7 @@ impl<'t> Expander<'t> {
 }
 
 impl PathRef {
-    /// Returns the path as in the text, shortened for messages.
+    /// Returns the path as written in the text, shortened for messages.
     fn shown(&self) -> String {
         shortened(&self.words.join(".")).into_owned()
     }

@@ -3,8 +3,8 @@
 
 use crate::schema::{FieldClass, IntClass, IntKind, Role, Scope, StreamClass};
 
-/// Returns the role of an integer by its written name. `top` is true for a direct member of the
-/// scope's structure.
+/// Returns the role that the written name of an integer gives it. `top` is true for a direct member
+/// of the scope's structure.
 pub(super) fn reserved_role(scope: Scope, top: bool, name: &str) -> Option<Role> {
     match (scope, name) {
         (Scope::PacketHeader, "magic") if top => Some(Role::Magic),
@@ -21,12 +21,14 @@ pub(super) fn reserved_role(scope: Scope, top: bool, name: &str) -> Option<Role>
     }
 }
 
-/// Whether the packet header's member `name` is the trace's UUID.
+/// Returns whether a member is the trace's UUID: a direct member (`top`) of the packet header with
+/// the name `uuid`.
 pub(super) fn is_uuid(scope: Scope, top: bool, name: &str) -> bool {
     scope == Scope::PacketHeader && top && name == "uuid"
 }
 
-/// Whether an integer of that name counts in the trace's clock even without a `map`.
+/// Returns whether an integer `name` in `scope` is a time of the trace's clock even without a
+/// `map`.
 pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     match scope {
         Scope::PacketContext => matches!(name, "timestamp_begin" | "timestamp_end"),
@@ -35,8 +37,8 @@ pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     }
 }
 
-/// Whether an integer that is mapped to the stream's own clock sets this clock. In packet contexts
-/// only `timestamp_begin` sets the clock, by the role of its name.
+/// Returns whether an integer that is mapped to the stream's own clock sets this clock. In packet
+/// contexts only `timestamp_begin` sets the clock, by the role of its name.
 pub(super) fn sets_clock(scope: Scope, int: &IntClass, own_clock: Option<usize>) -> bool {
     scope >= Scope::EventHeader
         && int.kind == IntKind::Unsigned

@@ -15,7 +15,7 @@ pub(super) struct Syntax<'t> {
     pub(super) events: Vec<usize>,
 }
 
-/// A statement.
+/// A statement at the root of the text, in a block, or in a structure or variant.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Statement<'t> {
     /// A block such as `trace { … };`, at the root only.
@@ -116,7 +116,7 @@ pub(super) enum TypeKind<'t> {
 }
 
 impl TypeKind<'_> {
-    /// Whether the type declares its own name, as `struct name { … }` does.
+    /// Returns whether the type declares a name for itself, as `struct name { … }` does.
     pub(super) fn declares_name(&self) -> bool {
         match self {
             TypeKind::Struct { name, body, .. } | TypeKind::Variant { name, body, .. } => {
@@ -135,7 +135,7 @@ pub(super) struct EnumSpec<'t> {
     pub(super) labels: Option<Vec<Enumerator<'t>>>,
 }
 
-/// `align(…)` after a structure.
+/// The minimum alignment `align(…)` after a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Align {
     pub(super) value: i128,
@@ -153,7 +153,8 @@ pub(super) struct Path<'t> {
 pub(super) struct Enumerator<'t> {
     pub(super) label: Cow<'t, str>,
     pub(super) at: usize,
-    /// First and last value; by default one more than the previous label's last value.
+    /// First and last value of the label. `None` means one more than the last value of the previous
+    /// label.
     pub(super) range: Option<(i128, i128)>,
 }
 

@@ -1,7 +1,8 @@
-//! Tests of small texts and their schemas, in a short notation made by [`show`]: `u8` is an
-//! integer, `@16` its alignment unless it is 8, `be` its byte order unless it is the trace's
-//! little-endian, `x`, `o` or `b` its base, `{A=0..3}` its labels, `#0` its clock and `!Magic` its
-//! roles. Every text that parses is also written and parsed again, which must give an equal schema.
+//! Tests of small texts and their schemas, in a short notation made by [`show`]. `u8` is an
+//! integer, `@16` its alignment unless it is 8, and `be` its byte order unless it is the trace's
+//! little-endian. `x`, `o` or `b` is its base, `{A=0..3}` its labels, `#0` its clock and `!Magic`
+//! its roles. Every text that parses is also written and parsed again, which must give an equal
+//! schema.
 
 mod blocks;
 mod fields;

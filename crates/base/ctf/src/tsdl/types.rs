@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(super) enum Type<'t> {
     Int(IntType),
-    /// An integer wider than 64 bits, by its number of bytes.
+    /// An integer wider than 64 bits, by its size in bytes.
     WideInt(u64),
     Float(FloatClass),
     String(Encoding),
@@ -27,7 +27,8 @@ pub(super) struct IntType {
     pub(super) bits: Bits,
     pub(super) kind: IntKind,
     pub(super) base: Base,
-    /// Encoding of an array of such integers, if the array is text.
+    /// Encoding stated in the type; `None` if the type states none. [`IntType::text_encoding`]
+    /// decides whether an array of the type is text.
     pub(super) encoding: Option<Encoding>,
     /// Index of the clock in `map = clock.NAME.value`.
     pub(super) clock: Option<usize>,
@@ -38,7 +39,7 @@ pub(super) struct IntType {
 pub(super) struct Enumeration {
     /// Labels, shared with the field classes made from the type.
     pub(super) mappings: Arc<[Mapping]>,
-    /// Indexes in `mappings`, sorted by label.
+    /// Indexes in `mappings`, sorted by label, for binary search.
     sorted: Box<[u32]>,
 }
 
@@ -60,7 +61,7 @@ pub(super) enum LengthType {
 pub(super) struct PathRef {
     /// Words of the path, at least one.
     pub(super) words: Box<[String]>,
-    /// Byte offset in the text.
+    /// Byte offset of the reference in the text, for error messages.
     pub(super) at: usize,
 }
 
@@ -84,15 +85,15 @@ pub(super) struct VariantType<'t> {
 #[derive(Debug, Default)]
 pub(super) struct Members<'t> {
     pub(super) list: Vec<MemberType<'t>>,
-    /// Indexes in `list`, sorted by written name.
+    /// Indexes in `list`, sorted by written name, for binary search.
     sorted: Box<[u32]>,
 }
 
 #[derive(Debug)]
 pub(super) struct MemberType<'t> {
-    /// Name in the text.
+    /// Name as written in the text.
     pub(super) written: Cow<'t, str>,
-    /// Whether the display name lacks the written name's underscore.
+    /// True if the display name lacks the leading underscore of the written name.
     is_escaped: bool,
     pub(super) class: Type<'t>,
     pub(super) at: usize,
@@ -134,7 +135,8 @@ impl Type<'_> {
 }
 
 impl IntType {
-    /// Returns the encoding, if arrays of such integers are text.
+    /// Returns the encoding of the text in an array of this integer type. `None` unless the integer
+    /// has an encoding and is one aligned byte.
     pub(super) fn text_encoding(&self) -> Option<Encoding> {
         self.encoding.filter(|_| self.bits.size == 8 && self.bits.align == 8)
     }
@@ -148,7 +150,7 @@ impl Enumeration {
         Enumeration { mappings: mappings.into(), sorted }
     }
 
-    /// Returns the index of a label.
+    /// Returns the index of `label` in the mappings; `None` if the enumeration lacks the label.
     pub(super) fn find(&self, label: &str) -> Option<usize> {
         let label_of = |index: &u32| self.mappings[*index as usize].label.as_str();
         let found = self.sorted.binary_search_by_key(&label, label_of).ok()?;
@@ -161,7 +163,7 @@ impl<'t> MemberType<'t> {
         MemberType { written, is_escaped: false, class, at }
     }
 
-    /// Returns the display name.
+    /// Returns the member's display name, without the escaping underscore.
     pub(super) fn display(&self) -> &str {
         &self.written[usize::from(self.is_escaped)..]
     }

@@ -2,9 +2,11 @@
 //!
 //! Parsing the text yields an equal schema. A field that CTF 1.8 cannot describe causes an error.
 //! Descriptive properties (namespaces, names and unique ids of CTF 2, a clock's accuracy) are left
-//! out. babeltrace2 2.0.4 lacks some of CTF 1.8: it rejects blobs (integers over 64 bits), floats
-//! other than of 32 and 64 bits, events without a name, negative log levels, tags outside of the
-//! structures around their variant, and options that share a value.
+//! out.
+//!
+//! babeltrace2 2.0.4 lacks some of CTF 1.8. It rejects blobs (integers over 64 bits), floats other
+//! than of 32 and 64 bits, events without a name, and negative log levels. It also rejects tags
+//! outside of the structures around their variant, and options that share a value.
 
 mod classes;
 mod frame;
@@ -25,9 +27,9 @@ use std::rc::Rc;
 /// Error for a part of a schema that TSDL cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
-    /// Name of the field, with its scope and event.
+    /// Name of the field that cannot be written, with its scope and event.
     pub field: String,
-    /// Message: a lower-case fragment.
+    /// Error message for users, in lower case and without a full stop.
     pub message: String,
 }
 
@@ -39,7 +41,7 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// Writes a schema as TSDL text.
+/// Writes a schema as TSDL text. Fails if CTF 1.8 cannot describe one of the fields.
 pub fn write(schema: &Schema) -> Result<String, WriteError> {
     write_more(schema, &mut Written::default())
 }
@@ -48,7 +50,7 @@ pub fn write(schema: &Schema) -> Result<String, WriteError> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     has_begun: bool,
-    /// Number of written events, by stream.
+    /// Number of events written so far, by index of the stream.
     events: Vec<usize>,
 }
 
@@ -103,14 +105,14 @@ struct Writer<'s> {
     indent: usize,
     /// Stream or event to which the current field belongs, for error messages.
     owner: String,
-    /// Clock of the current stream.
+    /// Index of the current stream's clock; `None` if the stream has no clock.
     own_clock: Option<usize>,
     current: Scope,
     /// Structures of the current scope and the scopes before it, indexed by [`Scope`].
     roots: [Option<&'s StructClass>; 6],
     /// The structures and variants around the current field, the outermost first.
     frames: Vec<Frame<'s>>,
-    /// Written names of structures, by the structure's address.
+    /// Names of the members of each structure, by the structure's address.
     names: HashMap<*const StructClass, Rc<Names>>,
     /// Values of the labels of tags, by the tag class's address.
     labels: HashMap<*const IntClass, Rc<HashMap<&'s str, &'s Ranges>>>,

@@ -284,7 +284,7 @@ fn canonical_text() {
     check("has( $app.a:b )", "has($app.a:b)");
 }
 
-/// Filters from lttng-enable-event(1) and from its users are valid.
+/// The filters in lttng-enable-event(1), and filters from its users, are valid.
 #[test]
 fn accepts_what_lttng_accepts() {
     for text in [

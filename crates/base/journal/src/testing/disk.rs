@@ -1,4 +1,4 @@
-//! A simulated disk. It counts all modifying operations, so that a test can fail the k-th of them,
+//! Simulated disk. It counts all modifying operations, so that a test can fail the k-th operation,
 //! or cut the power after it, for each k.
 
 use super::inode::Inode;
@@ -10,11 +10,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Disk in memory. Clones share the same disk.
+/// Disk in memory that fails as tests request. Clones share the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     shared: Arc<Shared>,
-    /// Prefix of the names in this directory, if it is a subdirectory.
+    /// Path prefix of the files in this directory; empty for the root directory.
     prefix: String,
 }
 
@@ -24,7 +24,7 @@ struct Shared {
     released: Condvar,
 }
 
-/// Pause of the disk: `sync` of files waits until the pause is dropped.
+/// Guard that pauses the disk: `sync` of files waits until the guard is dropped.
 #[must_use = "dropped, the disk goes on"]
 pub struct Held(SimulatedDisk);
 
@@ -35,7 +35,7 @@ impl Drop for Held {
     }
 }
 
-/// False report about durability.
+/// False report that changes are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// `sync` of a file reports success, and does nothing.
@@ -59,11 +59,11 @@ struct State {
     unreadable: Option<(String, Range<u64>)>,
     lie: Option<Lie>,
     is_held: bool,
-    /// Number of shared locks, and whether there is an exclusive one.
+    /// Number of shared locks, and true if the directory is locked exclusively.
     lock: (u32, bool),
 }
 
-/// Change of names that is not durable yet.
+/// Change of the directory's names that is not durable yet.
 #[derive(Clone, Debug)]
 enum Change {
     Set(String, usize),
@@ -71,22 +71,22 @@ enum Change {
     Rename { from: String, to: String, file: usize },
 }
 
-/// Outcome of an operation.
+/// Effect of an operation on the disk.
 enum Fate {
     Happens,
-    /// The operation fails, perhaps after a part of it has taken effect.
+    /// The operation fails with this error, perhaps after a part of it has taken effect.
     Fails(Errno),
 }
 
 impl SimulatedDisk {
-    /// Makes an empty disk. The seed determines its losses.
+    /// Makes an empty disk. The seed determines which changes a power cut loses.
     pub fn new(seed: u64) -> SimulatedDisk {
         let disk = SimulatedDisk { shared: Arc::default(), prefix: String::new() };
         disk.state().random = Some(Random::new(seed));
         disk
     }
 
-    /// Returns the number of operations so far.
+    /// Returns the number of modifying operations since the disk was made.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
@@ -96,8 +96,8 @@ impl SimulatedDisk {
         self.state().failing = Some((operations, with));
     }
 
-    /// Makes operation `operation` and all later ones fail without effect, as if their caller were
-    /// dead.
+    /// Makes operation `operation` and all later ones fail without effect, as if the calling
+    /// process had died.
     pub fn stop_at(&self, operation: u64) {
         self.state().stops_at = Some(operation);
     }
@@ -109,44 +109,45 @@ impl SimulatedDisk {
         state.stops_at = None;
     }
 
-    /// Cuts the power in operation `operation`: it and all later operations fail.
+    /// Cuts the power during operation `operation`: this operation and all later ones fail.
     pub fn end_power_at(&self, operation: u64) {
         self.state().power_ends_at = Some(operation);
     }
 
-    /// Cuts the power, if it is still on, and turns it on again. Each change that was not durable
-    /// is lost or kept at random.
+    /// Cuts the power, if it is still on, and turns it on again. Changes that were not durable are
+    /// lost or kept, at random.
     pub fn cut_power(&self) {
         self.state().cut_power();
     }
 
-    /// Limits the total size of all files in bytes; `None` for no limit.
+    /// Limits the total size of all files in bytes; `None` removes the limit.
     pub fn set_capacity(&self, bytes: Option<usize>) {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Makes reads of these bytes of a file fail.
+    /// Makes reads of a byte range of a file fail.
     pub fn set_unreadable(&self, name: &str, bytes: Range<u64>) {
         self.state().unreadable = Some((name.to_owned(), bytes));
     }
 
-    /// Starts or ends false reports about durability.
+    /// Starts false reports about durability, or ends them if `lie` is `None`.
     pub fn set_lie(&self, lie: Option<Lie>) {
         self.state().lie = lie;
     }
 
-    /// Makes `sync` of files wait until the result is dropped.
+    /// Makes `sync` of files wait until the returned guard is dropped.
     pub fn hold(&self) -> Held {
         self.state().is_held = true;
         Held(self.clone())
     }
 
-    /// Returns all names; those in subdirectories as `DIRECTORY/NAME`.
+    /// Returns the names of all files. A name in a subdirectory has the form `DIRECTORY/NAME`.
     pub fn names(&self) -> Vec<String> {
         self.state().names.keys().cloned().collect()
     }
 
-    /// Returns the contents of a file, as reads see them.
+    /// Returns the contents of a file as reads see them, including changes that are not durable.
+    /// Returns `None` if the file does not exist.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(name).map(|&file| state.files[file].seen.clone())
@@ -179,7 +180,7 @@ impl State {
         self.random.get_or_insert_with(|| Random::new(0))
     }
 
-    /// Counts an operation, and determines its outcome.
+    /// Counts an operation, and determines whether it takes effect.
     fn fate(&mut self) -> Fate {
         let operation = self.operations;
         self.operations += 1;
@@ -193,8 +194,8 @@ impl State {
         }
     }
 
-    /// Returns true if operations no longer have an effect. The operation in which the power was
-    /// cut may have taken effect in part.
+    /// Returns true if operations no longer have an effect. The operation during which the power
+    /// was cut may have taken effect in part.
     fn is_off(&self) -> bool {
         self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
     }
@@ -215,7 +216,8 @@ impl State {
         self.power_ends_at = None;
     }
 
-    /// Makes a random part of the pending changes of names durable, and drops the others.
+    /// Makes a random part of the pending changes of names durable, and drops the remaining
+    /// changes.
     fn lose_names(&mut self, random: &mut Random) {
         for change in std::mem::take(&mut self.pending) {
             if random.once_in(2) {
@@ -229,7 +231,7 @@ impl State {
         self.pending.push(change);
     }
 
-    /// Returns true if `more` bytes fit.
+    /// Returns true if the capacity permits `more` further bytes.
     fn has_room(&self, more: usize) -> bool {
         let Some(capacity) = self.capacity_bytes else { return true };
         let used: usize = self.names.values().map(|&file| self.files[file].seen.len()).sum();

@@ -18,12 +18,12 @@ enum Pending {
     Resize(usize),
 }
 
-/// Part of the pending changes that a power cut loses.
+/// Pattern of the pending changes that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Nothing,
     Everything,
-    /// A random set of sectors is lost, and one sector is torn.
+    /// A random set of the changed sectors is lost, and one sector is torn.
     Sectors,
     /// All bytes after a random byte are lost.
     Suffix,
@@ -51,8 +51,8 @@ impl Inode {
         }
     }
 
-    /// Fails as kernels do: pages that could not be written are marked clean, and not written
-    /// again.
+    /// Simulates a failed `sync` as in kernels: pages that could not be written are marked clean,
+    /// and not written again.
     pub(super) fn fail_sync(&mut self, random: &mut Random) {
         self.lose(random);
     }
@@ -70,7 +70,7 @@ impl Inode {
         self.seen.clone_from(&self.durable);
     }
 
-    /// Makes a random part of the pending changes durable, and drops the others.
+    /// Makes a random part of the pending changes durable, and drops the remaining changes.
     fn lose(&mut self, random: &mut Random) {
         let loss = match random.below(4) {
             0 => Loss::Nothing,

@@ -1,11 +1,11 @@
-//! Reproducible random numbers.
+//! Reproducible random numbers for tests.
 
 /// SplitMix64 generator: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Makes a generator for a seed.
+    /// Makes a generator that starts from this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }

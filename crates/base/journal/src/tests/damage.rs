@@ -1,5 +1,5 @@
-//! Flips each byte of a journal, and truncates each segment at each offset: the damage is reported,
-//! and only the records that it hits are lost.
+//! Tests that flip each byte of a journal, and truncate each segment at each offset. The damage is
+//! reported, and only the records that it hits are lost.
 
 use super::{figure, rig::options};
 use crate::batch::{Batch, Payload};
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Closed journal of 64 KiB, and the positions of its records.
+/// Cleanly closed journal of 64 KiB, with the location of each record.
 struct Sample {
     disk: SimulatedDisk,
     records: BTreeMap<u64, Place>,
@@ -76,8 +76,8 @@ impl Sample {
         sample
     }
 
-    /// Reads the journal with one segment replaced. Returns the read sequence numbers and the
-    /// reported damage.
+    /// Reads the journal after replacing the bytes of one segment. Returns the sequence numbers
+    /// that were read and the reported damage.
     fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Told, String> {
         self.disk.set_bytes(&segment_name(segment), bytes);
         let told = self.read();
@@ -110,8 +110,8 @@ impl Sample {
         Ok(told)
     }
 
-    /// Checks that exactly the records selected by `is_hit` are missing, and that their number is
-    /// reported.
+    /// Checks that exactly the records selected by `is_hit` are missing. If `are_counted` is set,
+    /// their number must be reported too.
     fn check(
         &self,
         told: &Told,
@@ -132,16 +132,17 @@ impl Sample {
     }
 }
 
-/// Findings of a reader.
+/// Records and damage that a reader returned for the whole journal.
 struct Told {
     was_closed: bool,
     sequences: Vec<u64>,
     damages: Vec<Damage>,
-    /// Number of missing records at the start of a segment whose beginning is unknown.
+    /// Number of sequence numbers that the reader reported as gone, at the start of a segment with
+    /// a damaged header.
     gone: u64,
 }
 
-/// Flips one bit of a byte, and checks that only the record at this byte is lost.
+/// Flips one bit of the byte at `offset`, and checks that only the record with this byte is lost.
 fn flip(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     let mut bytes = sample.segments[&segment].clone();
     bytes[offset] ^= 1 << (offset % 8);
@@ -171,7 +172,7 @@ fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     }
 }
 
-/// Runs a check for each byte of all segments; returns the number of bytes.
+/// Runs a check for each byte of all segments. Returns the number of bytes.
 fn each_byte(run: impl Fn(&Sample, u64, usize) -> Result<(), String>) -> Result<usize, String> {
     let sample = Sample::new();
     for (&segment, bytes) in &sample.segments {

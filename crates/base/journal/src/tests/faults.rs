@@ -1,16 +1,16 @@
-//! Each operation of a scenario fails, alone or with the following ones, or the power is cut in it.
-//! Afterwards exactly the acknowledged records exist, and the journal opens again without
-//! intervention.
+//! Tests in which each operation of a scenario fails, alone or with the following ones, or in which
+//! the power is cut during an operation. Afterwards all acknowledged records exist, and the journal
+//! opens again without intervention.
 
 use super::{figure, rig::Rig};
 use crate::position;
 use crate::testing::Lie;
 use rustix::io::Errno;
 
-/// Maximum number of consecutive failures.
+/// Maximum number of consecutive operations that fail.
 const FAILURES_MAX: u64 = 3;
 
-/// Runs a scenario with full segments, readers, trims, positions, orderly closes and kills.
+/// Runs a scenario that has full segments, readers, trims, positions, orderly closes and kills.
 fn tell(rig: &mut Rig) -> Result<(), String> {
     for chapter in 0..3 {
         // Retries, as a supervisor would restart the program.
@@ -33,7 +33,7 @@ fn tell(rig: &mut Rig) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the number of operations of the scenario without failures.
+/// Returns the number of disk operations that the scenario performs without failures.
 fn operations(seed: u64) -> u64 {
     let mut rig = Rig::new(seed);
     tell(&mut rig).unwrap();
@@ -58,7 +58,8 @@ fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails each operation of the scenario in turn; returns their number.
+/// Fails each operation of the scenario in turn, each time `in_a_row` consecutive operations.
+/// Returns the number of operations.
 fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     let operations = operations(seed);
     for k in 0..operations {
@@ -71,7 +72,8 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     operations
 }
 
-/// Cuts the power in operation `k`, then runs the scenario again.
+/// Cuts the power during operation `k` of the scenario, then checks the journal and runs the
+/// scenario again.
 fn cut_power(seed: u64, k: u64, lie: Option<Lie>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, power ends at {k}");
@@ -108,8 +110,8 @@ fn the_power_may_be_cut_in_each_operation() {
     figure("D2", &format!("{count} power cuts, one in each operation of a journal"));
 }
 
-/// Kills the writer before operation `k`, and cuts the power after the next writer has read the
-/// journal.
+/// Kills the writer before operation `k`, and cuts the power after the next writer has opened and
+/// read the journal.
 fn kill(seed: u64, k: u64) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, killed at {k}");

@@ -1,12 +1,12 @@
-//! Compares a journal with a naive model of it after random operations, for thousands of seeds. A
-//! failing seed is printed; add it to `FAILED_ONCE` with the fix.
+//! Test that compares a journal with a naive model after random operations, for thousands of seeds.
+//! A failing seed is printed; add it to `FAILED_ONCE` with the fix.
 
 use super::{figure, rig::Rig};
 use crate::injection::{self, Injection};
 use crate::testing::Lie;
 use rustix::io::Errno;
 
-/// Number of seeds to try, unless `TEST_SEEDS` is set.
+/// Number of seeds to test, unless `TEST_SEEDS` is set.
 const SEEDS: u64 = 3000;
 const STEPS: u64 = 60;
 
@@ -64,8 +64,8 @@ fn journal_and_model_agree() {
     figure("D2", &format!("{seeds} journals and their models, {STEPS} random steps each"));
 }
 
-/// Checks that at least half of the seeds detect the fault, so that detection does not rely on
-/// luck.
+/// Checks that at least half of the seeds detect the injected fault, so that detection does not
+/// rely on luck.
 fn assert_is_found(what: &str, mut run: impl FnMut(u64) -> Result<(), String>) {
     let found = (0..100).filter(|&seed| run(seed).is_err()).count();
     assert!(found >= 50, "{what}: found by {found} seeds of 100");

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Naive journal: all records that were ever appended, and which of them were acknowledged.
+/// Naive model of a journal: all records that were ever appended, and all that were acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
-    /// Records by sequence number. A number is assigned again if its record was not acknowledged.
+    /// Appended records by sequence number. A sequence number may have several records, since it is
+    /// assigned again if its record was not acknowledged.
     submitted: BTreeMap<u64, Vec<(u8, Vec<u8>)>>,
     promised: BTreeMap<u64, (u8, Vec<u8>)>,
     /// Sequence number before which records may be missing.
@@ -31,7 +32,8 @@ impl Oracle {
         }
     }
 
-    /// Checks a record that a following reader has returned. The record must persist from now on.
+    /// Checks a record that a reader following the writer has returned. The record must persist
+    /// from now on.
     pub(super) fn show(&mut self, record: &Record<'_>) -> Result<(), String> {
         self.check_record(record)?;
         self.promised.insert(record.sequence, (record.kind, record.payload.to_vec()));

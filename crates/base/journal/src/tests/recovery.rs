@@ -1,4 +1,4 @@
-//! The state after opening a journal, case by case.
+//! Tests of the journal's state after opening, each for one kind of damage or incomplete operation.
 
 use super::rig::options;
 use crate::batch::{Batch, Payload};
@@ -37,7 +37,7 @@ fn journal(groups: u64) -> SimulatedDisk {
     disk
 }
 
-/// Reads the journal, and returns the items as text: ranges of records, damage and gaps.
+/// Reads the journal, and describes its items as text: ranges of records, damage and gaps.
 fn told(disk: &SimulatedDisk) -> String {
     let mut reader = Reader::open_on(Arc::new(disk.clone()), 0).unwrap();
     tell(&mut reader)
@@ -85,7 +85,7 @@ fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>))
     disk.set_bytes(&name, bytes);
 }
 
-/// Returns the offset of a record of the first segment.
+/// Returns the offset in bytes of a record in the first segment.
 fn offset(sequence: usize) -> usize {
     HEADER_BYTES as usize + sequence * RECORD
 }
@@ -104,8 +104,8 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
-/// A reader of a journal that is being written sees its present state; a record in flight looks
-/// like a torn end.
+/// A reader of a journal that another process writes sees the present records. A record in flight
+/// looks to it like a torn end.
 #[test]
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
@@ -210,7 +210,8 @@ fn damage_is_told_from_what_was_being_written() {
     check(8, "0-7");
 }
 
-/// A segment that is shorter than its headers has lost all its records, in unknown number.
+/// A segment file that is shorter than the header copies has been truncated. It has lost all its
+/// records, in unknown number.
 #[test]
 fn a_segment_that_is_shorter_than_its_headers_was_cut() {
     for left in [600, 1023] {
@@ -335,8 +336,9 @@ fn a_segment_that_was_never_used_is_passed_over() {
 
 #[test]
 fn a_payload_that_looks_like_a_record_is_none() {
-    /// Writes record 3 with a payload that is a record of `forger`'s identity, damages record 3's
-    /// own header, and returns the sequence numbers that a reader finds.
+    /// Writes record 3 with a payload that has the form of a record, encoded with the identity that
+    /// `forger` returns. Damages the header of record 3, and returns the sequence numbers that a
+    /// reader finds.
     fn check(forger: impl FnOnce(Identity) -> Identity) -> Vec<u64> {
         let disk = journal(1);
         let (mut log, _) = open(&disk).unwrap();

@@ -1,4 +1,5 @@
-//! A log that is driven step by step, together with its oracle.
+//! Test rig: a log that is driven step by step, together with an oracle that knows its required
+//! contents.
 
 use super::oracle::Oracle;
 use crate::batch::{Batch, Payload};
@@ -43,7 +44,7 @@ impl Rig {
         }
     }
 
-    /// Opens the log if it is not open; may fail if the disk fails.
+    /// Opens the log if it is not open. The opening may fail if the disk fails.
     pub(super) fn open(&mut self) -> Result<(), String> {
         if self.log.is_none() {
             let opened = Log::open(Arc::new(self.disk.clone()), self.options.clone());
@@ -59,7 +60,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Appends some records, and returns a refusal by the disk.
+    /// Appends a few random records. Returns a refusal if the disk causes one.
     pub(super) fn append(&mut self) -> Result<(), Refusal> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let count = 1 + self.random.below(5);
@@ -95,7 +96,7 @@ impl Rig {
         }
     }
 
-    /// Trims a random part of the journal.
+    /// Trims a random number of the oldest records.
     pub(super) fn trim(&mut self) {
         let Some(log) = &self.log else { return };
         let before = self.random.below(self.oracle.promised_end() + 1);
@@ -103,7 +104,7 @@ impl Rig {
         let _ = log.shared().trim_before(before);
     }
 
-    /// Closes the log cleanly, if the disk permits it.
+    /// Closes the log cleanly. The disk may make the close fail.
     pub(super) fn close(&mut self) {
         self.follower = None;
         if let Some(log) = self.log.take() {
@@ -111,7 +112,7 @@ impl Rig {
         }
     }
 
-    /// Drops the log without closing it; the machine keeps running.
+    /// Drops the log without closing it, as if its process were killed; the machine keeps running.
     pub(super) fn kill(&mut self) {
         self.follower = None;
         self.log = None;
@@ -123,7 +124,8 @@ impl Rig {
     }
 }
 
-/// Makes a random record with distinct contents; sometimes most of its bytes are zeros.
+/// Makes a record with random kind and distinct contents. In some records most of the bytes are
+/// zeros.
 fn record(random: &mut Random) -> (u8, Vec<u8>) {
     let kind = random.number() as u8;
     let size = if random.once_in(8) { random.below(2000) } else { random.below(100) } as usize;

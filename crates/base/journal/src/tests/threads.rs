@@ -1,4 +1,4 @@
-//! The journal with its threads, on a disk that is paused, filled and broken.
+//! Tests of the journal with its threads, on a disk that is paused, filled or broken.
 
 use super::rig::options;
 use crate::testing::SimulatedDisk;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Timeout after which a test is considered to hang.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Maximum time until a journal resumes after the disk is repaired.
+/// Maximum time after a repair of the disk until the journal accepts records again.
 const RESUMES: Duration = Duration::from_secs(5);
 
 fn open(disk: &SimulatedDisk, options: Options) -> Journal {
@@ -142,8 +142,8 @@ fn callbacks_are_called_once_with_what_became_of_it() {
     assert_eq!((seen.load(Ordering::Relaxed), durable.load(Ordering::Relaxed)), (10, 10));
 }
 
-/// Breaks the disk with `at`, repairs it, and checks that the journal refuses and resumes by
-/// itself.
+/// Breaks the disk by calling `at`, and repairs it later. Checks that the journal refuses records
+/// meanwhile, and accepts them again without intervention.
 fn breaks_and_resumes(
     at: impl Fn(&SimulatedDisk),
     is_expected: impl Fn(&Refusal) -> bool,

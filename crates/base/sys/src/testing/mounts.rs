@@ -1,16 +1,16 @@
-//! File systems mounted for a test, and unmounted on drop, however the test ends.
+//! File systems that are mounted for a test, and unmounted on drop, however the test ends.
 
 use super::scratch::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// Mounted file system, on a directory of its own.
+/// File system mounted on a temporary directory.
 #[derive(Debug)]
 pub struct Mounted(Scratch);
 
 impl Mounted {
-    /// Mounts with these arguments of `mount`, except for the directory. Returns the output of
-    /// `mount` on failure.
+    /// Mounts a file system. `words` are the arguments of the program `mount` without the
+    /// directory. On failure, returns the output of `mount`.
     pub fn new(words: &[&str]) -> Result<Mounted, String> {
         let directory = Scratch::new("mounted");
         let output = Command::new("mount").args(words).arg(&directory.0).output();
@@ -21,24 +21,24 @@ impl Mounted {
         }
     }
 
-    /// Mounts a `tmpfs` of this size.
+    /// Mounts a `tmpfs` of `kib` KiB.
     pub fn in_memory(kib: u64) -> Result<Mounted, String> {
         Mounted::new(&["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
     }
 
-    /// Returns the directory of the mount.
+    /// Returns the directory on which the file system is mounted.
     pub fn path(&self) -> &Path {
         &self.0.0
     }
 
-    /// Changes the size of a `tmpfs`.
+    /// Changes the size of a `tmpfs` to `kib` KiB.
     pub fn resize(&self, kib: u64) {
         let mut mount = Command::new("mount");
         mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
         assert!(mount.status().expect("a program").success());
     }
 
-    /// Unmounts, and panics on failure.
+    /// Unmounts the file system, and panics on failure.
     pub fn unmount(self) {
         let status = Command::new("umount").arg(self.path()).status();
         assert!(status.expect("a program").success(), "{} is in use", self.path().display());
@@ -58,7 +58,7 @@ fn is_mounted(path: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == path))
 }
 
-/// Unmounts a file system at once or, if it is in use, as soon as it is unused.
+/// Unmounts a file system at once. If it is in use, the kernel unmounts it as soon as it is unused.
 pub fn unmount(path: &Path) {
     for words in [&[][..], &["--lazy"]] {
         let output = Command::new("umount").args(words).arg(path).output();

@@ -1,11 +1,11 @@
-//! Reproducible random numbers.
+//! Reproducible random numbers for tests.
 
-/// Generator xorshift64*, good enough to vary tests.
+/// Xorshift64* generator, good enough to vary tests.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Makes a generator for a seed; similar seeds give different numbers too.
+    /// Makes a generator that starts from this seed; similar seeds give different numbers too.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -19,7 +19,7 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a random number below `end`.
+    /// Returns a random number below `end`, which must not be 0.
     pub fn below<N: TryInto<u64> + TryFrom<u64>>(&mut self, end: N) -> N {
         let end = end.try_into().ok().expect("an end above 0");
         N::try_from(self.next() % end).ok().expect("less than the end")
@@ -39,7 +39,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// Returns a random item.
+    /// Returns a clone of a random item.
     pub fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())].clone()
     }

@@ -1,4 +1,4 @@
-//! The environment of tests: temporary directories, and programs that may be missing.
+//! Test environment: temporary directories, and programs that may be missing.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    /// Creates a new directory; `name` becomes part of its name.
+    /// Creates a new temporary directory; `name` becomes part of its name.
     pub fn new(name: &str) -> Scratch {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -26,7 +26,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns true if a program is in the `PATH`.
+/// Returns true if a program with this name is in the `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -64,8 +64,8 @@ mod tests {
         skip("corpus", "and nothing else");
     }
 
-    /// The report file has one line for each test, without the prefix "SKIPPED: ", because
-    /// `cargo xtask test` prints the lines after its own prefix.
+    /// The report of skipped tests has one line for each test. The lines lack the prefix "SKIPPED:
+    /// ", because `cargo xtask test` prints them after its own prefix.
     #[test]
     fn skips_are_noted_once_and_without_a_prefix() {
         let scratch = Scratch::new("skips");

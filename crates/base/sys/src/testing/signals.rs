@@ -1,4 +1,4 @@
-//! Signals to other processes, without the program `kill`, which minimal systems lack.
+//! Sending of signals to other processes, without the program `kill`, which minimal systems lack.
 
 use rustix::process::{Pid, kill_process};
 

@@ -1,5 +1,5 @@
-//! Measurement of the stack that a function needs, on an alternate signal stack that was painted
-//! before.
+//! Measurement of the stack that a function needs. The function runs on an alternate signal stack
+//! that was filled with a known value before.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 const PAINT: u8 = 0xa5;
-/// Size of the inaccessible memory below the stack, in bytes.
+/// Size in bytes of the inaccessible memory below the stack.
 const GUARD: usize = 64 << 10;
 
 static BODY: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());

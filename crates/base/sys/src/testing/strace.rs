@@ -1,8 +1,8 @@
-//! Programs that are killed in a system call, or in which a call fails, by `strace`: start at
+//! Programs that `strace` kills in a system call, or in which it makes a call fail: start at
 //! [`traced`] and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a
-//! command; [`points`] lists the calls at which it can be killed, and [`by_two`] tries them.
-//! [`figure`] reports a measured figure, [`amount`] sets the number of trials, and [`deadline`] a
-//! time limit.
+//! command. [`points`] lists the calls at which it can be killed, and [`by_two`] runs one trial for
+//! each. [`figure`] reports a measured figure, [`amount`] sets the number of trials, and
+//! [`deadline`] a time limit.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Returns the command line of strace to put before a program: traced calls, injected fault, and
-/// path of the log.
+/// Returns the strace command to put before a program's command line. `calls` are the traced calls,
+/// `inject` is the fault, and `to` is the path of the log.
 pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     let mut words: Vec<String> = ["strace", "-f", "-qq", "-o"].map(str::to_owned).to_vec();
     // `?` because not every architecture has every call.
@@ -42,8 +42,8 @@ pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     command
 }
 
-/// Returns the time limit for an operation with a promised duration: that duration if promises are
-/// measured, and otherwise ten times as long, as a machine that builds is busy.
+/// Returns the time limit for an operation with a promised duration. The limit is that duration if
+/// promises are measured, and otherwise ten times as long, as a machine that builds is busy.
 pub fn deadline(promised: Duration) -> Duration {
     match std::env::var_os("BLKKIN_FIGURES") {
         Some(_) => promised,
@@ -51,8 +51,8 @@ pub fn deadline(promised: Duration) -> Duration {
     }
 }
 
-/// Parses strace's log. Returns the maximum number of each call in any thread, because injection
-/// counts calls per thread.
+/// Parses strace's log. Returns how often each call was made, as the maximum over all threads,
+/// because injection counts calls per thread.
 pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, u64> {
     let text = std::fs::read_to_string(log).expect("what strace has noted");
     let mut of_threads: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -66,7 +66,8 @@ pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, 
     calls.iter().filter_map(|&call| Some((call, most(call)?))).collect()
 }
 
-/// Lists all calls of a run with these numbers of calls: the points at which to kill it.
+/// Lists all calls of a run, given the number of times that each call was made. Each is a point at
+/// which to kill the run.
 pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     counts
         .iter()
@@ -74,8 +75,8 @@ pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> 
         .collect()
 }
 
-/// Runs `work` on two threads, each with every second item: they mostly wait, for a disk or for
-/// strace. Items that alternate in `all` are thus separated.
+/// Runs `work` on two threads, each with every second item, because the threads mostly wait for a
+/// disk or for strace. Items that alternate in `all` are thus separated.
 pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Sync) -> [R; 2] {
     let work = &work;
     let every_second =
@@ -85,8 +86,9 @@ pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Syn
     })
 }
 
-/// Counts the answers in a log with file paths. Fails if an answer precedes the sync of the last
-/// write to a file whose path contains `part`. The client waits for each answer.
+/// Counts the occurrences of `answer` in a strace log with file paths. Fails if an answer precedes
+/// the sync of the last write to a file whose path contains `part`. The client must wait for each
+/// answer.
 pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, String> {
     // Path of the last written file, until the file is synced.
     let mut written: Option<&str> = None;
@@ -124,24 +126,25 @@ pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, 
     Ok(answers)
 }
 
-/// Disk error to inject: its call, its first occurrence, and its error number.
+/// Disk error to inject into a program by strace.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
-    /// Name of the system call.
+    /// Name of the system call that fails.
     pub call: &'static str,
-    /// Number of the first affected call in a thread.
+    /// Number of the first failing call, counted from 1 in each thread.
     pub number: u64,
-    /// Name of the error.
+    /// Name of the error that the call returns, such as `EIO`.
     pub error: &'static str,
-    /// Whether all later calls fail too; otherwise [`Fault::TIMES`] calls fail.
+    /// Set if all later calls fail too; otherwise [`Fault::TIMES`] calls fail.
     pub stays: bool,
 }
 
 impl Fault {
-    /// Number of failing calls, if the error is not permanent.
+    /// Number of consecutive failing calls, if the error is not permanent.
     pub const TIMES: u64 = 3;
 
-    /// Lists all errors that a disk can return in a run with these numbers of calls.
+    /// Lists all errors that a disk can return in a run, given the number of times that each call
+    /// was made.
     pub fn all(counts: &BTreeMap<&'static str, u64>, error: &'static str) -> Vec<Fault> {
         let mut all = Vec::new();
         // Temporary and permanent errors in sequence, so that an even sample contains both.
@@ -160,7 +163,8 @@ impl Fault {
         all
     }
 
-    /// Returns the command line of strace to put before a program in which the error is injected.
+    /// Returns the strace command to put before a program's command line, so that the error is
+    /// injected.
     pub fn starter(self) -> Vec<String> {
         let Fault { call, number, error, stays } = self;
         let last = if stays { "+".to_owned() } else { format!("..{}", number + Fault::TIMES - 1) };
@@ -169,18 +173,20 @@ impl Fault {
     }
 }
 
-/// Returns an even sample of at most `count` items.
+/// Returns at most `count` items, at equal distances in `all`.
 pub fn some_of<T>(all: Vec<T>, count: u64) -> Vec<T> {
     let step = (all.len() as u64).div_ceil(count.max(1)).max(1) as usize;
     all.into_iter().step_by(step).collect()
 }
 
-/// Returns the number in an environment variable, or `usual` if it is unset; for longer runs.
+/// Returns the number in an environment variable, or `usual` if the variable is unset. Longer test
+/// runs set it.
 pub fn amount(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }
 
-/// Reports a measured figure for a promise.
+/// Reports a measured figure for a promised property: to the file in `BLKKIN_FIGURES` if that is
+/// set, and to standard output if `TEST_LOUD` is set.
 pub fn figure(promise: &str, what: &str) {
     if std::env::var_os("TEST_LOUD").is_some() {
         let told = writeln!(std::io::stdout().lock(), "{promise}: {what}");

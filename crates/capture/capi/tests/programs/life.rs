@@ -1,5 +1,5 @@
-//! Forks, sandboxes and closed descriptors in processes with the library and a connection to an
-//! agent; `life.c` performs them.
+//! Tests that programs with the library and a connection to an agent survive forks, sandboxes and
+//! closed descriptors. `life.c` is the program.
 
 #[path = "../../../trace/tests/support/daemon.rs"]
 mod support;
@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 use support::{Daemon, LONG, Program, ProgramMessage, filtered, rule};
 
-/// The built program and its directory.
+/// The compiled program `life.c` and the directory that it was built in.
 struct Life {
     scratch: Scratch,
     program: PathBuf,
@@ -57,10 +57,10 @@ fn build(name: &str, link: Link) -> Option<Life> {
     Some(Life { scratch, program })
 }
 
-/// Variables that make a program wait for the agent for up to 30 s.
+/// Environment variable with which a program waits up to 30 s for the agent.
 const PATIENT: [(&str, &str); 1] = [("BLKKIN_WAIT", "30000")];
 
-/// A running program.
+/// A running program; a line in its input makes it go on to its next step.
 struct Running {
     child: Child,
     input: Option<ChildStdin>,
@@ -129,7 +129,7 @@ fn listens(program: &mut Program) {
     program.ping();
 }
 
-/// Returns the numbers in the recorded events.
+/// Returns the integer values of the recorded events.
 fn numbers(program: &mut Program) -> Vec<i64> {
     let number = |event: support::Event| {
         i64::from_le_bytes(event.fields.last().expect("a field")[..].try_into().expect("8 bytes"))
@@ -158,8 +158,8 @@ fn programs_in_c_are_found() {
     }
 }
 
-/// Types of annotations are listed before the first annotation, like those of blkin with `lttng
-/// list -u`.
+/// The types of annotations are listed before the first annotation, as blkin's types are by
+/// `lttng list -u`.
 #[test]
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {
@@ -289,7 +289,8 @@ fn what_is_recorded_at_the_very_end_counts() {
     }
 }
 
-/// The first event of a child waits until the rules apply also to the words that C's macros read.
+/// The first event of a forked child waits until the agent's rules have also reached the variables
+/// that the C macros check.
 #[test]
 fn l10_children_record_all_that_they_have() {
     let Some(life) = build("forks", Link::Dynamically) else { return };
@@ -307,8 +308,8 @@ fn l10_children_record_all_that_they_have() {
     running.end();
 }
 
-/// A child has no thread before its first event, so it may make system calls that require a
-/// single-threaded process; afterwards its first event is recorded.
+/// A forked child has no library thread before its first event, so it may make system calls that
+/// require a single-threaded process. Its first event afterwards is recorded.
 #[test]
 fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     let Some(life) = build("unshares", Link::Dynamically) else { return };
@@ -332,7 +333,8 @@ fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     running.end();
 }
 
-/// The start waits until the thread has made the system calls of a new thread.
+/// The library's start waits until its thread has made the system calls of a new thread, so the
+/// program may forbid such calls right after the start.
 #[test]
 fn l10_a_program_may_sandbox_itself_at_once() {
     let Some(life) = build("sandboxes", Link::Dynamically) else { return };
@@ -429,7 +431,7 @@ fn programs_with_others_rights_are_not_traced() {
     running.end();
 }
 
-/// Builds another program that runs until its input ends.
+/// Builds the program `source`, which runs until its input ends.
 fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Option<Life> {
     let compiler = compilers(source, language).into_iter().next()?;
     let scratch = Scratch::new(&format!("life-{}-{}", source.replace('.', "-"), link as u8));
@@ -448,8 +450,8 @@ fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Opt
     Some(Life { scratch, program })
 }
 
-/// D2: sampling rules apply to programs in C and C++, and requests are followed as a whole or not
-/// at all.
+/// D2: sampling rules apply to programs in C and C++, and each request is recorded as a whole or
+/// not at all.
 #[test]
 fn sampling_decides_about_requests_of_programs_in_c() {
     for (source, language, standard) in
@@ -490,7 +492,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
     }
 }
 
-/// The variable `BLKKIN_SAMPLE` samples programs in C, too.
+/// The environment variable `BLKKIN_SAMPLE` sets the sampling rate of programs in C too.
 #[test]
 fn the_variable_samples_programs_in_c() {
     let Some(life) = build_of("sampled.c", Language::C, "c99", Link::Statically) else { return };
@@ -561,8 +563,8 @@ fn l9_recording_in_c_needs_little_stack() {
     figure("L9", &format!("recording in C takes {most} bytes of stack at most"));
 }
 
-/// Events with the program's fields are recorded, described with their source lines, and filtered,
-/// in C and in C++, with either library.
+/// Events with fields defined by the program are recorded, described with their source lines, and
+/// filtered. This holds in C and in C++, with the shared and with the static library.
 #[test]
 fn events_of_ones_own_in_c() {
     for (language, standard, link) in [

@@ -8,7 +8,7 @@ use blkkin_sys::SharedMemory;
 use std::fs::File;
 use std::os::fd::AsFd;
 
-/// A set of rings, as the agent has it.
+/// A set of rings as an agent creates it: file, mapping and shape.
 pub(crate) struct Set {
     pub(crate) file: File,
     pub(crate) cells: Cells,
@@ -47,14 +47,16 @@ impl Set {
         (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
     }
 
-    /// Takes all packets.
+    /// Takes all packets that the readers can take now. With `part`, also takes sub-buffers that
+    /// are not full.
     pub(crate) fn take_all(&self, readers: &mut [Reader], part: bool, into: &mut Harvest) {
         for reader in readers {
             while self.take_one(reader, part, into) {}
         }
     }
 
-    /// Takes a packet, or counts overwritten ones. Returns false if there is none.
+    /// Takes a packet into the harvest, or counts overwritten bytes. Returns false if there is
+    /// neither.
     pub(crate) fn take_one(&self, reader: &mut Reader, part: bool, into: &mut Harvest) -> bool {
         let mut buffer = Vec::new();
         match reader.take(&self.cells, &self.shape, part, &mut buffer) {
@@ -85,7 +87,7 @@ impl Set {
 /// Minimum size of an event's fields, in bytes: writer, number, then padding that depends on both.
 const FIELDS_MIN: usize = 16;
 
-/// A writer or a slot.
+/// Target of recorded events: a writer or a slot.
 pub(crate) trait Recorder {
     fn record(&self, event: &mut Event<'_>) -> Outcome;
 }
@@ -125,14 +127,14 @@ fn filling(who: u64, number: u64) -> u8 {
     (who ^ number.wrapping_mul(167)) as u8
 }
 
-/// Events taken from rings.
+/// Events taken from rings, and the losses that their packets report.
 #[derive(Default)]
 pub(crate) struct Harvest {
-    /// Ring, writer, number and time of each event, in order for each ring.
+    /// Ring, writer, number and time of each event; the events of each ring are in order.
     pub(crate) events: Vec<(usize, u64, u64, u64)>,
     /// Number of bytes overwritten unread.
     pub(crate) overwritten: u64,
-    /// End time of each ring's last packet, and its number of discarded events.
+    /// End time and number of discarded events of each ring's last packet.
     last: std::collections::HashMap<usize, (u64, u64)>,
 }
 
@@ -173,7 +175,7 @@ impl Harvest {
     }
 }
 
-/// Pins this thread, or child, to one processor.
+/// Pins this thread, and children that it creates, to one processor.
 pub(crate) fn move_to(processor: usize) {
     // SAFETY: passes a set of processors that lives until the call returns.
     #[expect(unsafe_code)]

@@ -16,7 +16,7 @@ use crate::id::{SpanId, TraceId};
 /// Values of B3's headers in a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'h> {
-    /// Value of `b3`, which takes precedence over the others.
+    /// Value of `b3`, which takes precedence over the `X-B3-…` headers.
     pub b3: Option<&'h [u8]>,
     /// Value of `X-B3-TraceId`.
     pub trace_id: Option<&'h [u8]>,
@@ -31,7 +31,7 @@ pub struct Headers<'h> {
 }
 
 impl<'h> Headers<'h> {
-    /// Stores the header if it is one of B3's; its name may be in any case. Of several headers with
+    /// Stores the header if it is a B3 header; its name may be in any case. Of several headers with
     /// the same name, the first is kept.
     pub fn take(&mut self, name: &[u8], value: &'h [u8]) {
         let place = match name.len() {
@@ -47,7 +47,7 @@ impl<'h> Headers<'h> {
     }
 
     /// Parses the headers. Returns `None` if they carry neither context nor decision. If `b3` is
-    /// invalid, the other headers are parsed.
+    /// invalid, parses the `X-B3-…` headers.
     pub fn read(&self) -> Result<Option<Incoming>, ContextError> {
         match self.b3.map(read) {
             Some(Ok(incoming)) => Ok(Some(incoming)),
@@ -113,7 +113,7 @@ fn whole<'h, T>(
     Ok(result)
 }
 
-/// Parses the value of the header `b3`.
+/// Parses the value of a single `b3` header, with a context or a decision alone.
 pub fn read(header: &[u8]) -> Result<Incoming, ContextError> {
     let mut cursor = Cursor::trimmed(Part::B3, header);
     if cursor.rest().len() == 1 {
@@ -212,7 +212,7 @@ fn push_trace_id<const SIZE_MAX: usize>(text: &mut Text<SIZE_MAX>, id: TraceId) 
     text.push_hex(id.low());
 }
 
-/// The headers `X-B3-…` of an outgoing request.
+/// Values of the headers `X-B3-…` for an outgoing request.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
     trace_id: Text<32>,
@@ -222,7 +222,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// Iterates over the names, in the specification's spelling, and their values.
+    /// Iterates over the headers' names, in the specification's spelling, and values.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = self.parent_span_id.as_ref();
         let decision = match self.decision {

@@ -1,19 +1,19 @@
-//! Errors of received contexts. Hosts should act as if no context had been received.
+//! Errors of received contexts. On an error, hosts should act as if no context had been received.
 
 use std::fmt;
 
 /// An invalid context: the part at fault, the offset of the fault in it, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextError {
-    /// The header, or the packed context.
+    /// The header at fault, or the packed context.
     pub part: Part,
-    /// Offset of the fault in that part, from 0.
+    /// Offset of the fault in that header or packed context, in bytes.
     pub offset: usize,
-    /// The fault.
+    /// Reason why the context is invalid.
     pub reason: Reason,
 }
 
-/// Carrier of a context or of a part of it.
+/// Header that carries a context or a part of it, or the packed context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Part {
@@ -26,7 +26,7 @@ pub enum Part {
     B3Sampled,
 }
 
-/// Fault of a context.
+/// Reason why a received context is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The size is not that of a packed context.
@@ -36,11 +36,11 @@ pub enum Reason {
         /// Size of the received context, in bytes.
         actual: usize,
     },
-    /// The header is missing, and the received ones have no meaning without it.
+    /// The header is required and missing; the received headers have no meaning without it.
     Missing,
-    /// The value is too short.
+    /// The value ends too early.
     Ends {
-        /// The expected continuation.
+        /// Description of what should follow.
         expected: &'static str,
     },
     /// The byte is not allowed at this offset.
@@ -70,7 +70,7 @@ impl ContextError {
 }
 
 impl Part {
-    /// Returns the name of the header, in lower case.
+    /// Returns the name of the header in lower case, or "packed context".
     pub const fn name(self) -> &'static str {
         match self {
             Part::Packed => "packed context",

@@ -2,7 +2,7 @@
 
 use super::{ContextError, Part, Reason};
 
-/// The unread rest of a header, and its offset in the header.
+/// Unread part of a header, and the offset of that part in the header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'h> {
     part: Part,
@@ -11,8 +11,8 @@ pub(super) struct Cursor<'h> {
 }
 
 impl<'h> Cursor<'h> {
-    /// Returns a cursor over the value without the blanks around it, which belong to the header
-    /// line.
+    /// Returns a cursor over a header's value without the blanks around it, which do not belong to
+    /// the value.
     pub(super) fn trimmed(part: Part, bytes: &'h [u8]) -> Cursor<'h> {
         let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
         let offset = bytes.iter().take_while(|byte| blank(byte)).count();
@@ -58,7 +58,7 @@ impl<'h> Cursor<'h> {
         if self.bytes.is_empty() { Ok(()) } else { Err(self.error(Reason::GoesOn)) }
     }
 
-    /// Parses exactly `digits` lower-case digits.
+    /// Parses exactly `digits` lower-case hexadecimal digits.
     pub(super) fn hex(&mut self, digits: usize) -> Result<u128, ContextError> {
         let mut number = 0;
         for _ in 0..digits {
@@ -73,7 +73,8 @@ impl<'h> Cursor<'h> {
         Ok(number)
     }
 
-    /// Parses exactly `digits` digits as an id; `make` returns `None` for an invalid number.
+    /// Parses exactly `digits` hexadecimal digits as an id; `make` returns `None` for an invalid
+    /// number.
     pub(super) fn id<T>(
         &mut self,
         digits: usize,

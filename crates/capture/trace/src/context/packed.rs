@@ -2,8 +2,8 @@
 //! big-endian.
 //!
 //! The format has no field for a decision, nor for the upper half of a trace id. As in blkin, a
-//! trace id of 0 means that the request is not followed; any other id means that the request is
-//! followed.
+//! trace id of 0 means that the request is not sampled; any other id means that the request is
+//! sampled.
 
 use super::{ContextError, Decision, Part, Reason, SpanContext};
 use crate::id::{SpanId, TraceId};
@@ -11,7 +11,7 @@ use crate::id::{SpanId, TraceId};
 /// Size of a packed context, in bytes.
 pub const SIZE: usize = 24;
 
-/// Parses a packed context. Returns `None` if the trace id is 0: the request is not followed.
+/// Parses a packed context. Returns `None` if the trace id is 0: the request is not sampled.
 pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
     let wrong_size = Reason::Size { expected: SIZE, actual: bytes.len() };
     let (words, rest) = bytes.as_chunks::<8>();
@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
 }
 
 /// Returns the packed context for requests that this span makes; all 0 if the request is not
-/// followed.
+/// sampled.
 pub fn write(context: &SpanContext) -> [u8; SIZE] {
     let parent = context.parent_span_id.map_or(0, SpanId::number);
     let words = [context.trace_id.low(), context.span_id.number(), parent];

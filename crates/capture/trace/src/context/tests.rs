@@ -1,5 +1,6 @@
-//! Tests of the context formats: tables of headers and the contexts parsed from them, in a short
-//! notation: trace id, span id, parent span id (or `-`), decision, and `random` if the trace id is.
+//! Tests of the context formats, with tables of headers and the contexts parsed from them. A
+//! context is written as trace id, span id, parent span id (or `-`) and decision, followed by
+//! `random` if the trace id is random.
 
 mod b3_tables;
 mod properties;
@@ -33,7 +34,8 @@ fn context(trace_id: u128, span_id: u64, parent: u64, decision: Decision) -> Spa
     }
 }
 
-/// Checks the packed context of three numbers; `expected` is the context or the error.
+/// Checks how the packed context of three numbers is parsed; `expected` is the context or the
+/// error.
 #[track_caller]
 fn check_packed(words: &[u64], expected: &str) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();

@@ -35,7 +35,7 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         self.size += 16;
     }
 
-    /// Returns the text.
+    /// Returns the text as a string; only ASCII bytes are ever appended.
     pub fn as_str(&self) -> &str {
         // All bytes are ASCII, and `size` is at most `SIZE_MAX`.
         str::from_utf8(self.as_bytes()).unwrap_or_default()

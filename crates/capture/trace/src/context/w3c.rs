@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
-//! version  trace id                   span id          flags: 1 followed, 2 random trace id
+//! version  trace id                   span id          flags: 1 sampled, 2 random trace id
 //! ```
 //!
 //! The host must forward `tracestate`, unless `traceparent` is missing, invalid, or duplicated.
@@ -16,7 +16,8 @@ const RANDOM_TRACE_ID: u8 = 2;
 
 /// Parses the header's value. The header does not carry the parent of the span.
 ///
-/// Versions above 00 may append fields, which are ignored; the first must start with a dash.
+/// Versions above 00 may append fields, which are ignored; the first of them must start with a
+/// dash.
 pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     let mut cursor = Cursor::trimmed(Part::Traceparent, header);
     let start = cursor;
@@ -43,7 +44,7 @@ pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
 }
 
 /// Returns the header's value for requests that this span makes. The header has no code for a
-/// deferred decision, written as "no", nor for debugging, written as "yes".
+/// deferred decision, which is written as "not sampled", nor for debugging, written as "sampled".
 pub fn write(context: &SpanContext) -> Text<55> {
     let mut flags = 0;
     if context.decision.is_followed() {

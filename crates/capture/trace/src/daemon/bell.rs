@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The shared page. Private memory, all zeros, until [`publish_page`] maps a file over it.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
-/// The file that is mapped over the page.
+/// File that is mapped over the page; `None` if there is none.
 static FILE: Mutex<Option<Held<OwnedFd>>> = Mutex::new(None);
 
 /// Set once the thread runs, which finds agents itself, or once there will never be a thread. From
-/// then on event types are decided when they are first reached.
+/// then on event types are decided when the program first reaches them.
 static IS_LISTENING: AtomicBool = AtomicBool::new(false);
 
 /// The word of the page that an agent sets to its number, to make the program connect; 0 until
@@ -30,8 +30,8 @@ pub static CALL: &AtomicU64 = {
     ring
 };
 
-/// Returns the word with the number of seccomp filters that the program had when the page was
-/// published.
+/// Returns the word of the page with the number of seccomp filters that the program had when the
+/// page was published.
 pub(super) fn filters() -> &'static AtomicU64 {
     let words: &[AtomicU64; bell::SIZE / 8] = PAGE.words();
     &words[bell::FILTERS as usize / 8]
@@ -43,13 +43,13 @@ pub(crate) fn is_quiet() -> bool {
     CALL.load(Ordering::Relaxed) == 0 && !is_listening()
 }
 
-/// Returns true if event types are decided when they are first reached.
+/// Returns true if event types are decided when the program first reaches them.
 #[inline(always)]
 pub(crate) fn is_listening() -> bool {
     IS_LISTENING.load(Ordering::Relaxed)
 }
 
-/// Makes event types be decided when they are first reached, from now on.
+/// From now on, makes event types be decided when the program first reaches them.
 pub(crate) fn listen() {
     IS_LISTENING.store(true, Ordering::Relaxed);
 }
@@ -96,7 +96,7 @@ pub(super) fn publish_page() -> bool {
     file.is_some()
 }
 
-/// Closes the file, so that agents no longer find the page.
+/// Closes the page's file, so that agents no longer find the page.
 pub(super) fn withdraw_page() {
     if let Ok(mut file) = FILE.try_lock() {
         *file = None;

@@ -18,12 +18,12 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of catalogs of this process and its chain of parents. Further ones are not
-/// created.
+/// Maximum number of catalogs created by this process and by the processes that it was forked from.
+/// Further ones are not created.
 const CATALOGS_MAX: usize = 256;
 static CATALOGS: [OnceLock<SharedMemory>; CATALOGS_MAX] = [const { OnceLock::new() }; CATALOGS_MAX];
-/// Number of reserved catalogs. Reservations are never undone, so a forked child skips one that its
-/// parent had reserved and not created yet.
+/// Number of reserved catalogs. Reservations are never undone, so a forked child skips a catalog
+/// that its parent had reserved and not created yet.
 static RESERVED_CATALOGS: AtomicUsize = AtomicUsize::new(0);
 
 /// Index of this process's catalog, plus 1; 0 if there is none, as in a forked child.

@@ -10,13 +10,13 @@ use blkkin_sys::descriptor::{Held, raise};
 use std::fs::File;
 use std::io;
 
-/// The file of this process's catalog.
+/// File of this process's catalog; `None` until an agent first gets it.
 #[derive(Debug, Default)]
 pub(super) struct CatalogFile(Option<Held<File>>);
 
 impl CatalogFile {
-    /// Returns the file. Creates another catalog if there is none, or if the program has closed the
-    /// file.
+    /// Returns the catalog's file. Creates another catalog if there is none, or if the program has
+    /// closed the file.
     pub(super) fn get(&mut self) -> Option<&File> {
         if self.0.as_ref().and_then(Held::get).is_none() {
             match make() {

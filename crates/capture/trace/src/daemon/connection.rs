@@ -34,7 +34,7 @@ const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 /// Cause of a connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
-    /// The agent has exited or refuses for now, or an operation of this process failed.
+    /// The agent has exited or refuses the program for now, or an operation of this process failed.
     Gone,
     /// The agent sent an invalid message.
     ProtocolError,
@@ -42,12 +42,12 @@ pub(super) enum EndReason {
     Refused,
 }
 
-/// A connection to an agent.
+/// A connection to one agent, with the channels that this agent has added.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: Held<Socket>,
     phase: Phase,
-    /// Encoded messages, or the rest of one, that the socket had no room for yet.
+    /// Encoded messages, or the end of one, for which the socket had no room yet.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
     /// Channels of earlier agents. The index is the number under which the orphan was offered to
@@ -55,7 +55,7 @@ pub(super) struct Connection {
     orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
-    /// Whether a `Ping` of the agent has been answered.
+    /// Set once a `Ping` of the agent has been answered.
     has_answered: bool,
 }
 
@@ -71,9 +71,9 @@ enum Phase {
 /// A channel that the agent has added.
 #[derive(Debug)]
 pub(super) struct Channel {
-    /// The agent's number of the channel.
+    /// Number of the channel, unique in this connection and chosen by the agent.
     number: u32,
-    /// Rings of the channel; `None` if attaching the rings failed.
+    /// Rings of the channel; `None` if they could not be attached.
     attached: Option<AttachedRings>,
     sources: Vec<ContextSource>,
     /// Pending rules, in force after `Apply`, and their size in bytes.
@@ -106,7 +106,7 @@ impl Orphan {
         }
     }
 
-    /// Returns how long the rings have been orphans.
+    /// Returns the time since the rings became orphans.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
@@ -196,7 +196,8 @@ impl Connection {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
 
-    /// Returns true if the agent has accepted the program.
+    /// Returns true if the agent has accepted the program, so that messages other than `Hello` may
+    /// be sent.
     pub(super) fn is_greeted(&self) -> bool {
         matches!(self.phase, Phase::Serving(_))
     }
@@ -441,8 +442,8 @@ fn next_message<M: Messages>(
     }
 }
 
-/// Attaches the rings of a channel. They replace the rings of `replaced`, if that is a live orphan
-/// with the same use of contexts.
+/// Attaches the rings of a channel. They replace the rings of `replaced`, if that orphan is live
+/// and if both or neither of the two have contexts.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,
@@ -497,7 +498,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Puts the pending rules in force.
+    /// Puts the channel's pending rules in force.
     fn apply(&mut self) {
         let rules = std::mem::take(&mut self.rules);
         self.rules_size = 0;

@@ -1,4 +1,4 @@
-//! The connections to all agents of this process, and the search for agents that are absent.
+//! The connections of this process to all agents, and the search for absent agents.
 
 #[cfg(test)]
 mod tests;
@@ -35,19 +35,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const CLOSED_CHECKS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
-/// Connections to all agents.
+/// Connections of this process: the state of each path where an agent may listen.
 #[derive(Debug)]
 pub(super) struct Connections {
     addresses: Vec<AgentAddress>,
     catalog: CatalogFile,
     clock: Clock,
-    /// Whether the rules of a parent process have been cleared.
+    /// Set once the rules inherited from a parent process have been cleared.
     is_cleared: bool,
-    /// Whether the program is known to run without standard streams.
+    /// Set if the program is known to run without standard streams.
     lacks_streams: bool,
     /// Notifies of new files at the paths of absent agents, while another agent is connected.
     watch: Option<Watch>,
-    /// End of the polling for absent agents.
+    /// Time at which polling for absent agents ends.
     search_until: Instant,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Connections {
 struct AgentAddress {
     path: &'static Path,
     state: State,
-    /// Pause after the next failed connection.
+    /// Pause after the next failed attempt to connect.
     pause: Duration,
     /// Channels of an agent that has exited, and the time until which they are kept.
     orphans: Vec<Orphan>,
@@ -73,7 +73,7 @@ enum State {
     },
     Paused {
         until: Instant,
-        /// Whether the last search found no agent.
+        /// Set if no agent listened at the last attempt.
         is_absent: bool,
     },
     /// The agent has refused this program for good.
@@ -103,7 +103,7 @@ impl Connections {
         }
     }
 
-    /// Connects to all agents that are due, and returns true if there is a connection.
+    /// Attempts all connections that are due, and returns true if there is a connection.
     pub(super) fn connect(&mut self) -> bool {
         for address in &mut self.addresses {
             address.connect(self.clock);
@@ -134,8 +134,8 @@ impl Connections {
         })
     }
 
-    /// Serves the connections until `is_done` returns true. At `end` a wait is interrupted, and
-    /// `is_done` called again.
+    /// Serves the connections until `is_done` returns true. A wait ends at `end` at the latest, and
+    /// `is_done` is called again.
     pub(super) fn run_until(
         &mut self,
         is_done: impl Fn(&Connections) -> bool,
@@ -184,7 +184,8 @@ impl Connections {
         }
     }
 
-    /// Polls for absent agents for a while: some create a directory first, and listen later.
+    /// Polls again for absent agents for a limited time: some agents create a directory first, and
+    /// listen later.
     fn resume_search(&mut self) {
         self.watch = None;
         self.search_until = Instant::now() + SEARCH_TIME;

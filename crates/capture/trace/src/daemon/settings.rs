@@ -20,14 +20,14 @@ const WAIT: &str = "BLKKIN_WAIT";
 /// Variable with the program's name, as users see it.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
 
-/// Settings of the process.
+/// Settings of this process, read from environment variables before `main`.
 #[derive(Debug, Default)]
 pub(super) struct Settings {
-    /// Whether the library does nothing.
+    /// Set if the library must do nothing.
     pub(super) is_inert: bool,
-    /// Whether mistakes are reported on standard error.
+    /// Set if mistakes in the library's use are reported on standard error.
     pub(super) reports_mistakes: bool,
-    /// How long the program waits for an agent.
+    /// Time limits on waiting for an agent.
     pub(super) wait_limits: WaitLimits,
     /// The program's name, as users see it.
     pub(super) program: String,
@@ -46,14 +46,14 @@ pub(super) struct WaitLimits {
 }
 
 impl WaitLimits {
-    /// Limits without `BLKKIN_WAIT`. An agent that is stopped delays the program by the first, a
-    /// busy one by the second.
+    /// Limits if `BLKKIN_WAIT` is not set. A stopped agent delays the program by at most
+    /// `greeting`, and a busy agent by at most `rules`.
     pub(super) const DEFAULT: WaitLimits =
         WaitLimits { greeting: Duration::from_millis(500), rules: Duration::from_secs(2) };
     pub(super) const NONE: WaitLimits =
         WaitLimits { greeting: Duration::ZERO, rules: Duration::ZERO };
 
-    /// Returns limits of `wait` both.
+    /// Returns limits that both have the value `wait`.
     pub(super) fn of(wait: Duration) -> WaitLimits {
         WaitLimits { greeting: wait, rules: wait }
     }
@@ -123,8 +123,8 @@ fn read() -> Settings {
     }
 }
 
-/// Returns the name to show: the given one, or else that of the executable file; without control
-/// characters, and truncated.
+/// Returns the program name to show: the given name, or else the executable file's. Control
+/// characters are removed, and the name is truncated.
 fn program(given: Option<String>) -> String {
     let of_file = || {
         let path = env::current_exe().ok()?;

@@ -36,15 +36,16 @@ const USED_UP: u64 = BLOCK_STRIDE / 2;
 
 type Keys = [u64; 2];
 
-/// The keys of the process; 0 means that there are none. The first key is stored last.
+/// The two keys of this process; 0 means that there are none. The first key is stored last.
 static KEYS: WipedOnFork = WipedOnFork::new();
 
-/// Start of the next block. Children continue with the parent's value: a child has a copy of the
-/// parent's memory, and must not give the forking thread a block that this thread has already.
+/// Start of the next block to reserve. Children continue with the parent's value: a child has a
+/// copy of the parent's memory, and must not give the forking thread a block that this thread has
+/// already.
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The thread's next number.
+    /// The next number of this thread's block.
     static NUMBERS: AtomicU64 = const { AtomicU64::new(USED_UP) };
 }
 

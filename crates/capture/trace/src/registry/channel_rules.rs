@@ -15,9 +15,9 @@ use std::cell::OnceCell;
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
-    /// Filter of each rule, by the index of the rule.
+    /// Filters of the rules; the index is that of the rule in `rules`.
     filters: Vec<RuleFilter>,
-    /// Sources of the contexts that precede the fields, in this order.
+    /// Sources of the contexts that precede the fields of each event, in order.
     pub(crate) sources: Vec<ContextSource>,
 }
 
@@ -31,7 +31,7 @@ enum RuleFilter {
 }
 
 impl ChannelRules {
-    /// Compiles the agent's rules for a channel with these contexts.
+    /// Compiles the rules that the agent sent for a channel; `sources` are the channel's contexts.
     pub(crate) fn new(rules: &[EventRule], sources: Vec<ContextSource>) -> ChannelRules {
         let condition = |rule: &EventRule| match &rule.filter {
             None => RuleFilter::Always,
@@ -80,14 +80,14 @@ impl ChannelRules {
     }
 }
 
-/// Values of an event for a filter: the encoded fields, and contexts that are cheap to read. A
+/// Values that a filter can use: an event's encoded fields, and contexts that are cheap to read. A
 /// payload field hides a pseudo field of the same name.
 struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],
     filter: &'e Filter,
     procname: OnceCell<[u8; 16]>,
-    /// Values of application contexts, each with the index of its operand.
+    /// Values of application contexts, each with the index of its operand in the filter.
     supplied: &'e [(usize, app_context::ContextText)],
 }
 
@@ -187,7 +187,8 @@ fn context(name: &str) -> Option<Pseudo> {
     })
 }
 
-/// Returns the value of a field, or of one element; `None` if the event has no field of that name.
+/// Returns the value of an event's field, or of one element of it; `None` if the event has no field
+/// of that name.
 fn field<'f>(
     event: &EventType,
     fields: &'f [u8],

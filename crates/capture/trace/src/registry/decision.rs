@@ -10,7 +10,8 @@ use blkkin_control::rules::Verdict;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Decides which channels record the events of a type that has an id, unless events are undecided.
+/// Decides which channels record the events of a type that has an id. Does nothing while events are
+/// undecided.
 pub(crate) fn decide(event: &'static EventType) {
     // Pairs with the fence in `refresh_all`; see "Why no type is missed" in `registry`.
     fence(Ordering::SeqCst);
@@ -20,7 +21,8 @@ pub(crate) fn decide(event: &'static EventType) {
     }
 }
 
-/// Writes all types into the catalog, and decides about each again. Called after a change.
+/// Writes all types into the catalog, and decides again which channels record each of them. Called
+/// after a change of the rules or of the catalog.
 pub(crate) fn refresh_all() {
     fence(Ordering::SeqCst);
     let is_undecided = state::is_undecided();
@@ -32,7 +34,7 @@ pub(crate) fn refresh_all() {
     }
 }
 
-/// Decides about all event types, once a child has received its rules.
+/// Decides which channels record each event type, once a forked child has received its rules.
 pub(crate) fn decide_all() {
     refresh_all();
     notify_change();
@@ -52,7 +54,8 @@ pub(crate) fn has_rules() -> bool {
 }
 
 impl RuleTable {
-    /// Returns the channels that want events of a type, as a bitmap like that of [`EventType`].
+    /// Returns the channels that want events of a type, as a bitmap in the format of
+    /// [`EventType::wanted_by`].
     fn channels_wanting(&self, event: &EventType) -> u64 {
         let mut channels = 0;
         for (number, rules) in self.channels() {
@@ -81,7 +84,7 @@ pub(crate) fn set_channel_rules(channel: usize, rules: Option<ChannelRules>) -> 
     change(|table| table.set(channel, rules))
 }
 
-/// Removes the rules of all channels, and decides about all types unless they are undecided. Called
+/// Removes the rules of all channels, and decides all types again unless they are undecided. Called
 /// when the thread starts to serve connections, because a forked child inherits rules.
 pub(crate) fn clear_rules() {
     change(RuleTable::clear);

@@ -25,7 +25,7 @@ impl RuleTable {
         self.0.get(channel)?.as_deref()
     }
 
-    /// Iterates over the channels that have rules.
+    /// Iterates over the numbers and rules of the channels that have rules.
     pub(super) fn channels(&self) -> impl Iterator<Item = (usize, &ChannelRules)> {
         let channels = self.0.iter().enumerate();
         channels.filter_map(|(number, rules)| Some((number, rules.as_deref()?)))
@@ -86,7 +86,7 @@ fn try_write(table: &RwLock<RuleTable>) -> Option<RwLockWriteGuard<'_, RuleTable
     }
 }
 
-/// The index of the copy that a change has replaced.
+/// Index of the copy that a change has replaced, and that readers may still use.
 pub(super) struct ReplacedCopy(usize);
 
 /// Makes a changed copy the current one. Returns `None`, and changes nothing, if all other copies
@@ -106,8 +106,8 @@ pub(super) fn update(change: impl FnOnce(&mut RuleTable)) -> Option<ReplacedCopy
 }
 
 impl ReplacedCopy {
-    /// Waits until the copy has no readers (the grace period), and clears it. Returns false after a
-    /// timeout.
+    /// Waits until the replaced copy has no readers (the grace period), and clears it. Returns
+    /// false after a timeout.
     pub(super) fn reclaim(self) -> bool {
         let end = Instant::now() + PATIENCE;
         loop {

@@ -13,9 +13,9 @@ pub const TYPES_MAX: usize = blkkin_control::limits::EVENT_TYPES_MAX;
 #[derive(Debug)]
 pub(crate) struct Entry {
     event: &'static EventType,
-    /// Kinds of the type's fields.
+    /// Kinds of the type's fields, in order.
     pub(crate) kinds: &'static [Kind],
-    /// Offset of the type's description in every catalog.
+    /// Offset of the type's description in every catalog, in bytes.
     pub(crate) described_at: usize,
 }
 
@@ -39,17 +39,17 @@ pub(crate) fn add(
     u16::try_from(place).ok()
 }
 
-/// Counts a type that was refused.
+/// Counts a type that cannot be registered, for [`types_refused`].
 pub(crate) fn count_refused() {
     REFUSED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the table entry of a type that has an id.
+/// Returns the table entry of a type; `None` if the type has no id.
 pub(crate) fn entry(event: &EventType) -> Option<&'static Entry> {
     TYPES.get(usize::from(event.id()?))?.get()
 }
 
-/// Returns the type with an id.
+/// Returns the type that has this id; `None` if no type has it.
 pub fn type_of(id: u16) -> Option<&'static EventType> {
     let entry = TYPES.get(usize::from(id))?.get()?;
     (entry.event.id() == Some(id)).then_some(entry.event)

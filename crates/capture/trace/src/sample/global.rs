@@ -9,7 +9,7 @@ static SAMPLER: Sampler = Sampler::new();
 static OWN: Sampler = Sampler::new();
 static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Returns the process's sampler. It follows every request, unless the variable
+/// Returns the process's sampler. It selects every request, unless the environment variable
 /// [`VARIABLE`](super::VARIABLE), [`set_default`] or an agent sets other rules. Change its rules
 /// with [`set_default`], so that an agent can override them and later restore them.
 pub fn global() -> &'static Sampler {

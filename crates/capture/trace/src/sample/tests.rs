@@ -1,4 +1,4 @@
-//! Tests of sampling with given times and given random numbers, and by many threads at once.
+//! Tests of sampling with fixed times and fixed random numbers, and with many threads at once.
 
 use super::{Limit, Sampler, Sampling};
 use crate::context::{Decision, Incoming, SpanContext};
@@ -80,7 +80,8 @@ fn rules_are_shown() {
     }
 }
 
-/// Following none or all is exact, and needs neither random numbers nor the time.
+/// A sampler that selects no request or all requests is exact, and needs neither random numbers nor
+/// the time.
 #[test]
 fn none_and_all() {
     let never = || -> u64 { panic!("was asked for the time") };
@@ -97,7 +98,7 @@ fn none_and_all() {
     assert!(Sampler::default().root(never));
 }
 
-/// Draws up to the maximum of a ratio are chosen, and no greater ones.
+/// Random numbers up to the maximum of a ratio are chosen, and no greater numbers.
 #[test]
 fn draws_are_chosen() {
     let check = |one_of: u64, draw: u64, expected: bool| {
@@ -116,7 +117,8 @@ fn draws_are_chosen() {
     check(u64::MAX, 2, false);
 }
 
-/// One of N among a million draws is chosen, within four standard deviations.
+/// For a ratio of 1 in N, a share of 1/N of a million random numbers is chosen, within four
+/// standard deviations.
 #[test]
 fn one_of_so_many_is_chosen() {
     const DRAWS: u32 = 1_000_000;
@@ -132,7 +134,7 @@ fn one_of_so_many_is_chosen() {
     }
 }
 
-/// The sampler's own random numbers give about the right share too.
+/// The random numbers that the sampler generates itself also give about the share of the ratio.
 #[test]
 fn made_draws_are_chosen() {
     let sampler = sampler(Sampling { one_of: 10, limit: None });
@@ -141,7 +143,8 @@ fn made_draws_are_chosen() {
     assert!(chosen.abs_diff(10_000) < 665, "{chosen} of 100000");
 }
 
-/// Checks a decision per time: `expected` has a letter for each time, `x` if the root is followed.
+/// Checks the decisions at the given times. `expected` has one letter for each time: `x` if the
+/// root span is sampled.
 #[track_caller]
 fn check_times(limit: Limit, times_ms: &[u64], expected: &str) {
     let sampler = limited(limit);
@@ -186,8 +189,8 @@ fn intervals_are_rounded_up() {
     check(u32::MAX, 1);
 }
 
-/// In any second at most the rate plus a burst is followed, even if the rate does not divide a
-/// second; in the long run at least half of the rate.
+/// In any second, at most the rate plus a burst is sampled, even if the rate does not divide a
+/// second. In the long run, at least half of the rate is sampled.
 #[test]
 fn limits_hold_in_any_second() {
     for limit in [
@@ -223,8 +226,8 @@ fn limits_hold_in_any_second() {
     }
 }
 
-/// Threads that together try much more often than the limit allows get at most the limit, and at
-/// least 90 % of it.
+/// Threads that together start many more requests than the limit allows sample at most the limit,
+/// and at least 90 % of it.
 #[test]
 fn limits_hold_between_threads() {
     const THREADS: u64 = 4;
@@ -287,7 +290,7 @@ fn rules_change() {
     assert_eq!(roots(1000), 2);
 }
 
-/// A received decision is followed; only a request without one is sampled.
+/// A received decision is kept; the sampler decides only about a request without one.
 #[test]
 fn children_follow() {
     let check = |rules: Sampling, incoming: Option<Incoming>, expected: Decision| {

@@ -5,9 +5,9 @@
 use blkkin_control::sampling::Limit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Maximum step of the clock back, in nanoseconds. After a larger step the time counts as that of
-/// another clock, as after a live migration: the bucket restarts full, instead of refusing until
-/// the old time is reached again.
+/// Maximum step of the clock back, in nanoseconds. After a larger step, the time counts as another
+/// clock's, as after a live migration. The bucket then restarts full, instead of refusing tokens
+/// until the old time is reached again.
 const CLOCK_BACK_NS_MAX: u64 = 60_000_000_000;
 
 const NO_LIMIT: u64 = 0;
@@ -16,9 +16,9 @@ const NO_LIMIT: u64 = 0;
 /// refilled in that period.
 #[derive(Debug)]
 pub(super) struct TokenBucket {
-    /// The limit in one word, packed by [`pack`], so that a change is atomic.
+    /// Refill interval and bucket size in one word, packed by [`pack`], so that a change is atomic.
     limit: AtomicU64,
-    /// Time at which the bucket will be full. Each token taken adds one interval.
+    /// Time at which the bucket will be full, in nanoseconds. Each token taken adds one interval.
     full_at_ns: AtomicU64,
     /// The configured limit, for [`TokenBucket::limit`]: the interval is rounded, so the exact rate
     /// cannot be computed from it.
@@ -92,7 +92,8 @@ fn pack(limit: Limit) -> u64 {
     }
 }
 
-/// Returns the interval, from 1 ns to 1 s, and the bucket's size; `None` without a limit.
+/// Returns the refill interval in nanoseconds, at most 1 s, and the bucket's size; `None` without a
+/// limit.
 #[inline]
 fn unpack(limit: u64) -> Option<(u64, u64)> {
     if limit == NO_LIMIT { None } else { Some((limit >> 32, limit & u64::from(u32::MAX))) }

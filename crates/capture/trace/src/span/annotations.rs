@@ -51,12 +51,12 @@ impl AsRef<str> for CoreAnnotation {
     }
 }
 
-/// A value of a key: a string or an integer.
+/// Value of a key-value annotation: a string or an integer.
 pub trait KeyValue {
-    /// Family of the annotations with such values.
+    /// Family of the annotations that have values of this type.
     const FAMILY: &'static Family;
 
-    /// Returns the annotation's content with this key.
+    /// Returns the content of an annotation with this key and value.
     fn said<'s>(&'s self, key: &'s str) -> Said<&'s str>;
 }
 
@@ -92,7 +92,8 @@ macro_rules! integers {
         $(impl KeyValue for $type {
             const FAMILY: &'static Family = &KEYVAL_INTEGER;
 
-            /// Converts to a signed 64-bit number. Larger values keep their bits, as in C.
+            /// Converts the value to a signed 64-bit number. Larger values keep their bits, as in
+            /// C.
             #[inline]
             fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
                 Said::Integer { key, val: *self as i64 }
@@ -111,7 +112,7 @@ impl<'a> Trace<'a> {
         self.event_at(DEFAULT_LEVEL, event);
     }
 
-    /// Records an annotation with a text, at the current time and a level.
+    /// Records an annotation with a text at a level, at the current time.
     #[inline]
     pub fn event_at(&self, level: Level, event: impl AsRef<str>) {
         if TIMESTAMP.at(level).is_enabled() && self.is_followed() {
@@ -119,13 +120,13 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records a key and its value.
+    /// Records a key and its value as an annotation of this span.
     #[inline]
     pub fn keyval(&self, key: &str, val: impl KeyValue) {
         self.keyval_at(DEFAULT_LEVEL, key, val);
     }
 
-    /// Records a key and its value at a level.
+    /// Records a key and its value as an annotation of this span, at a level.
     #[inline]
     pub fn keyval_at<V: KeyValue>(&self, level: Level, key: &str, val: V) {
         if V::FAMILY.at(level).is_enabled() && self.is_followed() {
@@ -133,7 +134,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Returns true if annotations of this span at a level are recorded; worth checking before
+    /// Returns true if any annotations of this span at a level are recorded. Worth checking before
     /// their values are computed.
     #[inline]
     pub fn is_annotated_at(&self, level: Level) -> bool {
@@ -153,7 +154,7 @@ impl<'a> Trace<'a> {
         self.address("ca", client);
     }
 
-    /// Records the address of the broker that forwards the messages: Zipkin's `ma`.
+    /// Records the address of the broker that forwards this span's messages: Zipkin's `ma`.
     #[inline]
     pub fn message_address(&self, broker: &Endpoint<'_>) {
         self.address("ma", broker);

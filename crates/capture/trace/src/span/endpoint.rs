@@ -1,4 +1,4 @@
-//! The endpoint of a span or annotation.
+//! Endpoint of a span or annotation: service, address and port.
 
 /// A service, its IP address and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

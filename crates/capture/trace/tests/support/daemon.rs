@@ -1,5 +1,5 @@
 //! An agent for tests: the agent's side of the connection and of the rings, for one program at a
-//! time. It sends exactly the messages of the test.
+//! time. The agent sends only the messages that a test requests.
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
@@ -18,10 +18,10 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Time limit on any operation in a test, longer than it takes on any machine.
+/// Time limit on any operation in a test, longer than the operation takes on any machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// A listening socket in a separate directory.
+/// A test agent's listening socket, in a directory of its own.
 pub(crate) struct Daemon {
     folder: PathBuf,
     pub(crate) path: PathBuf,
@@ -50,7 +50,7 @@ impl Daemon {
         std::fs::remove_file(&self.path).unwrap();
     }
 
-    /// Accepts a connection within a time limit; nothing has been sent on it yet.
+    /// Accepts a connection within a time limit, and sends nothing on it.
     pub(crate) fn connected(&self, within: Duration) -> Option<Socket> {
         let listener = self.listener.as_ref().unwrap();
         let end = Instant::now() + within;
@@ -64,7 +64,7 @@ impl Daemon {
         }
     }
 
-    /// Accepts the next program, welcomes it, and receives its catalog.
+    /// Accepts the next program's connection, answers its `Hello`, and receives its catalog.
     pub(crate) fn program(&self) -> Program {
         let mut program = Program::new(self.connected(LONG).expect("a program"));
         program.greet();
@@ -78,7 +78,7 @@ impl Drop for Daemon {
     }
 }
 
-/// A connected program, as the agent sees it.
+/// A connected program, as the agent sees it: socket, catalog and channels.
 pub(crate) struct Program {
     pub(crate) socket: Socket,
     openings: Option<Decoder<Opening>>,
@@ -86,12 +86,12 @@ pub(crate) struct Program {
     pub(crate) hello: Option<Hello>,
     pub(crate) catalog: Option<File>,
     pub(crate) channels: HashMap<u32, Channel>,
-    /// Numbers of the offered channels of earlier agents.
+    /// Numbers under which the program has offered the channels of earlier agents.
     pub(crate) orphans: Vec<u32>,
     pings: u64,
 }
 
-/// Rings of a channel, and their readers.
+/// Rings of a channel, and a reader for each of them.
 pub(crate) struct Channel {
     pub(crate) contexts: Vec<Context>,
     cells: Cells,
@@ -101,7 +101,7 @@ pub(crate) struct Channel {
     pub(crate) eventfd: OwnedFd,
 }
 
-/// A message of a program, or the end of the connection.
+/// A message that a program sent, or the end of the connection.
 #[derive(Debug, PartialEq)]
 pub(crate) enum ProgramMessage {
     Message(FromApplication),
@@ -122,7 +122,7 @@ impl Program {
         }
     }
 
-    /// Receives `Hello`.
+    /// Receives the program's `Hello`, the first message of a connection.
     pub(crate) fn receive_hello(&mut self) {
         let mut decoder = self.openings.take().unwrap();
         loop {
@@ -235,7 +235,7 @@ impl Program {
         }
     }
 
-    /// Sends a `Ping` and waits for the answer, so that all earlier messages have taken effect.
+    /// Sends a `Ping` and waits for the answer; all messages sent before have then taken effect.
     #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.pings += 1;
@@ -246,7 +246,7 @@ impl Program {
         );
     }
 
-    /// Adds a channel with new rings.
+    /// Adds a channel with new rings and these contexts.
     pub(crate) fn add(&mut self, number: u32, contexts: &[Context]) {
         let channel = Channel::new(contexts);
         let descriptors = [channel.file.as_fd(), channel.eventfd.as_fd()];
@@ -258,7 +258,7 @@ impl Program {
         self.say(&ToApplication::RemoveChannel(number), &[]);
     }
 
-    /// Puts rules in force for a channel.
+    /// Sends rules for a channel, and puts them in force.
     pub(crate) fn enable(&mut self, channel: u32, rules: &[EventRule]) {
         for rule in rules {
             let rule = ChannelRule { channel, rule: rule.clone() };
@@ -272,7 +272,7 @@ impl Program {
         types(self.catalog.as_ref().unwrap())
     }
 
-    /// Takes the events of a channel so far.
+    /// Takes the events that a channel has recorded so far.
     pub(crate) fn events(&mut self, channel: u32) -> Vec<Event> {
         let channel = self.channels.get_mut(&channel).unwrap();
         let taken = channel.take();
@@ -299,7 +299,7 @@ impl Program {
     }
 }
 
-/// A recorded event, split into contexts and fields.
+/// An event that a program recorded, split into contexts and fields.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) name: String,
@@ -355,7 +355,7 @@ impl Channel {
         Channel { contexts: contexts.to_vec(), cells, shape, readers, file, eventfd }
     }
 
-    /// Announces that the reader sleeps until it is woken.
+    /// Announces that the test's reader sleeps until it is woken.
     pub(crate) fn fall_asleep(&self) {
         self.cells.fall_asleep();
         assert!(blkkin_sys::barrier_for_all());
@@ -370,7 +370,7 @@ impl Channel {
         }
     }
 
-    /// Takes the packets so far, without their headers.
+    /// Takes the packets recorded so far, without their headers.
     fn take(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for reader in &mut self.readers {
@@ -384,7 +384,7 @@ impl Channel {
     }
 }
 
-/// Splits a packet into events.
+/// Splits a packet without its header into events.
 fn split(mut bytes: &[u8], types: &HashMap<u32, EventType>, contexts: &[Context]) -> Vec<Event> {
     let mut events = Vec::new();
     while let [first, second, ..] = *bytes {

@@ -1,5 +1,5 @@
-//! A channel with rings and their readers. `blkkin-ctf` decodes its packets by metadata generated
-//! from the registry's types.
+//! A channel with rings and their readers. `blkkin-ctf` decodes the channel's packets, with
+//! metadata generated from the registry's types.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ctf::decode::{Decoder, Node, View, Visitor};
@@ -28,7 +28,7 @@ pub(crate) struct Channel {
     readers: Vec<Reader>,
 }
 
-/// A decoded event.
+/// An event as the CTF decoder reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DecodedEvent {
     pub(crate) name: &'static str,
@@ -79,7 +79,7 @@ impl Channel {
         if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic }
     }
 
-    /// Takes the packets so far.
+    /// Takes the packets recorded so far.
     fn packets(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for reader in &mut self.readers {
@@ -91,7 +91,7 @@ impl Channel {
         packets
     }
 
-    /// Takes the events so far: their types, and the bytes of their fields.
+    /// Takes the events recorded so far: their types, and the bytes of their fields.
     pub(crate) fn take(&mut self) -> Vec<(&'static EventType, Vec<u8>)> {
         let mut events = Vec::new();
         for bytes in self.packets() {
@@ -118,7 +118,7 @@ impl Channel {
         self.take().iter().map(|(event, _)| event.name()).collect()
     }
 
-    /// Takes the events so far and decodes them, in order of time.
+    /// Takes the events recorded so far and decodes them, in order of time.
     pub(crate) fn decoded(&mut self) -> Vec<DecodedEvent> {
         let types: Vec<_> = registry::types().collect();
         let text = metadata_of(&types);
@@ -165,7 +165,7 @@ pub(crate) fn all(names: &str) -> EventRule {
     EventRule::of([names])
 }
 
-/// Visitor that collects the fields of payloads.
+/// Visitor that collects names and values of payload fields.
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 

@@ -43,7 +43,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// An agent on a thread, whose socket and notes may outlive it.
+/// An agent on a thread. Its socket's directory and its notes remain when the agent ends.
 pub(crate) struct Running {
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<()>>>,
@@ -65,14 +65,14 @@ impl Drop for Running {
     }
 }
 
-/// Successive agents on one socket.
+/// Successive agents on one socket, of which at most one runs at a time.
 pub(crate) struct Succession {
     agent: Option<Running>,
     pub(crate) directory: tempfile::TempDir,
     limits: Limits,
 }
 
-/// Lines that the agents have logged.
+/// Lines that the agents of all [`Succession`]s have logged.
 pub(crate) static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 impl Succession {
@@ -83,12 +83,12 @@ impl Succession {
         succession
     }
 
-    /// Ends the agent.
+    /// Ends the running agent, and waits for its end.
     pub(crate) fn end(&mut self) {
         self.agent = None;
     }
 
-    /// Ends the agent, and starts the next one.
+    /// Ends the running agent, and starts the next one on the same socket.
     pub(crate) fn go_on(&mut self) {
         self.end();
         self.agent = Some(Running::start(Options {
@@ -110,7 +110,7 @@ impl Succession {
         self.directory.path().join("trace")
     }
 
-    /// Sends a request to the present agent.
+    /// Sends a request to the running agent over a new connection, and returns its replies.
     pub(crate) fn ask(&self, request: &Request) -> Vec<Reply> {
         self.client().ask_all(request).unwrap()
     }
@@ -146,7 +146,7 @@ impl Node {
         self.client.ask_all(request).unwrap()
     }
 
-    /// Returns the reason why a request is refused.
+    /// Sends a request that must fail, and returns the error message.
     pub(crate) fn refusal(&mut self, request: &Request) -> String {
         self.client.ask_all(request).unwrap_err().to_string()
     }
@@ -155,17 +155,17 @@ impl Node {
         self.directory.path().join("trace")
     }
 
-    /// Makes a session that records all events.
+    /// Makes and starts session `s`, which records all events.
     pub(crate) fn record_all(&mut self, purpose: Purpose) {
         let output = self.output();
         self.record_all_as("s", purpose, output);
     }
 
-    /// Makes another session that records all events.
+    /// Makes and starts a session with this name, which records all events to `output`.
     pub(crate) fn record_all_as(&mut self, name: &str, purpose: Purpose, output: PathBuf) {
         let session = Session { name: name.into(), purpose, output: Some(output) };
         self.ask(&Request::CreateSession(session));
-        // Small rings, which a test can fill.
+        // Rings of this size can be filled by a test.
         let channel = Channel {
             mode: match purpose {
                 Purpose::Record => Mode::Discard,
@@ -181,20 +181,20 @@ impl Node {
     }
 }
 
-/// Returns a selection of all events whose names match.
+/// Returns a selection of the events in session `s` whose names match the pattern.
 pub(crate) fn events(names: &str) -> Events {
     let selection = Selection::of([names]);
     Events { session: "s".into(), channel: None, selection }
 }
 
-/// Rings of an earlier connection of a program.
+/// Rings of a program's earlier connection, which the program offers to the next agent.
 pub(crate) struct LeftRings {
     pub(crate) file: File,
-    /// Set if other rings have replaced these.
+    /// Set if other rings have replaced these, so that the program does not record into them.
     pub(crate) is_spent: bool,
 }
 
-/// Returns the reserved amount of a quota, and the number of refusals.
+/// Returns how much of a quota a user has reserved, and how many reservations were refused.
 pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     let status = client.ask_all(&Request::Status(None)).unwrap();
     let found = status.into_iter().find_map(|reply| match reply {
@@ -204,37 +204,38 @@ pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     found.map_or((0, 0), |quota| (quota.used, quota.refused))
 }
 
-/// A connected program without the tracer library.
+/// A traced program without the tracer library, which does what the test requests.
 pub(crate) struct Program {
     socket: Socket,
     decoder: Decoder<ToApplication>,
     pub(crate) catalog: SharedMemory,
     next_place: usize,
     pub(crate) writers: BTreeMap<u32, Writer>,
-    /// Rules that were received since the last `Apply`, by channel; `in_force` has the applied
-    /// ones.
+    /// Rules received since the last `Apply`, by channel number; `in_force` are the rules before
+    /// it.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
     /// Memory of the writers' rings, for direct access.
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
-    /// Eventfds by which writers wake the agent; they stay open as long as the writers.
+    /// Eventfds by which the program's writers wake the agent.
     wakes: Vec<OwnedFd>,
-    /// Memory to offer to the next agent.
+    /// File of the catalog, to offer to the next agent; `files` are those of the rings, by channel
+    /// number.
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
-    /// Rings of earlier connections.
+    /// Rings of earlier connections, by their numbers in messages; `None` once they were released.
     orphans: Vec<Option<LeftRings>>,
-    /// Channel of the last `AddChannel`.
+    /// Channel number in the last `AddChannel`.
     pub(crate) newest: u32,
 }
 
 impl Program {
-    /// Connects, and handles the messages up to the first `Ping`.
+    /// Connects to the agent of `node`, and handles the messages up to the first `Ping`.
     pub(crate) fn start(node: &Node) -> Program {
         Program::start_as(node, std::process::id())
     }
 
-    /// Connects with `pid` as the process number in `Hello`.
+    /// Connects like [`Program::start`], with `pid` as the process id in `Hello`.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
         Program::start_with(node.agent.as_ref().unwrap().socket(), pid, vec![])
     }
@@ -244,7 +245,7 @@ impl Program {
         Program::start_with(socket, std::process::id(), vec![])
     }
 
-    /// Connects a program that has rings of earlier agents.
+    /// Connects like [`Program::start_as`], and offers `orphans`, rings of earlier agents.
     pub(crate) fn start_with(socket: &Path, pid: u32, orphans: Vec<LeftRings>) -> Program {
         let (socket, decoder) = connect(socket, pid);
         let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
@@ -272,7 +273,7 @@ impl Program {
         program
     }
 
-    /// Returns the number of sets of rings of earlier connections.
+    /// Returns the number of sets of rings that the program keeps for the next agent to adopt.
     pub(crate) fn orphan_count(&self) -> usize {
         self.orphans.iter().flatten().count()
     }
@@ -283,19 +284,20 @@ impl Program {
         self.socket = Socket::from(OwnedFd::from(nobody));
     }
 
-    /// Reconnects with the program's rings; returns the earlier connection.
+    /// Reconnects, offers the program's rings, and handles messages up to the first `Ping`. Returns
+    /// the socket of the earlier connection.
     pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
         self.come_back_to(node.agent.as_ref().unwrap().socket())
     }
 
-    /// Reconnects to the agent that listens on this socket.
+    /// Reconnects like [`Program::come_back`], to the agent that listens on this socket.
     pub(crate) fn come_back_to(&mut self, path: &Path) -> Socket {
         let before = self.come_slowly(path);
         eventually("a ping", || self.obey().then_some(()));
         before
     }
 
-    /// Reconnects, without handling messages yet.
+    /// Reconnects and offers the program's rings. Messages are not handled yet.
     pub(crate) fn come_slowly(&mut self, path: &Path) -> Socket {
         let (socket, decoder) = connect(path, std::process::id());
         let live = std::mem::take(&mut self.files).into_values();
@@ -305,10 +307,11 @@ impl Program {
         std::mem::replace(&mut self.socket, socket)
     }
 
-    /// Reconnects, and loses the connection after the first message, without handling it.
+    /// Reconnects, waits for the agent's first message, and loses the connection without handling
+    /// the message.
     pub(crate) fn come_and_vanish(&mut self, path: &Path) {
         self.come_slowly(path);
-        // The agent's first message follows its handling of the catalog.
+        // The agent sends its first message after it has handled the catalog.
         eventually("the agent has heard it", || {
             receive(&self.socket, &mut self.decoder);
             self.decoder.take().unwrap()
@@ -378,7 +381,7 @@ impl Program {
         })
     }
 
-    /// Adds an event type with one field, a number.
+    /// Adds an event type with one integer field to the catalog.
     pub(crate) fn tell(&mut self, index: u32, name: &str) {
         let kind = catalog::Kind::Scalar(Scalar::Unsigned { width: Width::Bits64, hex: false });
         let fields = [("n", kind)].into_iter();
@@ -394,17 +397,17 @@ impl Program {
         self.catalog.word(catalog::COUNT).fetch_max(u64::from(index) + 1, SeqCst);
     }
 
-    /// Records an event of the type at `index`.
+    /// Records an event of the type with this index, with `number` as the value of its field.
     pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
         record_as(&self.writers[&channel], index, number)
     }
 
-    /// Sends bytes that need not be a message.
+    /// Sends bytes as they are, whether they are a message or not.
     pub(crate) fn send(&self, bytes: &[u8]) {
         let _ = self.socket.send(bytes, &[]);
     }
 
-    /// Wakes the agent.
+    /// Wakes the agent by a write to each eventfd of the program's channels.
     pub(crate) fn wake(&self) {
         for wake in &self.wakes {
             let mut wake = File::from(wake.try_clone().unwrap());
@@ -417,7 +420,8 @@ impl Program {
     }
 }
 
-/// Mounts a file system in user space on behalf of a user.
+/// Mounts a file system in user space as user `user`, and returns its open `/dev/fuse`. Skips the
+/// test and returns `None` if that is not possible.
 fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
     let mount = || {
         let fuse = File::options().read(true).write(true).open("/dev/fuse")?;
@@ -434,14 +438,15 @@ fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
     mount().inspect_err(|error| skip(test, &format!("nothing can be mounted: {error}"))).ok()
 }
 
-/// A file system in user space without a server, mounted over a directory, and unmounted on drop.
+/// A file system in user space that never answers. It is mounted over a directory, and unmounted on
+/// drop.
 pub(crate) struct Hung {
     fuse: Option<File>,
     path: PathBuf,
 }
 
 impl Hung {
-    /// Mounts the file system; returns `None` if that is not possible.
+    /// Mounts the file system over `path`; returns `None` if that is not possible.
     pub(crate) fn over(test: &str, path: &Path, user: u32) -> Option<Hung> {
         let fuse = Some(mount_fuse(test, path, "fuse", user)?);
         Some(Hung { fuse, path: path.to_owned() })
@@ -450,13 +455,13 @@ impl Hung {
 
 impl Drop for Hung {
     fn drop(&mut self) {
-        // Pending operations on the file system fail from now on.
+        // Closing this file makes pending operations on the file system fail.
         drop(self.fuse.take());
         blkkin_sys::testing::unmount(&self.path);
     }
 }
 
-/// A file system in user space with a server; it holds directories only.
+/// A file system in user space with a server, in which only directories can be made.
 pub(crate) struct Served {
     directory: blkkin_sys::testing::Scratch,
 }
@@ -497,7 +502,7 @@ fn answer(mut fuse: &File) -> io::Result<()> {
     // Names and attributes never expire.
     let valid = u64::from(u32::MAX).to_ne_bytes();
     let (error, body) = match operation {
-        // LOOKUP: finds no name; the kernel caches names of directories that were made.
+        // LOOKUP: finds no name. Directories that were made are in the kernel's cache.
         1 => (-libc::ENOENT, vec![]),
         // GETATTR
         3 => (0, [&valid[..], &[0; 8], &attributes].concat()),
@@ -520,17 +525,17 @@ fn answer(mut fuse: &File) -> io::Result<()> {
     };
     let length = 16 + body.len() as u32;
     let head = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique].concat();
-    // The write fails if the request was interrupted.
+    // The write fails if the request was aborted meanwhile.
     let _ = fuse.write(&[head, body].concat());
     Ok(())
 }
 
-/// Connects, and retries until the agent sends `Welcome`.
+/// Connects and sends `Hello`; retries until the agent sends `Welcome`.
 fn connect(path: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
     eventually("it is welcome", || try_to_connect(path, pid))
 }
 
-/// Connects; returns `None` if the agent refuses the connection.
+/// Connects and sends `Hello`; returns `None` if the agent refuses the connection.
 fn try_to_connect(path: &Path, pid: u32) -> Option<(Socket, Decoder<ToApplication>)> {
     let socket = Socket::connect(path).unwrap();
     let role = Role::Application { pid, clock: Clock::Tsc };
@@ -560,7 +565,7 @@ pub(crate) fn hello_after_refusal(path: &Path) {
     send(&socket, &Opening::Hello(Hello { version: Version::OURS, role, program, release }), &[]);
 }
 
-/// Sends the rings of earlier connections, and the catalog.
+/// Offers the rings of earlier connections, and sends the catalog.
 fn introduce(socket: &Socket, orphans: &[Option<LeftRings>], catalog: &File) {
     for (number, orphan) in (0..).zip(orphans) {
         let Some(LeftRings { file, is_spent }) = orphan else { continue };
@@ -577,12 +582,12 @@ fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
     writer.record(&mut encoder.event())
 }
 
-/// Records an event of the first type.
+/// Records an event of the type with index 0 and the field `number`.
 pub(crate) fn record_with(writer: &Writer, number: u64) -> Outcome {
     record_as(writer, 0, number)
 }
 
-/// Makes empty memory whose size is sealed.
+/// Makes an empty memfd of 4 KiB whose size is sealed.
 pub(crate) fn sealed_memory() -> File {
     SharedMemory::create(c"empty", 4096).unwrap().0
 }
@@ -603,36 +608,38 @@ fn receive<M: Messages>(socket: &Socket, decoder: &mut Decoder<M>) {
     }
 }
 
-/// Content of a trace's files: types and numbers of all events, and losses.
+/// Content of all stream files of a trace: the type and number of each event, and the losses.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) numbers: Vec<(u16, u64)>,
     pub(crate) discarded: u64,
-    /// Set if no file ends within a packet.
+    /// Set if each file ends after a complete packet.
     pub(crate) is_whole: bool,
-    /// Number of missing packets: differences of packet numbers, in any direction.
+    /// Number of missing packets: sum of the absolute differences between expected and actual
+    /// packet numbers.
     pub(crate) gaps: u64,
-    /// Number of events that are older than an earlier event, or than the end of the previous
-    /// packet.
+    /// Number of events whose time is before that of an earlier event, or before the end of the
+    /// previous packet.
     pub(crate) back: u64,
 }
 
-/// Returns the traces below a directory, in the order in which they were made.
+/// Returns the directories of the traces below `output`, in the order in which they were made.
 pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
     let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
     let mut traces: Vec<PathBuf> = traces.map(|entry| entry.path()).collect();
-    // The name of the second trace ends with `-2`.
+    // If two traces would have the same name, that of the second ends with `-2`.
     traces.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
     traces
 }
 
-/// Returns the only trace below a directory.
+/// Returns the directory of the only trace below `output`; `None` if there is none or more than
+/// one.
 pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
     let [trace] = <[PathBuf; 1]>::try_from(traces_below(output)).ok()?;
     Some(trace)
 }
 
-/// Returns the content of all files of a trace.
+/// Reads all stream files of a trace.
 pub(crate) fn read(trace: &Path) -> Found {
     let mut found = Found { is_whole: true, ..Found::default() };
     for entry in std::fs::read_dir(trace).unwrap().flatten() {
@@ -648,7 +655,7 @@ pub(crate) fn read(trace: &Path) -> Found {
         while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
             let header = packet::Header::from_bytes(header).expect("a packet");
             let size = header.packet_size as usize;
-            // An incomplete packet is just being written.
+            // The rest is an incomplete packet, which is just being written.
             let Some((whole, others)) = rest.split_at_checked(size) else { break };
             for event in whole[packet::SIZE..].chunks(18) {
                 let time = u64::from_le_bytes(event[2..10].try_into().unwrap());

@@ -1,4 +1,4 @@
-//! Stand-in for the node agent: listens on a socket of its own, and sends what a test requests.
+//! Stand-in for the node agent: listens on a temporary socket, and sends what a test requests.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// A stand-in for an agent, which ends on drop.
+/// A stand-in for an agent, on a thread that ends when the stand-in is dropped.
 pub struct StandIn {
     pub path: PathBuf,
     ends: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// Starts a stand-in that calls `each` with its connections, one after the other.
+    /// Starts a stand-in that calls `each` with each accepted connection, one after the other.
     pub fn of(mut each: impl FnMut(Conversation) + Send + 'static) -> StandIn {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -45,7 +45,8 @@ impl StandIn {
         StandIn { path, ends, requests, thread: Some(thread) }
     }
 
-    /// Starts a stand-in that welcomes each client, and answers each request by `answer`.
+    /// Starts a stand-in that welcomes each client, and replies to each request with the items that
+    /// `answer` returns.
     pub fn answering(mut answer: impl FnMut(&Request) -> Vec<Reply> + Send + 'static) -> StandIn {
         StandIn::of(move |mut conversation| {
             let Some((_, mut decoder)) = conversation.welcome() else { return };
@@ -57,7 +58,7 @@ impl StandIn {
         })
     }
 
-    /// Returns the requests that were received since the last call.
+    /// Returns the requests that clients have sent since the last call.
     pub fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut self.requests.lock().expect("no panic"))
     }
@@ -66,10 +67,11 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // A test may have removed the permissions of the socket, which root alone does not need.
+        // The socket must permit connections; a test may have removed its permissions, which only
+        // root does not need.
         let open = std::fs::Permissions::from_mode(0o600);
         let _ = std::fs::set_permissions(&self.path, open);
-        // The thread waits for a connection, and this thread waits for its end.
+        // This connection wakes the stand-in's thread, which then ends.
         let woken = UnixStream::connect(&self.path);
         if let Err(error) = woken
             && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -87,7 +89,7 @@ impl Drop for StandIn {
     }
 }
 
-/// The agent's end of a connection.
+/// The stand-in's end of a connection.
 pub struct Conversation {
     stream: UnixStream,
     bytes: Vec<u8>,

@@ -1,4 +1,5 @@
-//! Printers of lines, and [`Printing`], which prints on one thread.
+//! Interface of printers, which turn events into lines, and [`Printing`], which prints on one
+//! thread.
 
 use crate::event::Event;
 use crate::loss::Loss;
@@ -7,41 +8,44 @@ use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use std::ops::{ControlFlow, Range};
 
-/// Prints events and losses as lines.
+/// Printer that turns events and losses into lines of text.
 pub trait LinePrinter: Send {
-    /// Returns the event's value for the delta column; `None` keeps the value of the previous line.
+    /// Returns the reference value of the event for the line's delta column, such as its time.
+    /// `None` keeps the value of the previous line.
     fn now(&self, event: &Event<'_>) -> Option<u64>;
 
-    /// Appends an event's line to `out`. Returns the range of the line's delta, in bytes from the
-    /// line's start; the range is empty without a delta. Returns `None` if the event cannot be
-    /// read; the appended bytes are then dropped. May be called again for the same event, with more
-    /// capacity.
+    /// Appends an event's line to `out`. Returns the byte range of the delta column, relative to
+    /// the line's start; the range is empty if the line has no delta. Returns `None` if the event
+    /// cannot be read; the appended bytes are then dropped. May be called again for the same event,
+    /// with more capacity.
     fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>>;
 
-    /// Appends the line of a loss to `out` and returns its target.
+    /// Appends the line for a loss to `out`. Returns the target to which the line is to be written.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
-    /// Writes the delta, which depends on the previous line, over `place`. Returns false if its
-    /// length differs. `last` is the previous line's reference value, if any.
+    /// Writes the delta, which depends on the previous line, over `place`. Returns false if the
+    /// delta has another length than `place`. `last` is the previous line's reference value, if
+    /// any.
     fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
 
-    /// Appends the delta, of any length.
+    /// Appends the delta to `out`, whatever its length. `last` is the previous line's reference
+    /// value, if any.
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
-/// Target of a line.
+/// Target to which a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Same output as the events.
+    /// The output that also receives the lines of events.
     Output,
-    /// Messages to the user, apart from the output.
+    /// Messages to the user, which are separate from the output.
     Messages,
 }
 
-/// Bytes of text above which a block is written.
+/// Size in bytes above which a block of text is written.
 pub(super) const BLOCK_SIZE: usize = 256 << 10;
 
-/// Consumer that prints each event at its delivery, on one thread.
+/// Consumer that prints each event when it is delivered, on one thread.
 #[derive(Debug)]
 pub struct Printing<P, S> {
     printer: P,
@@ -51,12 +55,12 @@ pub struct Printing<P, S> {
 }
 
 impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> {
-    /// Makes a consumer that prints with `printer` to `sink`.
+    /// Makes a consumer that prints lines with `printer` and passes them to `sink`.
     pub fn new(printer: P, sink: S) -> Printing<P, S> {
         Printing { printer, out: Text::default(), last: None, sink }
     }
 
-    /// Passes the printed text to the sink.
+    /// Passes the printed text to the sink, and clears it.
     pub fn flush(&mut self) -> ControlFlow<()> {
         let flow = match self.out.is_empty() {
             true => ControlFlow::Continue(()),
@@ -94,7 +98,8 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
     }
 }
 
-/// Appends an event's line; returns its reference value, and the range of its delta in the text.
+/// Appends an event's line. Returns the event's reference value, and the byte range of the line's
+/// delta in the text.
 #[inline(always)]
 pub(super) fn print_event(
     printer: &mut impl LinePrinter,
@@ -118,7 +123,7 @@ pub(super) fn print_event(
     }
 }
 
-/// Writes the delta of the last line at `place`, which may become longer or shorter.
+/// Writes the delta of the last line at `place`, whose length may change.
 #[inline(always)]
 pub(super) fn set_delta(
     printer: &impl LinePrinter,

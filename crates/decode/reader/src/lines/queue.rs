@@ -1,4 +1,4 @@
-//! Queue of printed slices, whose text is written in the order of the slices.
+//! Queue of printed slices. Their text is written in the order of the slices.
 //!
 //! A slice's turn begins when the text of all earlier slices is written. A thread that has printed
 //! its slice before its turn hands in the text and goes on with another slice. The thread whose
@@ -17,69 +17,70 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum bytes of printed text that wait for their turn, over all threads.
+/// Maximum total size of printed text that waits for its turn, over all threads, in bytes.
 const WAITING_SIZE: usize = 24 << 20;
 /// Minimum of one thread's share of `WAITING_SIZE`, in bytes.
 const WAITING_SIZE_MIN: usize = 4 << 20;
-/// Maximum bytes of text of finished slices, if slices consist of whole packets.
+/// Maximum size of the text of finished slices in bytes, if slices consist of whole packets.
 const FINISHED_SIZE_MAX: usize = 12 << 20;
-/// Maximum bytes of text of finished slices, if slices end within packets; their text is smaller.
-/// With a larger limit, threads ahead of a delayed one would use more memory, and the first use of
-/// a page is slow.
+/// Maximum size of the text of finished slices in bytes, if slices end within packets and so have
+/// less text. With a larger limit, threads ahead of a delayed one would use more memory, and the
+/// first use of a page is slow.
 const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
-/// Slices and output, shared by all threads.
+/// Queue of slices and output, which all threads share.
 pub(super) struct SliceQueue<'r, S> {
-    /// Slicer, with a lock of its own: slicing is slow, and threads that wait for a turn need
-    /// `state`.
+    /// Slicer, with a lock of its own: slicing is slow, and threads that wait for a turn need the
+    /// lock of `state`.
     slicer: Mutex<Slicer<'r>>,
     state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
-    /// Maximum bytes of text that one thread keeps until its turn.
+    /// Maximum size of the text that one thread keeps until its turn, in bytes.
     waiting_size: usize,
-    /// Maximum bytes of text of all finished slices.
+    /// Maximum total size of the text of all finished slices, in bytes.
     finished_size_max: usize,
-    /// Empty blocks for reuse by any thread: the first use of memory costs more than its transfer
-    /// from another processor.
+    /// Empty blocks that any thread may reuse. The first use of memory costs more than a block's
+    /// transfer from another processor.
     spare: Mutex<Vec<Block>>,
 }
 
 struct State {
-    /// Number of the slice whose turn it is.
+    /// Number of the slice whose text is to be written now.
     turn: usize,
-    /// Number of the last slice: the slice that extends to the end of the streams, or in which the
-    /// sink broke. `usize::MAX` while it is unknown.
+    /// Number of the last slice of the output; `usize::MAX` while it is unknown. The last slice
+    /// extends to the end of the streams, or the sink broke in it.
     last: usize,
     /// Set if a thread has panicked; the turn of its slice never ends.
     has_panicked: bool,
-    /// Slices that were handed in before their turns, by number.
+    /// Slices that were handed in before their turns, by slice number.
     finished: BTreeMap<usize, FinishedSlice>,
-    /// Bytes of text of all `finished` slices.
+    /// Total size of the text of all `finished` slices, in bytes.
     finished_size: usize,
 }
 
-/// First delta of a slice. It depends on the previous slice, so it is written in the slice's turn.
+/// First delta of a slice. It depends on the previous slice, so it is written when the slice's turn
+/// has come.
 struct PendingDelta {
-    /// Index of the delta's block among the slice's blocks. Earlier blocks have only lines of
-    /// losses.
+    /// Index of the block that contains the delta, among the slice's blocks. Earlier blocks have
+    /// only lines of losses.
     block: usize,
     now: u64,
     place: Range<usize>,
 }
 
-/// Text of a whole slice.
+/// Text of a whole slice, handed in before the slice's turn.
 struct FinishedSlice {
     blocks: Vec<Block>,
     size: usize,
     first: Option<PendingDelta>,
-    /// Reference value for the first delta of the next slice.
+    /// Reference value for the first delta of the next slice; `None` if the slice has none.
     last: Option<u64>,
 }
 
 struct Output<S> {
     sink: S,
-    /// Reference value for the next line's delta.
+    /// Reference value for the delta of the next line; `None` before the first line.
     last: Option<u64>,
 }
 
@@ -123,7 +124,7 @@ impl<'r, S> SliceQueue<'r, S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next slice. Moves the `spare` buffers of printed slices to the slicer.
+    /// Returns the next slice to print. Moves the `spare` buffers of printed slices to the slicer.
     pub(super) fn next_slice(&self, spare: &mut Vec<Vec<u8>>) -> Option<Slice> {
         let mut slicer = self.slicer();
         slicer.reuse(spare);
@@ -134,7 +135,7 @@ impl<'r, S> SliceQueue<'r, S> {
         if is_over { None } else { slicer.next() }
     }
 
-    /// Takes the problems found between packets.
+    /// Removes and returns the problems that were found between packets.
     pub(super) fn take_problems(&self) -> Vec<Problem> {
         self.slicer().take_problems()
     }
@@ -144,7 +145,8 @@ impl<'r, S> SliceQueue<'r, S> {
         state.turn == number && state.last >= number
     }
 
-    /// Waits for a slice's turn; breaks if the slice is invalid or a thread has panicked.
+    /// Waits for the turn of slice `number`. Breaks if the slice is invalid or a thread has
+    /// panicked.
     fn wait_for_turn(&self, number: usize) -> ControlFlow<()> {
         let mut state = self.lock();
         loop {
@@ -158,7 +160,8 @@ impl<'r, S> SliceQueue<'r, S> {
         }
     }
 
-    /// Makes slice `number` the last one, in its turn. Later slices become invalid.
+    /// Makes slice `number` the last slice of the output; call it in that slice's turn. Later
+    /// slices become invalid.
     fn end_at(&self, number: usize) {
         let mut state = self.lock();
         state.last = number;
@@ -168,8 +171,8 @@ impl<'r, S> SliceQueue<'r, S> {
         self.changed.notify_all();
     }
 
-    /// Ends a slice's turn. Returns the next slice's text if it was handed in, so that the caller
-    /// writes it.
+    /// Ends the turn of slice `number`. If the next slice was handed in, returns its text, which
+    /// the caller must write.
     fn end_turn(&self, number: usize) -> Option<FinishedSlice> {
         let mut state = self.lock();
         state.turn = number + 1;
@@ -180,8 +183,8 @@ impl<'r, S> SliceQueue<'r, S> {
         finished
     }
 
-    /// Returns true if a slice is part of the output, and false if it is after the last slice.
-    /// Returns `None` while an earlier slice may still become the last one.
+    /// Returns true if slice `number` is part of the output, and false if it is after the last
+    /// slice. Returns `None` while an earlier slice may still become the last slice.
     pub(super) fn is_valid(&self, number: usize) -> Option<bool> {
         let state = self.lock();
         match () {
@@ -192,7 +195,7 @@ impl<'r, S> SliceQueue<'r, S> {
     }
 }
 
-/// Guard that ends the other threads if this thread panics.
+/// Guard that makes the other threads stop if this thread panics.
 pub(super) struct PanicGuard<'g, 'r, S>(pub(super) &'g SliceQueue<'r, S>);
 
 impl<S> Drop for PanicGuard<'_, '_, S> {
@@ -204,10 +207,11 @@ impl<S> Drop for PanicGuard<'_, '_, S> {
     }
 }
 
-/// Block of text, printed by one thread.
+/// Block of text, printed by one thread and written as a whole.
 struct Block {
     text: Text,
-    /// Target and end of each piece, if a part of the text has a target other than the output.
+    /// Target and end of each piece of the text; empty if the whole text has the output as its
+    /// target.
     pieces: Vec<(Target, usize)>,
 }
 
@@ -217,14 +221,14 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     queue: &'t SliceQueue<'r, S>,
     number: usize,
     block: Block,
-    /// Full blocks that wait for the slice's turn.
+    /// Full blocks that wait for the slice's turn to be written.
     waiting: Vec<Block>,
-    /// Bytes of the waiting blocks.
+    /// Total size of the waiting blocks in bytes.
     waiting_size: usize,
     first: Option<PendingDelta>,
-    /// Reference value for the next line's delta; `None` before the slice's first line.
+    /// Reference value for the delta of the next line; `None` before the slice's first line.
     last: Option<u64>,
-    /// Set if the sink broke, or if this slice is after the last one.
+    /// Set if the sink broke, or if this slice is after the last slice of the output.
     is_broken: bool,
 }
 
@@ -247,7 +251,7 @@ where
         }
     }
 
-    /// Starts a slice.
+    /// Starts to print slice `number`.
     pub(super) fn begin(&mut self, number: usize) {
         self.number = number;
         (self.first, self.last, self.is_broken) = (None, None, false);
@@ -255,7 +259,7 @@ where
         self.recycle_blocks();
     }
 
-    /// Makes written blocks available to all threads.
+    /// Makes blocks that have been written available to all threads for reuse.
     fn recycle_blocks(&mut self) {
         // Very large lines are rare, so their blocks are freed.
         self.waiting.retain(|block| block.text.room() <= 2 * BLOCK_SIZE);
@@ -268,8 +272,8 @@ where
         }
     }
 
-    /// Hands in the slice's text, or waits for the turn and writes the text, with that of the
-    /// finished slices after it.
+    /// Ends the slice. Hands in its text, or waits for the turn, writes the text, and writes
+    /// finished slices that follow.
     pub(super) fn end(&mut self) {
         if self.is_broken || self.hand_in() {
             return;
@@ -293,7 +297,7 @@ where
         }
     }
 
-    /// Hands in the slice's text for the thread whose turn it is. Returns false if it is this
+    /// Hands in the slice's text to the thread whose turn it is. Returns false if it is this
     /// slice's turn, or if the handed-in text would exceed its limit.
     fn hand_in(&mut self) -> bool {
         let size = self.waiting_size + self.block.text.room();
@@ -312,7 +316,7 @@ where
         true
     }
 
-    /// Writes the printed text, in the slice's turn.
+    /// Writes the printed text of the slice; call it in the slice's turn.
     fn write_out(&mut self) -> ControlFlow<()> {
         let queue = self.queue;
         let blocks = self.waiting.iter_mut().chain([&mut self.block]);
@@ -325,8 +329,8 @@ where
         flow
     }
 
-    /// Keeps the full block until the slice's turn, or writes it. Waits for the turn if too much
-    /// text is kept.
+    /// Keeps the full block if it is not the slice's turn, and writes it otherwise. If the kept
+    /// text exceeds its limit, waits for the turn.
     #[cold]
     fn flush_or_keep_block(&mut self) -> ControlFlow<()> {
         if !self.queue.is_turn(self.number) {
@@ -350,8 +354,8 @@ where
 }
 
 impl<S: FnMut(Target, &[u8]) -> ControlFlow<()>> Output<S> {
-    /// Writes a slice's blocks and clears them. `first` is the pending delta in one of them, and
-    /// `last` the reference value after the slice.
+    /// Writes a slice's blocks and clears them. `first` is the slice's pending delta, and `last`
+    /// the reference value after the slice.
     fn write_out<'b>(
         &mut self,
         printer: &impl LinePrinter,
@@ -390,7 +394,7 @@ impl Block {
         self.pieces.clear();
     }
 
-    /// Writes a pending delta.
+    /// Writes a pending delta into the block's text.
     fn set_delta(
         &mut self,
         printer: &impl LinePrinter,

@@ -1,4 +1,4 @@
-//! Cuts time into slices of a few packets of each stream.
+//! Division of time into slices of a few packets of each stream.
 //!
 //! A slice ends where a packet of any stream begins. A packet that extends beyond that time also
 //! belongs to the next slice, which skips its earlier events: half a packet of each stream, on
@@ -22,47 +22,47 @@ use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Number of slices for each thread, if the traces are large enough.
+/// Desired number of slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
-/// Bytes of packets in a slice above which two packets of each stream are enough.
+/// Size of the packets in a slice above which two packets of each stream are enough, in bytes.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
-/// Maximum bytes of packets in a slice.
+/// Maximum total size of the packets in a slice, in bytes.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
 /// Maximum total size of one packet of each stream, in bytes, shared by the threads that wait for
 /// their turn. Above a thread's share, slices are cut within packets.
 const WHOLE_SIZE_MAX: u64 = 1 << 20;
 /// Minimum of one thread's share of `WHOLE_SIZE_MAX`, in bytes.
 const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
-/// Bytes of packets in a slice that is cut within packets. The text fits into a thread's limit, and
-/// the bytes are still in the processor's cache when they are printed.
+/// Size of the packets in a slice that ends within packets, in bytes. The slice's text fits into a
+/// thread's limit, and the bytes are still in the processor's cache when they are printed.
 const SCOUTED_SIZE: u64 = 128 << 10;
-/// Maximum number of streams with scouts, each of which has a window.
+/// Maximum number of streams for which scouts are used; each scout has a window.
 const SCOUTS_MAX: usize = 64;
-/// Maximum number of streams whose scouts hand over their read bytes, which occupy memory for each
-/// stream of each slice.
+/// Maximum number of streams whose scouts hand over their read bytes. The bytes occupy memory for
+/// each stream of each slice.
 const HANDING_OVER_MAX: usize = 16;
-/// Bytes of a scout's window. Each slice copies the unread part of the window.
+/// Size of a scout's window in bytes. Each slice copies the unread part of the window.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
 /// Number of marks that a scout retains. The last mark may be after the slice's end, and the scout
-/// may be one more step ahead.
+/// may be one step beyond that mark.
 const MARKS: usize = 4;
 /// Maximum size of a scout's step, in bytes.
 const STEP_SIZE_MAX: u64 = 32 << 10;
 
-/// Range of time, printed by one thread.
+/// Range of time whose events one thread prints.
 #[derive(Debug)]
 pub(super) struct Slice {
     /// Number of the slice in order of time, from 0.
     pub(super) number: usize,
-    /// Begin (inclusive) and end (exclusive) in nanoseconds.
+    /// Begin (inclusive) and end (exclusive) in nanoseconds; no end means the end of the streams.
     pub(super) span: (i64, Option<i64>),
-    /// Parts by stream number.
+    /// Packets of each stream in the slice, by stream number.
     pub(super) parts: Vec<SlicePart>,
     /// Set if the parts extend to the ends of their streams, because later slices cannot be cut.
     pub(super) is_rest: bool,
 }
 
-/// Packets of one stream in a slice.
+/// Packets that one stream has in a slice.
 #[derive(Debug)]
 pub(super) struct SlicePart {
     pub(super) packets: VecDeque<PacketRef>,
@@ -70,7 +70,7 @@ pub(super) struct SlicePart {
     pub(super) started_packets: usize,
     /// Number of the stream's last packet that this slice or an earlier one has started.
     pub(super) last_number: u64,
-    /// Bytes of the last packet, if a scout has read them.
+    /// Bytes of the last packet that a scout has read and handed over; `None` if there are none.
     pub(super) read: Option<PacketBytes>,
 }
 
@@ -79,14 +79,14 @@ pub(super) struct Slicer<'r> {
     reading: &'r Reading<'r>,
     streams: Vec<SlicerStream>,
     number: usize,
-    /// Begin of the next slice.
+    /// Begin of the next slice in nanoseconds.
     begin: i64,
     slice_size: u64,
     /// Size of a scout's step in bytes; `None` without scouts.
     step: Option<usize>,
-    /// Bytes that each scout retains for [`Cursor::hand_over`].
+    /// Maximum number of bytes that each scout retains for [`Cursor::hand_over`].
     kept_max: usize,
-    /// Spare buffers for scouts.
+    /// Spare buffers in which scouts retain bytes.
     spare: Vec<Vec<u8>>,
     is_over: bool,
 }
@@ -95,28 +95,28 @@ pub(super) struct Slicer<'r> {
 struct SlicerStream {
     packets: StreamPackets,
     next: Option<PacketRef>,
-    /// Packets of the next slice.
+    /// Packets that are part of the next slice.
     open: VecDeque<PacketRef>,
     /// Number of open packets that an earlier slice has started.
     started_packets: usize,
     last_number: u64,
-    /// End of the last packet.
+    /// End of the stream's last packet so far, in nanoseconds.
     last_end: i64,
     scout: Option<Scout>,
 }
 
-/// Search for positions in the last open packet at which a slice can begin.
+/// Cursor that searches the last open packet for positions at which a slice can begin.
 #[derive(Debug)]
 struct Scout {
     data: Arc<TraceData>,
     scale: TimeScale,
     cursor: Cursor,
-    /// Number of the packet.
+    /// Number of the packet that the scout searches.
     number: u64,
-    /// Begin and end of the packet.
+    /// Begin and end that the packet declares, in nanoseconds.
     span: (i64, i64),
-    /// Last marks, newest first; `None` before the first step. All events before a mark are at or
-    /// before the mark's time.
+    /// Marks of the last steps, newest first; `None` before the first step. All events before a
+    /// mark are at or before the mark's time.
     marks: [Option<Mark>; MARKS],
     /// Set if the packet may have more events.
     is_active: bool,
@@ -125,7 +125,7 @@ struct Scout {
 /// Result of a scout's step. `Moved` has the number of skipped bytes.
 enum StepResult {
     Moved(u64),
-    /// Times are out of order.
+    /// The packet's times are out of order.
     Disorder,
 }
 
@@ -167,14 +167,14 @@ impl<'r> Slicer<'r> {
         self.step.is_some()
     }
 
-    /// Accepts spare buffers for the scouts.
+    /// Accepts spare buffers in which scouts can retain bytes.
     pub(super) fn reuse(&mut self, spare: &mut Vec<Vec<u8>>) {
         // Buffers that grew for one large event are freed.
         spare.retain(|buffer| buffer.len() <= self.kept_max + 2 * SCOUT_WINDOW_SIZE);
         self.spare.append(spare);
     }
 
-    /// Returns the next slice.
+    /// Returns the next slice in order of time.
     pub(super) fn next(&mut self) -> Option<Slice> {
         if self.is_over {
             return None;
@@ -202,14 +202,14 @@ impl<'r> Slicer<'r> {
         Some(Slice { number, span, parts, is_rest })
     }
 
-    /// Takes the problems found between packets.
+    /// Removes and returns the problems that were found between packets.
     pub(super) fn take_problems(&mut self) -> Vec<Problem> {
         let problems = |stream: &mut SlicerStream| std::mem::take(&mut stream.packets.problems);
         self.streams.iter_mut().flat_map(problems).collect()
     }
 
-    /// Moves the scout that is furthest behind by a step, and returns the number of bytes. The
-    /// second scout moves too if it would be furthest behind afterwards: two interleaved walks take
+    /// Moves the scout that is furthest behind by a step. Returns the number of skipped bytes. If a
+    /// second scout would be furthest behind afterwards, moves it too: two interleaved walks take
     /// hardly longer than one.
     fn step(&mut self, index: usize) -> StepResult {
         let size = self.step.unwrap_or(0);
@@ -231,7 +231,7 @@ impl<'r> Slicer<'r> {
         scout.record_step(moved)
     }
 
-    /// Collects the packets of a slice, and returns the slice's end.
+    /// Collects the packets of the next slice, and returns the slice's end.
     fn pull(&mut self) -> SliceEnd {
         let mut size: u64 = 0;
         let mut cut = None;
@@ -290,14 +290,14 @@ impl<'r> Slicer<'r> {
     }
 }
 
-/// Returns the bytes of packets in a slice. `row` is the size of one packet of each stream
-/// together.
+/// Returns the desired size in bytes of the packets in a slice. `row` is the total size of one
+/// packet of each stream.
 fn slice_size(reading: &Reading<'_>, row: u64) -> u64 {
     let even = reading.total_bytes() / (SLICES_PER_THREAD * reading.threads as u64);
     even.clamp(row, row.saturating_mul(2).max(SLICE_SIZE_GOOD)).min(SLICE_SIZE_MAX)
 }
 
-/// End of a slice.
+/// Time or reason at which a slice ends.
 enum SliceEnd {
     Time(i64),
     EndOfStreams,
@@ -323,7 +323,7 @@ impl SlicerStream {
         stream
     }
 
-    /// Returns the begin of the next packet, or of a loss before it.
+    /// Returns the begin of the next packet, or of a loss before the packet if that is earlier.
     fn due_time(&self) -> Option<i64> {
         let packet = self.next.as_ref()?;
         let losses = packet.losses.iter().filter_map(|loss| Some(loss.from?.0));
@@ -335,8 +335,8 @@ impl SlicerStream {
         matches!(times, Some((Some(begin), Some(end))) if self.last_end <= begin && begin <= end)
     }
 
-    /// Moves the next packet to the open ones unless it ends before `begin`; returns its size in
-    /// bytes.
+    /// Moves the next packet to the open packets, unless it ends before `begin`. Returns the
+    /// packet's size in bytes, or 0.
     fn pull(&mut self, begin: Option<i64>) -> u64 {
         let Some(packet) = std::mem::replace(&mut self.next, self.packets.next()) else { return 0 };
         if let Some(scout) = &mut self.scout {
@@ -352,8 +352,8 @@ impl SlicerStream {
         size
     }
 
-    /// Ends a slice: retains the open packets that extend into the next slice, which starts at
-    /// `begin`. Returns the bytes of the last packet that the scout has retained.
+    /// Ends a slice. Retains the open packets that extend into the next slice, which starts at
+    /// `begin`. Returns the bytes of the last packet that the scout has retained, if any.
     fn end_slice(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
         for packet in &mut self.open {
@@ -371,14 +371,15 @@ impl SlicerStream {
         read
     }
 
-    /// Returns the time that the active scout has reached.
+    /// Returns the time that the stream's scout has reached; `None` without an active scout.
     fn scout_time(&self) -> Option<i64> {
         let scout = self.scout.as_ref().filter(|scout| scout.is_active)?;
         Some(scout.time())
     }
 
-    /// Starts a scout in the last open packet, which retains up to `kept_max` bytes. Returns false
-    /// if the packet declares no times, its stream has no clock, or it cannot be read.
+    /// Starts a scout in the last open packet. The scout retains up to `kept_max` bytes. Returns
+    /// false if the packet declares no times, its stream has no clock, or the packet cannot be
+    /// read.
     fn start_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);
@@ -410,18 +411,19 @@ impl StepResult {
 }
 
 impl Scout {
-    /// Returns the time that the scout has reached.
+    /// Returns the time in nanoseconds that the scout has reached.
     fn time(&self) -> i64 {
         self.marks[0].map_or(self.span.0, |mark| mark.ns)
     }
 
-    /// Returns the estimated time after the next step.
+    /// Returns an estimate of the time that the scout will reach with its next step.
     fn next_step_time(&self) -> Option<i64> {
         let (last, before) = (self.marks[0]?, self.marks[1]?);
         Some(last.ns.saturating_add(last.ns.saturating_sub(before.ns)))
     }
 
-    /// Records the mark of a step, and checks that its time is within the packet's.
+    /// Records the mark that a step has reached. Returns `Disorder` if the mark's time is after the
+    /// packet's end.
     fn record_step(&mut self, moved: Option<(Mark, bool)>) -> StepResult {
         let Some((mark, more)) = moved else { return StepResult::Disorder };
         let before = self.marks[0].map_or(0, |mark| mark.position);
@@ -436,7 +438,7 @@ impl Scout {
         StepResult::Moved((mark.position - before) / 8)
     }
 
-    /// Returns the last mark before all events from `begin` on.
+    /// Returns the last retained mark that precedes all events from `begin` on.
     fn mark_before(&self, begin: i64) -> Option<Mark> {
         self.marks.into_iter().flatten().find(|mark| mark.ns < begin)
     }
@@ -462,8 +464,8 @@ mod tests {
         };
         event { name = e; fields := struct { u32 x; }; };";
 
-    /// Cuts a packet with `count` events into slices, with each event's time from `time`. Returns
-    /// the number of slices, and the maximum bytes of the packet in one slice.
+    /// Cuts a packet with `count` events into slices; `time` returns the time of each event.
+    /// Returns the number of slices, and the largest number of the packet's bytes in one slice.
     fn slices(count: u64, time: impl Fn(u64) -> u64) -> (usize, u64) {
         let directory = tempfile::tempdir().expect("a folder");
         fs::write(directory.path().join("metadata"), METADATA).expect("to write");
@@ -493,8 +495,8 @@ mod tests {
         (starts.len(), largest.unwrap_or(0))
     }
 
-    /// Slices also end within a large packet. (If slices ended only at the begin of a packet, one
-    /// thread printed eight megabytes while the other waited.)
+    /// Slices also end within a large packet. (When slices ended only at the begin of a packet, one
+    /// thread printed eight megabytes while the other thread waited.)
     #[test]
     fn slices_end_within_a_large_packet() {
         let near = SCOUTED_SIZE + 4 * STEP_SIZE_MAX;
@@ -514,9 +516,9 @@ mod tests {
         assert_eq!(slices(80_000, |number| number).0, 1);
     }
 
-    /// Checks the slices of streams, with the size of two packets of one event each. Each slice has
-    /// a line: its begin and end, and for each stream the begins of its packets, with `<` before
-    /// those that an earlier slice has started.
+    /// Checks how streams are cut into slices of the size of two packets with one event each.
+    /// `expected` has a line for each slice: its begin and end, and for each stream the begins of
+    /// its packets. A packet that an earlier slice has started is marked with `<`.
     #[track_caller]
     fn check_slices(description: &str, end: Option<i64>, expected: &str) {
         let mut folder = TraceFolder::new(description);

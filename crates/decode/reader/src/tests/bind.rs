@@ -1,4 +1,4 @@
-//! Filters bound to the fields of a trace.
+//! Tests of filters that are bound to the fields of a trace.
 
 use crate::bind::BoundFilter;
 use crate::reading::Reading;
@@ -12,9 +12,9 @@ const STREAMS: &str = "a 0.1 10..20 | 10 e 1, 20 f 2
 fn a_filter_selects_events_by_their_fields() {
     let folder = TraceFolder::new(STREAMS);
     let opened = folder.open();
-    // Filter, values of `x` in the selected events.
+    // Each case: filter, and values of `x` in the selected events.
     let cases = [
-        // Payload; only `f` has `s`.
+        // Payload fields; only `f` has `s`.
         ("x > 2", "3 4 5"),
         ("s == \"s4\"", "4"),
         ("s != \"s4\"", "2"),
@@ -58,7 +58,7 @@ fn a_field_that_no_trace_has_is_an_error() {
     {
         let error = BoundFilter::new(filter, &opened.traces).expect_err("an unknown field");
         assert!(error.render(false).contains(field), "{}", error.render(false));
-        // A trace that grows may get the field.
+        // Newer metadata of a growing trace may add the field.
         let bound = BoundFilter::of_growing(filter, &opened.traces).expect("a valid filter");
         assert!(bound.refuse_unknown(&opened.traces).is_err());
         assert!(bound.refuse_unknown(&[]).is_ok());

@@ -1,10 +1,10 @@
-//! Traces that grow while they are followed. Each step changes files, and the next round delivers
-//! the packets that have become whole.
+//! Tests of traces that grow while they are followed. Each step changes files, and the next round
+//! delivers the packets that have become whole.
 
 use crate::follow::Follower;
 use crate::testing::{TraceFolder, Transcript, check_lines};
 
-/// Growing trace and its follower.
+/// Growing trace, and the follower that reads it.
 struct Follow {
     folder: TraceFolder,
     follower: Follower,
@@ -17,7 +17,7 @@ impl Follow {
         Follow { folder, follower }
     }
 
-    /// Checks the transcript of the next round.
+    /// Runs the next round, and checks its transcript.
     #[track_caller]
     fn check(&mut self, expected: &str) {
         self.follower.look_at_all();

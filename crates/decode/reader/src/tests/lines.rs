@@ -1,5 +1,5 @@
-//! Lines printed by several threads, in slices of various sizes: the text is always that of one
-//! thread.
+//! Tests of lines that several threads print, in slices of various sizes. The text must equal the
+//! text that one thread prints.
 
 use crate::event::Event;
 use crate::lines::{LinePrinter, Target};
@@ -11,7 +11,7 @@ use crate::trace::{Stream, Trace};
 use std::fmt::Write as _;
 use std::ops::{ControlFlow, Range};
 
-/// Prints events with the time since the previous event, and losses as messages.
+/// Printer whose lines have the time since the previous event. Losses become messages.
 struct Printer;
 
 impl LinePrinter for Printer {
@@ -51,7 +51,7 @@ fn delta(now: u64, last: Option<u64>) -> String {
     last.map_or("--".to_owned(), |last| format!("{:+}", now as i64 - last as i64))
 }
 
-/// Returns the printed text, with a `?` before messages.
+/// Runs the reading and returns the printed text, in which `?` marks messages.
 fn print(reading: &Reading<'_>) -> String {
     let mut out = String::new();
     let stats = reading.lines(
@@ -67,7 +67,8 @@ fn print(reading: &Reading<'_>) -> String {
     out
 }
 
-/// Checks the text printed by one thread, and by several threads with slices of several sizes.
+/// Checks the text that one thread prints, and the text that several threads print with slices of
+/// several sizes.
 #[track_caller]
 fn check(description: &str, expected: &str) {
     let folder = TraceFolder::new(description);

@@ -1,5 +1,5 @@
-//! The order of events from several streams. A description lists packets, and the expected text
-//! lists events in the order of delivery.
+//! Tests of the order of events from several streams. A description lists packets, and the expected
+//! text lists events in the order of delivery.
 
 use crate::testing::{TraceFolder, check, check_lines, transcript};
 
@@ -22,7 +22,7 @@ fn events_come_in_order_of_time() {
 
 #[test]
 fn equal_times_are_ordered_by_class_id_and_event() {
-    // The order of the files is the reverse.
+    // The order of the files is the reverse of the order of the streams.
     check(
         "a 1.1 7..7 | 7 e 1
          b 0.9 7..7 | 7 e 2

@@ -1,5 +1,5 @@
-//! Packets of streams: losses between them, files with several streams, truncated files, and files
-//! that overlap.
+//! Tests of the packets of streams: losses between packets, files with several streams, truncated
+//! files, and files that overlap.
 
 use crate::error::ProblemKind;
 use crate::event::{Event, PacketView};
@@ -95,7 +95,7 @@ fn the_last_packet_may_be_truncated() {
     let packet_size = size("a 0.1 30..40 | 30 e 3, 40 e 4");
     let first_size = size("a 0.1 10..20 | 10 e 1, 20 e 2");
     let event_size = (packet_size - size("a 0.1 30..40 |")) / 2;
-    // Number of removed bytes, number of remaining events, problem.
+    // Each case: number of removed bytes, number of remaining events, problem.
     let cases = [
         (0, 5, String::new()),
         (
@@ -139,7 +139,7 @@ fn a_file_without_a_whole_header_is_a_problem() {
     assert_eq!(opened.traces[0].streams.len(), 1);
 }
 
-/// Consumer that collects lines, without order.
+/// Consumer without order that collects a line for each event.
 #[derive(Default)]
 struct Lines(Vec<String>);
 
@@ -158,7 +158,7 @@ impl Unordered for Lines {
     }
 }
 
-/// Consumer that only counts.
+/// Consumer that receives no events, so that they are only counted.
 struct Counter;
 
 impl Unordered for Counter {
@@ -168,7 +168,8 @@ impl Unordered for Counter {
     fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
 }
 
-/// Checks the number of events when they are counted without order, decoded and skipped.
+/// Checks the number of events when they are counted without order, when they are decoded, and when
+/// they are skipped.
 fn check_unordered(folder: &TraceFolder, events: u64) {
     let opened = folder.open();
     for threads in [1, 3] {

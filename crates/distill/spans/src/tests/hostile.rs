@@ -6,7 +6,7 @@ use blkkin_model::Kind;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Time limit. An algorithm that is quadratic in the number of spans should exceed it.
+/// Time limit of a test. An algorithm that is quadratic in the number of spans should exceed it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn assemble(all: impl Iterator<Item = Said<'static>>, sink: &mut impl Sink) -> Assembler {
@@ -33,8 +33,9 @@ fn ids_of_zero_are_left_out() {
     assert_eq!((drawn.0.as_str(), assembler.counts().left_out), ("", 2));
 }
 
-/// Assembly takes less than quadratic time in the number of spans: a chain, a star, one cycle, many
-/// cycles, all spans with one id, and pseudo-random parents, all with one start.
+/// Assembly takes less than quadratic time in the number of spans. The inputs are a chain, a star,
+/// a single cycle, many cycles, spans that share one id, and pseudo-random parents with equal
+/// starts.
 #[test]
 fn no_form_takes_the_square_of_its_size() {
     const SPANS: u64 = 100_000;

@@ -5,8 +5,8 @@ use crate::{Assembler, END, LOST, Limits, Oddity, Request};
 use blkkin_model::ValueRef;
 use std::ops::ControlFlow;
 
-/// Checks the requests assembled from events and losses: with both orders of events, and losses
-/// recorded before and after them.
+/// Checks the requests assembled from events and losses, for both orders of the events, and with
+/// the losses recorded before or after the events.
 #[track_caller]
 fn check(input: &[(u32, &str)], losses: &[(u32, Option<i64>, Option<i64>)], expected: &str) {
     for is_reversed in [false, true] {

@@ -30,7 +30,8 @@ impl Random {
     }
 }
 
-/// Returns a random event. Requests, spans and times are few, so that many coincide.
+/// Returns a random event. The ranges of trace ids, span ids and times are small, so that many
+/// events coincide.
 fn event(random: &mut Random) -> String {
     let (time, trace) = (random.below(40), random.below(3) + 1);
     let (span, parent) = (random.below(6) + 1, random.below(8));
@@ -70,7 +71,7 @@ fn any_order_gives_the_same_requests() {
     }
 }
 
-/// Requests are independent of other requests' events before them, and of reused slots.
+/// A request does not depend on earlier events of other requests, nor on reused slots.
 #[test]
 fn requests_do_not_depend_on_others() {
     let mut random = Random(7);
@@ -88,7 +89,7 @@ fn requests_do_not_depend_on_others() {
     }
 }
 
-/// Extreme numbers, whose sums and differences overflow, do not break assembly.
+/// Extreme ids and times, whose sums and differences overflow, do not break assembly.
 #[test]
 fn extremes_do_no_harm() {
     let numbers = [0, 1, 1 << 62, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX];

@@ -5,7 +5,7 @@ use blkkin_model::{Kind, Span, SpanId, SpanRef, TagRef, TraceId};
 use blkkin_wire::{Decoder, Format, Limits};
 use std::time::Duration;
 
-/// Time limit of any wait.
+/// Time limit of each wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Returns options for tests, with short delays.

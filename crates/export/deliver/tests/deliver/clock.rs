@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 const YEAR_MS: i64 = 365 * 24 * 60 * 60 * 1000;
 
-/// Position of the queueing time in a record.
+/// Byte range of the queueing time in a record.
 const TIME: std::ops::Range<usize> = 13..21;
 
-/// Leaves three batches of ten spans in a queue folder.
+/// Queues three batches of ten spans in a folder, without delivering them.
 fn queued(folder: &Path) {
     let server = Server::new(|_, _| Reply::status(503));
     let exporter = Exporter::open(with_queue(&server, folder)).expect("an exporter");
@@ -31,8 +31,8 @@ fn with_queue(server: &Server, folder: &Path) -> Options {
     Options { queue: Some(folder.to_owned()), ..options(&url) }
 }
 
-/// Shifts the queueing times of the waiting batches, as if the clock had been set since. Returns
-/// the time of the last batch.
+/// Shifts the queueing times of the waiting batches, as if the clock had been set after they were
+/// queued. Returns the time of the last batch.
 fn shift(folder: &Path, milliseconds: i64) -> u64 {
     let folder = folder.join("batches");
     let mut batches = Vec::new();
@@ -108,7 +108,7 @@ fn the_next_one_goes_on_where_the_last_batch_was_queued() {
     assert!((last..last + PATIENCE.as_millis() as u64).contains(&times[3]), "{times:?}");
 }
 
-/// Adds one batch to the queue folder.
+/// Adds one batch to the queue folder, without delivering it.
 fn queued_behind(folder: &Path) {
     let server = Server::new(|_, _| Reply::status(503));
     let exporter = Exporter::open(with_queue(&server, folder)).expect("an exporter");

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A proxy that cuts the first connection after a number of bytes in either direction.
 struct Cutter {
     address: SocketAddr,
-    /// Bytes that the first connection transferred in each direction.
+    /// Bytes that the first connection transferred from client to server, and back.
     there: Arc<AtomicU64>,
     back: Arc<AtomicU64>,
 }

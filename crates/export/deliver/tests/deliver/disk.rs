@@ -81,7 +81,8 @@ fn a_queue_has_one_user_and_one_format() {
     );
 }
 
-/// Pushes spans with a text of 100 KiB until one is refused.
+/// Pushes spans with a text of 100 KiB until a span is refused. Returns the number of accepted
+/// spans, and the refusal.
 fn fill(exporter: &Exporter) -> (u64, Refusal) {
     let text = "x".repeat(100 << 10);
     for number in 0.. {

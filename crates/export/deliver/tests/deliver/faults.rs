@@ -6,7 +6,7 @@ use crate::sweep::{counts, flushed_behind_syncs, how};
 use blkkin_sys::testing::{Fault, Scratch, amount, by_two, figure, is_installed, skip, some_of};
 use std::time::Duration;
 
-/// Totals of the injected faults.
+/// Sums over all runs: injected faults, flushed batches, failed starts, and refusals.
 #[derive(Clone, Copy, Debug, Default)]
 struct FaultTotals {
     faults: u64,
@@ -17,7 +17,7 @@ struct FaultTotals {
     slowest: Duration,
 }
 
-/// Runs the program with a fault, then without a fault.
+/// Runs the tested program with a fault and then without. Checks that all flushed spans arrive.
 fn live(fault: Fault, totals: &mut FaultTotals) -> Result<(), String> {
     let scratch = Scratch::new("deliver-faults");
     let destination = Destination::new(&scratch.0.join("queue"));

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Size of the first file system in KiB. A queue of `QUEUE_BYTES` reserves 5 MiB at a time.
+/// Initial size of the file system, in KiB. A queue of `QUEUE_BYTES` reserves 5 MiB at a time.
 const KIB: u64 = 5 << 10;
 const QUEUE_BYTES: u64 = 40 << 20;
 
-/// Pushes spans until one is refused, and returns the number of accepted spans.
+/// Pushes numbered spans, beginning with `from`, until a span or flush is refused. Returns the
+/// number after the last accepted span, and the refusal.
 fn fill(exporter: &Exporter, from: u64) -> (u64, Refusal) {
     for number in from.. {
         if let Err(refusal) = push(exporter, number) {

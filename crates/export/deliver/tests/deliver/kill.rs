@@ -11,10 +11,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Prefix of the program's output, which distinguishes it from the test harness's.
+/// Prefix of each line that the tested program prints. Lines of the test harness lack it.
 const MARK: &str = "says: ";
 
-/// The tested program: pushes spans from a number on, ten at a time, and reports the flushed spans.
+/// Acts as the tested program: pushes spans from a given number on, ten at a time, and reports the
+/// flushed spans.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports() {
@@ -40,8 +41,8 @@ fn exports() {
     balanced(&exporter.close());
 }
 
-/// Runs the program from a number on, and kills it after `reports` reports. Returns the number
-/// after the last flushed span.
+/// Runs the tested program with spans from a given number on, and kills it after `reports` reports.
+/// Returns the number after the last span reported as flushed.
 fn run(
     url: &str,
     queue: &std::path::Path,

@@ -15,10 +15,10 @@ use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Prefix of the program's output, which distinguishes it from the test harness's.
+/// Prefix of each line that the tested program prints. Lines of the test harness lack it.
 const MARK: &str = "says: ";
 
-/// Maximum time until the exporter continues after a disk failure.
+/// Maximum time in which the exporter must continue after a disk failure.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
 /// Number of spans in a batch.
@@ -65,8 +65,8 @@ fn numbers(body: &[u8]) -> Result<Vec<u64>, String> {
     spans.iter().map(number).collect()
 }
 
-/// The tested program: pushes batches from a number on, and reports the flushed batches. If the
-/// disk fails for too long, the program reports that and exits normally.
+/// Acts as the tested program: pushes batches from a given number on, and reports the flushed
+/// batches. If the disk fails for too long, the program reports that and exits normally.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports_for_long() {
@@ -136,7 +136,7 @@ struct Arrivals {
     batches: Vec<(bool, Result<Vec<u64>, String>)>,
 }
 
-/// A destination, with the queue folder of the program.
+/// A server to which the tested program exports, with the program's queue folder.
 pub(crate) struct Destination {
     server: Server,
     arrivals: Arc<Mutex<Arrivals>>,
@@ -194,7 +194,7 @@ impl Destination {
         }
     }
 
-    /// Returns the numbers of the spans in the folder of refused batches.
+    /// Returns the numbers of the spans stored in the folder of refused batches.
     fn put_aside(&self) -> Result<BTreeSet<u64>, String> {
         let mut found = BTreeSet::new();
         for entry in std::fs::read_dir(self.queue.join("refused")).into_iter().flatten() {
@@ -210,7 +210,7 @@ impl Destination {
     }
 }
 
-/// Parameters of a run.
+/// Parameters of one run of the tested program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunOptions {
     pub(crate) first: u64,
@@ -219,28 +219,28 @@ pub(crate) struct RunOptions {
     pub(crate) is_early: bool,
 }
 
-/// Result of a run.
+/// Result of one run of the tested program.
 #[derive(Debug)]
 pub(crate) struct ProgramRun {
     pub(crate) status: ExitStatus,
     pub(crate) said: Vec<String>,
-    /// Number of refused batches that could not be stored, if the exporter was closed.
+    /// Number of refused batches that could not be stored; `None` if the exporter was not closed.
     pub(crate) closed: Option<u64>,
     /// Number after the last flushed batch.
     pub(crate) flushed: u64,
-    /// Time until the first flush.
+    /// Time from the start of the program to its first flush.
     pub(crate) took: Duration,
     /// Longest time between two flushes.
     pub(crate) slowest: Duration,
 }
 
 impl ProgramRun {
-    /// True if the run ended normally without any refusal.
+    /// Returns true if the run ended normally without any refusal.
     pub(crate) fn is_good(&self) -> bool {
         self.status.success() && self.said.is_empty() && self.closed.is_some()
     }
 
-    /// Runs the program with the prefix `starter` until it ends.
+    /// Runs the tested program under the command `starter` until it ends.
     pub(crate) fn run(
         starter: &[String],
         destination: &Destination,

@@ -19,7 +19,7 @@ fn push_batch(exporter: &Exporter, batch: u64) {
     exporter.flush().expect("room");
 }
 
-/// Returns options as in a real program, with the usual delays.
+/// Returns options with the default delays, as a real program has them.
 fn usual(server: &Server, path: &str, queue: &Path) -> Options {
     let destination = Destination::parse(&server.url(path), None).expect("a destination");
     Options { queue: Some(queue.to_owned()), batch_age: PATIENCE, ..Options::new(destination) }
@@ -95,8 +95,8 @@ fn size(folder: &Path) -> (u64, usize) {
     (sizes.iter().sum(), sizes.len())
 }
 
-/// In two runs all batches are refused: batches without room are counted, and the folder stays
-/// within its limit.
+/// The folder of refused batches stays within its limit over two runs in which all batches are
+/// refused. Refused batches for which the folder has no room are counted.
 #[test]
 fn d7_the_folder_of_what_nobody_wants_has_a_limit() {
     const BYTES_MAX: u64 = 10_000;

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
-/// A received request.
+/// A request as the server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedRequest {
     pub(crate) uri: Uri,
@@ -59,7 +59,7 @@ struct SharedState {
     script: Script,
 }
 
-/// Options of the server.
+/// Protocol of the server: HTTP version and TLS.
 #[derive(Clone, Default)]
 pub(crate) struct ServerOptions {
     pub(crate) is_http2: bool,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// All system calls by which the program changes files or produces output.
+/// Names of all system calls by which the program changes files or produces output.
 pub(crate) const CALLS: [&str; 18] = [
     "openat",
     "mkdir",
@@ -43,12 +43,12 @@ pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 20)
 }
 
-/// Returns the parameters of a run from a batch on.
+/// Returns the parameters of a run that starts with batch `first`.
 pub(crate) fn how(first: u64) -> RunOptions {
     RunOptions { first, batches: batches(), patience: RESUMES, is_early: false }
 }
 
-/// Returns the maximum number of times that a thread makes each call.
+/// Returns the maximum number of times that a thread makes each of the system calls in a run.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("deliver-sweep");
     let destination = Destination::new(&scratch.0.join("queue"));
@@ -59,8 +59,8 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Runs the program and kills it in a call; returns whether the program was killed. The next run
-/// pushes batches that were not flushed again.
+/// Runs the program and kills it in a system call; returns true if it was killed. Batches that were
+/// not flushed are pushed again by the next run.
 fn kill_in(
     (call, number): (&str, u64),
     destination: &Destination,
@@ -79,7 +79,7 @@ fn kill_in(
 }
 
 /// Runs the program undisturbed after a number of kills, and returns the time until its first
-/// flush. A further run checks that no batch is sent again without reason.
+/// flush. A further run checks that settled batches are not sent again.
 fn check_at_rest(
     destination: &Destination,
     flushed: &mut u64,

@@ -1,4 +1,4 @@
-//! TLS with a certificate that only programs with the certificate's file trust.
+//! TLS with a self-made certificate, which only an exporter with the certificate's file trusts.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};

@@ -23,7 +23,7 @@ fn jar() -> Option<PathBuf> {
     Some(home.join(jar)).filter(|jar| jar.is_file())
 }
 
-/// A running Zipkin server.
+/// A running Zipkin server, killed when dropped.
 struct Zipkin {
     child: Child,
     http: u16,

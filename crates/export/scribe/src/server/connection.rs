@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Memory of a connection that does not count towards the limit, in bytes.
+/// Memory that each connection may use without counting towards the limit, in bytes.
 const OWN_BYTES: usize = 64 << 10;
 
 /// Initial size of the receive buffer, in bytes.
@@ -161,13 +161,13 @@ impl<'s, H: Handler> Connection<'s, H> {
                 .is_ok()
     }
 
-    /// True if other connections may need this connection's spare memory.
+    /// Returns true if other connections may need this connection's spare memory.
     fn is_scarce(&self) -> bool {
         let taken = self.state.memory_bytes.load(Ordering::Relaxed);
         taken > self.state.options.memory_bytes_max / 2
     }
 
-    /// Releases the memory of large frames.
+    /// Releases memory that was allocated for large frames.
     fn shrink(&mut self) {
         if self.start == self.end && self.memory.len() > OWN_BYTES {
             self.release();
@@ -244,7 +244,7 @@ impl<H: Handler> Drop for Connection<'_, H> {
 
 enum ReadSpace {
     Ready,
-    /// No memory for the frame, which has this size in bytes.
+    /// There is no memory for the frame, whose size is given in bytes.
     None {
         size: usize,
     },

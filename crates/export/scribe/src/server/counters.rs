@@ -1,13 +1,13 @@
-//! Counters of a server.
+//! Counters of a server's connections, frames and refusals.
 
 use std::sync::atomic::AtomicU64;
 
 /// Counters since the start of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounters {
-    /// Open connections.
+    /// Connections that are currently open.
     pub connections: u64,
-    /// Accepted connections.
+    /// Connections accepted, including those closed at once.
     pub accepted: u64,
     /// Connections closed at once, because the maximum number was reached.
     pub closed_too_many: u64,
@@ -19,7 +19,7 @@ pub struct ServerCounters {
     pub closed_bad: u64,
     /// Connections closed because of an I/O error, or for lack of memory or threads.
     pub closed_broken: u64,
-    /// Answered frames.
+    /// Complete frames that the service processed.
     pub frames: u64,
     /// Batches refused for lack of memory.
     pub refused_memory: u64,

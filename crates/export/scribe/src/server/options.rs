@@ -1,12 +1,12 @@
-//! Options of a server.
+//! Limits that a server enforces on its peers.
 
 use crate::request::Limits;
 use std::time::Duration;
 
-/// Limits on the peers of a server.
+/// Limits on connections, requests and memory of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Limits on the requests of a peer.
+    /// Limits on the size of a request.
     pub limits: Limits,
     /// Maximum number of connections.
     pub connections_max: usize,

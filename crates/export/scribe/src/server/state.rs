@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// State shared by all threads of a server.
+/// Service, options, memory usage and connection table of a server.
 pub(super) struct ServerState<H> {
     pub(super) service: Service<H>,
     pub(super) options: ServerOptions,
     pub(super) counts: Counts,
-    /// Memory of all connections in bytes, beyond the 64 KiB of each.
+    /// Memory of all connections in bytes, not counting the first 64 KiB of each.
     pub(super) memory_bytes: AtomicUsize,
     pub(super) peers: Mutex<HashMap<u64, Arc<Peer>>>,
     /// Notified when a connection ends.
@@ -24,12 +24,12 @@ pub(super) struct ServerState<H> {
     pub(super) is_stopping: AtomicBool,
 }
 
-/// A connection, as other threads access it.
+/// Part of a connection that other threads access, to close it.
 pub(super) struct Peer {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,
-    /// Time when the last frame was answered, in milliseconds since the start of the server; the
-    /// maximum while a frame is being answered.
+    /// Time when the last frame was answered, in milliseconds since the start of the server.
+    /// `u64::MAX` while a frame is being answered.
     pub(super) quiet_since_ms: AtomicU64,
     pub(super) is_evicted: AtomicBool,
 }

@@ -18,7 +18,7 @@ const LOSSES_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Collector<'t> {
     traces: &'t [Arc<Trace>],
-    /// Set if only selected events are delivered. Packets and losses then count only if their
+    /// Set if the reader delivers only selected events. A packet or loss then counts only if its
     /// packet has a selected event.
     selected: bool,
     streams: Vec<StreamState<'t>>,
@@ -39,12 +39,12 @@ pub struct Collector<'t> {
 struct StreamState<'t> {
     trace: usize,
     stream: &'t Stream,
-    /// Index of the stream's first event class in `Collector::classes`.
+    /// Index of the stream class's first event class in `Collector::classes`.
     classes: usize,
     /// Set if packets have a field for the CPU.
     has_cpu: bool,
     cpu: Cpu,
-    /// Totals of the stream; its events are in `tally`.
+    /// Totals of the stream's packets and losses. Its events are counted in `tally`.
     counts: Counts,
     tally: Tally,
 }
@@ -65,7 +65,8 @@ struct Tally {
 }
 
 impl<'t> Collector<'t> {
-    /// Creates a collector for all events of `traces`, or only for selected events.
+    /// Creates a collector for `traces`. `selected` is true if the reader delivers only selected
+    /// events.
     pub fn new(traces: &'t [Arc<Trace>], selected: bool) -> Collector<'t> {
         let mut class_count = 0;
         let mut streams = Vec::new();
@@ -207,7 +208,7 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Drops the pending packet and losses if no event followed.
+    /// Drops the pending packet and losses if the packet had no event.
     fn drop_pending(&mut self) {
         if self.has_no_event {
             self.pending = None;
@@ -216,7 +217,7 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Counts the packet of an event, which is the first event of the packet.
+    /// Counts the packet of an event. Called for the first event of each packet.
     #[cold]
     fn begin_packet(&mut self, event: &mut Event<'_>) {
         self.has_no_event = false;

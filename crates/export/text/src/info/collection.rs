@@ -1,11 +1,11 @@
-//! Collection: statistics of all traces, merged from all threads.
+//! Statistics of all traces, merged from all threads.
 
 use super::timeline::Timeline;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Uuid, Version};
 use blkkin_reader::LossKind;
 use std::path::PathBuf;
 
-/// Statistics of all traces.
+/// Statistics of all traces, streams and event types, as they are drawn.
 #[derive(Debug, Default)]
 pub struct Collection {
     /// Traces in the order in which they were opened.
@@ -29,13 +29,13 @@ pub struct Collection {
 /// Description of a trace, from its metadata.
 #[derive(Debug)]
 pub struct TraceInfo {
-    /// Name as in babeltrace2.
+    /// Name that babeltrace2 gives the trace.
     pub name: String,
     /// Directory of the trace.
     pub path: PathBuf,
-    /// UUID of the trace.
+    /// UUID in the trace's metadata.
     pub uuid: Option<Uuid>,
-    /// Version of the format.
+    /// CTF version of the trace.
     pub version: Version,
     /// Environment of the trace: keys and values.
     pub env: Vec<(String, EnvValue)>,
@@ -43,14 +43,14 @@ pub struct TraceInfo {
     pub clocks: Vec<Clock>,
 }
 
-/// Statistics of a stream.
+/// Identity and totals of a stream.
 #[derive(Debug)]
 pub struct StreamInfo {
-    /// Index of the trace.
+    /// Index of the stream's trace in [`Collection::traces`].
     pub trace: usize,
-    /// Path of the first file.
+    /// Path of the stream's first file.
     pub file: String,
-    /// Id of the stream class.
+    /// Id of the stream class in the metadata.
     pub class_id: u64,
     /// Id of the stream within its class.
     pub instance: Option<u64>,
@@ -63,9 +63,9 @@ pub struct StreamInfo {
 /// Totals of packets and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events in the trace.
+    /// Events that were read.
     pub events: u64,
-    /// Packets in the trace.
+    /// Packets that were read.
     pub packets: u64,
     /// Bytes of packets, with padding.
     pub bytes: u64,
@@ -75,11 +75,11 @@ pub struct Counts {
     pub events_lost: u64,
     /// Losses of events whose number is unknown.
     pub events_lost_unknown: u64,
-    /// Missing packets.
+    /// Packets that are missing according to the sequence numbers.
     pub packets_lost: u64,
     /// Losses of packets whose number is unknown.
     pub packets_lost_unknown: u64,
-    /// First and last time, both inclusive, in nanoseconds.
+    /// First and last time of packets and events, both inclusive, in nanoseconds.
     pub span: Option<(i64, i64)>,
 }
 
@@ -96,23 +96,23 @@ pub struct EventInfo {
     pub span: Option<(i64, i64)>,
 }
 
-/// Loss of events or packets.
+/// Loss of events or packets in one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossInfo {
     /// Begin of the loss, in nanoseconds.
     pub from: Option<i64>,
     /// End of the loss, in nanoseconds.
     pub to: Option<i64>,
-    /// Index of the stream.
+    /// Index of the stream in [`Collection::streams`].
     pub stream: usize,
-    /// Kind of the loss.
+    /// Distinguishes lost events from lost packets.
     pub kind: LossKind,
     /// Number of lost events or packets; `None` if it is unknown.
     pub count: Option<u64>,
 }
 
 impl Collection {
-    /// Returns the totals of the streams of `trace`, or of all streams.
+    /// Returns the totals of all streams of `trace`, or of all traces for `None`.
     pub fn counts(&self, trace: Option<usize>) -> Counts {
         let mut sum = Counts::default();
         for stream in &self.streams {
@@ -123,7 +123,7 @@ impl Collection {
         sum
     }
 
-    /// Returns the origin of relative times, in nanoseconds.
+    /// Returns the time that relative times count from, in nanoseconds.
     pub(super) fn origin(&self) -> i64 {
         let first = || self.counts(None).span.map(|(first, _)| first);
         self.origin.or_else(first).unwrap_or(0)
@@ -175,7 +175,7 @@ impl TraceInfo {
     }
 }
 
-/// Returns the smallest time range that contains both.
+/// Returns the smallest time range that contains both ranges.
 pub(super) fn joint_span(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),

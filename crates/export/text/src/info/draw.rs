@@ -1,4 +1,4 @@
-//! Collection as text: traces, totals, and tables of event types, streams and losses.
+//! Statistics as text: traces, totals, and tables of event types, streams and losses.
 
 use super::chart;
 use super::collection::{Collection, Counts, LossInfo, TraceInfo};
@@ -11,20 +11,20 @@ use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
 use blkkin_filter::Severity;
 use blkkin_reader::Text;
 
-/// Options for drawing.
+/// Options for drawing statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Use terminal colours.
+    /// Set to use terminal colours.
     pub color: bool,
-    /// Use ASCII instead of Unicode's blocks and lines.
+    /// Set to use ASCII instead of Unicode's blocks and lines.
     pub ascii: bool,
-    /// Print all rows of all tables.
+    /// Set to print all rows of all tables.
     pub all: bool,
-    /// Print dates in UTC instead of the local time zone.
+    /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
 }
 
-/// Maximum number of rows of a table, unless all are requested.
+/// Maximum number of rows of a table, unless [`Options::all`] is set.
 const ROWS: usize = 20;
 /// Maximum number of rows of the table of streams; larger machines have more CPUs than [`ROWS`].
 const STREAM_ROWS: usize = 64;
@@ -35,7 +35,7 @@ const FILE_WIDTH: usize = 24;
 const VALUE_WIDTH: usize = 400;
 const BAR_WIDTH: usize = 10;
 
-/// Draws all of `collection`.
+/// Draws the traces, totals and tables of `collection`.
 pub fn draw(collection: &Collection, options: &Options) -> String {
     let total = collection.counts(None);
     let relative = |trace: &TraceInfo| !trace.clocks.is_empty() && !trace.absolute();
@@ -104,8 +104,8 @@ impl Drawing<'_> {
         (shown, (rows - shown) as u64)
     }
 
-    /// Returns the number of a trace, for its heading and its streams; empty if there is only one
-    /// trace.
+    /// Returns the number of a trace from 1, as its heading and its streams show it; empty for a
+    /// single trace.
     fn number(&self, trace: usize) -> String {
         if self.collection.traces.len() > 1 { (trace + 1).to_string() } else { String::new() }
     }
@@ -130,7 +130,7 @@ impl Drawing<'_> {
         format!("{}{unit}", String::from_utf8_lossy(&text))
     }
 
-    /// Returns a cell with a time relative to the origin.
+    /// Returns a table cell with a time relative to the origin.
     fn offset(&self, time: Option<i64>) -> (Tone, String) {
         let text = |time| format!("{} {}", self.unit.distance(self.origin, time), self.unit.name);
         (Tone::Plain, self.micro(time.map(text).unwrap_or_default()))
@@ -344,7 +344,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns lines on the origin of a trace: host, tracer, session, process, kernel.
+/// Returns lines about the machine and tracer of a trace: host, tracer, session, process, kernel.
 fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
     let value = |key: &str| {
         let (_, value) = env.iter().find(|(name, _)| name == key)?;

@@ -1,5 +1,5 @@
-//! Collection as one JSON object. A key has the name of the key with the same meaning in `blkkin
-//! view --json`; unknown values are `null`; times are nanoseconds from the clock's origin.
+//! Statistics as one JSON object. A key that `blkkin view --json` has too has the same meaning.
+//! Unknown values are `null`; times are nanoseconds from the clock's origin.
 
 use super::collection::{Collection, Counts, EventInfo, LossInfo, StreamInfo, TraceInfo};
 use crate::class::severity;
@@ -9,13 +9,13 @@ use blkkin_filter::Severity;
 use blkkin_reader::Problem;
 use serde_json::{Map, Value, json};
 
-/// Version of the object's schema, changed when consumers may have to change.
+/// Version of the object's schema. It changes when consumers may have to change.
 pub const SCHEMA: &str = "blkkin.info.v1";
 
 /// Maximum number of buckets in the histogram.
 const BUCKETS_MAX: usize = 256;
 
-/// Returns the object, with the problems of the reading.
+/// Returns the statistics as a JSON object, with the problems that the reader reported.
 pub fn to_json(collection: &Collection, problems: &[Problem]) -> Value {
     let traces = collection.traces.iter().enumerate();
     json!({

@@ -5,17 +5,17 @@
 pub(crate) enum Tone {
     #[default]
     Plain,
-    /// Headings.
+    /// Tone of headings.
     Strong,
-    /// Secondary text.
+    /// Tone of secondary text.
     Faint,
-    /// Bars and charts.
+    /// Tone of bars and charts.
     Bar,
-    /// Losses and errors.
+    /// Tone of losses and errors.
     Alarm,
 }
 
-/// Colours and characters of a drawing.
+/// Colours and character set of a drawing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     pub(crate) color: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Theme {
 const RISING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Blocks that fill from the left, in eighths.
 const GROWING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
-/// ASCII substitutes for both kinds of blocks.
+/// ASCII substitutes for [`RISING`] and [`GROWING`].
 const ROUGH: [char; 9] = [' ', '.', '.', '.', ':', ':', ':', '#', '#'];
 
 impl Theme {
@@ -48,7 +48,8 @@ impl Theme {
         if self.ascii { ROUGH[eighths.min(8)] } else { RISING[eighths.min(8)] }
     }
 
-    /// Returns a bar of up to `width` characters; a part above 0 is always visible.
+    /// Returns a bar of up to `width` characters, in proportion to `part` of `whole`. A part above
+    /// 0 is always visible.
     pub(crate) fn bar(self, part: u64, whole: u64, width: usize) -> String {
         if part == 0 || whole == 0 {
             return String::new();
@@ -65,7 +66,8 @@ impl Theme {
     }
 
     /// Returns a bar between two positions in eighths of a character; the bar is always visible.
-    /// Its end is exact, and its start is rounded to a half, since Unicode has no other characters.
+    /// The end of the bar is exact, but its start is rounded to a half, since Unicode has no other
+    /// characters.
     pub(crate) fn bar_between(self, from: usize, to: usize) -> String {
         let (cell, offset) = (from / 8, from % 8);
         let eighths = to.saturating_sub(from).max(1);
@@ -100,8 +102,8 @@ impl Theme {
         bar
     }
 
-    /// Makes a trace's text, which may have any characters, safe for a terminal. A text of more
-    /// than `most` characters is truncated to its end.
+    /// Makes a text of a trace, which may have any characters, safe for a terminal. Only the end of
+    /// a text of more than `most` characters is kept.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {
         let shown = |char: char| match char {
             _ if char.is_control() => '?',
@@ -118,7 +120,7 @@ impl Theme {
     }
 }
 
-/// Alignment of a column, and its heading.
+/// Alignment and heading of a column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
     Left(&'static str),
@@ -141,7 +143,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Prints the lines, each indented by two.
+    /// Prints the table's lines, each indented by two spaces.
     pub(crate) fn print(&self, out: &mut String, theme: Theme) {
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|index| {

@@ -1,4 +1,4 @@
-//! Text and JSON of a made-up collection.
+//! Tests of the text and JSON that are printed for a synthetic collection.
 
 use super::*;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Uuid, Version};
@@ -23,8 +23,8 @@ fn event(name: &str, log_level: Option<i64>, count: u64, last: i64) -> EventInfo
     EventInfo { name: Some(name.into()), log_level, count, span }
 }
 
-/// Returns two streams over a tenth of a second: one with 3000 events at an increasing rate, and
-/// losses.
+/// Returns a collection of two streams over a tenth of a second, with losses. One stream has 3000
+/// events at an increasing rate.
 fn collection() -> Collection {
     let env = |key: &str, value: &str| (key.to_owned(), EnvValue::Str(value.into()));
     let mut timeline = Timeline::default();
@@ -236,7 +236,8 @@ Total
     );
 }
 
-/// The JSON object has its keys in order, and formatted values; plain copies are not compared.
+/// The JSON object has its keys in order and its values formatted. Values that are plain copies are
+/// not compared.
 #[test]
 fn json() {
     let problem = blkkin_reader::Problem {

@@ -7,21 +7,21 @@
 
 /// Maximum number of buckets; half of it exceeds the number of columns of any terminal.
 const BUCKETS_MAX: i64 = 2048;
-/// Minimum width of a bucket as a power of two: two nanoseconds. With a smaller width, distances
-/// between buckets overflow.
+/// Minimum width of a bucket, as the logarithm of nanoseconds: two nanoseconds. With a smaller
+/// width, distances between buckets overflow.
 const SHIFT_MIN: u32 = 1;
 
 /// Numbers of events over time, and times of losses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// Logarithm of a bucket's width in nanoseconds.
+    /// Binary logarithm of a bucket's width in nanoseconds.
     shift: u32,
-    /// Number of the first bucket: its begin divided by the width.
+    /// Number of the first bucket, which is the begin of the bucket divided by the width.
     first: i64,
     buckets: Vec<Bucket>,
 }
 
-/// Contents of a bucket.
+/// Number of events in a bucket of time, and a mark for losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub(crate) events: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Bucket {
     pub(crate) lost: bool,
 }
 
-/// Contents of a chart's column.
+/// Events and losses in one column of a chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) events: f64,
@@ -43,7 +43,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Adds an event.
+    /// Counts an event at `time`, in nanoseconds.
     #[inline]
     pub fn add(&mut self, time: i64) {
         let index = (time >> self.shift) - self.first;
@@ -53,14 +53,14 @@ impl Timeline {
         }
     }
 
-    /// Marks the buckets between two times as having a loss.
+    /// Marks the buckets between two times as affected by a loss.
     pub fn mark_lost(&mut self, from: i64, to: i64) {
         for bucket in self.range(from.min(to), from.max(to)) {
             bucket.lost = true;
         }
     }
 
-    /// Adds all events and losses of `other`.
+    /// Adds all events and losses of another timeline.
     pub fn merge(&mut self, other: &Timeline) {
         let Some(last) = other.last() else { return };
         while self.shift < other.shift {
@@ -74,7 +74,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the begin of the first bucket, the width, and the buckets, joined to at most `most`.
+    /// Returns the begin of the first bucket, the width of a bucket, and the buckets. Buckets are
+    /// joined until there are at most `most`.
     pub(crate) fn buckets(&self, most: usize) -> (i64, u64, Vec<Bucket>) {
         let mut fewer = self.clone();
         while fewer.buckets.len() > most.max(2) {
@@ -113,7 +114,7 @@ impl Timeline {
         (!self.buckets.is_empty()).then(|| self.first + self.buckets.len() as i64 - 1)
     }
 
-    /// Returns the buckets from one time to another; missing buckets are added.
+    /// Returns the buckets between two times. The timeline grows to contain both.
     #[cold]
     fn range(&mut self, from: i64, to: i64) -> &mut [Bucket] {
         let (low, high) = loop {
@@ -142,7 +143,7 @@ impl Timeline {
         &mut self.buckets[start..end]
     }
 
-    /// Joins each pair of buckets.
+    /// Joins each pair of buckets, which doubles their width.
     fn halve(&mut self) {
         let mut wider: Vec<Bucket> = Vec::with_capacity(self.buckets.len() / 2 + 1);
         for (bucket, number) in self.buckets.iter().zip(self.first..) {

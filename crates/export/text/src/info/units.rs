@@ -1,6 +1,6 @@
-//! Formats numbers with units, rounded for people.
+//! Formatting of numbers with units, rounded for human readers.
 
-/// Unit of time: nanoseconds, name, and number of decimals.
+/// Unit of time: length in nanoseconds, name, and number of decimals to print.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeUnit {
     pub(crate) ns: f64,
@@ -14,8 +14,8 @@ impl TimeUnit {
     const MS: TimeUnit = TimeUnit { ns: 1e6, name: "ms", decimals: 3 };
     const S: TimeUnit = TimeUnit { ns: 1e9, name: "s", decimals: 3 };
 
-    /// Returns the unit for a column of times with this range. The option `--begin` accepts all of
-    /// these units.
+    /// Returns the unit for a column of times that spans `span_ns`. The option `--begin` accepts
+    /// all of these units.
     pub(crate) fn for_table(span_ns: u64) -> TimeUnit {
         match span_ns {
             0..10_000 => TimeUnit::NS,
@@ -25,7 +25,7 @@ impl TimeUnit {
         }
     }
 
-    /// Returns the unit for an axis of this length.
+    /// Returns the unit for a time axis of length `span_ns`.
     pub(crate) fn for_axis(span_ns: f64) -> TimeUnit {
         let longer = |name, ns| TimeUnit { ns, name, decimals: 0 };
         match span_ns {
@@ -104,8 +104,8 @@ pub(crate) fn duration(ns: u64) -> String {
     }
 }
 
-/// Formats a percentage: `12.3 %`. A part above 0 is never printed as 0, and a proper part never as
-/// 100.
+/// Formats a percentage: `12.3 %`. A part above 0 is never printed as 0 %, and a part less than the
+/// whole never as 100 %.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return String::new();

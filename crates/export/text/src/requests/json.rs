@@ -17,7 +17,7 @@ use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Version of the lines' schema, changed when consumers may have to change.
+/// Version of the lines' schema. It changes when consumers may have to change.
 pub const SCHEMA: &str = "blkkin.spans.v1";
 
 /// Prints the first line, which describes the traces.
@@ -62,7 +62,7 @@ pub fn request(out: &mut Vec<u8>, request: &Request<'_>) {
     }
 }
 
-/// Contents of the last line.
+/// Totals that the last line contains.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'e> {
     /// Totals of requests and their events.
@@ -73,7 +73,7 @@ pub struct End<'e> {
     pub refusals: &'e Refusals,
     /// Number of events that do not describe spans.
     pub others: u64,
-    /// Totals of the reading.
+    /// Totals of all events and losses that were read.
     pub stats: &'e Stats,
 }
 

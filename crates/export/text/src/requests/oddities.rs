@@ -3,7 +3,7 @@
 use crate::info::units::{grouped, plural};
 use blkkin_spans::{Completion, Oddity, Request, Step};
 
-/// Returns texts for the oddities of a request, with counts.
+/// Returns a text for each oddity of a request, with its count.
 pub(super) fn request_remarks(request: &Request<'_>) -> Vec<String> {
     let mut words = Vec::new();
     if request.completion == Completion::Evicted {
@@ -39,7 +39,8 @@ fn counted(oddity: Oddity, count: u64) -> String {
     }
 }
 
-/// Returns short texts for the oddities of a span, without those that the picture shows anyhow.
+/// Returns short texts for the oddities of a span. Oddities that the picture shows anyway are
+/// omitted.
 pub(super) fn step_remarks(step: &Step<'_>) -> Vec<String> {
     let brief = |oddity| match oddity {
         Oddity::MissingParent => match step.missing_parent() {

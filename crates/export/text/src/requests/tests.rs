@@ -1,4 +1,4 @@
-//! Pictures and JSON of made-up requests: wide and narrow pictures as text, and a check that no
+//! Pictures and JSON of synthetic requests: wide and narrow pictures as text, and a check that no
 //! line is too long.
 
 use super::json::{self, End};
@@ -55,7 +55,7 @@ fn note(id: u64, service: &'static str, time: u64, what: What<'static>) -> Said<
     Said { time_ns: START + time * US, what, ..span(id, 0, service, Kind::Internal, (0, 0)) }
 }
 
-/// Returns a call with its child spans, and spans with oddities.
+/// Returns reports on a call with child spans, and on spans with oddities.
 fn events() -> Vec<Said<'static>> {
     vec![
         span(1, 0, "qemu", Kind::Client, (0, 1000)),
@@ -167,7 +167,7 @@ fn json_says_everything() {
     assert_eq!(lines.len(), expected.len(), "\n{}", String::from_utf8_lossy(&out));
 }
 
-/// Any ids, numbers and texts give valid JSON.
+/// Spans with any ids, numbers and texts give valid JSON.
 #[test]
 fn json_is_json() {
     let texts = [

@@ -12,21 +12,21 @@ use blkkin_spans::{Request, Step};
 /// Layout and content of a drawn request tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Use terminal colours.
+    /// Set to use terminal colours.
     pub color: bool,
-    /// Use ASCII instead of Unicode's blocks and lines.
+    /// Set to use ASCII instead of Unicode's blocks and lines.
     pub ascii: bool,
     /// Width of a line in characters.
     pub width: usize,
-    /// Print annotations and tags below each span.
+    /// Set to print annotations and tags below each span.
     pub annotations: bool,
-    /// Print dates in UTC instead of the local time zone.
+    /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
-    /// Print times as dates.
+    /// Set to print times as dates instead of relative to the request's start.
     pub absolute: bool,
 }
 
-/// Printer that draws requests.
+/// Printer that draws requests as trees of spans.
 #[derive(Debug)]
 pub struct TreePrinter {
     options: Options,
@@ -39,17 +39,19 @@ const BAR_MIN: usize = 24;
 const BAR_MAX: usize = 60;
 const LABEL_MIN: usize = 16;
 const LABEL_MAX: usize = 60;
-/// Minimum width of a line with own times, in characters; [`BAR_FROM`] is that of a line with bars.
+/// Minimum line widths, in characters: from `OWN_TIME_FROM` on, lines show spans' own times, and
+/// from `BAR_FROM` on, bars.
 const OWN_TIME_FROM: usize = 72;
 const BAR_FROM: usize = 48;
 
 /// Widths of a request's columns in characters, and the scale of its bars.
 struct Columns {
     label: usize,
-    /// Width of the durations; `own` is the width of the spans' own times, 0 if they do not fit.
+    /// Widths of the columns of durations and of the spans' own times. `own` is 0 if own times do
+    /// not fit.
     time: usize,
     own: usize,
-    /// Width of the bars, 0 if they do not fit.
+    /// Width of the bar column, 0 if bars do not fit.
     bar: usize,
     /// Start and duration of the request, in nanoseconds.
     start: u64,
@@ -59,7 +61,7 @@ struct Columns {
 }
 
 impl TreePrinter {
-    /// Creates a printer.
+    /// Creates a printer with these options and the theme that follows from them.
     pub fn new(options: Options) -> TreePrinter {
         let format = if options.absolute { TimeFormat::Date } else { TimeFormat::Seconds };
         let times = TimePrinter::new(format, options.utc);
@@ -321,7 +323,7 @@ fn tag_text(tag: &TagRef<'_>) -> String {
     }
 }
 
-/// Returns the position of a time on a scale of `eighths`.
+/// Returns the position of a time on a bar whose whole length is `eighths`.
 fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
     if length == 0 {
         return 0;
@@ -350,9 +352,9 @@ fn end_line(out: &mut String) {
 /// Lines that connect children with their parents.
 struct Guides {
     ascii: bool,
-    /// For each step: true if a later step has the same parent, and true if the step has a child.
+    /// Two flags for each step: a later step has the same parent; the step has a child.
     steps: Vec<(bool, bool)>,
-    /// For each depth up to the last step: true if the line continues below.
+    /// For each depth up to that of the last step, true if the connecting line continues below.
     open_lines: Vec<bool>,
 }
 
@@ -368,7 +370,7 @@ impl Guides {
         Guides { ascii, steps, open_lines: Vec::new() }
     }
 
-    /// Returns the text before a step's label.
+    /// Returns the connecting lines before a step's label.
     fn prefix(&mut self, at: usize, depth: usize) -> String {
         let Some(above) = depth.checked_sub(1) else {
             self.open_lines.clear();
@@ -387,7 +389,7 @@ impl Guides {
         guide
     }
 
-    /// Returns the text before a step's annotations.
+    /// Returns the connecting lines before a step's annotations.
     fn below(&self, at: usize, depth: usize) -> String {
         let mut guide = self.lines(depth);
         let (_, has_child) = self.steps[at];

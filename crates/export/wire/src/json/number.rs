@@ -95,7 +95,7 @@ impl<'t> Reader<'t> {
         whole(text).ok_or_else(|| Reason::Expected("a whole number").at(start))
     }
 
-    /// Reads the text of a number.
+    /// Reads a number without converting it, and returns its text.
     pub(crate) fn number(&mut self) -> Result<&'t str> {
         let start = self.at;
         let rest = self.bytes.get(start..).unwrap_or_default();
@@ -108,7 +108,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Parses eight digits.
+/// Parses eight decimal digits at once; `None` if a byte is no digit.
 #[inline]
 fn eight(digits: &[u8; 8]) -> Option<u64> {
     let word = u64::from_le_bytes(*digits);
@@ -147,7 +147,8 @@ fn number_size(bytes: &[u8]) -> Option<usize> {
     Some(size)
 }
 
-/// Parses an integer.
+/// Parses an integer, also one written with a fraction of 0 or an exponent. Values beyond 64 bits
+/// saturate.
 pub(crate) fn whole(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::error::{Fault, Reason, Result};
 
-/// Number of bytes examined together.
+/// Number of bytes that are examined at once.
 const WORD: usize = 8;
 const ONES: u64 = u64::from_le_bytes([1; WORD]);
 const TOPS: u64 = ONES << 7;
@@ -22,7 +22,7 @@ fn odd(bytes: [u8; WORD]) -> u64 {
     has(word, b'"') | has(word, b'\\')
 }
 
-/// Returns the number of bytes before the next quote or backslash.
+/// Returns the number of bytes before the next quote or backslash; `None` if there is neither.
 #[inline]
 fn plain_size(bytes: &[u8]) -> Option<usize> {
     let mut size = 0;
@@ -41,7 +41,7 @@ fn plain_size(bytes: &[u8]) -> Option<usize> {
 }
 
 impl<'t> Reader<'t> {
-    /// Reads a string.
+    /// Reads a string and decodes its escapes.
     #[inline]
     pub(crate) fn string(&mut self) -> Result<&'t str> {
         let start = self.open_string()?;

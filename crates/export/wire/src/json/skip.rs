@@ -4,7 +4,7 @@ use super::Reader;
 use crate::error::{Reason, Result};
 
 impl Reader<'_> {
-    /// Skips the next value.
+    /// Skips the next value with all nested values.
     pub(crate) fn skip(&mut self) -> Result<()> {
         // Stack of open lists and objects, one bit each; 1 is an object. The highest 1 marks the
         // bottom of the stack.

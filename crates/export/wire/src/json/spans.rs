@@ -4,7 +4,7 @@ use super::Reader;
 use crate::batch::{Batch, Stop};
 use crate::error::{Fault, Result};
 
-/// Reason for refusing a span.
+/// Reason why a span was not read: its own fault, or the end of decoding.
 pub(crate) enum ItemError {
     /// The span has a fault.
     Fault(Box<Fault>),

@@ -1,4 +1,4 @@
-//! Compares the JSON reader with serde_json on all kinds of values.
+//! Tests that compare the JSON reader with serde_json on all kinds of values.
 
 use super::*;
 
@@ -153,7 +153,7 @@ fn integers_are_read() {
 }
 
 keys! {
-    /// Keys for the tests.
+    /// Table with a short and a long key, for the tests.
     table { A = "a", LONG = "a key that has more than sixteen bytes", B = "b", }
 }
 

@@ -19,11 +19,11 @@ const DETAILS_MAX: usize = 16;
 const RETRY_INFO: &[u8] = b"/google.rpc.RetryInfo";
 
 keys! {
-    /// Keys of a response.
+    /// JSON keys of the answer to an accepted batch.
     response { PARTIAL_SUCCESS = "partialSuccess", }
-    /// Keys of a partial success.
+    /// JSON keys of a partial success.
     partial_success { REJECTED_SPANS = "rejectedSpans", ERROR_MESSAGE = "errorMessage", }
-    /// Keys of a failure.
+    /// JSON keys of a failure.
     failure { CODE = "code", MESSAGE = "message", }
 }
 
@@ -32,7 +32,7 @@ keys! {
 pub struct PartialSuccess {
     /// Number of refused spans, as stated by the receiver; it may exceed the number sent.
     pub rejected_spans: u64,
-    /// The reason, or a warning if all spans were accepted.
+    /// Reason for the refusal of spans, or a warning if all spans were accepted.
     pub message: String,
 }
 
@@ -41,14 +41,14 @@ pub struct PartialSuccess {
 pub struct Failure {
     /// gRPC status code.
     pub code: u32,
-    /// The reason.
+    /// Reason given by the receiver.
     pub message: String,
     /// Delay before a retry, if the receiver states it (`RetryInfo`).
     pub retry_after: Option<Duration>,
 }
 
 impl PartialSuccess {
-    /// Decodes the answer from protobuf.
+    /// Decodes the answer to an accepted batch from protobuf.
     pub fn from_proto(answer: &[u8]) -> std::result::Result<PartialSuccess, Fault> {
         let mut partial = PartialSuccess::default();
         let mut read = || -> Result<()> {
@@ -76,7 +76,7 @@ impl PartialSuccess {
         Ok(())
     }
 
-    /// Decodes the answer from JSON.
+    /// Decodes the answer to an accepted batch from JSON.
     pub fn from_json(answer: &[u8]) -> std::result::Result<PartialSuccess, Fault> {
         let mut partial = PartialSuccess::default();
         let (arena, limits) = (Arena::default(), Limits::default());
@@ -109,7 +109,7 @@ impl PartialSuccess {
 }
 
 impl Failure {
-    /// Decodes the answer from protobuf.
+    /// Decodes the answer to a refused batch from protobuf.
     pub fn from_proto(answer: &[u8]) -> std::result::Result<Failure, Fault> {
         let mut failure = Failure::default();
         let mut read = || -> Result<()> {
@@ -138,8 +138,8 @@ impl Failure {
         Failure::from_proto(&render::from_base64(header)?).ok()
     }
 
-    /// Decodes the answer from JSON. Details are ignored: over HTTP, a header contains the retry
-    /// delay.
+    /// Decodes the answer to a refused batch from JSON. Details are ignored: over HTTP, a header
+    /// contains the retry delay.
     pub fn from_json(answer: &[u8]) -> std::result::Result<Failure, Fault> {
         let mut found = Failure::default();
         let (arena, limits) = (Arena::default(), Limits::default());

@@ -18,17 +18,17 @@ use crate::span_draft::{Lists, SpanDraft};
 use blkkin_model::{AnnotationRef, Origin, Status, TagRef, ValueRef};
 
 keys! {
-    /// Keys of a request.
+    /// JSON keys of an export request.
     request { RESOURCE_SPANS = "resourceSpans", }
-    /// Keys of the spans of a resource.
+    /// JSON keys of a resource with its scopes.
     resource_spans { RESOURCE = "resource", SCOPE_SPANS = "scopeSpans", }
-    /// Keys of a resource.
+    /// JSON keys of a resource.
     resource { ATTRIBUTES = "attributes", }
-    /// Keys of the spans of a scope.
+    /// JSON keys of a scope with its spans.
     scope_spans { SCOPE = "scope", SPANS = "spans", }
-    /// Keys of a scope.
+    /// JSON keys of a scope.
     scope { NAME = "name", VERSION = "version", ATTRIBUTES = "attributes", }
-    /// Keys of a span.
+    /// JSON keys of a span.
     span {
         TRACE_ID = "traceId",
         SPAN_ID = "spanId",
@@ -46,9 +46,9 @@ keys! {
         DROPPED_LINKS = "droppedLinksCount",
         STATUS = "status",
     }
-    /// Keys of an event.
+    /// JSON keys of an event in a span.
     event { TIME = "timeUnixNano", NAME = "name", ATTRIBUTES = "attributes", }
-    /// Keys of a link.
+    /// JSON keys of a link to another span.
     link {
         TRACE_ID = "traceId",
         SPAN_ID = "spanId",
@@ -56,11 +56,11 @@ keys! {
         ATTRIBUTES = "attributes",
         DROPPED_ATTRIBUTES = "droppedAttributesCount",
     }
-    /// Keys of a status.
+    /// JSON keys of a span's status.
     status { MESSAGE = "message", CODE = "code", }
-    /// Keys of an attribute.
+    /// JSON keys of an attribute.
     pair { KEY = "key", VALUE = "value", }
-    /// Keys of an attribute's value.
+    /// JSON keys of an attribute's value, one for each type.
     any {
         STRING = "stringValue",
         INT = "intValue",
@@ -70,11 +70,11 @@ keys! {
         MAP = "kvlistValue",
         BYTES = "bytesValue",
     }
-    /// Keys of a list or map.
+    /// JSON keys of an attribute's list or map.
     list { VALUES = "values", }
 }
 
-/// Memory that is reused by each span and group.
+/// Memory that is reused for the next span and the next group.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -83,7 +83,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Order of keys in earlier objects of each kind.
+/// Order of keys in earlier objects, for each kind of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,
@@ -176,7 +176,7 @@ impl<'g> Reader<'g> {
         })
     }
 
-    /// Decodes the spans of a resource whose own fields have been read.
+    /// Decodes the scopes and spans of a resource. The resource itself has been read before.
     fn scopes(
         &mut self,
         group: &mut Group<'g>,

@@ -22,7 +22,7 @@ use keys::{
     status,
 };
 
-/// Memory that is reused by each span and group.
+/// Memory that is reused for the next span and the next group.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -267,7 +267,7 @@ impl<'t> Reader<'t> {
         draft.lists.annotate(AnnotationRef { time_ns, value }, self.limits, start)
     }
 
-    /// Formats an event with its attributes.
+    /// Returns the name of an event, with its attributes as JSON if it has any.
     fn event_text(self, name: &str, event: Input<'t>) -> Result<&'t str> {
         let mut out = Vec::new();
         render::string(&mut out, name);

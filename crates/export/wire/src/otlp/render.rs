@@ -7,7 +7,7 @@ use crate::render::{base64, double, signed, string};
 
 use super::proto::keys::{any, list, map, pair};
 
-/// Writes a protobuf value as JSON. `depth` is its nesting depth.
+/// Writes a protobuf value as JSON. `depth` is the nesting depth of the value.
 pub(super) fn value(
     out: &mut Vec<u8>,
     mut input: Input<'_>,
@@ -62,7 +62,7 @@ fn array(out: &mut Vec<u8>, mut input: Input<'_>, limits: &Limits, depth: usize)
     Ok(())
 }
 
-/// Writes all key-value fields of a message with the key `key` as a map.
+/// Writes the attributes in a message as a JSON map. `key` is the key of the attributes' field.
 pub(super) fn pairs(
     out: &mut Vec<u8>,
     mut input: Input<'_>,
@@ -110,7 +110,7 @@ fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
     }
 }
 
-/// Checks rendered JSON and converts it to text.
+/// Checks the size of rendered JSON and converts it to text.
 pub(super) fn text(out: Vec<u8>, limits: &Limits, offset: usize) -> Result<String> {
     if out.len() > limits.text_bytes {
         return Err(too_long(limits, offset));

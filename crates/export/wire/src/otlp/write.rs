@@ -16,7 +16,7 @@ use blkkin_model::{EndpointRef, Origin, SpanRef, Status, TagRef, ValueRef};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// An encoding of OpenTelemetry's traces.
+/// Encoding of resources, scopes, spans and groups in one of OpenTelemetry's formats.
 pub(crate) trait GroupFormat: Debug + Default {
     /// Writes a resource.
     fn resource(out: &mut Vec<u8>, tags: &mut dyn Iterator<Item = TagRef<'_>>);
@@ -34,7 +34,7 @@ pub(crate) trait GroupFormat: Debug + Default {
     fn end(out: &mut Vec<u8>, is_empty: bool);
 }
 
-/// Encoded parts of a group.
+/// Encoded resource, scope and spans of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group<'g> {
     resource: &'g [u8],
@@ -42,7 +42,7 @@ pub(crate) struct Group<'g> {
     spans: &'g [u8],
 }
 
-/// A group that collects spans until its resource or scope changes.
+/// Writer that collects the spans of one group until resource or scope change.
 #[derive(Debug, Default)]
 pub(crate) struct GroupWriter<F> {
     resource: Vec<u8>,
@@ -55,7 +55,8 @@ pub(crate) struct GroupWriter<F> {
 }
 
 impl<F: GroupFormat> GroupWriter<F> {
-    /// Adds a span.
+    /// Adds a span to the current group. If its resource or scope differ, writes the group first
+    /// and starts another.
     pub(crate) fn span(&mut self, out: &mut Vec<u8>, span: &SpanRef<'_>) {
         let [resource, scope] = &mut self.next;
         resource.clear();
@@ -135,7 +136,7 @@ pub(crate) struct SpanFields<'s> {
     endpoint_attributes: Vec<EndpointAttribute<'s>>,
 }
 
-/// An attribute that is not a tag of the span.
+/// An attribute derived from an endpoint, without a tag in the span.
 #[derive(Clone, Debug, PartialEq)]
 struct EndpointAttribute<'s> {
     key: &'static str,
@@ -192,7 +193,7 @@ impl<'s> SpanFields<'s> {
         }
     }
 
-    /// Calls `take` with each attribute.
+    /// Calls `take` with each attribute of the span.
     fn attributes(&self, mut take: impl FnMut(&TagRef<'_>)) {
         for tag in self.span.tags {
             let is_attribute = tag.origin == Origin::Span && !is_field(self.span, tag);
@@ -212,7 +213,7 @@ impl<'s> SpanFields<'s> {
     }
 }
 
-/// True if a span's own tag is written as a field.
+/// Returns true if a span's own tag is written as a field.
 fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     if tag.origin != Origin::Span {
         return false;

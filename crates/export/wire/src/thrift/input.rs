@@ -3,21 +3,21 @@
 
 use crate::error::{Reason, Result};
 
-/// A structure with the offset up to which it has been read.
+/// A thrift structure with a read position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Type and number of a field.
+/// Thrift type and number of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) kind: u8,
     pub(super) id: i16,
 }
 
-/// Thrift types.
+/// Codes of thrift's types.
 const STOP: u8 = 0;
 pub(super) const BOOL: u8 = 2;
 const BYTE: u8 = 3;
@@ -42,7 +42,7 @@ impl<'a> Input<'a> {
         self.at
     }
 
-    /// Returns the remaining bytes.
+    /// Returns the bytes from the read position on.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -133,7 +133,8 @@ impl<'a> Input<'a> {
         Ok((self.byte()?, self.count()?))
     }
 
-    /// Reads the count of a list of structures. A list of another type is skipped.
+    /// Reads the count of a list of structures; `None` for a list of another type, which is
+    /// skipped.
     #[inline]
     pub(super) fn structures(&mut self, depth: usize) -> Result<Option<usize>> {
         match self.list()? {

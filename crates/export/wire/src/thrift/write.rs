@@ -17,7 +17,7 @@ pub(crate) fn close_list(out: &mut [u8], start: usize, count: usize) {
     }
 }
 
-/// Appends a span.
+/// Appends a span as a thrift structure.
 pub(crate) fn span(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     let first = V1Fields::of(span);
     number(out, keys::TRACE_ID, span.trace_id.low());
@@ -54,7 +54,7 @@ pub(crate) fn span(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     stop(out);
 }
 
-/// Types of values in binary annotations.
+/// Codes of thrift's types for the values of binary annotations.
 const OF_BOOL: u32 = 0;
 const OF_STRING: u32 = 6;
 

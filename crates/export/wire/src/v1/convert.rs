@@ -11,7 +11,7 @@ use crate::error::{FieldContext, Reason, Result};
 use crate::limits::Limits;
 use blkkin_model::{EndpointRef, Kind, ValueRef};
 
-/// The span of a host.
+/// Span to which one host's part of a v1 span is converted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct HostSpan<'b> {
     pub(super) kind: Kind,
@@ -82,8 +82,8 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Returns the index of a host's span: the first span with the host's service name or without a
-    /// host, or a new span.
+    /// Returns the index of the span for a host: the first span that has the host's service name or
+    /// no host, or else a new span.
     fn host_span_of(&mut self, host: EndpointRef<'b>) -> usize {
         if host.is_none() {
             return 0;
@@ -186,7 +186,7 @@ impl<'b> V1Span<'b> {
         self.lists.host_spans.len() - 1
     }
 
-    /// Sets the times of a host from the span's own times, or else from core annotations.
+    /// Sets the times of a host's span from the v1 span's own times, or else from core annotations.
     fn set_times(&mut self, begin: CoreAnnotation<'b>, end: Option<CoreAnnotation<'b>>) {
         let own = self.start_ns.zip(self.duration_ns);
         let host_span = &mut self.lists.host_spans[begin.host_span];
@@ -328,8 +328,8 @@ impl<'b> V1Span<'b> {
 }
 
 impl<'b> CoreAnnotations<'b> {
-    /// Returns the slot of a core annotation and the kind of its host. Annotations without a host
-    /// are ignored.
+    /// Returns the slot for a core annotation, and the kind of span that the annotation implies.
+    /// Annotations without a host are ignored.
     fn slot(
         &mut self,
         value: &str,

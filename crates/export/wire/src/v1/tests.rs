@@ -1,4 +1,5 @@
-//! Conversion of v1 spans, as tables: a v1 span on one line, and one line for each resulting span.
+//! Tests of the conversion of v1 spans, as tables: a v1 span on one line, and one line for each
+//! resulting span.
 
 use super::*;
 use blkkin_model::{Kind, SpanRef};

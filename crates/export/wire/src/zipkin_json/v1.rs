@@ -10,7 +10,7 @@ use crate::v1::{HostCache, V1Lists, V1Span};
 use blkkin_model::{AnnotationRef, EndpointRef, TraceId, ValueRef};
 
 keys! {
-    /// Keys of a span.
+    /// JSON keys of a span in the v1 format.
     span {
         TRACE_ID = "traceId",
         ID = "id",
@@ -22,13 +22,13 @@ keys! {
         BINARY_ANNOTATIONS = "binaryAnnotations",
         DEBUG = "debug",
     }
-    /// Keys of an annotation.
+    /// JSON keys of an annotation in the v1 format.
     annotation { TIMESTAMP = "timestamp", VALUE = "value", ENDPOINT = "endpoint", }
-    /// Keys of a binary annotation.
+    /// JSON keys of a binary annotation.
     binary { KEY = "key", VALUE = "value", ENDPOINT = "endpoint", }
 }
 
-/// Memory that is reused by each span.
+/// Memory that is reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Order of keys in earlier objects of each kind.
+/// Order of keys in earlier objects, for each kind of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,
@@ -104,7 +104,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads a trace id. If an id has more than 16 but not 32 digits, only the lower half counts.
+    /// Reads a trace id. Only the lower half of an id with 17 to 31 digits counts.
     fn v1_trace_id(&mut self) -> Result<TraceId> {
         self.peek()?;
         let start = self.at();

@@ -9,7 +9,7 @@ use crate::span_draft::{Lists, SpanDraft};
 use blkkin_model::{AnnotationRef, Kind, TagRef};
 
 keys! {
-    /// Keys of a span.
+    /// JSON keys of a span in the v2 format.
     span {
         TRACE_ID = "traceId",
         PARENT_ID = "parentId",
@@ -25,11 +25,11 @@ keys! {
         DEBUG = "debug",
         SHARED = "shared",
     }
-    /// Keys of an annotation.
+    /// JSON keys of an annotation in the v2 format.
     annotation { TIMESTAMP = "timestamp", VALUE = "value", }
 }
 
-/// Memory that is reused by each span.
+/// Memory that is reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Order of keys in earlier objects of each kind.
+/// Order of keys in earlier objects, for each kind of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,

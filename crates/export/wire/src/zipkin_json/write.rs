@@ -1,5 +1,5 @@
-//! Encoder of Zipkin's JSON formats. The output equals that of Zipkin's own encoder: its order of
-//! keys, no blanks, no empty fields.
+//! Encoder of Zipkin's JSON formats. The output equals the output of Zipkin's own encoder: the same
+//! order of keys, no blanks, no empty fields.
 
 use crate::render::{escaped, hex, ipv4, string, unsigned};
 use crate::zipkin::{V1Fields, duration_us, ipv6, kind, lower, non_empty, start_us, tags};
@@ -95,7 +95,7 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     put(out, "}");
 }
 
-/// The endpoint of all annotations, which is encoded once and then copied.
+/// Endpoint that all annotations of a span share. It is encoded once and then copied.
 struct EncodedEndpoint<'h> {
     endpoint: Option<EndpointRef<'h>>,
     written: Option<Range<usize>>,
@@ -117,7 +117,7 @@ impl EncodedEndpoint<'_> {
     }
 }
 
-/// Closes a list or map if it was opened.
+/// Appends `end` to close a list or map, if it was opened.
 fn close(out: &mut Vec<u8>, before: &str, end: &str) {
     if before == "," {
         put(out, end);

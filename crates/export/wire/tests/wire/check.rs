@@ -4,7 +4,7 @@ use crate::random::Random;
 use blkkin_model::Span;
 use blkkin_wire::{Decoder, End, Format, Limits, Outcome};
 
-/// Decodes a batch.
+/// Decodes a batch; returns the spans and the outcome.
 pub(crate) fn read(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let mut spans = Vec::new();
     let outcome = Decoder::default().decode(format, batch, &mut spans);
@@ -47,7 +47,7 @@ pub(crate) fn hostile(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     (spans, outcome)
 }
 
-/// Decodes many randomly damaged batches.
+/// Decodes 3000 randomly damaged batches, and passes each result to `judge`.
 pub(crate) fn damaged(
     format: Format,
     seed: u64,

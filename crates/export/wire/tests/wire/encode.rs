@@ -1,5 +1,5 @@
-//! Encoded spans are equal when decoded by this crate and by other libraries, and Zipkin's JSON
-//! equals Zipkin's own output byte for byte.
+//! Tests that encoded spans are equal when decoded by this crate and by other libraries, and that
+//! Zipkin's JSON equals Zipkin's own output byte for byte.
 
 use crate::check::good;
 use crate::random::Random;
@@ -39,7 +39,7 @@ fn text(format: Format, spans: &[Span]) -> String {
     String::from_utf8(encode(format, spans)).expect("text")
 }
 
-/// Returns a span that both of Zipkin's formats can represent.
+/// Returns a random span that both of Zipkin's formats can represent.
 fn for_both(random: &mut Random) -> Span {
     let span = random.zipkin_span();
     let is_shared = span.kind == Kind::Server && random.one_in(2);
@@ -56,8 +56,8 @@ fn for_both(random: &mut Random) -> Span {
     }
 }
 
-/// A span whose end exceeds the range of times is encoded as one span with its start, in every
-/// format.
+/// A span whose end exceeds the range of times is encoded in every format as a single span with its
+/// start.
 #[test]
 fn an_end_beyond_time() {
     let start = u64::MAX - 5000;
@@ -132,7 +132,7 @@ fn others_read_the_same() {
     }
 }
 
-/// Removes the fields that Zipkin omits: empty, null or false values.
+/// Removes empty, null and false fields, which Zipkin omits.
 fn tidy(span: &mut Json) {
     let Json::Object(span) = span else { panic!("no object") };
     span.retain(|_, value| match value {
@@ -152,7 +152,7 @@ fn addresses(span: &mut Json) {
     }
 }
 
-/// Sorts attributes and removes empty statuses.
+/// Sorts attributes and removes empty statuses, so that requests can be compared.
 fn comparable(request: &mut Request) {
     for group in &mut request.resource_spans {
         let resource = group.resource.get_or_insert_default();
@@ -182,7 +182,7 @@ fn thrift_is_written_as_zipkin_does() {
     }
 }
 
-/// Returns a span with all properties.
+/// Returns a span in which all properties are set.
 fn full() -> Span {
     let trace_id = blkkin_model::TraceId::from_number(0x7180_c278_b62e_8f6a_216a_2aea_4d08_fc6d);
     let tag = |key: &str, value| Tag { key: key.to_owned(), value, origin: Origin::Span };

@@ -1,4 +1,5 @@
-//! OpenTelemetry's traces as JSON, compared with the output of its own library.
+//! Tests of OpenTelemetry's traces as JSON, compared with the output of OpenTelemetry's own
+//! library.
 
 use crate::check::{damaged, good, read};
 use crate::otlp_proto::request;
@@ -17,7 +18,7 @@ fn tags(span: &Span) -> String {
     tags.collect::<Vec<_>>().join(" ")
 }
 
-/// Encodes spans with the library, with or without blanks.
+/// Encodes spans with OpenTelemetry's library, randomly with or without blanks.
 fn written(random: &mut Random, spans: &[Span]) -> Vec<u8> {
     let write = if random.one_in(2) { serde_json::to_vec } else { serde_json::to_vec_pretty };
     write(&request(spans)).expect("JSON")

@@ -1,4 +1,5 @@
-//! OpenTelemetry's traces as protobuf, compared with the types of its own library.
+//! Tests of OpenTelemetry's traces as protobuf, compared with the types of OpenTelemetry's own
+//! library.
 
 use crate::check::{damaged, good, read, refusal};
 use crate::random::Random;
@@ -14,7 +15,7 @@ use opentelemetry_proto::tonic::trace::v1::span::{Event, Link};
 use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Status};
 use prost::Message;
 
-/// Returns an attribute.
+/// Returns an OpenTelemetry attribute with this key and value.
 pub(crate) fn pair(key: &str, value: Theirs) -> KeyValue {
     let value = Some(AnyValue { value: Some(value) });
     KeyValue { key: key.to_owned(), value, ..KeyValue::default() }
@@ -39,7 +40,7 @@ fn attributes(span: &Ours, origin: Origin) -> Vec<KeyValue> {
     of_origin.map(|tag| pair(&tag.key, value(&tag.value))).collect()
 }
 
-/// Converts a span to a protobuf message.
+/// Converts a span to OpenTelemetry's protobuf message.
 pub(crate) fn message(span: &Ours) -> Span {
     let start = span.start_ns.unwrap_or(0);
     Span {
@@ -117,8 +118,8 @@ fn bytes(spans: Vec<Span>) -> Vec<u8> {
     of_resource(Vec::new(), spans).encode_to_vec()
 }
 
-/// Formats the tags of a span as text, with `/` before tags of the resource and `+` before those of
-/// the scope.
+/// Formats the tags of a span as text. Tags of the resource begin with `/`, tags of the scope with
+/// `+`.
 fn tags(span: &Ours) -> String {
     let tags = span.tags.iter().map(|tag| {
         let mark = ["/", "+", ""][tag.origin as usize];

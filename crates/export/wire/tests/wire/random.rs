@@ -1,4 +1,4 @@
-//! Reproducible random spans.
+//! Generator of random spans, reproducible by its seed.
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
 
@@ -60,7 +60,7 @@ impl Random {
         self.text() + "w"
     }
 
-    /// Returns numbers of all magnitudes.
+    /// Returns a random number; small and large numbers are equally likely.
     pub(crate) fn number(&mut self) -> u64 {
         let bits = self.below(64);
         self.next() >> bits
@@ -169,7 +169,8 @@ impl Random {
         tags
     }
 
-    /// Damages some bytes: changes, removes, duplicates or truncates them.
+    /// Returns a copy of `bytes` in which some bytes were changed, removed, duplicated or
+    /// truncated.
     pub(crate) fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut damaged = bytes.to_vec();
         let (from, to) = (self.below(bytes.len() + 1), self.below(bytes.len() + 1));

@@ -10,7 +10,7 @@ use thrift::protocol::{
     TOutputProtocol, TStructIdentifier, TType,
 };
 
-/// A structure's fields, or a single value.
+/// A thrift value: scalar, byte string, structure or list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Thrift {
     Bool(bool),
@@ -72,7 +72,7 @@ impl Thrift {
         bytes
     }
 
-    /// Returns the size of a structure, if the crate can read it.
+    /// Returns the size of a structure, if the thrift crate can read it.
     fn struct_size(bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
         TBinaryInputProtocol::new(&mut rest, true).skip_till_depth(TType::Struct, 31).ok()?;
@@ -104,7 +104,8 @@ fn value(value: &Value) -> (i32, Thrift) {
     }
 }
 
-/// Converts a span without core and address annotations, which is one span in both formats.
+/// Converts a span to a thrift structure. The span must have no core and address annotations, so
+/// that it remains a single span.
 pub(crate) fn structure(span: &Span) -> Thrift {
     let id = span.trace_id;
     let here = || host(&span.local);
@@ -132,7 +133,7 @@ pub(crate) fn structure(span: &Span) -> Thrift {
     Struct(fields)
 }
 
-/// Returns the same structure in the order of Zipkin's writer, which omits a false flag.
+/// Returns the structure with its fields in the order of Zipkin's writer, which omits a false flag.
 pub(crate) fn in_writers_order(span: Thrift) -> Thrift {
     let Struct(mut fields) = span else { panic!("no structure") };
     fields.retain(|field| *field != (9, Bool(false)));
@@ -140,8 +141,8 @@ pub(crate) fn in_writers_order(span: Thrift) -> Thrift {
     Struct(fields)
 }
 
-/// Returns a span without core and address annotations; without a host if it has no annotations and
-/// tags.
+/// Returns a random span without core and address annotations. A span without annotations and tags
+/// has no host either.
 fn local_span(random: &mut Random) -> Span {
     let mut tags = random.otlp_span().tags;
     tags.iter_mut().for_each(|tag| tag.origin = Origin::Span);

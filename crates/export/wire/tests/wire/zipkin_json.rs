@@ -1,4 +1,4 @@
-//! Zipkin's formats as JSON, compared with serde_json.
+//! Tests of Zipkin's formats as JSON, compared with serde_json.
 
 use crate::check::{damaged, good, read};
 use crate::random::Random;
@@ -113,8 +113,8 @@ fn local_span(random: &mut Random) -> Span {
     }
 }
 
-/// Writes the list as different senders would: with or without blanks, keys in any order, and
-/// without nulls.
+/// Writes a list of objects as different senders would: with or without blanks, with keys in any
+/// order, and without nulls.
 fn written(random: &mut Random, list: &[Json]) -> Vec<u8> {
     let list: Vec<Json> = list
         .iter()

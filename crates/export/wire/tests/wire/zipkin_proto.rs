@@ -1,4 +1,4 @@
-//! Zipkin v2 as protobuf, compared with prost's messages of the same definition.
+//! Tests of Zipkin v2 as protobuf, compared with prost's messages of the same definition.
 
 use crate::check::{damaged, good, read, refusal};
 use crate::random::Random;
@@ -64,7 +64,7 @@ pub(crate) struct Annotation {
     pub(crate) value: String,
 }
 
-/// Converts a span to a protobuf message.
+/// Converts a span to prost's message of Zipkin's format.
 pub(crate) fn message(span: &blkkin_model::Span) -> Span {
     let wide = span.trace_id.number().to_be_bytes();
     let us = |ns: Option<u64>| ns.unwrap_or(0) / 1000;
@@ -115,7 +115,7 @@ fn endpoint(endpoint: &blkkin_model::Endpoint) -> Option<Endpoint> {
     })
 }
 
-/// Returns a valid span.
+/// Returns a valid span with only its ids.
 fn plain() -> Span {
     Span { trace_id: vec![0, 0, 1], id: vec![2], ..Span::default() }
 }

@@ -1,5 +1,6 @@
-//! [`Ledger`]: sums of the calls of all files in time slots of 1, 4, 16, … minutes and of all time.
-//! The calls of any window are the sum of a few slots. Start at [`Ledger::calls`].
+//! [`Ledger`]: sums of the calls between services over all files. There is a sum for each time slot
+//! of 1, 4, 16, … minutes, and one for all time. The calls of any window follow from a few slots.
+//! Start at [`Ledger::calls`].
 //!
 //! The counts of a file are added when the file is committed and subtracted when it expires. Merges
 //! of files do not change the sums. When the sums exceed their memory limit, the oldest slots are
@@ -11,21 +12,21 @@ use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-/// Binary logarithm of the ratio between slots of adjacent levels.
+/// Binary logarithm of the ratio between the slot lengths of adjacent levels.
 const LEVEL_BITS: u32 = 2;
 /// Number of levels. A slot of the last level has 4^7 minutes, about eleven days.
 const LEVELS: usize = 8;
 
-/// Number of duration codes, including the one for spans without a duration.
+/// Number of duration codes, including the code for spans without a duration.
 const CODES: usize = NO_DURATION as usize + 1;
 
-/// Approximate memory of a sum without its durations, in bytes.
+/// Approximate memory of a [`CallSum`] without its durations, in bytes.
 const SUM_BYTES: usize = 64;
 
-/// Calling service and called service.
+/// Pair of services: the caller and the callee.
 pub(crate) type Pair = (String, String);
 
-/// Sums of the calls of all files.
+/// Sums of the calls between services over all files.
 pub(crate) struct Ledger {
     bytes_max: usize,
     bytes: usize,
@@ -41,11 +42,11 @@ pub(crate) struct Ledger {
 #[derive(Default)]
 struct Level {
     nodes: BTreeMap<u64, Node>,
-    /// First slot that the ledger keeps; older slots were evicted.
+    /// First slot that this level keeps; older slots were evicted.
     from: u64,
 }
 
-/// Sums of one time slot, by the number of the pair.
+/// Sums of one time slot, by the index of the pair of services in `Ledger::pairs`.
 #[derive(Default)]
 struct Node {
     sums: HashMap<u32, CallSum, RandomState>,
@@ -58,25 +59,26 @@ struct CallSum {
     durations: DurationRuns,
 }
 
-/// Histogram of duration codes, run-length encoded. A run consists of the gap to the previous run,
-/// its encoding and its length, followed by the counts. Dense runs have a count of fixed width for
-/// each code, so that the histogram is added as fast as an array; their length is a number of
-/// codes. Sparse runs ([`PAIRS`]) have a byte for the gap to the next code and a byte for its
-/// count; their length is a number of pairs.
+/// Histogram of durations by duration code, run-length encoded. A run consists of the gap to the
+/// previous run, the run's encoding and length, and the counts.
+///
+/// A dense run has a count of fixed width for each code, so that it is added as fast as an array;
+/// its length is a number of codes. A sparse run ([`PAIRS`]) has two bytes for each nonzero count:
+/// the gap from the previous code, and the count; its length is a number of pairs.
 #[derive(Default)]
 struct DurationRuns(Box<[u8]>);
 
-/// Encoding number of sparse runs. The numbers below it stand for dense runs and give the width of
-/// a count, as the binary logarithm of its bytes.
+/// Encoding number of sparse runs. A smaller number stands for a dense run and gives the width of
+/// its counts, as the binary logarithm of their size in bytes.
 const PAIRS: u8 = 4;
 
-/// Maximum distance of adjacent codes in a dense run.
+/// Maximum distance between successive nonzero counts of a dense run, in codes.
 const GAP_MAX: u16 = 4;
 
 /// Maximum number of nonzero counts in a run. The greatest count sets the width of the whole run.
 const RUN_MAX: usize = 32;
 
-/// Node with a flag that is set if its sums are added, and clear if they are subtracted.
+/// Node with its sign: `true` if the sums of the node are added, `false` if they are subtracted.
 type Signed<'s> = (&'s Node, bool);
 
 /// Calls of a window: the ledger's sums, and the minutes whose calls must be read from files.
@@ -86,7 +88,7 @@ pub(crate) struct Calls {
     pub(crate) missing: Vec<RangeInclusive<u64>>,
 }
 
-/// Accumulator of the durations of one pair.
+/// Accumulator of the durations of one pair of services, as counts by duration code.
 pub(crate) struct Adder {
     durations: Box<[i64; CODES]>,
     /// Start and end of the range of codes with nonzero counts.
@@ -112,7 +114,7 @@ impl Ledger {
         self.bytes
     }
 
-    /// Adds the counts of a file `times` times; -1 subtracts them.
+    /// Adds the call counts of a file, multiplied by `times`; -1 subtracts them.
     pub(crate) fn add(&mut self, counts: &[LinkCount], times: i64) {
         if self.is_lost {
             return;
@@ -201,9 +203,10 @@ impl Ledger {
         })
     }
 
-    /// Collects the nodes whose signed sum is the calls of a node within a range of minutes. These
-    /// are either the node's children inside the range, or the node itself minus its children
-    /// outside. The smaller set is chosen.
+    /// Collects nodes whose signed sum gives the calls of `node` within a range of minutes. They
+    /// are either the children of `node` inside the range, or `node` itself minus its children
+    /// outside the range. The smaller set is chosen. Minutes of evicted slots are added to
+    /// `missing`.
     fn gather<'s>(
         &'s self,
         (level, slot, node): (usize, u64, &'s Node),
@@ -286,7 +289,7 @@ impl Ledger {
     }
 }
 
-/// Returns the first minute of a slot, saturating.
+/// Returns the first minute of a slot; `u64::MAX` on overflow.
 fn minutes_from(level: usize, slot: u64) -> u64 {
     slot.saturating_mul(1 << (LEVEL_BITS * level as u32))
 }
@@ -298,7 +301,8 @@ fn minutes_of(level: usize, slot: u64) -> RangeInclusive<u64> {
 }
 
 impl Node {
-    /// Adds the counts of a pair `times` times. Returns the growth in bytes.
+    /// Adds the counts of a pair of services, multiplied by `times`. Returns the growth of the
+    /// node's memory in bytes.
     fn add(&mut self, pair: u32, count: &LinkCount, times: i64, adder: &mut Adder) -> isize {
         let sum = self.sums.entry(pair).or_default();
         let before = if sum.is_none() { 0 } else { sum.bytes() };
@@ -334,7 +338,7 @@ impl CallSum {
 }
 
 impl DurationRuns {
-    /// Encodes counts in order of code.
+    /// Encodes counts, which must be in ascending order of code.
     fn of(counts: &[(u16, i64)]) -> DurationRuns {
         let mut to = Vec::with_capacity(2 * counts.len());
         let (mut end, mut rest) = (0, counts);
@@ -392,7 +396,7 @@ impl DurationRuns {
     }
 }
 
-/// Returns the width of a number: the binary logarithm of its bytes.
+/// Returns the width of a number: the binary logarithm of its size in bytes.
 fn width_of(number: i64) -> u8 {
     match number {
         -0x80..=0x7f => 0,
@@ -439,7 +443,7 @@ impl Adder {
         self.durations[code] = self.durations[code].saturating_add(times);
     }
 
-    /// Adds a histogram to the accumulator, or subtracts it.
+    /// Adds a histogram to the accumulator if `is_added` is set, and subtracts it otherwise.
     fn add_all(&mut self, counts: &DurationRuns, is_added: bool) {
         counts.each_run(|first, kind, numbers| match kind {
             PAIRS => self.add_pairs(first, numbers, is_added),

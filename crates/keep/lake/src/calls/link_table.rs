@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Calls by minute, caller and callee.
+/// Counts of calls by minute, caller and callee.
 #[derive(Default)]
 pub(crate) struct LinkTable {
-    /// Sums by minute, number of the caller and number of the callee.
+    /// Sums by minute, caller and callee. Both services are indexes into `names`.
     links: HashMap<(u64, u32, u32), CallSum, RandomState>,
     names: Vec<Box<str>>,
     numbers: HashMap<Box<str>, u32, RandomState>,
@@ -33,12 +33,13 @@ struct CallSum {
 /// in another file.
 const LATE_NS: u64 = 2_000_000_000;
 
-/// Maximum number of reads of earlier files that found spans. If more requests continue earlier
-/// files, their calls may be counted wrongly and the requests sorted wrongly, but ingest stays
-/// fast.
+/// Maximum number of reads of earlier files that find spans, for one new file. Each such read is
+/// for a request with spans in an earlier file. Beyond this number, calls may be counted wrongly
+/// and requests sorted wrongly, but ingest stays fast.
 const READS_MAX: usize = 1024;
 
-/// Maximum number of reads of earlier files whose spans are of another time than the request's.
+/// Maximum number of reads of earlier files whose spans are not close in time to the request, for
+/// one new file.
 const FAR_READS_MAX: usize = 128;
 
 /// Approximate limits of the spans kept from earlier files: number of spans, and memory in bytes.
@@ -51,7 +52,7 @@ const ONE_THREAD_SPANS_MAX: usize = 4096;
 /// Spans of some requests, read from earlier files.
 pub(crate) struct EarlierSpans {
     spans: Block,
-    /// Set while no earlier file has further spans of these requests.
+    /// Set while no earlier file is known to have further spans of the same requests.
     is_whole: bool,
     spans_max: usize,
     reads_left: usize,
@@ -84,12 +85,13 @@ impl EarlierSpans {
         self.is_whole
     }
 
-    /// Records that earlier files have more spans of these requests.
+    /// Records that earlier files have further spans of the same requests.
     pub(crate) fn mark_incomplete(&mut self) {
         self.is_whole = false;
     }
 
-    /// Reads the spans of a file whose trace ids have the lower half `low`.
+    /// Reads the spans of an earlier file whose trace ids have the lower half `low`, within the
+    /// limits.
     pub(crate) fn read(&mut self, file: &IndexedFile, low: u64) {
         if !file.may_hold(low) {
             return;
@@ -109,7 +111,7 @@ impl EarlierSpans {
     }
 }
 
-/// Sink that appends spans to a block up to a limit.
+/// Sink that appends spans to a block, within limits of number and memory.
 struct LimitedSink<'b> {
     spans: &'b mut Block,
     most: usize,
@@ -124,19 +126,21 @@ impl SpanSink for LimitedSink<'_> {
     }
 }
 
-/// Result of linking requests together with their spans in earlier files.
+/// Result of [`LinkTable::of`]: the calls of requests, derived from their spans in new and in
+/// earlier files.
 pub(crate) struct LinkResult {
-    /// Calls that the earlier files did not count, less calls that they counted wrongly.
+    /// Calls to be added to the counts of the earlier files: new calls, minus calls that the
+    /// earlier files counted wrongly.
     pub(crate) table: LinkTable,
-    /// Indexes of the spans that earlier files already contain.
+    /// Indexes, in the sorted list, of the spans that earlier files already contain.
     pub(crate) known: HashSet<usize>,
-    /// Spans of the requests in earlier files.
+    /// Spans that earlier files have of the same requests.
     pub(crate) earlier: EarlierSpans,
 }
 
 impl LinkTable {
-    /// Links requests together with their spans in earlier files. The calls that the earlier files
-    /// counted from their spans alone are subtracted.
+    /// Derives the calls of requests from their spans in `sorted` and in earlier files. The calls
+    /// that the earlier files counted without the spans in `sorted` are subtracted.
     pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> LinkResult {
         let low = |index: usize| low_of(sorted, index);
         // The spans of a request stay in the same half.
@@ -178,7 +182,7 @@ impl LinkTable {
         number
     }
 
-    /// Adds counts to the table.
+    /// Adds counts of calls to the table.
     pub(crate) fn merge(&mut self, counts: &[LinkCount]) {
         for count in counts {
             let key = (count.minute, self.number(&count.parent), self.number(&count.child));
@@ -245,7 +249,7 @@ impl CallSum {
     }
 }
 
-/// Finds the calls of requests, one request after another.
+/// Linker that derives the calls of one request after another.
 struct RequestLinker<'p> {
     table: LinkTable,
     known: HashSet<usize>,
@@ -367,7 +371,7 @@ fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     parents.any(|parent| ids.binary_search(&parent).is_err())
 }
 
-/// Returns the fields of a span that linking needs.
+/// Returns a span with only the fields that linking needs.
 fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),

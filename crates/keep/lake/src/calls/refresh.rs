@@ -1,4 +1,5 @@
-//! The thread that refreshes the calls of spans in memory. Start at [`run`].
+//! Thread that periodically derives the calls between services from the spans in memory. Start at
+//! [`run`].
 
 use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::shared::{HeadLinks, Shared};
@@ -8,10 +9,11 @@ use std::time::{Duration, Instant};
 /// Interval at which the thread checks whether the head has changed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Ratio of the pause after a refresh to the time of the refresh, which bounds its CPU share.
+/// Ratio of the pause after a refresh to the duration of the refresh. It bounds the CPU share of
+/// the thread.
 const REFRESH_FRACTION: u32 = 10;
 
-/// Refreshes the calls of spans in memory until the store closes; the body of the thread.
+/// Runs the thread: refreshes the calls of the spans in memory until the store closes.
 pub(crate) fn run(shared: &Shared) {
     let mut next = Instant::now();
     loop {
@@ -33,8 +35,8 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Links the spans in memory anew if the head has changed, together with the spans of the same
-    /// requests in files.
+    /// Derives the calls of the spans in memory again if the head has changed. Spans that files
+    /// have of the same requests are included.
     pub(crate) fn refresh_head_links(&self) {
         let (snapshot, added, written) = {
             let mut state = self.memory.state();

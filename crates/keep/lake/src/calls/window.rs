@@ -15,8 +15,9 @@ pub(crate) fn minutes_of(window: Window) -> RangeInclusive<u64> {
     window.start_ns / MINUTE_NS..=window.end_ns / MINUTE_NS
 }
 
-/// Returns the links of a window, in order of caller and callee. Each link is the sum of the
-/// ledger's sums, the files' counts of missing minutes, and the calls of spans in memory.
+/// Returns the calls of a window as links, in order of caller and callee. Each link is a sum of
+/// three sources: the ledger (`known`), the files' counts of the minutes that the ledger lacks, and
+/// the calls of spans in memory (`head`).
 pub(crate) fn in_window(
     known: Calls,
     files: &[Arc<IndexedFile>],

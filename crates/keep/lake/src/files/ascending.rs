@@ -1,6 +1,7 @@
-//! Packed lists of nondecreasing integers, each with a payload of a few bits. A block stores its
-//! first number and differences; the greatest difference sets the block's width. Start at
-//! [`write()`] and [`Ascending`].
+//! Packed lists of nondecreasing integers, each with a payload of a few bits. A list is divided
+//! into blocks. The first number of each block is stored apart; the block has the differences
+//! between successive numbers. The greatest difference sets the block's width. Start at [`write()`]
+//! and [`Ascending`].
 //!
 //! ```text
 //! list   = first numbers of blocks, sums of widths before each block, blocks, padding
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! A block of width w takes 16 w bytes. The sum of the widths of all earlier blocks therefore gives
-//! the offset of a block, and a search reads the first numbers alone.
+//! the offset of a block. A search reads only the first numbers until it has found the block.
 
 use crate::files::bytes::read;
 use crate::files::packed::{PADDING_BYTES, WIDTH_MAX, extract, pack, width_of};
@@ -21,7 +22,7 @@ use std::ops::Range;
 /// Number of integers in a block.
 const BLOCK: u32 = 128;
 
-/// Bytes of a block for each bit of its width.
+/// Size of a block for each bit of its width, in bytes.
 const UNIT_BYTES: u64 = (BLOCK / 8) as u64;
 
 /// Maximum size in bytes of a list that is read whole. Longer lists are read block by block.
@@ -34,7 +35,7 @@ pub(crate) struct Shape {
     pub(crate) len: u32,
     /// Width of the blocks' first numbers, in bits.
     first: u32,
-    /// Width of the payload, in bits.
+    /// Width of each integer's payload, in bits.
     pub(crate) own: u32,
     /// Sum of the widths of all blocks, in bits.
     units: u32,
@@ -42,7 +43,7 @@ pub(crate) struct Shape {
     last: u32,
 }
 
-/// Offsets of the sections of a list, and of its end.
+/// Offsets in bytes, from the start of a list, of its sections and its end.
 struct Offsets {
     units: u64,
     blocks: u64,
@@ -118,7 +119,7 @@ pub(crate) struct Ascending<'f> {
     section: Range<u64>,
     shape: Shape,
     offsets: Offsets,
-    /// Bytes of the whole list, if it is small.
+    /// Bytes of the whole list if it is small; `None` otherwise.
     whole: Option<Vec<u8>>,
 }
 
@@ -240,7 +241,7 @@ impl<'f> Ascending<'f> {
         Ok((0..which.len()).map(number).collect())
     }
 
-    /// Reads bytes of the list.
+    /// Returns a range of the list's bytes, from memory or from the file.
     fn load(&self, range: Range<u64>) -> io::Result<Cow<'_, [u8]>> {
         match &self.whole {
             Some(whole) => {

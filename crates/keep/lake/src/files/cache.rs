@@ -11,18 +11,19 @@ use std::sync::{Arc, Mutex};
 
 /// Cache of the loaded indexes and dictionaries of files.
 pub(crate) struct Cache {
-    /// Limit in bytes while no other part of the store needs the memory.
+    /// Greatest limit of the cache in bytes. The limit is lower while another part of the store
+    /// needs memory.
     bytes_limit: usize,
     bytes_max: AtomicUsize,
     state: Mutex<CacheState>,
 }
 
-/// Divisor of the limit that gives the cache's guaranteed minimum.
+/// Divisor of the greatest limit that gives the lowest limit.
 const MIN_PART: usize = 4;
 
 #[derive(Default)]
 struct CacheState {
-    /// Entries by file number.
+    /// Cached entries by number of the span file.
     files: HashMap<u64, Entry>,
     bytes: usize,
     uses: u64,
@@ -32,7 +33,7 @@ struct Entry {
     loaded: Arc<LoadedFile>,
     bytes: usize,
     used: u64,
-    /// Set if the entry may have dictionaries, which can be evicted without its index.
+    /// Set if the entry may have dictionaries, which can be evicted while the index stays.
     can_shrink: bool,
 }
 

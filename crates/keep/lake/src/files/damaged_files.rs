@@ -11,10 +11,10 @@ const SUFFIX: &str = ".damaged";
 /// Maximum number of damaged files kept for inspection.
 const FILES_MAX: usize = 64;
 
-/// Damaged files in the directory of span files.
+/// List of the damaged files in the directory of span files.
 pub(crate) struct DamagedFiles {
     spans: Arc<dyn Disk>,
-    /// Number and size in bytes of each file, oldest first.
+    /// File number and size in bytes of each damaged file, oldest first.
     files: Vec<(u64, u64)>,
     /// Number of damaged files removed since the store was opened.
     pub(crate) removed: u64,
@@ -43,7 +43,7 @@ impl DamagedFiles {
     /// Lists the damaged files of this run and of earlier runs.
     pub(crate) fn find(spans: Arc<dyn Disk>) -> DamagedFiles {
         let mut files = Vec::new();
-        // An unlisted file only takes disk space until the next start.
+        // If the listing fails, unlisted files only take disk space until the next start.
         let _ = spans.list(&mut |name| {
             let number = name.strip_suffix(SUFFIX).and_then(naming::number_of);
             if let Some(number) = number.filter(|number| self::name(*number) == name) {
@@ -61,7 +61,8 @@ impl DamagedFiles {
         self.files.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Removes the oldest files until the remaining ones are within `bytes_max` and [`FILES_MAX`].
+    /// Removes damaged files, oldest first, until the remaining files are within `bytes_max` and
+    /// [`FILES_MAX`].
     pub(crate) fn trim(&mut self, bytes_max: u64) {
         while self.files.len() > FILES_MAX || self.bytes() > bytes_max {
             let Some((number, _)) = self.files.first().copied() else { return };

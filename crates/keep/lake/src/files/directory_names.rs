@@ -15,9 +15,9 @@ pub(crate) struct DirectoryNames {
     pub(crate) spans: BTreeSet<u64>,
     pub(crate) indexes: BTreeSet<u64>,
     pub(crate) unfinished: BTreeSet<u64>,
-    /// All other names.
+    /// Names of all other files, such as damaged or foreign files.
     pub(crate) others: BTreeSet<String>,
-    /// First unused number: greater than the number in any name.
+    /// First unused file number: greater than the number in any name.
     pub(crate) next_number: u64,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct FileEntry {
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
     pub(crate) index_bytes: u64,
-    /// Earliest start of a request.
+    /// Earliest start of a request in the file, in nanoseconds since 1970.
     pub(crate) min_start_ns: u64,
     pub(crate) max_start_ns: u64,
     /// Time at which the last span of the file was received, in nanoseconds since 1970.

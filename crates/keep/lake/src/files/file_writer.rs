@@ -68,7 +68,7 @@ impl FileWriter {
         appended.map_err(|error| spans_error(self.number, error))
     }
 
-    /// Adds the spans of this file's requests in earlier files to the index.
+    /// Adds to the index the spans that earlier files have of this file's requests.
     pub(crate) fn append_elsewhere(&mut self, earlier: &EarlierSpans) {
         push_elsewhere(&mut self.builder, earlier);
     }

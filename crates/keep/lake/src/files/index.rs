@@ -8,11 +8,11 @@
 //! ```text
 //! file      = magic[8] directory_bytes:u64 directory_crc:u32 body_crc:u32 directory body
 //! directory = Directory, by postcard
-//! body      = starts  of ordinals, since the first one       ascending
-//!             rows    of ordinals: the first row             packed
-//!             spans   of ordinals: number of rows            packed
-//!             lengths of ordinals: the code of the duration  packed
-//!             entries of each group: ordinal, symbol         ascending
+//! body      = starts  of ordinals, since the first start         ascending
+//!             rows    of ordinals: the first row                 packed
+//!             spans   of ordinals: number of rows                packed
+//!             lengths of ordinals: the code of the duration      packed
+//!             entries of each group: ordinal, symbol             ascending
 //!             the same for groups of spans that are elsewhere
 //!             Bloom filter of the lower halves of trace ids
 //!             calls of requests by minute, by postcard
@@ -23,7 +23,7 @@
 //! the duration of a span as an index into that list, and whether the span failed.
 //! [`crate::files::packed`] and [`crate::files::ascending`] define the encodings of numbers. The
 //! directory and the Bloom filter are in memory while the file is in use ([`crate::files::cache`]);
-//! the rest is read on demand.
+//! the other sections are read on demand.
 //!
 //! Spans of one request may be in several files. The index of the last of these files also covers
 //! the request's spans in earlier files, which are called *elsewhere*. Start, duration and matching
@@ -69,7 +69,8 @@ const CODE_BITS: u32 = 12;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 
-/// Text number of groups that combine the spans of many services or names.
+/// Text index that stands for any text, in groups that combine spans with different names or
+/// services.
 pub(crate) const ANY_TEXT: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) struct IndexedFile {
     is_removed: AtomicBool,
 }
 
-/// Part of an index that is always in memory; it shows whether the rest has to be loaded.
+/// Summary of an index that is always in memory. It shows whether a query has to load the index.
 pub(crate) struct FileSummary {
     /// Set if every request of the file has a start time.
     pub(crate) all_have_times: bool,
@@ -38,14 +38,15 @@ pub(crate) struct FileSummary {
     pub(crate) is_whole: bool,
     /// Earliest and latest start of the file's spans; `None` if no span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
-    /// First and last minute with calls.
+    /// First and last minute with calls, counted since 1970; `None` if the file has no calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
     bloom: Range<u64>,
     links: Range<u64>,
 }
 
-/// Health of a file: no error so far; invalid bytes, not verified yet; verified as damaged; refused
-/// by the operating system (too many open files, an I/O error); refused for [`LASTING_AFTER`].
+/// Health of a file, in the order of the constants: no error so far; invalid bytes, not verified
+/// yet; verified as damaged; refused by the operating system (too many open files, an I/O error);
+/// refused for [`LASTING_AFTER`].
 const GOOD: u8 = 0;
 const SUSPECT: u8 = 1;
 const DAMAGED: u8 = 2;
@@ -62,7 +63,7 @@ const LASTING_AFTER: Duration = Duration::from_secs(60);
 /// Schedule for verifying an unreadable file.
 #[derive(Default)]
 struct Retry {
-    /// Uptime of the first in a row of failed verifications.
+    /// Uptime of the first failed verification since the last success.
     since: Option<Duration>,
     at: Duration,
     after: Duration,
@@ -113,7 +114,8 @@ impl IndexedFile {
         self.note(loaded)
     }
 
-    /// Returns whether the file may contain the request, according to its Bloom filter.
+    /// Returns whether the file may contain a request whose trace id has the lower half `low`,
+    /// according to the Bloom filter.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         match self.cache.peek(self.entry.number) {
             Some(loaded) => loaded.index.may_hold(low),

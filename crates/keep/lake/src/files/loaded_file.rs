@@ -11,7 +11,7 @@ pub(crate) struct LoadedFile {
     fixed_bytes: usize,
 }
 
-/// Estimated memory for reading a file in bytes, in addition to the index and the dictionaries.
+/// Estimated memory in bytes for reading a file, in addition to the index and the dictionaries.
 const READING_BYTES: usize = 512 << 10;
 
 impl LoadedFile {
@@ -20,7 +20,7 @@ impl LoadedFile {
         LoadedFile { index, file, fixed_bytes }
     }
 
-    /// Returns the approximate memory in bytes.
+    /// Returns the approximate memory of the index and the column reader, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.fixed_bytes + self.file.memory_bytes()
     }

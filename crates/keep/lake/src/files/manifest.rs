@@ -15,14 +15,15 @@ use std::path::Path;
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 const UNFINISHED: &str = "manifest.new";
 
-/// Version of the format, and known `incompat` bits. A manifest with other bits is not touched.
+/// Version of the format, and bitmap of the known `incompat` features. A manifest with another
+/// version or other bits is not touched.
 const FORMAT: u32 = 1;
 const INCOMPAT_KNOWN: u32 = 0;
 
-/// Maximum size in bytes, above the size of a manifest with 100,000 files.
+/// Maximum size of a manifest in bytes, above the size of a manifest with 100,000 files.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Files of a store and their relation to the journal.
+/// List of a store's files, and the position up to which they contain the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: u32,
@@ -31,7 +32,7 @@ pub(crate) struct Manifest {
     pub(crate) commit: u64,
     /// Sequence number in the journal: all earlier records are in files.
     pub(crate) journal_sequence: u64,
-    /// First unused number, greater than the number of any file so far.
+    /// First unused file number, greater than the number of any file so far.
     pub(crate) next_file: u64,
     /// Counts of spans since the store was created.
     pub(crate) totals: Totals,
@@ -45,7 +46,8 @@ pub(crate) struct Manifest {
     /// itself discarded the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// Retention of the last start that set one. A start without options must not remove more.
+    /// Retention set by the last start that had retention options. A start without these options
+    /// must not remove more spans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,
 }
@@ -75,11 +77,11 @@ pub(crate) enum Unusable {
     Newer,
 }
 
-/// Name of a copy, with its commit number or the reason why it is unusable.
+/// Name of a copy of the manifest, with its commit number or the reason why it is unusable.
 type Copy = (&'static str, Result<u64, Unusable>);
 
 impl Manifest {
-    /// Returns a copy with the next commit number, to be changed and written.
+    /// Returns a clone of the manifest with the next commit number, to be changed and written.
     pub(crate) fn next(&self) -> Manifest {
         Manifest { commit: self.commit + 1, ..self.clone() }
     }
@@ -89,8 +91,8 @@ impl Manifest {
         self.files.iter().chain(&self.unread)
     }
 
-    /// Removes and returns all files in order, including the files that could not be read at the
-    /// last start.
+    /// Removes all files from the manifest and returns them in the order in which their spans were
+    /// received. Files that could not be read at the last start are included.
     pub(crate) fn take_files(&mut self) -> Vec<FileEntry> {
         let mut files = std::mem::take(&mut self.files);
         for file in std::mem::take(&mut self.unread) {
@@ -101,8 +103,8 @@ impl Manifest {
         files
     }
 
-    /// Reads the later intact copy. The flag is set if the other copy was damaged. Returns `None`
-    /// if there is no copy.
+    /// Reads the later intact copy of the manifest, with a flag that is set if the other copy was
+    /// damaged. Returns `None` if there is no copy.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
         let mut found: Option<Manifest> = None;
         let (mut damaged, mut newer) = (false, false);
@@ -130,7 +132,8 @@ impl Manifest {
         Ok([copy(one)?, copy(other)?])
     }
 
-    /// Writes both copies.
+    /// Writes both copies of the manifest. Each copy is written to a new file, which is then
+    /// renamed.
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
         let text =
             serde_json::to_string(self).map_err(|error| Error::io("manifest")(error.into()))?;
@@ -199,7 +202,8 @@ pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
 }
 
 impl Manifest {
-    /// Returns whether the numbers are too small to overflow, and each file has its own number.
+    /// Returns whether the counts are too small to overflow when they are summed, and each file has
+    /// its own number.
     fn is_sound(&self) -> bool {
         let Totals { accepted, duplicates, expired, lost } = self.totals;
         let counts = [self.commit, self.journal_sequence, self.next_file];

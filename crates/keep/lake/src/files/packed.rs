@@ -1,6 +1,6 @@
 //! Bit-packed integers of a fixed width with random access.
 
-/// Maximum width in bits.
+/// Maximum width of a packed number, in bits.
 pub(crate) const WIDTH_MAX: u32 = u64::BITS;
 
 /// Padding after the numbers, in bytes. A number occupies up to nine bytes and is read as sixteen.
@@ -25,7 +25,7 @@ pub(crate) struct Packed<'a> {
     len: usize,
 }
 
-/// Returns the width of the numbers up to `greatest`, in bits.
+/// Returns the number of bits that the numbers from 0 to `greatest` need.
 pub(crate) fn width_of(greatest: u64) -> u32 {
     u64::BITS - greatest.leading_zeros()
 }

@@ -5,7 +5,7 @@ use blkkin_columns::{Block, Sorted, ValueType};
 use blkkin_store::text_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Maximum number of values stored for a key.
+/// Maximum number of values stored for a key. If a key has more values, none are stored.
 const VALUES_MAX: usize = 64;
 
 /// Maximum size of a stored value in bytes. Users do not pick longer values from a list.
@@ -14,7 +14,7 @@ const VALUE_BYTES_MAX: usize = 256;
 /// Maximum number of keys stored for a file.
 const KEYS_MAX: usize = 4096;
 
-/// Number of spans and values of each tag key.
+/// Tag keys of a file, each with its number of spans and its values.
 #[derive(Default)]
 pub(crate) struct TagTable {
     keys: BTreeMap<String, Tags>,
@@ -23,12 +23,12 @@ pub(crate) struct TagTable {
 #[derive(Default)]
 struct Tags {
     spans: u64,
-    /// Distinct values as text; `None` if they are too many.
+    /// Distinct values as text; `None` if they are too many, too long, or byte strings.
     values: Option<BTreeSet<String>>,
 }
 
 impl TagTable {
-    /// Collects the tags of spans.
+    /// Collects the tag keys and values of spans.
     pub(crate) fn of(sorted: &Sorted<'_>) -> TagTable {
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); sorted.blocks().len()];
         for index in 0..sorted.len() {
@@ -100,7 +100,8 @@ impl TagTable {
     }
 }
 
-/// Set of encoded values, filled up to [`VALUES_MAX`].
+/// Set of encoded values of one tag in a layout. Once it exceeds [`VALUES_MAX`], no more values are
+/// added.
 #[derive(Default)]
 struct Numbers {
     seen: HashSet<u32>,

@@ -22,7 +22,7 @@ const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration
 pub(super) struct ScanMatch {
     /// First matching row of the request.
     pub(super) row: u32,
-    /// Bitmap of the conditions that the request's spans in this file meet.
+    /// Bitmap with a single bit: the condition that the row meets.
     pub(super) met: u32,
     pub(super) low: u64,
 }
@@ -55,7 +55,7 @@ pub(super) fn scan_file(
     Ok((!is_too_much).then_some(requests))
 }
 
-/// Returns the scan matches of the request with these rows.
+/// Returns the scan matches of the request that has the rows `rows`.
 pub(super) fn matches_of<'k>(
     known: &'k [ScanMatch],
     rows: &Range<u32>,
@@ -65,7 +65,8 @@ pub(super) fn matches_of<'k>(
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// Returns the first requests of a file after the place `after`, in order of their exact durations.
+/// Returns up to `count_max` of the requests with the given ordinals, in order of exact duration,
+/// the slowest first. With `after`, only requests behind that place are returned.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],

@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 2;
 
-/// Maximum number of requests of a file that are read to compare durations with a bound of the
-/// condition exactly.
+/// Maximum number of requests of a file that are read to compare exact durations with a bound in
+/// the condition.
 const READ_MAX: usize = 256;
 
 /// Number of buckets by power of two of the duration, including a bucket for the duration 0.
@@ -30,20 +30,20 @@ const POWERS: usize = u64::BITS as usize + 1;
 
 /// Histogram of the durations of matching spans, with example spans.
 pub(crate) struct LatencySum<'p> {
-    /// Number of spans by duration code.
+    /// Number of spans for each duration code.
     counts: Vec<u64>,
-    /// Example spans by power of two of the duration.
+    /// Example spans for each power of two of the duration.
     examples: [Examples<'p>; POWERS],
-    /// Number of a group's entries outside of the window, by duration code and error flag. All
-    /// zeros between calls.
+    /// Scratch table of `add_group`: number of a group's entries outside of the window, by duration
+    /// code and error flag. All zeros between calls.
     others: Vec<u32>,
 }
 
 /// Example spans for one power of two of the duration.
 struct Examples<'p> {
     spans: Vec<Example>,
-    /// File, ordinal and duration code of a request with such a span. The request is read only if
-    /// `spans` stays empty.
+    /// File, ordinal and duration code of a request with an example span that was not read. The
+    /// request is read only if `spans` stays empty.
     entry: Option<(&'p IndexedFile, u32, u16)>,
 }
 
@@ -287,7 +287,7 @@ impl<'p> LatencySum<'p> {
         })
     }
 
-    /// Counts the spans of a request, provided that the request began in the window.
+    /// Counts the matching spans of a request if the request began in the window. Clears `spans`.
     fn add_examples(
         &mut self,
         spans: &mut Vec<Example>,
@@ -339,7 +339,8 @@ impl<'p> LatencySum<'p> {
     }
 }
 
-/// Returns the bucket of a duration: its power of two.
+/// Returns the bucket of a duration: 0 for the duration 0, and otherwise 1 plus the binary
+/// logarithm.
 fn power_of(duration_ns: u64) -> usize {
     duration_ns.checked_ilog2().map_or(0, |power| power as usize + 1)
 }
@@ -373,14 +374,15 @@ fn are_within(batch: &Batch, window: Window) -> bool {
     batch.all_started && batch.starts_ns.is_some_and(holds)
 }
 
-/// Updates the start of a request by a span. The start is that of the earliest span without a
-/// parent, or else of the earliest span.
+/// Returns the start of a request, updated by one of its spans. The start is the start of the
+/// earliest span without a parent, or else of the earliest span. The flag is set if that span has a
+/// parent.
 fn earlier(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
     let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));
     [began, this].into_iter().flatten().min()
 }
 
-/// Finds a span of a request with this duration code that meets the condition.
+/// Finds a span of a request that has the given duration code and meets the condition.
 fn span_of(
     file: &IndexedFile,
     ordinal: u32,

@@ -1,4 +1,4 @@
-//! Matching of spans against a condition by group, with the data of an index or batch. Spans are
+//! Matching of groups of spans against a condition, by the data of an index or a batch. Spans are
 //! read only if that data does not decide the condition.
 
 use crate::files::index::{Directory, Entry, Group, NO_DURATION};

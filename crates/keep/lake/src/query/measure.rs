@@ -2,8 +2,8 @@
 //! compares the spans in a box with the spans outside.
 //!
 //! A span counts by its own start, whenever its request began. Only starts, durations and the
-//! condition's columns are read from a file. The columns of words, which are the values of tags and
-//! other fields, are read only for pages with matching spans.
+//! condition's columns are read from a file. [`difference`] also counts *words*: the values of tags
+//! and of some other fields. Their columns are read only for pages with matching spans.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -18,9 +18,9 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Divisor of the sample's target size that gives its minimum size.
+/// Divisor of a sample's target size that gives the minimum size of the sample.
 const OTHERS_LEAST: u64 = 100;
-/// Factor by which a sample below the minimum size is enlarged.
+/// Factor by which a sample is enlarged if it is below the minimum size.
 const OTHERS_AGAIN: u64 = 16;
 
 /// Counts the spans that meet a condition into the cells of a heat map.
@@ -104,7 +104,7 @@ struct Selection<'c> {
     is_inside: bool,
 }
 
-/// Counts the words of the selected spans of a file.
+/// Counts the words of the selected spans of a file into `tally`.
 fn count_words(
     file: &IndexedFile,
     selection: &Selection<'_>,
@@ -151,15 +151,15 @@ pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
 }
 
-/// Returns the start and the duration of a row that has both.
+/// Returns the start and the duration of a row; `None` if either is unknown.
 #[inline]
 fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
     page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
 }
 
-/// Scans the pages of a file that may have spans started in a window, or one page in `one_in`.
-/// `choose` gets a page with starts, durations and the condition's columns. If `choose` returns a
-/// value, `visit` gets that value and the page with the columns `more`.
+/// Scans one page in `one_in` of the row groups that may have spans started in a window. `choose`
+/// gets each of these pages, with starts, durations and the condition's columns. If `choose`
+/// returns a value, `visit` gets that value and the page, with the columns `more` in addition.
 fn scan<T>(
     file: &IndexedFile,
     window: Window,

@@ -14,7 +14,7 @@ const BYTES_MAX: usize = 16 << 20;
 /// in use are decoded.
 const PARTIAL_USES_MAX: u32 = 12;
 
-/// Cache of decoded pages.
+/// Cache of the decoded pages of one query.
 #[derive(Default)]
 pub(crate) struct PageCache {
     /// Whole pages, and row ranges of pages that are used less often.
@@ -24,12 +24,12 @@ pub(crate) struct PageCache {
     bytes: usize,
 }
 
-/// File number, first row and number of rows.
+/// Key of a cached page: file number, first row and number of rows.
 type Key = (u64, u64, usize);
 
 impl PageCache {
     /// Returns the pages that overlap a range of rows, with the overlapping rows of each page. The
-    /// pages' `columns` are read.
+    /// given columns of these pages are read.
     pub(crate) fn of(
         &mut self,
         file: &IndexedFile,

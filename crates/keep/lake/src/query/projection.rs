@@ -47,8 +47,8 @@ impl Value<'_> {
 /// Description of an error in a row.
 pub(crate) type Fault = &'static str;
 
-/// Calls `each` with the rows of a file that meet a condition. For pages with matching rows,
-/// `columns` are read before the call.
+/// Calls `each` with the rows of a file that meet a condition. The given columns of a row's page
+/// are read before the call.
 pub(crate) fn for_each_holding(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -90,9 +90,9 @@ pub(crate) fn for_each_holding(
     Ok(())
 }
 
-/// Scans the pages of a row group, or one page in `one_in`. The first list of columns is read for
-/// each page. If `choose` returns a value, the second list is read too, and `visit` is called with
-/// the value.
+/// Scans one page in `one_in` of a row group. The first list of columns is read for each scanned
+/// page, which `choose` gets. If `choose` returns a value, the second list is read too, and `visit`
+/// gets the page and the value.
 pub(crate) fn scan_group<T>(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -186,13 +186,14 @@ enum TagSieve<'c> {
     Any(Vec<TagSieve<'c>>),
 }
 
-/// Filter for one pair of columns of [`TAGS`].
+/// Filter by the tags in one pair of columns of [`TAGS`].
 struct TagFilter<'c> {
     keys: Column,
     values: Column,
-    /// Dictionary number of the key.
+    /// Dictionary code of the key.
     key: u32,
-    /// Flags by dictionary number: set for each value that may match. `None` without a dictionary.
+    /// Flags by dictionary code: set for each value that may match. `None` if the values have no
+    /// dictionary.
     may_match: Option<Vec<bool>>,
     test: &'c TagTest,
 }
@@ -353,12 +354,13 @@ impl<'c> Projection<'c> {
         self.columns.push(column);
     }
 
-    /// Returns the columns that must be read.
+    /// Returns the columns that must be read before [`Projection::holds`] is called.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Returns whether the condition holds for a row. The page's columns must have been read.
+    /// Returns whether the condition holds for a row. [`Projection::columns`] of the page must have
+    /// been read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         if is_cancelled() {
             return Ok(false);
@@ -464,7 +466,7 @@ impl Hash for PageText<'_> {
     }
 }
 
-/// Word of a row: a topic and its encoded value.
+/// Word of a row: the encoded value of one topic, such as the service or a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Word<'p> {
     topic: Topic<PageText<'p>>,

@@ -15,7 +15,7 @@ pub(crate) struct GroupTexts<'a> {
 /// Residual condition after the evaluation of a group's texts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Residual {
-    /// Decided condition.
+    /// Decided condition, with the result.
     Known(bool),
     All(Vec<Residual>),
     Any(Vec<Residual>),
@@ -26,7 +26,7 @@ pub(crate) enum Residual {
     Unknown,
 }
 
-/// Three-valued truth.
+/// Result of a partial evaluation: the condition does not hold, may hold, or holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     No,
@@ -115,8 +115,8 @@ impl Residual {
         }
     }
 
-    /// Returns whether the condition depends on more than the exact duration and the error flag of
-    /// a span.
+    /// Returns whether the condition depends on more than the duration and the error flag of a
+    /// span.
     pub(crate) fn needs_span(&self) -> bool {
         match self {
             Residual::All(parts) | Residual::Any(parts) => parts.iter().any(Residual::needs_span),

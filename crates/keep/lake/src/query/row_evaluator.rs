@@ -13,7 +13,8 @@ use std::collections::HashMap;
 /// Columns of the texts that a group's spans share.
 const COMMON: [Column; 3] = [Column::Service, Column::Name, Column::RemoteService];
 
-/// Number of a text that is missing or that the condition does not test.
+/// Value in place of the dictionary code of a text that is missing or that the condition does not
+/// test.
 const NO_TEXT: u32 = u32::MAX;
 
 /// Evaluator of a condition on the rows of a file.
@@ -22,7 +23,7 @@ pub(crate) struct RowEvaluator<'c> {
     /// Projection of the condition; `None` if the condition holds for all rows.
     projection: Option<Projection<'c>>,
     /// First row of the current page. `residuals` has the residual conditions of this page, by the
-    /// text numbers of service, name and remote service.
+    /// dictionary codes of service, name and remote service.
     page: Option<u64>,
     residuals: HashMap<[u32; 3], Residual>,
 }
@@ -60,7 +61,7 @@ impl<'c> RowEvaluator<'c> {
         let mut key = [NO_TEXT; 3];
         for (code, column) in key.iter_mut().zip(COMMON) {
             if let Some(value) = page_value(page, column, row, reads(column)) {
-                // Without a dictionary, texts have no numbers that could serve as a key.
+                // Without a dictionary, texts have no codes that could serve as a key.
                 let Some(number) = page.code(column, value) else {
                     return projection.holds(page, row);
                 };

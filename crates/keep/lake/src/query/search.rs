@@ -43,19 +43,19 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// Number of a file's rows per allowed fruitless read. When these reads are used up, the file's
-/// columns are scanned, which costs about as much as the reads.
+/// Divisor of a file's number of rows that gives the number of allowed fruitless reads. After these
+/// reads, the file's columns are scanned, which costs about as much as the reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
 /// Maximum number of conditions of a query for which columns are scanned.
 const CONDITIONS_MAX: usize = 32;
 
-/// Number of a file's requests in the first step of a search. Each further step is four times
-/// larger.
+/// Number of a file's requests that the first step of a search covers. Each further step is four
+/// times larger.
 const FIRST_ORDINALS: u32 = 4096;
 
-/// Number of a file's rows per request that may share a duration code. If more requests share the
-/// code, a column scan orders them, instead of reads of single requests.
+/// Divisor of a file's number of rows that gives how many requests may share a duration code. If
+/// more requests share the code, a column scan orders them, instead of reads of single requests.
 const ROWS_PER_SIMILAR: usize = 256;
 
 /// Number of candidates that are sorted in the first step. Each further step is four times larger.
@@ -112,14 +112,15 @@ struct Search<'q> {
     seen: HashSet<TraceId>,
     pages: PageCache,
     in_vain_max: u32,
-    /// Set if each file's index covers all spans of its requests in earlier files.
+    /// Set if the index of each file covers all spans that earlier files have of the file's
+    /// requests.
     are_complete: bool,
     /// Number of requests in the cached column scans of all files.
     selected_ordinals: usize,
     /// Lower halves of the trace ids in memory, computed on first use.
     head_lows: Option<HashSet<u64, RandomState>>,
-    /// Groups of a file's requests with the same duration code, each with the file's position in
-    /// the list of files and the ordinals, ascending.
+    /// Groups of requests of one file that have the same duration code. Each group has the file's
+    /// position in the list of files, and the ordinals of the requests, ascending.
     similar: Vec<(usize, Vec<u32>)>,
 }
 
@@ -373,7 +374,8 @@ impl<'q> Search<'q> {
         let elsewhere = file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
         let mut elsewhere = elsewhere.into_iter().peekable();
         let snapshot = self.snapshot;
-        // The index does not cover spans that have arrived since and are in memory.
+        // The index does not cover spans that arrived after the file was written and are still in
+        // memory.
         let head = self.head_lows.get_or_insert_with(|| {
             snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
         });
@@ -661,16 +663,16 @@ fn trace_of(sorted: &Sorted<'_>, rows: &Range<usize>) -> TraceId {
     block.trace_id(row)
 }
 
-/// Returns a span with the fields that a summary needs. Error tags are already part of the status.
+/// Returns a span with the fields that a summary needs. An error that only a tag reports is part of
+/// the returned status.
 fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
     let (block, row) = sorted.row(index);
     let status = if block.is_error(row) { Status::Error } else { Status::Ok };
     SpanRef { status, ..block.span_without_lists(row) }
 }
 
-/// Returns the place and the summary of a request that meets all conditions. Returns `None` if its
-/// start is outside of the window, its duration is out of range, or its place is on an earlier
-/// page.
+/// Returns the place and the summary of a request that meets all conditions. Returns `None` if the
+/// request began outside of the window, has a duration out of range, or belongs to an earlier page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;

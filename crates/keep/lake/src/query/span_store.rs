@@ -195,7 +195,7 @@ impl SpanStore for Lake {
     }
 }
 
-/// Maximum total size of a list of texts, in bytes.
+/// Maximum total size of the texts that a query returns as a list, in bytes.
 const TEXTS_BYTES_MAX: usize = 16 << 20;
 
 /// Set of the smallest texts, within limits of number and size.
@@ -212,7 +212,7 @@ impl SmallestTexts {
         SmallestTexts { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
     }
 
-    /// Adds a text unless it is empty.
+    /// Adds a text, unless the text is empty or not among the smallest.
     fn add(&mut self, text: &str) {
         let is_behind = self.end.as_deref().is_some_and(|end| text >= end);
         if text.is_empty() || is_behind || self.texts.contains(text) {
@@ -249,7 +249,7 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     }
 }
 
-/// Adds the values of a tag key in a block.
+/// Adds the values that a tag key has in a block to `values`.
 fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     if block.text_id(key).is_some() {
         let rows = (0..block.len() as Row).take_while(|_| !is_cancelled());
@@ -257,7 +257,7 @@ fn add_values(block: &Block, key: &str, values: &mut SmallestTexts) {
     }
 }
 
-/// Adds the values of a tag key in a file.
+/// Adds the values that a tag key has in a file to `values`.
 fn add_values_of(
     file: &IndexedFile,
     loaded: &LoadedFile,

@@ -1,5 +1,5 @@
-//! Turns a directory of span files into a store again. Writes a manifest that names all readable
-//! span files, and rebuilds the indexes of the files that the manifest did not name. Start at
+//! Adoption: turns a directory of span files into a store again. A new manifest names all readable
+//! span files, and the indexes of files that the old manifest did not name are rebuilt. Start at
 //! [`adopt`].
 //!
 //! No file is removed. A file that repeats spans of other files, or cannot be read, is renamed to a
@@ -36,7 +36,7 @@ const DUPLICATE: &str = ".duplicate";
 /// Extension appended to the name of a file that is damaged, is no span file, or has too many rows.
 const UNREADABLE: &str = ".unreadable";
 
-/// Number of spans that are compared with other files at a time.
+/// Approximate number of spans that are compared with other files at a time.
 const GROUP: usize = 4096;
 /// Maximum number of spans of another file that are read at a time for the comparison.
 const READ_AT_ONCE: usize = 32 << 10;
@@ -46,13 +46,13 @@ const READ_AT_ONCE: usize = 32 << 10;
 pub struct Adopted {
     /// Number of span files in the store.
     pub files: u64,
-    /// Number of spans in those files.
+    /// Number of spans in all span files of the store.
     pub spans: u64,
     /// Number of adopted files, which the manifest did not name.
     pub adopted_files: u64,
     /// Number of spans in the adopted files that no other file has.
     pub adopted_spans: u64,
-    /// Number of spans in the adopted files that another file has.
+    /// Number of spans in the adopted files that repeat a span of another file or of the same file.
     pub duplicate_spans: u64,
     /// Old and new names of renamed files.
     pub set_aside: Vec<(String, String)>,
@@ -159,7 +159,7 @@ struct Adoption {
 }
 
 impl Adoption {
-    /// Adopts a file under a name that the store would give.
+    /// Adopts a span file by its number. The file has a name that the store would give.
     fn adopt_number(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
         let opened = column_file::open_spans(&*self.spans, number);
         let verified = opened.and_then(|file| {
@@ -202,7 +202,7 @@ impl Adoption {
         Ok(())
     }
 
-    /// Adopts a span file under any other name, by renaming it.
+    /// Adopts a span file under a name that the store would not give, by renaming the file.
     fn adopt_foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
         let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
             let file = column_file::ColumnFile::open(column_file::DiskInput(file));
@@ -230,7 +230,7 @@ impl Adoption {
         Ok(count)
     }
 
-    /// Writes a file with the rows of another file that no file of the store has.
+    /// Writes a new file with those rows of `file` that no file of the store has.
     fn write_new_spans(
         &self,
         file: &column_file::ColumnFile,
@@ -278,8 +278,8 @@ impl Adoption {
         Ok(())
     }
 
-    /// Returns the indexes of the spans that other files have. The spans are compared in full,
-    /// however long that takes.
+    /// Returns the indexes of the spans that files of the store already have. The spans are
+    /// compared in full, however long that takes.
     fn find_known(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
         let mut known = HashSet::new();
         let mut start = 0;
@@ -293,7 +293,8 @@ impl Adoption {
         Ok(known)
     }
 
-    /// Finds the spans of whole requests that a file of the store has.
+    /// Adds to `known` the indexes of the spans that one file of the store already has. `places` is
+    /// a range of whole requests.
     fn find_known_in(
         &self,
         file: &IndexedFile,
@@ -322,8 +323,9 @@ impl Adoption {
         Ok(())
     }
 
-    /// Compares spans with a file's spans in a range of trace ids. Returns `false` without a
-    /// comparison if the file has more than `spans_max` spans in that range.
+    /// Compares spans with a file's spans in a range of trace ids, and adds the spans that the file
+    /// has to `known`. Returns `false` without a comparison if the file has more than `spans_max`
+    /// spans in that range.
     fn compare(
         &self,
         file: &IndexedFile,
@@ -359,7 +361,7 @@ impl Adoption {
         Ok(true)
     }
 
-    /// Writes the manifest, and then renames the files accordingly.
+    /// Writes the manifest, and then renames the adopted files and the files that are set aside.
     fn commit(
         mut self,
         root: &dyn Disk,
@@ -400,7 +402,7 @@ fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
     block.trace_low(row)
 }
 
-/// Returns the end of the request to which a span belongs.
+/// Returns the index behind the last span of the request to which the span at `index` belongs.
 fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
     let low = low_of(sorted, index);
     index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()

@@ -22,7 +22,7 @@ pub struct Inspection {
     pub manifest: Vec<(String, Result<u64, String>)>,
     /// Retention stored in the manifest.
     pub retention: Option<Retention>,
-    /// Span files and all other files in the directory of span files, in order of name.
+    /// All files in the directory of span files, and missing span files, in order of name.
     pub files: Vec<InspectedFile>,
     /// Number of spans in the journal that are in no file, according to the manifest.
     pub journal_spans: u64,
@@ -37,13 +37,13 @@ pub struct InspectedFile {
     pub name: String,
     /// Number of spans, from the manifest if the manifest names the file.
     pub spans: u64,
-    /// Size in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Condition of the file.
+    /// Result of the file's inspection.
     pub condition: Condition,
 }
 
-/// Condition of a file.
+/// Condition of a file, as the inspection found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// File and index are intact.
@@ -63,7 +63,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Returns the condition as a word.
+    /// Returns the condition as a word for display, such as "missing".
     pub fn word(&self) -> &'static str {
         match self {
             Condition::Good => "good",

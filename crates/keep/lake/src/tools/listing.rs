@@ -1,5 +1,4 @@
-//! [`Listing`]: the files of a store at one moment, for readers in other processes than the
-//! server's.
+//! [`Listing`]: the files of a store at one moment, for readers in processes other than the server.
 
 use crate::files::file_entry::FileEntry;
 use crate::files::manifest::Manifest;
@@ -18,9 +17,9 @@ use std::sync::Arc;
 pub struct SpanFile {
     /// Path relative to the store's directory.
     pub path: String,
-    /// Number of spans.
+    /// Number of spans in the file.
     pub spans: u64,
-    /// Size in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
@@ -34,10 +33,10 @@ pub struct Listing {
     journal_sequence: u64,
 }
 
-/// Files with the spans that were only in the journal.
+/// Result of [`Listing::rest`]: new files with the spans that were only in the journal.
 #[derive(Debug)]
 pub struct Rest<W> {
-    /// Files, each with its number of spans.
+    /// New files, each with the number of its spans.
     pub files: Vec<(W, u64)>,
     /// Descriptions of the journal's damage, one line each.
     pub damage: Vec<String>,
@@ -115,8 +114,8 @@ impl Listing {
                 },
                 Item::Damage(damage) => {
                     assembler.clear();
-                    // Neither a record that is being written nor one copy of a segment's header is
-                    // damage.
+                    // A record that is being written is no damage. Damage that affects no record,
+                    // such as damage to one copy of a segment's header, is not reported.
                     if !damage.may_be_torn && damage.records != Some(0) {
                         let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
                         read.damage.push(format!("{bytes} bytes at {offset} of journal/{file}"));
@@ -137,7 +136,7 @@ fn span_file(entry: &FileEntry) -> SpanFile {
     SpanFile { path, spans: entry.spans, bytes: entry.bytes }
 }
 
-/// Writer of span files with the size of a flushed head.
+/// Writer of span files that are as large as the files which a flush of the head writes.
 struct FileWriter<W, C> {
     create: C,
     options: Options,

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Number of rows read at a time.
+/// Number of rows of a file that are read at a time.
 const ROWS: u64 = 4096;
 
 const COPY_BYTES: usize = 1 << 20;
@@ -49,7 +49,7 @@ impl Stored {
         Ok(Stored { spans, journal, listing, numbers, _lock: lock })
     }
 
-    /// Returns the number of span files.
+    /// Returns the number of span files. Files are numbered from 0 in the other methods.
     pub fn files(&self) -> usize {
         self.numbers.len()
     }

@@ -68,7 +68,7 @@ impl Shared {
         }
     }
 
-    /// Appends the batches of the journal that are in no file to the head.
+    /// Appends to the head those batches of the journal that are in no file.
     pub(crate) fn recover(&self, opened: &mut Opened) -> Result<(), Error> {
         let memory = &self.memory;
         let from = memory.state().head.sequence;

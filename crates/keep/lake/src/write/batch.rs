@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 /// Maximum size of one span in bytes, independent of the limits of a batch.
 const SPAN_BYTES_MAX: u64 = 8 << 20;
 
-/// Decodes a batch. Returns its outcome and its spans in blocks, which `empty_block` provides.
+/// Decodes a batch. Returns the outcome, and the spans in blocks that `empty_block` provides.
 pub(crate) fn read(
     decoder: &mut Decoder,
     batch: &Batch<'_>,
@@ -31,8 +31,8 @@ pub(crate) fn read(
     (outcome, blocks)
 }
 
-/// Describes damage of a batch in the journal. A batch that was rejected as a whole is never
-/// appended to the journal, so an error in such a batch is damage.
+/// Describes the damage of a batch in the journal; `None` if no damage is known. A batch that was
+/// rejected as a whole is never appended to the journal, so an error in such a batch is damage.
 pub(crate) fn damage(batch: &Batch<'_>, outcome: &Outcome, sequence: u64) -> Option<String> {
     let refusal = outcome.first_refusal().filter(|_| batch.policy == Policy::Whole)?;
     Some(format!("the batch up to record {sequence} of the journal: {refusal}"))

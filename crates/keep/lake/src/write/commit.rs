@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 impl Shared {
     /// Writes the next manifest, which names the files `new`. If the write fails, a copy of the
-    /// manifest may name these files. They are then kept until a manifest without them has been
-    /// written.
+    /// manifest may name these files nevertheless. The files are then kept until a manifest without
+    /// them has been written.
     pub(crate) fn write_manifest(
         &self,
         next: &Manifest,

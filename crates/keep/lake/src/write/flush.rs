@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Interval at which the age of spans in memory is checked, and at which a failed flush is retried.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Flushes the head until the store closes; the body of the thread.
+/// Runs the thread: flushes the head until the store closes.
 pub(crate) fn run(shared: &Shared) {
     while wait(shared) {
         let result = write(shared);
@@ -132,8 +132,8 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     Ok(sequence)
 }
 
-/// Writes a file with the spans of the batches. Returns the file with its calls and the number of
-/// duplicate spans.
+/// Writes a file with the spans of the batches. Returns the file, the calls derived from its spans,
+/// and the number of duplicate spans.
 fn write_file(
     shared: &Shared,
     batches: &[Arc<Batch>],

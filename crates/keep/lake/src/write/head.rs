@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 /// Minimum number of spans of a batch that is kept by itself. Smaller batches are combined.
 const BATCH_SPANS_MIN: usize = 1024;
 
-/// Maximum number of spans of a combined batch.
+/// Number of spans from which on a combined batch gets no further spans.
 const COMBINED_SPANS_MAX: usize = 8 * BATCH_SPANS_MIN;
 
-/// Immutable block of spans with a Bloom filter of its trace ids.
+/// Immutable block of spans, with a Bloom filter of their trace ids.
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
@@ -22,14 +22,15 @@ pub(crate) struct Batch {
     /// if every span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
     pub(crate) all_started: bool,
-    /// Groups of rows, computed on first use.
+    /// Rows grouped by service, name and remote service; computed on first use.
     grouped: OnceLock<GroupedRows>,
 }
 
 /// Rows of a block, grouped by service, name and remote service.
 #[derive(Default)]
 pub(crate) struct GroupedRows {
-    /// Text numbers of each group, with the end of the group's rows in `rows`.
+    /// For each group, the text ids of its service, name and remote service, and the end of its
+    /// rows in `rows`.
     groups: Vec<([u32; 3], usize)>,
     rows: Vec<Row>,
 }
@@ -64,7 +65,8 @@ impl GroupedRows {
         GroupedRows { groups, rows }
     }
 
-    /// Iterates over the groups. Each item has the text numbers of a group and its rows, ascending.
+    /// Iterates over the groups. Each item has the text ids of service, name and remote service,
+    /// and the rows of the group, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ([u32; 3], &[Row])> {
         let mut start = 0;
         self.groups.iter().map(move |&(texts, end)| {
@@ -92,13 +94,15 @@ impl Batch {
         Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, grouped: OnceLock::new() }
     }
 
-    /// Returns whether the batch may contain the request, according to the Bloom filter.
+    /// Returns whether the batch may contain a request whose trace id has the lower half `low`,
+    /// according to the Bloom filter.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         bloom::may_hold(&self.bloom, low)
     }
 
-    /// Returns whether the batch contains the request. With many batches the false positives of
-    /// their Bloom filters add up, so the ids are compared too.
+    /// Returns whether the batch contains a request whose trace id has the lower half `low`. A
+    /// query tests many batches, whose Bloom filters' false positives add up, so the ids are
+    /// compared too.
     pub(crate) fn holds(&self, low: u64) -> bool {
         self.may_hold(low) && self.trace_lows().contains(&low)
     }
@@ -125,8 +129,8 @@ impl Deref for Batch {
 pub(crate) struct Head {
     /// Batches that are being flushed, followed by further batches.
     batches: Vec<Arc<Batch>>,
-    /// Position in the journal for each batch: all earlier records are in this batch or in earlier
-    /// ones. `None` if the batch does not end where a batch of the journal ends.
+    /// For each batch, a position in the journal: all earlier records are in this batch or in
+    /// earlier batches. `None` if the batch does not end where a batch of the journal ends.
     ends: Vec<Option<u64>>,
     /// Number of batches that are being flushed.
     writing: usize,
@@ -161,7 +165,7 @@ impl Head {
         }
     }
 
-    /// Appends the spans of a block.
+    /// Appends the spans of a block. A small block is combined with other small blocks.
     pub(crate) fn push(&mut self, block: Block) {
         self.spans += block.len();
         if block.is_empty() {
@@ -218,7 +222,7 @@ impl Head {
         }
     }
 
-    /// Returns all batches for a query. The batches are immutable from now on.
+    /// Returns all batches for a query. A batch does not change while the query refers to it.
     pub(crate) fn snapshot(&mut self) -> Vec<Arc<Batch>> {
         self.seal();
         self.batches.clone()
@@ -239,7 +243,7 @@ impl Head {
         self.spans() >= options.file_spans || self.bytes() >= options.file_memory_bytes
     }
 
-    /// Returns the memory of all spans in bytes.
+    /// Returns the memory of all spans in bytes, including spans that are being flushed.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes() + self.writing_bytes
     }
@@ -249,10 +253,10 @@ impl Head {
         self.writing > 0
     }
 
-    /// Selects the oldest batches for a flush: enough for a file up to the end of a batch of the
-    /// journal, or all batches if they are fewer. Returns them with the sequence number up to which
-    /// they contain the journal. After a failed flush, at least the same batches are selected
-    /// again.
+    /// Selects the oldest batches for a flush. They have enough spans for a file, and end where a
+    /// batch of the journal ends. If there are too few spans, all batches are selected. Returns the
+    /// batches with the sequence number up to which they contain the journal. After a failed flush,
+    /// at least the same batches are selected again.
     pub(crate) fn start_writing(&mut self, options: &Options) -> (Vec<Arc<Batch>>, u64) {
         self.seal();
         let (mut spans, mut bytes) = (0, 0);

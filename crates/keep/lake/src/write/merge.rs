@@ -23,15 +23,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Divisor of the retention's bytes that gives the maximum size of a merged file.
 const MERGED_FRACTION: u64 = 16;
 
-/// Divisor of the retention's bytes: the oldest files, up to this size in total, are about to
-/// expire.
+/// Divisor of the retention's bytes that gives the total size of the oldest files, which are about
+/// to expire.
 const EXPIRING_FRACTION: u64 = 4;
 
 /// Number of files from which on merging takes precedence over new batches. With more files, each
 /// search would have to read too many indexes.
 const FILES_URGENT: usize = 96;
 
-/// Approximate number of spans of a merge step, which limits the memory of a merge.
+/// Approximate number of spans in one step of a merge, which limits the memory of the merge.
 const STEP_SPANS: u64 = 128 << 10;
 
 /// Maximum time that a merge step waits while the store is busy.
@@ -41,7 +41,7 @@ const STEP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// take a tenth less. Writing takes a quarter to a half longer, which delays no other work.
 const LEVEL_OF_RECURRING: i32 = 6;
 
-/// Merges files and removes expired files until the store closes; the body of the thread.
+/// Runs the thread: merges files and removes expired files until the store closes.
 pub(crate) fn run(shared: &Shared) {
     let mut expiry = Allowance::default();
     loop {
@@ -92,9 +92,9 @@ fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
     })
 }
 
-/// Returns the bytes of unreadable and damaged files that count for the retention. They count for
-/// at most half of it, since files that cannot be removed must not displace all new spans. If space
-/// is scarce, damaged files kept for inspection are removed first.
+/// Returns the bytes of unreadable and damaged files that count for the retention. These files
+/// count for at most half of the size limit, since files that cannot be removed must not displace
+/// all new spans. If space is scarce, damaged files kept for inspection are removed first.
 fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
     let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
     let unread = sum(&manifest.unread);
@@ -238,9 +238,9 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
     head.is_being_written() || head.memory_bytes() > most / 2
 }
 
-/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. Merging continues then, since it
-/// occupies memory during the wait. Returns an error if the store closes or its files cannot be
-/// written.
+/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. After that time the merge continues,
+/// since it occupies memory while it waits. Returns an error if the store closes or its files
+/// cannot be written.
 fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAIT_MAX {
@@ -262,7 +262,7 @@ fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     }
 }
 
-/// Reads the spans of earlier files for the requests that the merged files' indexes list as
+/// Reads from earlier files the spans of those requests that the merged files' indexes list as
 /// elsewhere.
 fn read_earlier(
     files: &[Arc<IndexedFile>],
@@ -282,8 +282,8 @@ fn read_earlier(
     Ok(earlier)
 }
 
-/// Commits `next` with the new files `new`, and removes the files that `next` does not name.
-/// `count` updates the ledger.
+/// Commits the manifest `next` with the new files `new`, and removes the files that `next` no
+/// longer lists. `count` updates the ledger.
 fn commit(
     shared: &Shared,
     manifest: &mut Manifest,

@@ -1,12 +1,12 @@
-//! Journal records of batches: the bytes as received, in several pieces if they are many. Start at
-//! [`payloads`] and [`BatchAssembler`].
+//! Journal records of batches. A record has the bytes of a batch as received; a large batch takes
+//! several records. Start at [`payloads`] and [`BatchAssembler`].
 
 use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::Format;
 
-/// Flag of a record that continues the previous record. A process that ended after the first piece
-/// of a batch never appends the others.
+/// Flag of a record that continues the batch of the previous record. If a process ends after the
+/// first record of a batch, the batch stays incomplete.
 const FOLLOWS: u8 = 1 << 5;
 const EACH_SPAN: u8 = 1 << 6;
 /// Flag of a record whose batch continues in the next record.
@@ -59,7 +59,7 @@ pub(crate) enum Assembly<'g> {
 }
 
 impl BatchAssembler {
-    /// Adds the next record of the journal.
+    /// Adds the next record of the journal. Returns the batch if the record completes it.
     pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Assembly<'g> {
         let of = kind & !(MORE | FOLLOWS);
         let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {

@@ -43,7 +43,7 @@ pub(super) struct Node {
     pub(super) remote: Option<usize>,
     pub(super) id: u64,
     pub(super) parent_id: Option<u64>,
-    /// [`Kind::Unspecified`] if the node is neither a call nor a message.
+    /// Kind of the span; [`Kind::Unspecified`] if it is no side of a call or a message.
     pub(super) kind: Kind,
     pub(super) shared: bool,
     pub(super) is_error: bool,

@@ -18,23 +18,23 @@ mod subject;
 
 pub use subject::Subject;
 
-/// Test case of the conformance tests.
+/// Case of the conformance tests: a function that tests one property of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Name of the tested property.
+    /// Name of the case, which is the function's name and also names the generated test.
     pub name: &'static str,
-    /// Runs the case on an empty store; panics on failure.
+    /// Function that tests a store, which must be empty, and panics on failure.
     pub run: fn(&Subject),
 }
 
 macro_rules! cases {
     ($dollar:tt $($module:ident::$name:ident,)*) => {
-        /// All test cases.
+        /// All cases of the conformance tests.
         pub const CASES: &[Case] =
             &[$(Case { name: stringify!($name), run: $module::$name },)*];
 
-        /// Defines a test for each case, given a function that creates a
-        /// [`Subject`]($crate::testing::conformance::Subject).
+        /// Defines one test function per conformance case. The argument is a function that creates
+        /// a [`Subject`]($crate::testing::conformance::Subject) with an empty store.
         #[macro_export]
         macro_rules! conformance_tests {
             ($dollar make:expr) => {
@@ -96,7 +96,7 @@ cases! { $
 #[cfg(test)]
 mod tests;
 
-/// Runs the case with this name; panics on failure.
+/// Runs the case `name` on a store that `make` creates; panics on failure.
 pub fn run(name: &str, make: impl FnOnce() -> Subject) {
     match CASES.iter().find(|case| case.name == name) {
         Some(case) => (case.run)(&make()),

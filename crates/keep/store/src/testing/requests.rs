@@ -17,34 +17,35 @@ use numbers::{Digits, Numbers};
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 
-/// Number of volumes.
+/// Number of volumes that guests use.
 const VOLUMES: usize = 1000;
-/// Number of storage services, each with a disk.
+/// Number of storage services (OSDs), each with a disk.
 const OSDS: usize = 12;
-/// Services between qemu and the storage services.
+/// Names of the services between qemu and the storage services.
 const MIDDLES: [&str; 3] = ["nbd", "composer", "mapper"];
 const PATHS: [&str; 4] = ["/objects", "/objects/head", "/map", "/snapshots"];
 const EVENTS: [&str; 6] = ["queued", "sent", "received", "journaled", "committed", "acked"];
 const ERRORS: [&str; 3] = ["timeout", "no space left on device", "connection reset by peer"];
 
-/// Options of the generator.
+/// Options of the request generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Seed of the random numbers.
+    /// Seed of the random numbers; the same seed gives the same requests.
     pub seed: u64,
     /// Start of the first request, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Mean interval between the starts of requests, in nanoseconds.
+    /// Mean time between the starts of successive requests, in nanoseconds.
     pub gap_ns: u64,
-    /// Both sides of a call share a span id, as with Zipkin.
+    /// True if both sides of a call have the same span id, as with Zipkin.
     pub shared: bool,
-    /// Trace ids have 128 bits, not 64.
+    /// True if trace ids have 128 bits, false for 64 bits.
     pub wide: bool,
-    /// Numeric tags are numbers; if false, text as in Zipkin's formats.
+    /// True if numeric tags have numbers as values; false if they have text, as in Zipkin's
+    /// formats.
     pub typed: bool,
 }
 
-/// A thousand requests per second, starting on 1 November 2026.
+/// Options for a thousand requests per second, starting on 1 November 2026.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -66,12 +67,12 @@ pub struct Requests {
     next_start_ns: u64,
     volumes: Vec<String>,
     osds: Vec<String>,
-    /// Steps of the current request, parents before children. Their spans are emitted in reverse
-    /// order.
+    /// Steps of the current request, parents before children. Spans are emitted from the last step
+    /// to the first.
     steps: Vec<Step>,
 }
 
-/// Span without its texts.
+/// Step of a generated request: a span without its texts, which are added when it is emitted.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     id: SpanId,
@@ -95,7 +96,7 @@ enum Service {
 }
 
 impl Requests {
-    /// Creates a generator positioned before the first request.
+    /// Creates a generator; its first request starts at `options.start_ns`.
     pub fn new(options: Options) -> Requests {
         Requests {
             options,
@@ -107,7 +108,7 @@ impl Requests {
         }
     }
 
-    /// Generates the spans of the next request, in the order in which they ended.
+    /// Generates one request and passes its spans to `sink`, in the order in which the spans ended.
     pub fn next(&mut self, sink: &mut dyn SpanSink) -> ControlFlow<()> {
         let operation = match self.numbers.below(10) {
             0 => "flush",
@@ -153,12 +154,12 @@ impl Requests {
         given
     }
 
-    /// Returns the start of the next request.
+    /// Returns the start of the next request, in nanoseconds since 1970.
     pub fn next_start_ns(&self) -> u64 {
         self.next_start_ns
     }
 
-    /// Plans the steps of a request.
+    /// Fills `steps` with a new random request for an operation.
     fn plan(&mut self, operation: &'static str) {
         self.steps.clear();
         let numbers = &mut self.numbers;
@@ -195,8 +196,8 @@ impl Requests {
         }
     }
 
-    /// Adds the spans of both sides of a call. Returns the id of the server's side, and its start
-    /// and duration.
+    /// Appends the client's and the server's step of a call. Returns the id, start and duration of
+    /// the server's step, for steps below it.
     fn call(
         &mut self,
         name: &'static str,
@@ -245,7 +246,7 @@ impl Requests {
         id
     }
 
-    /// Returns a random interval within another interval, both as start and duration.
+    /// Returns a random interval within the given interval. Both are pairs of start and duration.
     fn within(&mut self, (start_ns, duration_ns): (u64, u64)) -> (u64, u64) {
         let lead = duration_ns / 64 * (1 + self.numbers.below(8)) / 2;
         let tail = duration_ns / 64 * self.numbers.below(8) / 2;
@@ -325,7 +326,7 @@ impl Requests {
     }
 }
 
-/// Values that all spans of a request share.
+/// Values that all spans of one generated request share.
 struct RequestContext<'a> {
     trace_id: TraceId,
     volume: usize,
@@ -333,6 +334,6 @@ struct RequestContext<'a> {
     length: ValueRef<'a>,
     status: ValueRef<'a>,
     path: &'static str,
-    /// Index of the step that failed, if any.
+    /// Index of the step that failed; `None` if the request succeeds.
     failed: Option<usize>,
 }

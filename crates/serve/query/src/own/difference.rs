@@ -1,5 +1,5 @@
-//! Query `difference`: values that are more or less frequent in the spans of a box than in the
-//! other spans.
+//! Query `difference`: values of fields and tags that are more or less frequent in the spans of a
+//! box than in the spans outside the box.
 
 use super::{condition, limit_of, window};
 use crate::answer::{Answer, Result};
@@ -8,7 +8,7 @@ use blkkin_store::{Area, Difference, Spoken, Topic, Window};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Number of values in an answer: default and maximum.
+/// Number of values in an answer: the default, and the maximum.
 const LIMIT: usize = 30;
 const LIMIT_MAX: usize = 1000;
 
@@ -89,8 +89,8 @@ fn most_telling(words: Difference, limit: usize) -> Vec<ValueJson> {
 mod tests {
     use super::*;
 
-    /// Asserts the keys of the returned values, in order, for words given as `key=value inside
-    /// outside`.
+    /// Asserts the values in an answer, in order, for words given as `key=value` with their counts
+    /// inside and outside the box.
     #[track_caller]
     fn check(inside: u64, outside: u64, words: &[(&str, u64, u64)], expected: &[&str]) {
         let values = words.iter().map(|&(word, inside, outside)| {

@@ -1,10 +1,11 @@
-//! Query `fields`: lists of services, names, tag keys and tag values, for completion.
+//! Query `fields`: lists of services, span names, tag keys and tag values, for completion of
+//! filters.
 
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question};
 use serde::Serialize;
 
-/// Default number of values, which is also the maximum for the values of a tag.
+/// Default number of values in an answer, which is also the maximum for the values of a tag.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]

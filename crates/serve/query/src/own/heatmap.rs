@@ -1,4 +1,4 @@
-//! Query `heatmap`: durations of matching spans over time.
+//! Query `heatmap`: counts of matching spans by start and duration.
 
 use super::{condition, number_between};
 use crate::answer::{Answer, Result};
@@ -6,7 +6,7 @@ use crate::api::{Api, Question};
 use blkkin_store::Heat;
 use serde::Serialize;
 
-/// Number of columns in an answer: default and maximum.
+/// Number of columns in an answer: the default, and the maximum.
 const COLUMNS: usize = 120;
 const COLUMNS_MAX: usize = 1000;
 

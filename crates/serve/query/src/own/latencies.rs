@@ -7,14 +7,14 @@ use blkkin_store::{Condition, TextField, TextTest};
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Maximum number of pairs of service and name: default, and limit for the parameter.
+/// Number of examined pairs of service and name: default, and maximum of the parameter `limit`.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LatenciesJson {
     latencies: Vec<LatencyJson>,
-    /// Number of pairs of service and name beyond the limit.
+    /// Number of pairs of service and name that were not examined because of the limit.
     left_out: usize,
 }
 
@@ -39,7 +39,8 @@ impl Api {
                 if !seen.insert([&service, &name].map(|text| text.to_ascii_lowercase())) {
                     continue;
                 }
-                // Pairs without a matching span count, too, as they need the same time.
+                // Pairs without a matching span count towards the limit, too, as examining them
+                // takes as long.
                 if seen.len() > limit {
                     left_out += 1;
                     continue;

@@ -1,4 +1,4 @@
-//! Query `latency`: distribution of the durations of matching spans.
+//! Query `latency`: histogram and percentiles of the durations of matching spans.
 
 use super::{Percentiles, condition, percentiles, window};
 use crate::answer::{Answer, Result};

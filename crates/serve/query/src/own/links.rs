@@ -1,4 +1,4 @@
-//! Query `links`: calls between services.
+//! Query `links`: counts and durations of calls between services.
 
 use super::{Percentiles, percentiles, window};
 use crate::answer::{Answer, Result};
@@ -10,7 +10,7 @@ use serde::Serialize;
 struct LinksJson<'a> {
     start_ns: String,
     end_ns: String,
-    /// Starts of the first and the last stored span, independent of the query's window.
+    /// Starts of the earliest and the latest stored span, whatever the query's window is.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_ns: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

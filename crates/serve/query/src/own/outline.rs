@@ -12,7 +12,7 @@ use rows::Rows;
 use serde::{Serialize, Serializer};
 use tree::{Parent, Tree};
 
-/// Number of rows in an answer: default and maximum.
+/// Number of rows, one per span, in an answer: the default, and the maximum.
 const LIMIT: usize = 100_000;
 const LIMIT_MAX: usize = 250_000;
 
@@ -30,7 +30,8 @@ struct OutlineJson<'a> {
     shown: usize,
     strings: Vec<&'a str>,
     ids: Vec<HexId>,
-    /// Index of the parent's row; -1 for no parent, -2 for a parent that is missing or not shown.
+    /// For each span, the index of its parent; -1 for no parent, -2 for a parent that is missing or
+    /// was omitted.
     parents: Vec<i32>,
     starts: Vec<Option<u64>>,
     durations: Vec<Option<u64>>,
@@ -121,7 +122,7 @@ fn outline(trace_id: TraceId, rows: &Rows, limit: usize) -> OutlineJson<'_> {
     }
 }
 
-/// String table of the answer, in order of first use.
+/// String table of an answer. Strings are numbered in the order in which they are first used.
 struct Strings<'r> {
     rows: &'r Rows,
     numbers: Vec<Option<i32>>,
@@ -133,7 +134,8 @@ impl<'r> Strings<'r> {
         Strings { rows, numbers: vec![None; rows.texts.len()], used: Vec::new() }
     }
 
-    /// Returns the index of a string; -1 for [`NO_TEXT`](rows::NO_TEXT).
+    /// Returns the index in the answer's string table of the string with number `text` in [`Rows`];
+    /// -1 for [`NO_TEXT`](rows::NO_TEXT).
     fn number(&mut self, text: u32) -> i32 {
         let Some(number) = self.numbers.get_mut(text as usize) else { return -1 };
         *number.get_or_insert_with(|| {

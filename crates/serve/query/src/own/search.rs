@@ -1,4 +1,4 @@
-//! Query `search`: requests with a matching span, page by page.
+//! Query `search`: summaries of the requests that have a matching span, page by page.
 
 use super::{filter_error, limit_of, window};
 use crate::answer::{Answer, Result};
@@ -8,7 +8,7 @@ use blkkin_model::TraceId;
 use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary, doubts};
 use serde::Serialize;
 
-/// Default and maximum number of requests in a page.
+/// Number of requests on a page: the default, and the maximum.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 1000;
 
@@ -17,7 +17,7 @@ struct PageJson<'a> {
     requests: Vec<SummaryJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    /// Hints at possible mistakes in the filter, if the result is empty.
+    /// Hints at possible mistakes in the filter, if it matched nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hints: Vec<String>,
 }
@@ -100,7 +100,7 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
     }
 }
 
-/// Returns the token of the next page, which encodes the place of the last request.
+/// Returns the token for the next page, which encodes the place of the last request on this page.
 fn token(order: Order, place: Place) -> String {
     let order = letter(order);
     format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())

@@ -1,5 +1,5 @@
-//! Queries `trace/ID`, the spans of a request, all or those with a span id, and `find/ID`, the ids
-//! of the request's spans that match a filter.
+//! Queries for one request: `trace/ID` returns its spans, all or those with a given span id.
+//! `find/ID` returns the ids of the spans that match a filter.
 
 use super::{condition, request_id};
 use crate::answer::{Answer, Result};
@@ -10,7 +10,7 @@ use blkkin_store::compare;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Maximum number of spans with the same id in an answer.
+/// Maximum number of spans in an answer to a query by span id.
 const ALIKE_MAX: usize = 1000;
 
 #[derive(Serialize)]
@@ -70,7 +70,7 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// Returns the distinct spans of a request with this span id, in order of start.
+    /// Returns the distinct spans of a request that have this span id, in order of start.
     fn spans_of_id(&self, id: TraceId, span: SpanId) -> Result<Vec<Span>> {
         let mut spans: Vec<Span> = Vec::new();
         let mut bytes = 0;
@@ -89,8 +89,8 @@ impl Api {
         Ok(spans)
     }
 
-    /// Visits the spans of a request, restricted to a span id if one is given, in any order and
-    /// possibly with duplicates.
+    /// Calls `each` with the spans of a request, or only with those that have the given span id.
+    /// The order is arbitrary, and duplicates may be visited again.
     pub(super) fn visit(
         &self,
         id: TraceId,
@@ -107,7 +107,7 @@ impl Api {
     }
 }
 
-/// Parses a span id: 1 to 16 hexadecimal digits.
+/// Parses a span id: 1 to 16 lower-case hexadecimal digits.
 fn span_id(text: &str) -> Result<SpanId> {
     let is_hex = text.len() <= 16 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     let number = if is_hex { u64::from_str_radix(text, 16).ok() } else { None };

@@ -1,4 +1,4 @@
-//! Builds a plan from a parsed configuration.
+//! Conversion of a parsed configuration to a plan. Start at [`Plan::of`].
 
 use super::{
     BucketPlan, BucketRule, BufferPlan, FilePlan, Kind, NetworkPlan, Pattern, Plan, Rotation,
@@ -8,7 +8,7 @@ use crate::config::{Block, Config, Problem, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Keys of Scribe that have no effect here, each with the reason.
+/// Keys of Scribe's configuration that have no effect here, each with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 15] = [
     ("target_write_size", "what comes is written at once"),
     ("max_write_interval", "what comes is written at once"),
@@ -28,7 +28,7 @@ const WITHOUT_EFFECT: [(&str, &str); 15] = [
 ];
 
 impl Plan {
-    /// Builds the plan for a configuration.
+    /// Builds the plan for a parsed configuration. Errors are listed in [`Plan::problems`].
     pub fn of(config: &Config) -> Plan {
         let mut reader = Reader { problems: config.problems.clone(), notes: Vec::new() };
         let root = &config.root;
@@ -66,10 +66,10 @@ impl Plan {
     }
 }
 
-/// Minimum quota in bytes: two segments of a journal.
+/// Minimum quota of a category in bytes: two segments of a journal.
 const QUOTA_BYTES_MIN: u64 = 16 << 20;
 
-/// Maximum number of buckets.
+/// Maximum number of buckets in a bucket store.
 const BUCKETS_MAX: u64 = 1000;
 
 fn reader_notes(block: &Block, notes: &mut Vec<Problem>) {
@@ -82,7 +82,8 @@ fn reader_notes(block: &Block, notes: &mut Vec<Problem>) {
     block.blocks.iter().for_each(|block| reader_notes(block, notes));
 }
 
-/// Block with its enclosing blocks, innermost first; the last one is the top level.
+/// Block with its enclosing blocks, in which keys are looked up: innermost first, the top level
+/// last.
 #[derive(Clone, Copy)]
 struct Scope<'c> {
     blocks: &'c [&'c Block],
@@ -193,7 +194,7 @@ impl Reader {
         }
     }
 
-    /// Reads the store in the nested block `name`.
+    /// Reads the store in the block `name` that is nested in the innermost block.
     fn within(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
         let Some(block) = scope.blocks.first().and_then(|block| block.block(name)) else {
             self.problem(scope.line(), format!("the store has no `<{name}>`"));
@@ -401,7 +402,7 @@ impl Reader {
     }
 }
 
-/// Appends the default port to a host without one.
+/// Appends `port` to a host without a port.
 fn with_port(host: &str, port: u64) -> String {
     let has_port = match host.strip_prefix('[') {
         Some(rest) => rest.contains("]:"),

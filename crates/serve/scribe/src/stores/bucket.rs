@@ -1,5 +1,5 @@
-//! Bucket store: distributes messages to stores by the key at the beginning of each message. The
-//! first store gets messages without a key.
+//! Bucket store: distributes messages to several stores by the key at the beginning of each
+//! message. Bucket 0 gets the messages without a key.
 
 use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;
@@ -37,8 +37,8 @@ impl Bucket {
         }
     }
 
-    /// Distributes the messages of a batch. Called only once for each batch, so that a retry uses
-    /// the same distribution, even a random one.
+    /// Distributes the messages of a batch to the buckets. Called only once for each batch, so that
+    /// a retry uses the same distribution, even with random buckets.
     fn part(&mut self, batch: &Batch) {
         for part in &mut self.batches {
             part.reuse(batch.id);
@@ -108,12 +108,12 @@ fn of_key(rule: BucketRule, key: &[u8], count: usize) -> usize {
     number as usize + 1
 }
 
-/// Computes Scribe's hash (djb2), so that keys stay in the same buckets.
+/// Computes the hash of Scribe's own daemon (djb2), so that keys stay in the same buckets.
 fn hash(key: &[u8]) -> u32 {
     key.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()))
 }
 
-/// Parses the leading digits of a key as a number; saturates.
+/// Parses the leading decimal digits of a key; returns 0 without digits, and saturates.
 fn leading_number(key: &[u8]) -> u64 {
     let digits = key.trim_ascii_start().iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| {
@@ -129,7 +129,7 @@ mod tests {
     fn keys_have_their_buckets() {
         let check =
             |rule, key: &str, expected| assert_eq!(of_key(rule, key.as_bytes(), 5), expected);
-        // 5381 * 33 + 97 = 177670
+        // The hash is 5381 * 33 + 97 = 177670, a multiple of 5.
         check(BucketRule::Hash, "a", 1);
         check(BucketRule::Hash, "b", 2);
         check(BucketRule::Modulo, "0", 1);

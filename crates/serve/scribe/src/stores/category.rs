@@ -1,5 +1,5 @@
-//! Category store: one store for each category. A journal belongs to one category, so there is
-//! usually only one store.
+//! Category store: writes the messages of each category to a separate store. A journal belongs to
+//! one category, so there is usually only one such store.
 
 use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;

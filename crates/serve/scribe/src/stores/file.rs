@@ -1,5 +1,5 @@
-//! File store: `<path>/<base>[-YYYY-MM-DD]_NNNNN`, of which the last file grows. Times are UTC, so
-//! that no name repeats.
+//! File store: appends messages to files named `<path>/<base>[-YYYY-MM-DD]_NNNNN`. Only the last
+//! file grows. Times are UTC, so that no name repeats.
 //!
 //! A retry of a batch continues after the last message that was written; an incomplete message is
 //! truncated first. After a crash or a failed sync the store begins a new file, because the end of
@@ -20,10 +20,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Number of buffered bytes at which the buffer is written to the file.
 const CHUNK: usize = 256 << 10;
 
-/// Maximum length of a category used as a file name, in bytes; leaves room for date and number.
+/// Maximum length in bytes of a category that is used as a file name. Leaves space for date and
+/// number.
 pub(crate) const NAME_BYTES_MAX: usize = 200;
 
-/// Whether a category is a valid file name.
+/// Returns whether a category is a valid file name.
 pub(crate) fn is_name(category: &[u8]) -> bool {
     let is_special = matches!(category, b"." | b"..");
     !is_special
@@ -36,9 +37,9 @@ pub(crate) struct File {
     directory: PathBuf,
     base: OsString,
     open: Option<Open>,
-    /// Whether the store opens a new file next, instead of appending to the last existing one.
+    /// True if the store opens a new file next, instead of appending to the last existing file.
     begins_anew: bool,
-    /// Id of the last batch, and number of its messages that are written.
+    /// Id of the last batch, and the number of messages of that batch that are written.
     done: (u64, u64),
     buffer: Vec<u8>,
 }
@@ -81,7 +82,8 @@ impl File {
         move |error| Failure(format!("{}: cannot {during}: {error}", path.display()))
     }
 
-    /// Returns the open file, after a rotation if one is due.
+    /// Returns the file to which messages are appended at the time `now`. Opens a new file first if
+    /// one is due.
     fn at(&mut self, now: Moment) -> Result<&mut Open, Failure> {
         let is_due = self.open.as_ref().is_some_and(|open| self.is_due(open, now));
         if is_due {
@@ -110,7 +112,7 @@ impl File {
             }
     }
 
-    /// Syncs and closes the current file, and opens the next one.
+    /// Syncs and closes the current file, and opens the next file.
     fn rotate(&mut self, now: Moment) -> Result<(), Failure> {
         self.begins_anew = true;
         let (name, path) = self.next_name(now)?;
@@ -133,7 +135,7 @@ impl File {
         stem
     }
 
-    /// Returns the name and path of the file to open next.
+    /// Returns the name and the path of the file to open next.
     fn next_name(&self, now: Moment) -> Result<(OsString, PathBuf), Failure> {
         let directory = &self.directory;
         fs::create_dir_all(directory).map_err(File::failed("make the directory", directory))?;
@@ -173,7 +175,7 @@ impl File {
         Ok(Open { file, name, bytes, since: now })
     }
 
-    /// Makes the link `<base>_current` point to the file.
+    /// Makes the symbolic link `<base>_current` point to the file `name`.
     fn link(&self, name: &OsStr) -> Result<(), Failure> {
         let mut link = match &self.plan.symlink {
             Some(link) => OsString::from(link),
@@ -188,7 +190,7 @@ impl File {
         made.map_err(File::failed("link", &path))
     }
 
-    /// Encodes a message into the buffer; `at` is the file offset at which the buffer begins.
+    /// Appends an encoded message to the buffer, whose first byte will be at file offset `at`.
     fn put(&mut self, entry: Entry<'_>, at: u64) {
         let start = self.buffer.len();
         let plan = &self.plan;
@@ -257,7 +259,7 @@ impl Store for File {
             }
         }
         self.flush()?;
-        // After a failed sync the whole batch may be written again.
+        // After a failed sync the outlet may write the whole batch again.
         self.done = (u64::MAX, 0);
         Ok(WriteCounts::sent(batch))
     }
@@ -275,7 +277,7 @@ impl Store for File {
     }
 }
 
-/// Parses the number at the end of a file name with this stem.
+/// Parses the number that follows `stem` in a file name; `None` for other names.
 fn suffix(name: &OsStr, stem: &OsStr) -> Option<u64> {
     let digits = name.as_bytes().strip_prefix(stem.as_bytes())?;
     let is_number = digits.len() >= 5 && digits.iter().all(u8::is_ascii_digit);
@@ -283,7 +285,7 @@ fn suffix(name: &OsStr, stem: &OsStr) -> Option<u64> {
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// Seconds since 1970.
+/// Point in time, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Moment(u64);
 
@@ -308,9 +310,9 @@ impl Moment {
         self.0 / 86_400
     }
 
-    /// Returns the date in UTC, as `YYYY-MM-DD`.
+    /// Returns the date of the time in UTC, as `YYYY-MM-DD`.
     fn date(self) -> impl Display {
-        // The year is counted from March, which puts the leap day at its end; 400 years have
+        // The year is counted from March, so that the leap day is its last day; 400 years have
         // 146,097 days.
         let days = self.days().min(2_900_000) + 719_468;
         let (era, day) = (days / 146_097, days % 146_097);

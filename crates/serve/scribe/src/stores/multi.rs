@@ -1,5 +1,5 @@
-//! Multi store: writes all messages to each child. A write succeeds if all children succeed or,
-//! with `is_any`, if at least one does.
+//! Multi store: writes all messages to each of several stores, its children. A write succeeds if
+//! all children succeed or, with `is_any`, if at least one child does.
 
 use super::{BatchProgress, Failure, Store, WriteCounts, sync_all};
 use crate::messages::Batch;

@@ -1,30 +1,31 @@
 //! Network store: forwards messages to another Scribe server, one call after the other, in the
 //! journal's order.
 //!
-//! After a call times out, calls become smaller, down to one message, so that a slow line still
-//! delivers some messages. After successful calls they grow again.
+//! If a call times out, later calls contain fewer messages, down to one, so that a slow line still
+//! delivers some messages. After successful calls their size grows again.
 
 use super::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 
-/// Minimum size in bytes of a batch that a probe precedes after a failure, as in Scribe.
+/// Size in bytes of a batch above which a small probe is sent first after a failure, as in Scribe.
 const PROBE_BYTES: usize = 4096;
 
-/// Maximum size of a call, and the minimum to which a slow line reduces it, in bytes.
+/// Size of a call in bytes: the maximum, and the minimum to which failures reduce it.
 const CALL_BYTES_MAX: usize = 1 << 20;
 const CALL_BYTES_MIN: usize = 2 << 10;
 
 pub(super) struct Network {
     plan: NetworkPlan,
-    /// Index of the server in use.
+    /// Index of the server in use, in the plan's list.
     turn: usize,
     client: Option<Client>,
     has_failed: bool,
     batch: blkkin_scribe::Batch,
     call_bytes: usize,
-    /// Id of the last batch, and number of its messages that the server has acknowledged.
+    /// Id of the last batch, and the number of messages of that batch that the server has
+    /// acknowledged.
     done: (u64, u64),
 }
 
@@ -89,7 +90,7 @@ impl Network {
         Err(failure)
     }
 
-    /// Sends the batch, trying each server at most once.
+    /// Sends the current call's messages. On failure, tries each other server once.
     fn call(&mut self) -> Result<(), Failure> {
         let is_large = self.batch.payload_bytes() > PROBE_BYTES;
         let mut done = self.try_server(is_large);

@@ -1,5 +1,6 @@
-//! D4, D5: disk errors, temporary and permanent. No message answered with `OK` is lost, clients
-//! receive `TRY_LATER`, and the daemon resumes by itself when the disk works again.
+//! Tests of the promises D4 and D5: disk errors, temporary and permanent. No message answered with
+//! `OK` is lost, clients receive `TRY_LATER`, and the daemon resumes by itself when the disk works
+//! again.
 
 use crate::kills::{answered_behind_syncs, batches, counts};
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
@@ -9,7 +10,7 @@ use blkkin_sys::testing::{
 };
 use std::time::Duration;
 
-/// Sums over the injected faults.
+/// Sums over all runs with an injected fault.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     faults: u64,
@@ -18,8 +19,8 @@ struct Told {
     slowest: Duration,
 }
 
-/// Runs the daemon once with an injected fault and once without, and checks that no acknowledged
-/// message is lost.
+/// Runs the daemon once with an injected fault and once without. Returns an error if an
+/// acknowledged message is lost.
 fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);
@@ -39,7 +40,7 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
                 other => return Err(format!("it does not live: {other:?}")),
             }
             if !fault.stays {
-                // The daemon resumes without a restart.
+                // The daemon must resume without a restart.
                 told.slowest =
                     told.slowest.max(life.hand_over(&sent, &stores, deadline(RESUMES))?);
             }
@@ -53,7 +54,7 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
                 return Err(format!("it ends with {end}"));
             }
         }
-        // The fault may hit the dynamic loader before the daemon starts.
+        // The fault may hit the dynamic loader, before the daemon starts.
         Err((_, said)) if said.is_empty() && ["openat", "write"].contains(&fault.call) => {}
         Err((status, said)) => return Err(format!("it does not start: {status} {said:?}")),
     }

@@ -1,15 +1,16 @@
-//! D4, D7: a full file system is a temporary state. The daemon keeps running, answers `TRY_LATER`,
-//! counts the denied messages, and resumes by itself when space is free.
+//! Tests of the promises D4 and D7: a full file system is a temporary state. The daemon keeps
+//! running, answers `TRY_LATER`, counts the denied messages, and resumes by itself when space is
+//! free.
 
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
 use std::time::{Duration, Instant};
 
-/// Size of the first file system, in KiB. A category reserves 8 MiB at a time.
+/// Size of the smallest tested file system, in KiB. A category reserves 8 MiB at a time.
 const KIB: u64 = 11 << 10;
 
-/// Fills the file system, enlarges it, and checks delivery, twice. Returns the number of
-/// acknowledged batches and the longest time to resume.
+/// Fills a mounted file system, enlarges it and checks delivery, twice. Returns the number of
+/// acknowledged batches, and the longest time until delivery resumed.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let stores = Stores::new(mounted.path());
     let start = || Life::start(&[], &stores).unwrap_or_else(|end| panic!("{end:?}"));

@@ -1,4 +1,5 @@
-//! D1: messages answered with `OK` survive a kill of the process in any of its system calls.
+//! Test of the promise D1: messages answered with `OK` survive a kill of the process in any of its
+//! system calls.
 
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_sys::testing::{
@@ -32,21 +33,21 @@ pub(crate) const CALLS: [&str; 19] = [
     "sendmsg",
 ];
 
-/// Number of kills in the same directory before the final check.
+/// Number of kills of daemons in the same directory before the messages are checked.
 const LIVES: usize = 4;
 
-/// Maximum time in which a restarted daemon accepts messages after a kill.
+/// Maximum time after a kill until a restarted daemon accepts messages.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
 /// First bytes of an answer `OK`, as strace prints them.
 const ANSWER: &str = r"\200\1\0\2\0\0\0\3Log";
 
-/// Returns the number of batches of a run: enough for more than one segment of a journal.
+/// Returns the number of batches that a run sends: enough for more than one segment of a journal.
 pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 26)
 }
 
-/// Returns the maximum number of each system call in any thread of an undisturbed run.
+/// Returns, for each system call, the highest number of calls by one thread in an undisturbed run.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);
@@ -60,7 +61,7 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Runs the daemon and kills it in the given system call; returns whether the kill happened.
+/// Runs the daemon and kills it in its `number`-th call of `call`. Returns whether it was killed.
 fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Result<bool, String> {
     let inject = format!("signal=SIGKILL:when={number}");
     let place = |why| format!("killed in {call} number {number}: {why}");
@@ -75,9 +76,9 @@ fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Res
     }
 }
 
-/// Restarts the daemon undisturbed after `kills` kills, and checks delivery. Returns the time until
-/// the daemon accepted the first batch. Also checks that another restart, without a retry, repeats
-/// no message.
+/// Starts the daemon without a kill, after `kills` kills, and checks that both stores have all
+/// messages. Returns the time until the daemon accepted the first batch. Also checks that a further
+/// restart delivers no message again.
 fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duration, String> {
     let start = || Life::start(&[], stores).map_err(|end| format!("does not start: {end:?}"));
     let mut life = start()?;
@@ -85,7 +86,7 @@ fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duratio
         return Err("it takes nothing".to_owned());
     }
     let took = life.age();
-    // After a further batch has arrived, any duplicates of the retried batch have arrived, too.
+    // When a further batch has arrived, duplicates of the retried batch have arrived, too.
     sent.send(&life, 1, HANG);
     life.hand_over(sent, stores, HANG)?;
     if !life.end().success() {
@@ -167,9 +168,9 @@ fn d1_who_takes_silence_for_ok_is_found_out() {
     assert!(found);
 }
 
-/// Counts the `OK` answers of a daemon whose n-th fdatasync fails, and checks that each follows an
-/// fdatasync. A kill does not test durability, because the kernel keeps written pages; the order of
-/// the system calls does.
+/// Returns the number of `OK` answers of a daemon, after checking that each follows an fdatasync.
+/// With `fails`, the fdatasync with that number fails. A kill does not test durability, because the
+/// kernel keeps written pages; the order of the system calls does.
 pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("scribe-order");
     let stores = Stores::new(&scratch.0);

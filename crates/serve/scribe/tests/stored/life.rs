@@ -1,4 +1,4 @@
-//! Harness for one run of the daemon, the messages sent to it, and their arrival in the stores.
+//! Harness that runs the daemon, sends messages to it, and checks their arrival in the stores.
 //! Start at [`Life`], [`Sent`] and [`Stores`].
 
 use crate::program::MARK;
@@ -19,25 +19,25 @@ use std::time::{Duration, Instant};
 /// Time limit for any wait; a working daemon does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// Maximum time until delivery resumes after the disk works again.
+/// Maximum time from the end of a disk fault until the daemon accepts messages again.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
 /// Size of a message, in bytes; a run fills more than one segment of a journal.
 const MESSAGE_BYTES: usize = 90_000;
 
-/// Number of messages per batch.
+/// Number of messages in each batch.
 const TOGETHER: u64 = 4;
 
 const CATEGORY: &str = "c";
 
-/// Returns the message with this number.
+/// Creates the message with this number.
 fn message(number: u64) -> Vec<u8> {
     let mut message = format!("{number:08}").into_bytes();
     message.resize(MESSAGE_BYTES, b'a' + (number % 26) as u8);
     message
 }
 
-/// Returns the number of a message, after checking that its bytes are unchanged.
+/// Returns the number in a message; fails unless all bytes are those of [`message`].
 fn number(text: &[u8]) -> Result<u64, String> {
     let digits = text.get(..8).and_then(|digits| std::str::from_utf8(digits).ok());
     let number = digits.and_then(|digits| digits.parse().ok());
@@ -48,7 +48,7 @@ fn number(text: &[u8]) -> Result<u64, String> {
     })
 }
 
-/// Destinations of the messages: files, and another server.
+/// Destinations of the messages: files below `out`, and another server.
 pub(crate) struct Stores {
     pub(crate) spool: PathBuf,
     out: PathBuf,
@@ -56,7 +56,8 @@ pub(crate) struct Stores {
     came: Arc<Mutex<Came>>,
 }
 
-/// Numbers of the messages that the server received, in order of arrival.
+/// Numbers of the messages that the server received, in order of arrival; an error for a changed
+/// message.
 type Came = Vec<Result<u64, String>>;
 
 pub(crate) struct Keeping(Arc<Mutex<Came>>);
@@ -86,18 +87,19 @@ impl Stores {
         )
     }
 
-    /// Returns the files of the file store, in order.
+    /// Returns the paths of the file store's files, in the order in which they were written.
     fn files(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.out.join(CATEGORY)) else { return Vec::new() };
         let mut files: Vec<PathBuf> =
             entries.map(|entry| entry.expect("an entry").path()).collect();
-        // The symbolic link may appear and disappear.
+        // The symbolic link `_current` may appear and disappear.
         files.retain(|file| !file.to_string_lossy().contains("_current"));
         files.sort();
         files
     }
 
-    /// Returns the numbers of the messages in each store.
+    /// Returns the numbers of the messages in the files, and of those that the server received, in
+    /// order.
     pub(crate) fn came(&self) -> Result<[Vec<u64>; 2], String> {
         let mut numbers = Vec::new();
         for file in self.files() {
@@ -116,7 +118,7 @@ impl Stores {
         Ok([numbers, came?])
     }
 
-    /// Whether the last message sent is the last one in both stores.
+    /// Returns whether the message that was sent last has arrived last in both stores.
     fn have_all(&self, sent: &Sent) -> bool {
         let last = sent.next.checked_sub(1);
         let came = self.came.lock().expect("no panic").last().cloned();
@@ -133,28 +135,28 @@ impl Stores {
     }
 }
 
-/// Messages sent so far: those with numbers below `next`, in order.
+/// Messages sent so far, which have the numbers below `next`, and the answers to them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     next: u64,
-    /// Messages sent without an `OK` yet; they are sent again.
+    /// Numbers of the messages that were sent but not answered with `OK`. They are sent again.
     waiting: Range<u64>,
     /// Number of batches answered with `OK`.
     pub(crate) acknowledged: u64,
-    /// Number of retries.
+    /// Number of times that a batch was sent again.
     pub(crate) again: u64,
     /// Number of messages answered with `TRY_LATER`.
     pub(crate) later: u64,
     /// Longest time until a batch was answered with `OK`.
     pub(crate) slowest: Duration,
-    /// Counts a batch as acknowledged when it is sent: a deliberate error that the tests must
-    /// detect.
+    /// True to count a batch as acknowledged when it is sent: a deliberate error that the tests
+    /// must detect.
     pub(crate) is_early: bool,
 }
 
 impl Sent {
-    /// Sends batches, each until it is accepted. Returns false if the connection fails, or if a
-    /// batch is not accepted within `patience`.
+    /// Sends `batches` batches, each until it is accepted. Returns false if the connection fails,
+    /// or if a batch is not accepted within `patience`.
     pub(crate) fn send(&mut self, life: &Life, batches: u64, patience: Duration) -> bool {
         let options = ClientOptions { timeout: HANG, ..ClientOptions::default() };
         let Ok(mut client) = Client::connect(life.address, options) else { return false };
@@ -196,7 +198,7 @@ impl Sent {
     }
 
     /// Checks that both stores have all messages unchanged and in order. Repetitions are permitted:
-    /// the sequence may step back at most `back_max` times.
+    /// in each store, the sequence of numbers may step back at most `back_max` times.
     pub(crate) fn check(&self, stores: &Stores, back_max: u64) -> Result<(), String> {
         for (store, came) in ["files", "the server"].into_iter().zip(stores.came()?) {
             self.check_store(&came, back_max).map_err(|why| format!("{store}: {why}"))?;
@@ -226,7 +228,7 @@ impl Sent {
     }
 }
 
-/// Running daemon process.
+/// Daemon running as a child process.
 pub(crate) struct Life {
     child: Child,
     input: Option<ChildStdin>,
@@ -236,8 +238,8 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Starts the daemon with the command prefix `starter`. If the daemon ends before it listens,
-    /// returns its exit status and its output.
+    /// Starts the daemon, with `starter` before its command line. If the daemon ends before it
+    /// listens, returns its exit status and its output.
     pub(crate) fn start(
         starter: &[String],
         stores: &Stores,
@@ -276,7 +278,7 @@ impl Life {
         self.begun.elapsed()
     }
 
-    /// Waits until all messages have reached both stores, or the process has ended. Returns the
+    /// Waits until all messages have arrived in both stores, or the daemon has ended. Returns the
     /// time taken, or an error if it exceeds `patience`.
     pub(crate) fn hand_over(
         &mut self,

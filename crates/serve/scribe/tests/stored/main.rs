@@ -1,7 +1,7 @@
-//! Durability tests of messages answered with `OK`, with daemon processes on real files: the
-//! messages reach the configured files and server in spite of kills and disk errors. Each test
-//! names its promise. Amounts are small by default; environment variables raise them, as `cargo
-//! xtask torture` does.
+//! Durability tests of messages answered with `OK`, with daemon processes on real files. The
+//! messages must reach the configured files and server in spite of kills and disk errors. Each
+//! test's name begins with the promise that it tests, such as D1. Runs are few by default;
+//! environment variables raise their number, as `cargo xtask torture` does.
 //!
 //! [`program`] is the daemon process; [`life`] starts it, sends messages, and checks the stores
 //! afterwards.

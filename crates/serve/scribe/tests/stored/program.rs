@@ -1,4 +1,4 @@
-//! The daemon as a process that the other tests start.
+//! The daemon's program, which the other tests start as a child process.
 
 use blkkin_scribed::{Config, Daemon, Options, Plan};
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Prefix of the daemon's output lines, which separates them from the test harness's output.
 pub(crate) const MARK: &str = "says: ";
 
-/// Runs the daemon until its standard input is closed.
+/// Runs the daemon until standard input is closed. Not a test, but started by the other tests.
 #[test]
 #[ignore = "a program of other tests"]
 fn serves() {

@@ -1,4 +1,4 @@
-//! Tests of the web pages.
+//! Tests of the files of the web page.
 
 use crate::support::{Reply, Tested, gunzip, request, start, start_with};
 
@@ -66,7 +66,7 @@ fn pages_are_packed_once_and_sent_once() {
     assert_eq!(tags.len(), FILES.len());
 }
 
-/// Pages contain no data and need no token; their API requests do.
+/// The web page contains no data and needs no token; the queries that it sends need one.
 #[test]
 fn pages_need_no_token() {
     let directory = tempfile::tempdir().expect("a directory");

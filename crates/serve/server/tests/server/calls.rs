@@ -1,4 +1,4 @@
-//! A minimal gRPC client that exposes every byte. Start at [`call`].
+//! Minimal gRPC client that sends and returns raw bytes. Start at [`call`].
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub(crate) const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 pub(crate) const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 
-/// Result of a gRPC call.
+/// Result of a gRPC call: HTTP status, the fields of the trailers, and the answer's message.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) http: u16,
@@ -19,7 +19,7 @@ pub(crate) struct Ended {
     pub(crate) message: Vec<u8>,
 }
 
-/// Makes a call with this body, and waits for its end.
+/// Makes a gRPC call with the given body, and waits until it ends.
 pub(crate) fn call(
     address: SocketAddr,
     path: &str,
@@ -55,7 +55,7 @@ pub(crate) fn call(
     })
 }
 
-/// Returns a message with gRPC's prefix of compression flag and length.
+/// Returns a message with gRPC's prefix: compression flag and length.
 pub(crate) fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     let len = (message.len() as u32).to_be_bytes();
     [&[flag], &len[..], message].concat()

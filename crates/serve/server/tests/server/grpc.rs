@@ -87,7 +87,7 @@ fn who_is_turned_away_is_told_when_to_come_again() {
     for (path, format) in [(OTLP, Format::OtlpProto), (ZIPKIN, Format::ZipkinProto)] {
         let ended = call(tested.web(), path, &[], framed(0, &batch(format, [1])));
         assert_eq!((ended.status.as_str(), ended.text.as_str()), ("14", "the disk is full"));
-        // google.rpc.Status with a RetryInfo of 2.5 s.
+        // The details are a google.rpc.Status with a RetryInfo of 2.5 s.
         let mut details = Vec::new();
         blkkin_scribe::base64::decode(ended.details.as_bytes(), &mut details).expect("base64");
         let retry = b"type.googleapis.com/google.rpc.RetryInfo\x12\x0a\x0a\x08\x08\x02\x10\x80\xca\xb5\xee\x01";
@@ -109,7 +109,8 @@ fn calls_need_tokens_too() {
     assert_eq!(call(address, OTLP, &known, framed(0, b"")).status, "0");
 }
 
-/// Health probes need no token, and report the server's health or that of one of its services.
+/// A health check needs no token, and reports the health of the whole server or of one of its
+/// services.
 #[test]
 fn health_is_told() {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
@@ -147,7 +148,7 @@ fn health_is_told() {
     check("", serving);
 }
 
-/// Spans are accepted in each supported compression, over gRPC and HTTP.
+/// Spans are accepted in each supported compression, both over gRPC and over HTTP.
 #[test]
 fn packed_spans_are_taken() {
     let tested = start();

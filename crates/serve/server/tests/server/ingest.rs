@@ -1,4 +1,4 @@
-//! Tests of spans received over HTTP: accepted and refused batches, and the responses.
+//! Tests of spans received over HTTP: accepted and refused batches, and the answers to them.
 
 use crate::support::{Reply, connect, gzip, head, request, start, start_with, until};
 use blkkin_model::{SpanId, SpanRef, TraceId};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 const JSON: &str = "application/json";
 const PROTO: &str = "application/x-protobuf";
 
-/// Returns a batch of spans with these ids.
+/// Returns an encoded batch of spans with these ids.
 fn batch(format: Format, ids: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let spans = ids.into_iter().map(|id| SpanRef {
@@ -46,7 +46,7 @@ fn each_format_is_taken() {
         let tested = start();
         let one = tested.post(path, kind, &batch(format, [1]));
         assert_eq!(one.status, status, "{path} {kind} {one:?}");
-        // Larger than the buffer of the first read.
+        // This batch is larger than the buffer of the first read.
         let many = batch(format, 2..1000);
         let packed = gzip(&many);
         assert_eq!(tested.post(path, kind, &many[..]).status, status, "{path} {kind}");
@@ -159,7 +159,7 @@ fn opentelemetry_is_told_how_many_were_not_taken() {
     proto[at..at + 8].fill(0);
     let reply = tested.post("/v1/traces", PROTO, &proto);
     assert_eq!((reply.status, reply.header("content-type")), (200, PROTO));
-    // partial_success { rejected_spans: 1, error_message: … }
+    // The answer is partial_success { rejected_spans: 1, error_message: … }.
     assert_eq!((reply.body[0], &reply.body[2..5]), (0x0a, &[8, 1, 0x12][..]), "{reply:?}");
     assert_eq!(kept(&tested), 2);
     let good = tested.post("/v1/traces", PROTO, &batch(Format::OtlpProto, [4]));
@@ -210,7 +210,7 @@ fn nothing_is_said_before_it_is_stored() {
     stream.write_all(head.as_bytes()).expect("sent");
     stream.write_all(&body).expect("sent");
     until("it is given to the store", || !tested.store.held.lock().expect("no panic").is_empty());
-    // The server answers other requests meanwhile, but not this one.
+    // Until the batch is acknowledged, the server answers other requests, but not this one.
     assert_eq!(tested.get("/api/v2/services").status, 200);
     stream.set_nonblocking(true).expect("not waiting");
     let error = stream.read(&mut [0]).expect_err("no answer yet");

@@ -1,5 +1,5 @@
-//! Resource limits: no peer takes more than its share, however large, slow or numerous its requests
-//! are.
+//! Tests of resource limits: a client cannot take more than its share of memory, connections or
+//! threads by large, slow or many requests.
 
 use crate::support::{HANG, Reply, connect, gzip, head, request, start, start_with, until};
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::time::Duration;
 const JSON: (&str, &str) = ("content-type", "application/json");
 const GZIP: (&str, &str) = ("content-encoding", "gzip");
 
-/// Reads to the end of the stream; returns whether the server has closed the connection.
+/// Reads to the end of the stream. Returns whether the server has closed the connection.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -130,7 +130,8 @@ fn those_who_only_hold_connections_hurt_nobody() {
     assert_eq!(closed.count(), 100, "the first of them had to leave");
 }
 
-/// If requests in progress use all connections, the next connection gets an HTTP response 503.
+/// While all connections are processing requests, a further connection gets an answer with status
+/// 503.
 #[test]
 fn a_connection_without_a_place_is_answered() {
     let tested = start_with(|settings| settings.connections_max = 4);
@@ -138,7 +139,7 @@ fn a_connection_without_a_place_is_answered() {
     std::thread::scope(|scope| {
         let asking = [1, 2, 3, 4].map(|number| {
             let asking = scope.spawn(|| tested.get("/api/v2/services").status);
-            // The connection that requests the metric counts too; with it there are at most four.
+            // The connection that requests the metric counts, too; with it there are at most four.
             if number < 4 {
                 let is_here = || tested.metric("blkkin_server_connections") == number + 1;
                 until("the question is asked", is_here);
@@ -146,7 +147,7 @@ fn a_connection_without_a_place_is_answered() {
             asking
         });
         let refused = || request(web, "GET", "/health", &[], b"");
-        // Until the fourth query has arrived, its connection would be evicted as idle.
+        // Before the fourth query has arrived, its connection would be evicted as idle.
         std::thread::sleep(Duration::from_millis(500));
         for _ in 0..20 {
             let reply = refused();

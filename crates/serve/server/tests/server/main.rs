@@ -1,5 +1,5 @@
-//! The server as its clients see it: each test starts a server on free ports and connects to it
-//! over sockets.
+//! Tests of the server as its clients see it: each test starts a server on free ports and connects
+//! to it over sockets.
 
 mod assets;
 mod calls;

@@ -3,7 +3,7 @@
 use crate::support::{Tested, start};
 use serde_json::{Value, json};
 
-/// Starts a server with three requests of two services; one request has an error.
+/// Starts a server with three requests from two services, one of which has an error.
 fn filled() -> Tested {
     let tested = start();
     tested.given(
@@ -22,7 +22,7 @@ fn get(tested: &Tested, path: &str) -> Value {
     reply.json()
 }
 
-/// Returns the last hex digit of each request's id in a page.
+/// Returns the last hexadecimal digit of each trace id on a page, in order.
 fn ids(page: &Value) -> String {
     let requests = page["requests"].as_array().expect("a list");
     let id = |request: &Value| request["traceId"].as_str().and_then(|id| id.chars().last());
@@ -418,8 +418,8 @@ fn numbers_of_the_server_are_told() {
     assert_eq!((&status["tls"], &status["tokens"]), (&json!(false), &json!(false)));
 }
 
-/// The JSON and Prometheus counters of dropped data have a cause, a place, and the times of the
-/// first and last drop.
+/// The counters of dropped data state the cause, the component, and the times of the first and last
+/// drop, both in JSON and in Prometheus's format.
 #[test]
 fn drops_are_told_with_their_times() {
     let tested = filled();

@@ -6,7 +6,7 @@ use blkkin_scribe::{Batch, Client, ClientOptions, Entry, ResultCode, base64};
 use blkkin_wire::{Format, encode};
 use std::sync::atomic::Ordering;
 
-/// Returns a span with this id, encoded as the message of an entry.
+/// Returns the message of a Scribe entry: a span with this id, encoded in Thrift and base64.
 fn message(id: u64) -> String {
     let trace_id = TraceId::from_number(7).expect("not 0");
     let span =

@@ -1,5 +1,5 @@
-//! Access control of the running server, and the security headers for browsers. The unit tests of
-//! `guard` cover the rules; these tests show that each listener applies them.
+//! Tests of the running server's access control and of its security headers for browsers. The unit
+//! tests of `guard` cover the rules; these tests show that each listener applies them.
 
 use crate::calls::{OTLP, call, framed};
 use crate::support::{Reply, any_port, connect, head, request, start, start_with};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const SECRET: &str = "planted-secret-4711";
 
-/// Directory with a certificate for localhost, its key, and a token file.
+/// Temporary directory with a certificate for localhost, its key, and a token file.
 struct Files {
     directory: tempfile::TempDir,
     certificate: String,
@@ -221,7 +221,7 @@ fn tokens_are_asked_for_and_never_shown() {
     }
 }
 
-/// Connects with TLS and verifies the server against this certificate.
+/// Connects with TLS, trusting only this certificate.
 fn tls_stream(
     certificate: &str,
     to: SocketAddr,
@@ -260,7 +260,7 @@ fn with_tls_nothing_is_said_in_the_open() {
     assert!(!String::from_utf8_lossy(&bytes).contains("HTTP/1.1"), "{bytes:?}");
 }
 
-/// Connections without a TLS handshake are evicted like other idle connections, long before the
+/// A connection without a TLS handshake is evicted like any other idle connection, long before the
 /// handshake's timeout.
 #[test]
 fn handshakes_count_as_connections() {
@@ -282,7 +282,7 @@ fn handshakes_count_as_connections() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// A server with TLS stops without waiting for handshakes.
+/// A server with TLS stops without waiting for unfinished handshakes.
 #[test]
 fn handshakes_do_not_keep_the_server() {
     let files = Files::new();
@@ -295,8 +295,8 @@ fn handshakes_do_not_keep_the_server() {
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
-/// Read tokens and write tokens are accepted only on their own paths. The unit tests of `guard`
-/// cover the rules.
+/// A read token permits only queries, and a write token only sending spans. The unit tests of
+/// `guard` cover the rules.
 #[test]
 fn tokens_can_be_for_one_purpose() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -331,7 +331,7 @@ fn tokens_can_be_for_one_purpose() {
     assert_eq!(call(tested.web(), OTLP, &writer, framed(0, b"")).status, "0");
 }
 
-/// A reload applies new tokens and a new certificate while the server runs; an invalid file changes
+/// A reload of the running server applies new tokens and a new certificate; an invalid file changes
 /// nothing.
 #[test]
 fn files_are_read_again() {
@@ -373,7 +373,7 @@ fn files_are_read_again() {
     assert_eq!(status(old, "another"), None, "the old certificate is shown no more");
 }
 
-/// Returns an address of this machine on its outer network, if there is one.
+/// Returns an address by which other machines reach this machine; `None` without a network.
 fn outer_address() -> Option<IpAddr> {
     // Connecting a UDP socket sends no packet.
     let socket = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
@@ -383,7 +383,8 @@ fn outer_address() -> Option<IpAddr> {
     socket.ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
 }
 
-/// Trusted networks need neither TLS nor tokens; connections from other networks are closed.
+/// Clients in trusted networks need neither TLS nor tokens; connections from other networks are
+/// closed.
 #[test]
 fn trusted_networks_are_let_in_and_no_others() {
     let Some(outer) = outer_address() else {

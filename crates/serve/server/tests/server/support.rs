@@ -1,4 +1,5 @@
-//! A server under test, a minimal HTTP client, and a store with injectable faults.
+//! Helpers of the tests: a server under test ([`Tested`]), a minimal HTTP client, and a store with
+//! injectable faults ([`Wayward`]).
 
 use blkkin_model::{SpanId, SpanRef};
 use blkkin_server::{Listen, Running, Server, Settings};
@@ -14,26 +15,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Time limit for any wait; a working server does not reach it.
+/// Time limit for anything that a test waits for; a working server does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
 
-/// Server under test, and its store.
+/// Running server under test, and the store behind it.
 pub(crate) struct Tested {
     pub(crate) running: Running,
     pub(crate) store: Arc<Wayward>,
 }
 
-/// Store in memory with injectable faults.
+/// Store in memory that refuses, delays or panics if a test sets a flag.
 pub(crate) struct Wayward {
     inner: MemoryStore,
-    /// Whether batches are refused.
+    /// True to refuse all batches.
     pub(crate) refuses: AtomicBool,
-    /// Whether acknowledgements of accepted batches are delayed; they are collected in `held`.
+    /// True to delay the acknowledgements of accepted batches. They are collected in `held`.
     pub(crate) holds: AtomicBool,
     pub(crate) held: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Whether `accept` and `services` panic.
+    /// True to make `accept` and `services` panic.
     pub(crate) panics: AtomicBool,
-    /// Blocks `services` while a test holds the lock.
+    /// Lock that blocks the query `services` while a test holds it.
     pub(crate) services: Mutex<()>,
 }
 
@@ -144,17 +145,17 @@ impl SpanStore for Wayward {
     }
 }
 
-/// Returns a local address with port 0, so that the system chooses a free port.
+/// Returns a loopback address with port 0, so that the system chooses a free port.
 pub(crate) fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// Starts a server with all its listeners.
+/// Starts a server with default settings and a listener for each protocol.
 pub(crate) fn start() -> Tested {
     start_with(|_| {})
 }
 
-/// Starts a server with changed settings.
+/// Starts a server whose settings `change` has modified.
 pub(crate) fn start_with(change: impl FnOnce(&mut Settings)) -> Tested {
     let mut settings = Settings {
         listen: Listen {
@@ -180,7 +181,7 @@ impl Tested {
         request(self.web(), "GET", path, &[], b"")
     }
 
-    /// Posts spans in Zipkin's JSON; panics if the server does not accept them.
+    /// Posts spans in Zipkin's JSON; panics unless the server accepts them.
     pub(crate) fn given(&self, spans: &str) {
         let reply = self.post("/api/v2/spans", "application/json", spans.as_bytes());
         assert_eq!((reply.status, reply.text()), (202, String::new()), "{spans}");
@@ -190,7 +191,7 @@ impl Tested {
         request(self.web(), "POST", path, &[("content-type", kind)], body)
     }
 
-    /// Returns the value of a Prometheus metric, given its name with labels.
+    /// Returns the value of a Prometheus metric. `name` includes the labels.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.get("/metrics").text();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -198,7 +199,7 @@ impl Tested {
     }
 }
 
-/// Response of the server.
+/// HTTP response that the server sent.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -219,7 +220,7 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Parses a response that ends with its connection.
+    /// Parses a response whose body extends to the end of the connection.
     pub(crate) fn parse(bytes: &[u8]) -> Reply {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| {
             panic!("no head in {:?}", String::from_utf8_lossy(bytes));
@@ -298,7 +299,7 @@ pub(crate) fn gunzip(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Waits until the condition holds.
+/// Waits until `holds` returns true; panics with `what` after [`HANG`].
 pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let end = std::time::Instant::now() + HANG;
     while !holds() {

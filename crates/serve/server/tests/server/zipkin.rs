@@ -1,15 +1,15 @@
-//! Tests of Zipkin's API: each request gets the same response as from Zipkin's server.
+//! Tests that Zipkin's API answers each request as Zipkin's server does.
 
 use crate::support::{Tested, gunzip, head, request, start, start_with};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Returns the time since 1970, in milliseconds.
+/// Returns the current time in milliseconds since 1970.
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
 }
 
-/// Stores two requests of a shop: a call from `front` to `back` that fails, and a single span.
-/// Returns the start of the first request, in microseconds.
+/// Stores two requests of a shop: a failed call from `front` to `back`, and a single span.
+/// Returns the start of the first request, in microseconds since 1970.
 fn shop(tested: &Tested) -> u64 {
     let start_us = (now_ms() - 60_000) * 1000;
     let (later, last) = (start_us + 1000, start_us + 2_000_000);
@@ -21,7 +21,7 @@ fn shop(tested: &Tested) -> u64 {
     start_us
 }
 
-/// Returns the trace ids of the requests in a response, in order.
+/// Returns the trace ids of the requests in an answer, in order.
 fn ids(tested: &Tested, path: &str) -> String {
     let reply = tested.get(path);
     assert_eq!(reply.status, 200, "{path}: {}", reply.text());

@@ -1,5 +1,5 @@
-//! D3, D8: changed bytes or truncated files of a store. The server starts, serves the undamaged
-//! spans unchanged, and reports the loss.
+//! Test of the promises D3 and D8: bytes of a store's files are changed, or files are truncated.
+//! The server starts, serves the undamaged spans unchanged, and reports the loss.
 
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
@@ -7,7 +7,7 @@ use blkkin_sys::testing::{Random, amount, figure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns all files below a directory, sorted.
+/// Returns the paths of all files below a directory, sorted.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory") {
@@ -26,7 +26,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Flips a bit of a file, or truncates the file at a random offset; returns a description.
+/// Flips a random bit of a file, or truncates the file at a random offset. Returns a description of
+/// the damage.
 fn damage(file: &Path, random: &mut Random) -> String {
     let mut bytes = fs::read(file).expect("read");
     // A segment is preallocated and mostly zero; the damage must hit its records.
@@ -48,8 +49,8 @@ fn damage(file: &Path, random: &mut Random) -> String {
     format!("{} {what} at {at}", file.display())
 }
 
-/// Starts a server on the damaged store, and checks that it reports a loss. Returns the number of
-/// missing requests.
+/// Starts a server on the damaged store, and checks that it reports a loss if requests are missing.
+/// Returns the number of missing requests.
 fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
     let life = Life::start(&[], directory, Plant::Nothing);
     let life = life.map_err(|(end, said)| format!("does not start: {end} {said:?}"))?;
@@ -61,7 +62,7 @@ fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
     if missing > 0 && told == 0 {
         return Err(format!("{missing} are missing, and nothing was counted: {:?}", life.said));
     }
-    // The server still accepts and stores spans.
+    // The server must still accept and store spans.
     let mut new = sent.clone();
     if new.send_one(life.web) != Some(202) {
         return Err("it takes nothing more".to_owned());
@@ -80,7 +81,7 @@ fn d3_damage_stays_where_it_is_and_is_told() {
     let life = start(&data);
     sent.send(&life, 34);
     life.kill();
-    // A file in creation at the kill may be empty, and cannot be damaged.
+    // A file that was being created at the kill may be empty, and cannot be damaged.
     let mut names = files(&data);
     names.retain(|file| file.metadata().is_ok_and(|file| file.len() > 0));
     let count = amount("TEST_DAMAGES", 60);

@@ -1,5 +1,5 @@
-//! D4, D5: disk errors, temporary and permanent. No acknowledged request is lost, clients receive a
-//! status 503, and a restarted server starts.
+//! Tests of the promises D4 and D5: disk errors, temporary and permanent. No acknowledged request
+//! is lost, clients receive status 503, and the server starts again afterwards.
 
 use crate::kills::{batches, counts};
 use crate::life::{Life, Sent, ask};
@@ -8,18 +8,18 @@ use blkkin_sys::testing::{amount, by_two, figure, is_installed, points, skip, so
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Whether a disk error can occur in this system call; socket calls are excluded.
+/// Returns whether a disk error can occur in this system call. It cannot in calls on sockets.
 fn is_of_disk(call: &str) -> bool {
     !["write", "writev", "sendto"].contains(&call)
 }
 
-/// Injected error: its system call, the number of the call, and the error number.
+/// Injected error: the system call, which of its calls fails, and the error number.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     call: &'static str,
     number: u64,
     error: &'static str,
-    /// Whether all later calls fail, too.
+    /// True if all later calls fail, too.
     stays: bool,
 }
 
@@ -32,17 +32,17 @@ impl Fault {
     }
 }
 
-/// Sums over the injected faults.
+/// Sums over all runs with an injected fault.
 #[derive(Clone, Debug, Default)]
 struct Told {
     faults: u64,
-    /// Number of servers that did not start, and reported the reason.
+    /// Number of servers that did not start because of the fault.
     did_not_start: u64,
     statuses: BTreeMap<u16, u64>,
 }
 
-/// Runs the server once with an injected fault and once without, and checks that no acknowledged
-/// request is lost.
+/// Runs the server once with an injected fault and once without. Returns an error if an
+/// acknowledged request is lost.
 fn live(
     fault: Fault,
     directory: &Path,
@@ -95,7 +95,7 @@ fn sweep(faults: &[Fault]) -> (Told, u64) {
         for &fault in some {
             let held = live(fault, &data, Plant::Nothing, &mut sent, &mut told);
             if let Err(why) = held {
-                // Keeps the files for a developer's analysis.
+                // The files are kept for a developer's analysis.
                 panic!("{fault:?} of {some:?} in {}: {why}", directory.keep().display());
             }
         }
@@ -111,7 +111,7 @@ fn check(promise: &str, error: &'static str, what: &str) {
     let mut counts = counts();
     counts.retain(|call, _| is_of_disk(call));
     let places = some_of(points(&counts), amount("TEST_FAULTS", 20).div_ceil(2));
-    // Each call fails first once and then permanently, in the same directory.
+    // Each call fails once in one run and permanently in the next, in the same directory.
     let both = |&(call, number): &(&'static str, u64)| {
         [false, true].map(|stays| Fault { call, number, error, stays })
     };

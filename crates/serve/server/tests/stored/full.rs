@@ -1,5 +1,5 @@
-//! D4, D7: a full file system is a temporary state. The server keeps running, reports the state,
-//! and resumes by itself when space is free.
+//! Tests of the promises D4 and D7: a full file system is a temporary state. The server keeps
+//! running, reports the state, and resumes by itself when space is free.
 
 use crate::life::{Sent, ask, start};
 use blkkin_lake::{Lake, Options};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Maximum time until the server resumes after space is free.
+/// Maximum time until the server accepts batches again after space is free.
 const RESUMES: Duration = Duration::from_secs(5);
 
-/// Number of refusals after which the store has used all space that it can free.
+/// Number of refused batches after which the store has used all space that it can free.
 const REFUSALS: u64 = 20;
 
-/// Fills the file system and enlarges it, twice. Returns the number of acknowledged requests and
-/// the longest time to resume.
+/// Fills a mounted file system and enlarges it, twice. Returns the number of acknowledged requests
+/// and the longest time until the server accepted batches again.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let data = mounted.path().join("data");
     let mut sent = Sent::default();
@@ -72,9 +72,9 @@ fn d4_a_full_file_system_is_a_state_that_ends() {
     );
 }
 
-/// D7: clients send small batches to a store whose memory stays full, so that each batch that
-/// reaches the store waits for a second. The server answers other requests meanwhile, and refuses
-/// the clients at once.
+/// D7: a store whose memory is full does not block the server. Clients send small batches, and each
+/// batch that reaches the store waits for a second. Meanwhile the server answers other requests,
+/// and refuses further batches at once.
 #[test]
 fn d7_a_store_without_room_does_not_stop_the_server() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! D1: acknowledged requests survive a kill of the process in any of its system calls.
+//! Tests of the promise D1: acknowledged requests survive a kill of the process in any of its
+//! system calls.
 
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
@@ -26,18 +27,18 @@ const CALLS: [&str; 13] = [
     "sendto",
 ];
 
-/// Returns the number of batches of a run: enough for several files and merges.
+/// Returns the number of batches that a run sends: enough for several files and merges.
 pub(crate) fn batches() -> u64 {
     amount("TEST_BATCHES", 22)
 }
 
-/// Number of kills in the same directory before the final check.
+/// Number of kills of servers in the same directory before the requests are checked.
 const LIVES: usize = 10;
 
-/// Maximum time in which a restarted server listens after a kill.
+/// Maximum time from the start of a server after a kill until it listens.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// Returns the maximum number of each system call in any thread of an undisturbed run.
+/// Returns, for each system call, the highest number of calls by one thread in an undisturbed run.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
@@ -49,7 +50,7 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Runs the server and kills it in the given system call; returns whether the kill happened.
+/// Runs the server and kills it in its `number`-th call of `call`. Returns whether it was killed.
 fn kill_in(
     (call, number): (&str, u64),
     directory: &Path,
@@ -70,7 +71,8 @@ fn kill_in(
     }
 }
 
-/// Restarts the server undisturbed and checks its requests; returns the time until it listened.
+/// Starts the server without a kill, and checks that it has all acknowledged requests. Returns the
+/// time until it listened.
 fn check_at_rest(directory: &Path, sent: &Sent) -> Result<Duration, String> {
     let life = Life::start(&[], directory, Plant::Nothing).map_err(|end| format!("{end:?}"))?;
     let (said, took) = (life.said.clone(), life.took);
@@ -143,14 +145,14 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
     assert!(found);
 }
 
-/// A kill at a random moment detects a store that acknowledges writes without doing them.
+/// If a store acknowledges writes without doing them, the check after a kill finds the loss.
 #[test]
 fn d1_a_server_that_forgets_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut sent = Sent::default();
     let life = Life::start(&[], directory.path(), Plant::Forgets);
     let life = life.unwrap_or_else(|end| panic!("{end:?}"));
-    // Fewer spans than a file needs.
+    // The spans are fewer than a file needs.
     sent.send(&life, 4);
     life.kill();
     assert!(check_at_rest(directory.path(), &sent).unwrap_err().contains("lost"));
@@ -160,7 +162,7 @@ fn sent_number(all: &serde_json::Value, place: usize) -> u64 {
     all[place][0]["tags"]["number"].as_str().expect("text").parse().expect("a number")
 }
 
-/// The comparison detects lost, changed, duplicate and invented requests.
+/// The comparison with the sent requests detects lost, changed, duplicate and invented requests.
 #[test]
 fn d1_what_differs_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -181,7 +183,7 @@ fn d1_what_differs_is_found_out() {
         Ok(vec![sent_number(&all, 2)])
     );
     for change in [
-        // The answer of a reader that ignores checksums.
+        // This is what a reader that ignores checksums could answer.
         (|all| all[1][0]["name"] = "reed-0".into()) as fn(&mut Vec<serde_json::Value>),
         |all| all.push(all[0].clone()),
         |all| {

@@ -1,4 +1,4 @@
-//! Harness for one run of the server, the requests sent to it, and the check of its answers. Start
+//! Harness that runs the server, sends requests to it, and checks its answers. Start
 //! at [`Life`] and [`Sent`].
 
 use crate::program::{MARK, Plant};
@@ -15,34 +15,35 @@ use std::time::{Duration, Instant};
 /// Time limit for any wait; a working server does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// Number of spans per request.
+/// Number of spans in each request.
 pub(crate) const SPANS: u64 = 3;
 
-/// Number of requests per batch.
+/// Number of requests in each batch.
 const TOGETHER: u64 = 4;
 
-/// Number of the newest acknowledged requests that are also queried individually.
+/// Number of acknowledged requests that are also queried by trace id, the newest ones.
 const ASKED_FOR: usize = 8;
 
-/// Requests sent so far, by number, and whether each was acknowledged.
+/// Requests that a client has sent so far, by number. The value is true if the request was
+/// acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     requests: BTreeMap<u64, bool>,
-    /// First number.
+    /// Number of the client's first request.
     begin: u64,
-    /// Counts of response statuses for batches.
+    /// Number of batches by the status of the answer.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
 
 impl Sent {
-    /// Creates the state of a client whose numbers start at `begin`, so that several clients do not
-    /// collide.
+    /// Creates the state of a client whose first request has the number `begin`. Several clients
+    /// need distinct ranges of numbers.
     pub(crate) fn from(begin: u64) -> Sent {
         Sent { begin, ..Sent::default() }
     }
 
-    /// Adds the requests of another client; `acknowledged` says for each number whether it counts
-    /// as acknowledged.
+    /// Adds the requests of another client. `acknowledged` returns for each number whether the
+    /// request counts as acknowledged.
     pub(crate) fn add(&mut self, other: &Sent, acknowledged: impl Fn(u64) -> bool) {
         self.requests.extend(other.requests.keys().map(|&number| (number, acknowledged(number))));
     }
@@ -51,12 +52,12 @@ impl Sent {
         self.requests.values().filter(|is| **is).count() as u64
     }
 
-    /// Returns the number of the next request.
+    /// Returns the number that the next request will have.
     pub(crate) fn next(&self) -> u64 {
         self.requests.last_key_value().map_or(self.begin.max(1), |(last, _)| last + 1)
     }
 
-    /// Sends batches, and stops early if the server does not respond.
+    /// Sends `batches` batches; stops early if the server does not answer.
     pub(crate) fn send(&mut self, life: &Life, batches: u64) {
         for _ in 0..batches {
             if self.send_one(life.web).is_none() {
@@ -65,7 +66,7 @@ impl Sent {
         }
     }
 
-    /// Sends one batch; returns the status, or `None` without a response.
+    /// Sends one batch. Returns the status of the answer; `None` without an answer.
     pub(crate) fn send_one(&mut self, web: SocketAddr) -> Option<u16> {
         let numbers = self.next()..self.next() + TOGETHER;
         let body = format!("[{}]", spans_of(numbers.clone()).join(","));
@@ -78,8 +79,9 @@ impl Sent {
         Some(status)
     }
 
-    /// Compares the server's requests with those sent; fails on an unknown, changed or duplicate
-    /// request. Returns the acknowledged requests that are missing.
+    /// Compares the requests that the server returned with those that were sent. Fails on an
+    /// unknown, changed or duplicate request. Returns the numbers of acknowledged requests that are
+    /// missing.
     pub(crate) fn compare(&self, found: &Value) -> Result<Vec<u64>, String> {
         let found = found.as_array().ok_or("not a list")?;
         let mut numbers = BTreeSet::new();
@@ -109,8 +111,8 @@ impl Sent {
         Ok(self.requests.iter().filter(|one| is_lost(*one)).map(|(number, _)| *number).collect())
     }
 
-    /// Checks that all acknowledged requests are there unchanged, and no others. Succeeds if the
-    /// server does not respond, because it may have been killed.
+    /// Checks that the server returns all acknowledged requests unchanged, and none that was not
+    /// sent. Succeeds if the server does not answer, because it may have been killed.
     pub(crate) fn check(&self, life: &Life) -> Result<(), String> {
         let Some(found) = life.all() else { return Ok(()) };
         let lost = self.compare(&found?)?;
@@ -133,7 +135,7 @@ impl Sent {
 }
 
 fn trace_id(number: u64) -> String {
-    // Spreads consecutive numbers over the id space, like random ids.
+    // Consecutive numbers are spread over the id space, like random ids.
     format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -141,7 +143,7 @@ fn number_of(span: &Value) -> Option<u64> {
     span["tags"]["number"].as_str()?.parse().ok()
 }
 
-/// Returns the spans of these requests, in the form in which the server returns them.
+/// Returns the spans of the requests with these numbers, in the JSON that the server returns.
 fn spans_of(numbers: Range<u64>) -> Vec<String> {
     let services = ["guest", "nbd", "disk"];
     let span = |number: u64, place: u64| {
@@ -162,7 +164,7 @@ fn spans_of(numbers: Range<u64>) -> Vec<String> {
     numbers.flat_map(|number| (0..SPANS).map(move |place| span(number, place))).collect()
 }
 
-/// Sends an HTTP request; returns status and body, or `None` if the response is incomplete.
+/// Sends an HTTP request. Returns status and body of the answer; `None` if it is incomplete.
 pub(crate) fn ask(web: SocketAddr, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(web).ok()?;
     stream.set_read_timeout(Some(HANG)).ok()?;
@@ -181,12 +183,12 @@ pub(crate) fn ask(web: SocketAddr, method: &str, path: &str, body: &str) -> Opti
     (text.len() == len).then_some((head.split(' ').nth(1)?.parse().ok()?, text))
 }
 
-/// Running server process.
+/// Server running as a child process.
 pub(crate) struct Life {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Output lines of the process.
+    /// Lines that the process wrote before it listened.
     pub(crate) said: Vec<String>,
     pub(crate) web: SocketAddr,
     /// Time from the start of the process until it listened.
@@ -194,8 +196,8 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Starts the server with the command prefix `starter`. If the server ends before it listens,
-    /// returns its exit status and its output.
+    /// Starts the server, with `starter` before its command line. If the server ends before it
+    /// listens, returns its exit status and its output.
     pub(crate) fn start(
         starter: &[String],
         directory: &Path,
@@ -224,7 +226,7 @@ impl Life {
         }
     }
 
-    /// Returns all requests of the server, or `None` without a response.
+    /// Returns all requests in the server's store; `None` without an answer.
     pub(crate) fn all(&self) -> Option<Result<Value, String>> {
         let path = "/api/v2/traces?limit=1000000&endTs=1800000000000&lookback=1800000000000";
         let (status, body) = ask(self.web, "GET", path, "")?;
@@ -232,7 +234,7 @@ impl Life {
         Some(if status == 200 { parsed } else { Err(format!("{status} {body}")) })
     }
 
-    /// Returns the value of a metric.
+    /// Returns the value of a metric from `/metrics`.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let (_, text) = ask(self.web, "GET", "/metrics", "").expect("an answer");
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -247,7 +249,7 @@ impl Life {
         self.child.wait().expect("its end")
     }
 
-    /// Kills the process, and waits for its end.
+    /// Kills the process, and waits until it has ended.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("its end");
@@ -262,7 +264,7 @@ impl Drop for Life {
     }
 }
 
-/// Starts a server without faults; panics if it does not start.
+/// Starts a server without a deliberate fault; panics if it does not start.
 pub(crate) fn start(directory: &Path) -> Life {
     Life::start(&[], directory, Plant::Nothing).unwrap_or_else(|end| panic!("{end:?}"))
 }

@@ -1,6 +1,6 @@
-//! D1, D5: before the server acknowledges a batch, the batch has been written and an fdatasync has
-//! succeeded. A kill does not test this, because the kernel keeps written pages; the order of the
-//! system calls does.
+//! Tests of the promises D1 and D5: before the server acknowledges a batch, the batch has been
+//! written and an fdatasync has succeeded. A kill does not test this, because the kernel keeps
+//! written pages; the order of the system calls does.
 
 use crate::life::{Life, Sent};
 use crate::program::Plant;
@@ -11,8 +11,8 @@ const CALLS: [&str; 5] = ["pwrite64", "fdatasync", "write", "writev", "sendto"];
 
 const ANSWER: &str = "\"HTTP/1.1 202";
 
-/// Runs a server under strace; returns the number of acknowledgements, each preceded by an
-/// fdatasync.
+/// Runs a server under strace. If `fails` is given, the fdatasync with that number fails. Returns
+/// the number of acknowledgements, after checking that an fdatasync precedes each.
 fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, String> {
     let log = directory.join("log");
     let mut words = traced(&CALLS, None, &log);

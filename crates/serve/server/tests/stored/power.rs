@@ -1,6 +1,6 @@
-//! D2: acknowledged requests survive a power cut. Servers run on a disk that logs its writes and
-//! flushes. From the log the test builds images of the disk at simulated power cuts, and checks a
-//! server on each.
+//! Tests of the promise D2: acknowledged requests survive a power cut. Servers run on a disk that
+//! logs its writes and flushes. From the log the test builds images of the disk at simulated power
+//! cuts, and checks a server on each image.
 
 use crate::life::{Life, Sent};
 use crate::program::Plant;
@@ -13,17 +13,17 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Number of concurrent clients.
+/// Number of clients that send at the same time.
 const CLIENTS: u64 = 4;
 
-/// Batches that a client sends to each server: enough for several files and merges.
+/// Number of batches that a client sends to each server: enough for several files and merges.
 const BATCHES: u64 = 12;
 
-/// Maximum time for a server to start: a debug build, on a machine with other load.
+/// Maximum time until a server listens: a debug build, on a machine with other load.
 const SERVES: Duration = Duration::from_secs(20);
 
-/// Client: its requests, and for each acknowledged request the length of the disk's log at the
-/// acknowledgement.
+/// Client of the recorded servers. Each acknowledged request is stored with the length of the
+/// disk's log at the time of the acknowledgement.
 struct Client {
     sent: Sent,
     acknowledged: Vec<(u64, u64)>,
@@ -34,12 +34,13 @@ impl Client {
         Client { sent: Sent::from(1 + number * 1_000_000), acknowledged: Vec::new() }
     }
 
-    /// Sends batches, and stops early if the server does not respond.
+    /// Sends `batches` batches; stops early if the server does not answer.
     fn send(&mut self, web: SocketAddr, log: &Path, batches: u64) {
         for _ in 0..batches {
             let begin = self.sent.next();
             let status = self.sent.send_one(web);
-            // Read after the response: the promised data must have been flushed by then.
+            // The length is read after the answer: the acknowledged data must have been flushed by
+            // then.
             let len = std::fs::metadata(log).expect("a log").len();
             match status {
                 Some(202) => {
@@ -52,8 +53,8 @@ impl Client {
     }
 }
 
-/// Runs two servers in sequence on the recorded disk: the first is killed while clients send, the
-/// second stops normally.
+/// Runs two servers in sequence on the recorded disk. The first is killed while clients send, the
+/// second stops normally. Returns the clients.
 fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(Client::new).collect();
     let log = recorder.log();
@@ -81,8 +82,8 @@ fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
     clients
 }
 
-/// Returns the requests that were acknowledged when the log had the length `len`; these must be in
-/// an image of that moment.
+/// Returns all sent requests. Those that were acknowledged before the log exceeded the length `len`
+/// count as acknowledged; an image of that moment must contain them.
 fn sent_then(clients: &[Client], len: u64) -> Sent {
     let mut sent = Sent::default();
     for client in clients {
@@ -93,13 +94,13 @@ fn sent_then(clients: &[Client], len: u64) -> Sent {
     sent
 }
 
-/// Chooses the positions of power cuts: three fifths directly after flushes (at most all flushes),
-/// the rest at random positions.
+/// Chooses `images` positions of power cuts: three fifths directly after flushes (at most all
+/// flushes), the rest at random positions.
 fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
     let flushes = log.flushes();
     let of_flushes = flushes.len().min(images as usize * 3 / 5);
     let others = images as usize - of_flushes;
-    // Includes the last flush, where most data can be lost.
+    // The last flush is included, as most data can be lost there.
     let at_flushes = (1..=of_flushes).map(|it| flushes[it * flushes.len() / of_flushes - 1]);
     let mut cuts: Vec<Cut> = at_flushes.map(|entries| Cut { entries, left: Left::All }).collect();
     for place in 0..others {
@@ -111,20 +112,21 @@ fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
     cuts
 }
 
-/// Sums over all images.
+/// Sums over the checks of all images.
 #[derive(Default)]
 struct Seen {
     images: u64,
     flushes: usize,
-    /// Number of requests acknowledged during the recordings.
+    /// Number of requests that were acknowledged while the disks were recorded.
     acknowledged: usize,
-    /// Number of acknowledged requests, summed over all images.
+    /// Number of acknowledged requests that an image had to contain, summed over all images.
     found: u64,
     torn: u64,
     slowest: Duration,
 }
 
-/// Starts a server on an image, and checks that all requests acknowledged before the cut are there.
+/// Starts a server on an image, and checks that it has all requests acknowledged before the power
+/// cut.
 fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), String> {
     let life = Life::start(&[], &mounted.path().join("data"), Plant::Nothing);
     let life = life.map_err(|(status, said)| format!("does not start: {status} {said:?}"))?;
@@ -150,15 +152,16 @@ fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), S
     Ok(())
 }
 
-/// Copies the files of a failed check to a directory that is kept, and adds its path to the
-/// message.
+/// Copies the files of an image that failed the check to a directory that is kept. Returns the
+/// message with the path of the copy.
 fn keep(mounted: &Mounted, why: String) -> String {
     let kept = tempfile::tempdir().expect("a directory").keep();
     let copied = Command::new("cp").arg("-a").args([&mounted.path().join("data"), &kept]).status();
     format!("{why}; {copied:?}: {}", kept.display())
 }
 
-/// Records a run on one file system, builds an image for each cut, and checks each image.
+/// Records a run on one type of file system, builds an image for each power cut, and checks each
+/// image.
 fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> Result<(), String> {
     let mut recorder = Recorder::new(kind);
     let clients = record(&mut recorder, plant);
@@ -194,7 +197,7 @@ fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> 
         threads.map(|it| it.join().expect("it looks")).into()
     });
     results.into_iter().collect::<Result<(), String>>()?;
-    // Verifies the replay itself: a replay of the whole log must reproduce the disk.
+    // The replay itself is verified: a replay of the whole log must reproduce the disk.
     let mut replay = replay.into_inner().unwrap_or_else(PoisonError::into_inner);
     let end = recorder.files().join("end");
     replay.cut(Cut { entries: log.entries(), left: Left::All }, &end);

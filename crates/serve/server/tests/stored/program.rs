@@ -1,5 +1,5 @@
-//! The server as a process that the other tests start: a store with small files, on a disk that can
-//! have deliberate faults.
+//! The server's program, which the other tests start as a child process: a store with small files,
+//! on a disk that can have deliberate faults.
 
 use blkkin_journal::{Directory, Disk, File, Lock};
 use blkkin_lake::{Lake, Options, Retention};
@@ -13,15 +13,15 @@ use std::time::Duration;
 /// Prefix of the server's output lines, which separates them from the test harness's output.
 pub(crate) const MARK: &str = "says: ";
 
-/// Deliberate fault of the program, which the tests must detect.
+/// Deliberate fault of the server's disk, which the tests must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plant {
     Nothing,
-    /// Some writes are acknowledged, but not done.
+    /// Every fifth write is acknowledged, but not done.
     Forgets,
     /// Writes are acknowledged 20 ms before they are done.
     Early,
-    /// `sync` does nothing.
+    /// Syncs succeed without an effect.
     Unsynced,
     /// Failed writes and syncs are reported as successful.
     Shrugs,
@@ -56,7 +56,7 @@ fn options() -> Options {
     }
 }
 
-/// Runs the server until its standard input is closed.
+/// Runs the server until standard input is closed. Not a test, but started by the other tests.
 #[test]
 #[ignore = "a program of other tests"]
 fn serves() {
@@ -89,13 +89,13 @@ fn serves() {
 }
 
 fn say(what: &str) {
-    // A single write, so that a kill leaves no partial line. Errors are ignored: the reader may be
-    // gone, or the fault injected.
+    // A single write, so that a kill leaves no partial line. Errors are ignored: the reader may
+    // have ended, or the error may be injected.
     let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
 }
 
-/// Wraps the store's directory so that its journal, on which acknowledgements depend, has the
-/// fault.
+/// Wraps the store's directory so that the journal's files have the fault. Acknowledgements depend
+/// on the journal.
 fn planted(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     match Plant::here() {
         Plant::Nothing => disk,
@@ -103,7 +103,7 @@ fn planted(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     }
 }
 
-/// Disk or file with a deliberate fault.
+/// Wrapper of a disk or file that adds a deliberate fault.
 #[derive(Clone)]
 struct Planted<T: ?Sized> {
     plant: Plant,

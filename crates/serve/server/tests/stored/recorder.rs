@@ -1,6 +1,8 @@
-//! A disk that logs all writes, discards and flushes, in order, with a file system on it. QEMU's
-//! `blklogwrites` driver writes disk and log to two files in memory. FUSE exports the disk as a
-//! file, which is mounted through a loop device. Start at [`Recorder`].
+//! Disk that logs all its writes, discards and flushes in order, with a file system on it. Start at
+//! [`Recorder`].
+//!
+//! QEMU's `blklogwrites` driver writes the disk and the log to two files in memory. FUSE exports
+//! the disk as a file, which is mounted through a loop device.
 
 use crate::life::HANG;
 use blkkin_sys::testing::{Mounted, is_installed, unmount};
@@ -9,16 +11,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// File system type to test on.
+/// Type of file system on the recorded disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     mkfs: &'static str,
     words: &'static [&'static str],
     mib: u64,
-    /// Mount options; xfs needs `nouuid`, because images have the same UUID as the original.
+    /// Mount options. For xfs `nouuid` is needed, because images have the same UUID as the
+    /// original.
     options: &'static str,
-    /// Writes that the file system expects the disk to do atomically.
+    /// Blocks that the file system expects the disk to write atomically.
     pub(crate) whole: Whole,
 }
 
@@ -26,9 +29,9 @@ pub(crate) struct Kind {
 /// not be mounted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whole {
-    /// The superblock, in the first bytes of the disk (size in bytes).
+    /// The superblock only: the first bytes of the disk, with their number.
     First(u64),
-    /// Each block (size in bytes).
+    /// All blocks, with the size of a block in bytes.
     Blocks(u64),
 }
 
@@ -36,7 +39,7 @@ pub(crate) const KINDS: [Kind; 2] = [
     Kind {
         name: "ext4",
         mkfs: "mkfs.ext4",
-        // Without lazy initialization, so that the log contains no background writes of the kernel.
+        // Lazy initialization is off, so that the log contains no background writes of the kernel.
         words: &["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
         mib: 64,
         options: "loop",
@@ -53,13 +56,13 @@ pub(crate) const KINDS: [Kind; 2] = [
 ];
 
 impl Kind {
-    /// Mounts an image of this file system.
+    /// Mounts an image that has this type of file system.
     pub(crate) fn mount(&self, image: &Path) -> Result<Mounted, String> {
         Mounted::new(&["-t", self.name, "-o", self.options, &image.to_string_lossy()])
     }
 }
 
-/// Returns the reason why a recorder cannot run on this machine.
+/// Returns the reason why a recorder cannot run on this machine; `None` if it can.
 pub(crate) fn missing() -> Option<String> {
     let programs = ["qemu-storage-daemon", "cp", "mount", "umount"];
     let mkfs = KINDS.map(|kind| kind.mkfs);
@@ -75,9 +78,9 @@ pub(crate) fn missing() -> Option<String> {
     Mounted::in_memory(64).err().map(|why| format!("only root can mount one: {why}"))
 }
 
-/// New file system on a disk that logs its writes.
+/// New file system, mounted on a disk that logs its writes.
 pub(crate) struct Recorder {
-    // In the order of dropping: the mounted file system, then the daemon below it.
+    // Fields are dropped in this order: the mounted file system, then the daemon below it.
     mounted: Option<Mounted>,
     daemon: Option<Daemon>,
     files: Mounted,
@@ -100,17 +103,17 @@ impl Recorder {
         recorder
     }
 
-    /// Returns the mount point of the file system.
+    /// Returns the path at which the file system is mounted.
     pub(crate) fn path(&self) -> &Path {
         self.mounted.as_ref().expect("it has not been ended").path()
     }
 
-    /// Returns the path of the disk's current content.
+    /// Returns the path of the file with the disk's current content.
     pub(crate) fn image(&self) -> PathBuf {
         self.files.path().join("image")
     }
 
-    /// Returns the path of the disk's content before the first logged write.
+    /// Returns the path of the file with the disk's content before the first logged write.
     pub(crate) fn beginning(&self) -> PathBuf {
         self.files.path().join("beginning")
     }
@@ -119,19 +122,19 @@ impl Recorder {
         self.files.path().join("log")
     }
 
-    /// Returns the directory for further images.
+    /// Returns the directory of the recorder's files, which is used for further images.
     pub(crate) fn files(&self) -> &Path {
         self.files.path()
     }
 
-    /// Unmounts the file system and stops the daemon. The files stay.
+    /// Unmounts the file system and stops the daemon. The image and the log stay.
     pub(crate) fn end(&mut self) {
         self.mounted.take().expect("it has not been ended").unmount();
         self.daemon = None;
     }
 }
 
-/// QEMU's storage daemon, which serves the disk.
+/// Process of QEMU's storage daemon, which exports the disk.
 struct Daemon {
     child: Child,
     exported: PathBuf,
@@ -165,14 +168,14 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // All of the daemon's data is already in files.
+        // The daemon has written all data to the files already.
         unmount(&self.exported);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Copies a file; ranges of zeros become holes.
+/// Copies a file. Ranges of zeros become holes in the copy.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("--sparse=always").args([from, to]).status();
     assert!(status.expect("a program").success());

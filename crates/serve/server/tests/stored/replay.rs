@@ -1,4 +1,4 @@
-//! Log of a disk's writes, and images of the disk after a power cut at a position in the log. Start
+//! Images of a disk after a power cut, built from the log of the disk's writes. Start
 //! at [`Log`] and [`Replay`].
 //!
 //! All writes before a completed flush are on the disk. Of later writes, the disk may have all up
@@ -18,18 +18,18 @@ const MAGIC: u64 = 0x006a_7366_7773_6872;
 const FLUSH: u64 = 1;
 const DISCARD: u64 = 4;
 
-/// Logged write, discard or flush.
+/// Write, discard or flush that the disk logged.
 #[derive(Debug)]
 struct Entry {
-    /// Offset in the image, in bytes.
+    /// Offset on the disk, in bytes.
     offset: u64,
     len: u64,
     flags: u64,
-    /// Range of its data in the log; empty for a discard.
+    /// Range of the log's bytes with the written data; empty for a discard.
     data: Range<usize>,
 }
 
-/// Log of a disk. The log's length in bytes serves as a timestamp.
+/// Log of a disk's writes. The length of the log in bytes serves as a timestamp.
 pub(crate) struct Log {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
@@ -61,13 +61,13 @@ impl Log {
         self.entries.len()
     }
 
-    /// Returns, for each flush, the number of entries up to and including it.
+    /// Returns, for each flush, the number of log entries up to and including the flush.
     pub(crate) fn flushes(&self) -> Vec<usize> {
         let flushes = self.entries.iter().enumerate().filter(|(_, entry)| entry.flags & FLUSH != 0);
         flushes.map(|(place, _)| place + 1).collect()
     }
 
-    /// Returns the length of the log after this many entries, in bytes.
+    /// Returns the length in bytes of the log's first `entries` entries.
     pub(crate) fn len(&self, entries: usize) -> u64 {
         entries.checked_sub(1).map_or(0, |last| self.entries[last].data.end as u64)
     }
@@ -84,7 +84,7 @@ impl Log {
         to.write_all_at(bytes, offset).expect("a write");
     }
 
-    /// Writes a random number of sectors of an entry, from the first one on.
+    /// Writes a torn entry: a random number of its sectors or blocks, from the first one on.
     fn write_some(&self, place: usize, to: &File, whole: Whole, random: &mut Random) {
         let Entry { offset, len, flags, ref data } = self.entries[place];
         if flags & DISCARD != 0 || len == 0 {
@@ -100,29 +100,29 @@ impl Log {
     }
 }
 
-/// Simulated power cut.
+/// Simulated power cut at a position in the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
-    /// Number of entries that were begun before the cut.
+    /// Number of log entries that began before the cut.
     pub(crate) entries: usize,
     pub(crate) left: Left,
 }
 
-/// Subset of the writes after the last flush that the disk has.
+/// Writes after the last flush that are on the disk after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     All,
-    /// All writes; the last one torn at a sector.
+    /// All writes, with the last one torn at a sector or block.
     Torn,
-    /// A random subset; the last write torn at a sector.
+    /// A random subset, with the last write torn at a sector or block.
     Any,
 }
 
-/// Builds the images of a disk, for cuts in ascending order.
+/// Builder of a disk's images, for cuts in ascending order.
 pub(crate) struct Replay<'a> {
     log: &'a Log,
     whole: Whole,
-    /// Image of all entries up to the last flush applied.
+    /// Path of the image to which all entries before the last flush have been applied.
     path: &'a Path,
     image: File,
     applied: usize,
@@ -130,13 +130,13 @@ pub(crate) struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Creates a replay on the disk's initial content at `path`, which it modifies.
+    /// Creates a replay. The file at `path` has the disk's initial content, and is modified.
     pub(crate) fn new(log: &'a Log, path: &'a Path, whole: Whole, seed: u64) -> Replay<'a> {
         let image = File::options().write(true).open(path).expect("an image");
         Replay { log, whole, path, image, applied: 0, random: Random::new(seed) }
     }
 
-    /// Writes the image of the disk after this cut to `to`. Cuts must be in ascending order.
+    /// Writes the image of the disk after a cut to the file `to`. Calls must have ascending cuts.
     pub(crate) fn cut(&mut self, cut: Cut, to: &Path) {
         let Replay { log, random, .. } = self;
         let flush = log.entries[..cut.entries].iter().rposition(|entry| entry.flags & FLUSH != 0);

@@ -169,7 +169,7 @@ fn rows_beyond_the_limit_are_told() {
     }
 }
 
-/// A query for a single request reads only a small part of the files, also through views.
+/// A query for a single request reads only a small part of the files, also if it uses a view.
 #[test]
 fn a_request_is_found_without_reading_all() {
     let mut store = Store::new();
@@ -227,7 +227,7 @@ fn requests_and_services_are_summed_up() {
     assert_eq!(rows, ["osd.3,5,2", "osd.7,5,0", "qemu,10,0"]);
 }
 
-/// Window functions, joins, WITH, regular expressions and dates work.
+/// Queries can use window functions, joins, WITH, regular expressions and dates.
 #[test]
 fn the_usual_sql_is_there() {
     let store = Store::of(&requests());

@@ -1,4 +1,5 @@
-//! Queries find records that are only in the journal, while a store accepts spans and writes files.
+//! Tests that queries find records that are only in the journal, while a store accepts spans and
+//! writes files.
 
 use crate::support::{asked, options};
 use blkkin_lake::Lake;
@@ -20,7 +21,7 @@ fn open(directory: &Path) -> Lake {
     Lake::open(directory, blkkin_lake::Options::default()).expect("opened").0
 }
 
-/// Sends a span for each of these requests, and waits for the acknowledgement.
+/// Sends one span for each of the requests with these numbers, and waits for the acknowledgement.
 fn send(lake: &Lake, requests: Range<u64>) {
     let spans = requests.map(|number| {
         format!(
@@ -35,7 +36,7 @@ fn send(lake: &Lake, requests: Range<u64>) {
     answer.recv().expect("an answer").expect("acknowledged");
 }
 
-/// Returns the number of spans and the number of requests in the store.
+/// Returns the number of spans and the number of requests that a query finds in the store.
 fn count(directory: &Path) -> (u64, u64) {
     let (answer, _) = asked(&options(directory), Format::Csv, COUNT);
     let answer = answer.expect("an answer");
@@ -75,8 +76,8 @@ fn limits_hold_while_the_journal_is_read() {
     }
 }
 
-/// Each query result is complete, without duplicates, while the store writes and merges files and
-/// removes journal segments.
+/// While the store writes and merges files and removes journal segments, each query result has all
+/// spans once.
 #[test]
 fn answers_are_whole_while_files_are_made() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,5 @@
-//! Queries on small stores. All tests are in one executable, because linking DataFusion takes long.
+//! Tests of SQL queries on small stores. All tests are in one executable, because linking
+//! DataFusion takes long.
 
 mod answers;
 mod journal;

@@ -1,12 +1,12 @@
-//! Random mutations of the example queries end with a result or a proper error. This is a plain
-//! test, not a fuzz target with a sanitizer, which would build DataFusion's parser and planner a
-//! second time.
+//! Test that random mutations of the example queries end with a result or a proper error. This is a
+//! plain test and not a fuzz target with a sanitizer, which would build DataFusion's parser and
+//! planner a second time.
 
 use crate::support::{Store, asked, requests};
 use blkkin_sql::{EXAMPLES, Format, Options};
 use std::time::{Duration, Instant};
 
-/// Words to insert into queries, besides parts of the examples.
+/// Words that are inserted into queries, besides parts of the examples.
 const WORDS: &[&str] = &[
     "SELECT",
     "FROM",
@@ -130,7 +130,7 @@ const WORDS: &[&str] = &[
     "\u{1f600}",
 ];
 
-/// Time spent on mutated queries, equal to that of the project's other parsers in such a run.
+/// Time for which mutated queries are tested, as for the project's other parsers.
 const FOR: Duration = Duration::from_secs(20);
 
 struct Random(u64);

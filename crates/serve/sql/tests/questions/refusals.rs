@@ -1,4 +1,4 @@
-//! Tests of refused queries, which get a helpful error, and of queries that a limit stops.
+//! Tests of queries that are refused with a helpful error, and of queries that a limit stops.
 
 use crate::support::{Store, asked, requests, span, tag};
 use blkkin_model::{Origin, Value};
@@ -107,7 +107,7 @@ fn nothing_is_changed_and_no_other_file_is_read() {
     assert_eq!(names, ["manifest", "other.csv", "spans"]);
 }
 
-/// Runs a query that a limit must stop; returns the time taken and the error message.
+/// Runs a query that a limit must stop. Returns the time until it stopped, and the error message.
 fn stopped(store: &Store, options: &Options, sql: &str) -> (Duration, String) {
     let started = Instant::now();
     let (answer, _) = asked(options, Format::Csv, sql);
@@ -122,7 +122,7 @@ fn endless_queries_are_stopped_in_time() {
     let store = Store::of(&requests());
     let options = Options { timeout: Duration::from_millis(500), ..store.options() };
     for sql in [
-        // 20¹² rows.
+        // The join has 20¹² rows.
         "SELECT count(*) FROM spans a, spans b, spans c, spans d, spans e, spans f, spans g, spans h, \
          spans i, spans j, spans k, spans l WHERE a.name < l.service",
         "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
@@ -140,7 +140,7 @@ fn queries_that_need_much_memory_are_stopped() {
     let store = Store::of(&requests());
     let options = Options { memory_bytes: 128 << 20, ..store.options() };
     for sql in [
-        // The sort buffers all rows.
+        // The sort must buffer all rows.
         "SELECT a.value, row_number() OVER (ORDER BY a.value % 1000, b.value) AS n \
          FROM generate_series(1, 100000) a, generate_series(1, 100000) b ORDER BY n DESC, 1 LIMIT 5",
         "SELECT string_agg(CAST(value AS VARCHAR), ',') FROM generate_series(1, 10000000000)",
@@ -161,7 +161,7 @@ fn peak_bytes() -> usize {
     kib << 10
 }
 
-/// Long or deeply nested SQL ends with a result or a proper error.
+/// Long or deeply nested SQL ends with a result or a proper error, not with a crash.
 #[test]
 fn long_and_deep_sql_ends_well() {
     let store = Store::of(&requests());
@@ -192,11 +192,11 @@ fn long_and_deep_sql_ends_well() {
         let error = store.error(&sql);
         assert!(error.is_usage() && error.to_string().contains(said), "{error}");
     }
-    // A regular expression whose automaton would take gigabytes.
+    // The automaton of this regular expression would take gigabytes.
     let error =
         store.error("SELECT count(*) FROM spans WHERE name ~ '((a{1,1000}){1,1000}){1,1000}'");
     assert!(!error.is_stopped(), "{error}");
-    // A regular expression that takes exponential time in a backtracking engine.
+    // This regular expression takes exponential time in a backtracking engine.
     let sql = format!("SELECT '{}' ~ '^(a+)+$' AS is_so", "a".repeat(50_000) + "!");
     assert_eq!(store.rows(&sql), ["false"]);
 }
@@ -211,7 +211,7 @@ fn flip(path: &Path, at: impl Fn(usize) -> usize) {
 #[test]
 fn damaged_files_are_named_and_left_out_by_choice() {
     let requests = requests();
-    // Offsets in the first column's pages, and in the footer.
+    // The offsets are in the first column's pages, and in the footer.
     for at in [|_: usize| 60, |len: usize| len - 40, |len: usize| len - 2] {
         let mut store = Store::of(&requests[..10]);
         store.add(2, &requests[10..]);
@@ -229,8 +229,8 @@ fn damaged_files_are_named_and_left_out_by_choice() {
     }
 }
 
-/// An empty file beside a large one is reported as damaged. The query engine itself silently skips
-/// an empty file if it splits files into parts, which it does from 10 MB on.
+/// An empty file beside a large one is reported as damaged. DataFusion itself skips an empty file
+/// without an error if it splits files into parts, which it does from 10 MB on.
 #[test]
 fn empty_files_beside_large_ones_are_named() {
     let mut random = 1_u64;

@@ -1,4 +1,5 @@
-//! Small stores, written in the server's format, and helpers that query them.
+//! Small stores in the format that the server writes, and helpers that query them. Start at
+//! [`Store`].
 
 use blkkin_columns::{Block, Options as Written, Sorted, Writer};
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
@@ -8,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// 2026-11-21T12:00:00Z.
+/// Time base of the tests: 2026-11-21T12:00:00Z, in nanoseconds since 1970.
 pub(crate) const NOON: u64 = 1_795_262_400_000_000_000;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Store in a temporary directory.
+/// Store of span files in a temporary directory.
 pub(crate) struct Store {
     directory: TempDir,
     files: Vec<(u64, usize, u64)>,
@@ -28,7 +29,7 @@ impl Store {
         store
     }
 
-    /// Creates a store with one file of these spans.
+    /// Creates a store with one file, which contains these spans.
     pub(crate) fn of(spans: &[Span]) -> Store {
         let mut store = Store::new();
         store.add(1, spans);
@@ -43,7 +44,7 @@ impl Store {
         self.path().join(format!("spans/{number:010}.parquet"))
     }
 
-    /// Adds a span file, and names it in the manifest.
+    /// Writes a file with these spans, and names it in the manifest.
     pub(crate) fn add(&mut self, number: u64, spans: &[Span]) {
         let mut block = Block::new();
         for span in spans {
@@ -155,8 +156,8 @@ pub(crate) fn tag(key: &str, value: Value, origin: Origin) -> Tag {
 }
 
 /// Returns the spans of ten requests, each with a client span of qemu and a child server span of
-/// osd.3 or osd.7. Request n starts n × 20 s after noon and takes n × 10 ms, of which the server
-/// takes half. Every fourth request has an error in the server span.
+/// osd.3 or osd.7. Request n starts n × 20 s after noon and takes n × 10 ms; its server span takes
+/// half of that time. Every fourth request has an error in the server span.
 pub(crate) fn requests() -> Vec<Span> {
     let mut spans = Vec::new();
     for number in 1..=10_u64 {

@@ -19,9 +19,9 @@ use std::time::Duration;
 
 /// Environment variable that a shell sets to request completions.
 const VARIABLE: &str = "BLKKIN_COMPLETE";
-/// Maximum time to wait for the agent's names.
+/// Maximum time to wait for names from the agent.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Number of names from the agent after which no more are read.
+/// Maximum number of names that are read from the agent.
 const NAMES_MAX: usize = 1000;
 
 /// Print the script with which a shell completes commands, options and live names
@@ -73,7 +73,7 @@ _blkkin() {
 complete -o nospace -o bashdefault -F _blkkin blkkin
 "#;
 
-/// Zsh code for an autoloaded script: zsh runs the script `_blkkin` at the first completion and
+/// Zsh code for an autoloaded script. At the first completion, zsh runs the script `_blkkin` and
 /// expects candidates from it.
 const ZSH_FIRST: &str = r#"
 [[ ${funcstack[1]} == _blkkin ]] && _clap_dynamic_completer_blkkin "$@"
@@ -112,7 +112,7 @@ pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
     }
 }
 
-/// Returns the names of sessions.
+/// Returns the names of sessions, as completion candidates.
 pub(super) fn sessions() -> Vec<CompletionCandidate> {
     names(Request::ListSessions(None), |reply| match reply {
         Reply::Session(state) => Some(state.session.name),
@@ -120,7 +120,8 @@ pub(super) fn sessions() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Returns the names of channels: of the session given on the line, or of all sessions.
+/// Returns the names of channels as completion candidates: of the session that the command line
+/// names, or of all sessions.
 pub(super) fn channels() -> Vec<CompletionCandidate> {
     let session = option_before(std::env::args_os(), "-s", "--session");
     names(Request::ListSessions(session), |reply| match reply {
@@ -129,7 +130,7 @@ pub(super) fn channels() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Returns the names of event types of running programs.
+/// Returns the names of event types of running programs, as completion candidates.
 pub(super) fn events() -> Vec<CompletionCandidate> {
     let applications = Applications { processes: Processes::default(), event_types: true };
     names(Request::ListApplications(applications), |reply| match reply {
@@ -174,14 +175,15 @@ fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionC
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Whether a shell reads the name literally. Names are chosen by other programs, and a candidate is
-/// inserted into the user's command line, so a name such as `$(reboot)` must not be offered.
+/// Returns true if a shell reads the name literally. Names are chosen by other programs, and a
+/// candidate is inserted into the user's command line, so a name such as `$(reboot)` must not be
+/// offered.
 fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '+' | '@');
     name.chars().all(plain) && !name.starts_with('-')
 }
 
-/// Returns the value of an option on the line so far; the last one counts.
+/// Returns the value of an option in the words so far. The last occurrence counts.
 fn option_before(
     words: impl IntoIterator<Item = OsString>,
     short: &str,

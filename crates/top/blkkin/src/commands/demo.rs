@@ -141,7 +141,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(if totals.lost > 0 { Exit::Failed } else { Exit::Ok })
 }
 
-/// Returns the exit status of a role's process.
+/// Returns the exit status for a process of the chain that ended with `code`.
 fn ended(code: ExitCode) -> Exit {
     if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Failed }
 }

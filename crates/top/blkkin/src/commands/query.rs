@@ -222,7 +222,7 @@ fn search(args: &Args, backend: &mut Backend, options: &Options) -> Result<Exit,
     Ok(exit)
 }
 
-/// Returns the parameters that all queries for requests share: times and filter.
+/// Returns the URL parameters that all queries for requests share: times and filter.
 fn selection(args: &Args) -> Result<String, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if let (Some(since), Some(until)) = (args.since, args.until)

@@ -110,7 +110,8 @@ const FORK_PATIENCE: Duration = Duration::from_secs(1);
 /// Interval between two checks of recorded programs.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
 
-/// Maximum time that programs wait for the agent, in milliseconds; the agent runs already.
+/// Maximum time that traced programs wait for the agent at their start, in milliseconds. The agent
+/// already runs.
 const WAIT_MS: &str = "2000";
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -228,7 +229,7 @@ fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error>
     }
 }
 
-/// Reaps adopted processes, all children except the command itself. Returns whether a child still
+/// Reaps adopted processes: all children except the command itself. Returns true if a child still
 /// runs.
 fn reap(command: Option<Pid>) -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
@@ -245,7 +246,7 @@ fn reap(command: Option<Pid>) -> bool {
     has_others
 }
 
-/// Runs the command with the agent at that socket until the command ends.
+/// Runs the command until it ends; traced programs find the agent at the socket `agent`.
 fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<ExitStatus, Error> {
     // Ctrl-C is meant for the command, which receives it too; this process waits for the command.
     let asked = Arc::new(AtomicBool::new(false));
@@ -313,7 +314,7 @@ fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Prints a summary of the recording.
+/// Prints a summary of the recording: traces, size, events and losses.
 fn summarize(
     args: &Args,
     output: &Path,

@@ -109,8 +109,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 }
 
 impl Args {
-    /// Returns the plan of the configuration file, or of `--to`. Fails if the configuration cannot
-    /// be read.
+    /// Returns the plan that the configuration file or `--to` describes. Fails if the configuration
+    /// cannot be read.
     fn plan(&self) -> io::Result<Plan> {
         let mut plan = match (&self.config, &self.to) {
             (Some(path), _) => {
@@ -173,7 +173,7 @@ fn check(plan: &Plan) -> Result<Exit, Error> {
     Ok(if plan.problems.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Calls `act` after each of the signals, on a separate thread.
+/// Calls `act` whenever one of the signals arrives, on a separate thread.
 fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()> {
     let (mut come, tell) = UnixStream::pair()?;
     for signal in signals {

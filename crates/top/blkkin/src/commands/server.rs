@@ -299,7 +299,7 @@ fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
     open(&directory, Options { retention, notes_retention: true, ..Options::default() }, log)
 }
 
-/// Returns the retention of spans: from the options, or else the store's last setting.
+/// Returns the retention of spans: from the options, or else the setting stored with the spans.
 fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error> {
     let noted = Retention::noted(directory).map_err(|error| cannot_keep(directory, &error))?;
     let known = noted.unwrap_or(Options::default().retention);
@@ -322,7 +322,7 @@ fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error
     Ok(retention)
 }
 
-/// Describes a retention in words.
+/// Describes a retention in words, for the log.
 fn describe(retention: &Retention) -> String {
     let age = retention.age.map(|age| format!("for {}", values::age_text(age)));
     let bytes = retention.bytes.map(|bytes| format!("within {}", values::bytes_text(bytes)));

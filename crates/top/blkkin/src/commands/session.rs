@@ -250,7 +250,7 @@ fn create(args: Create) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Sends a request that contains only the session's name, and reports the result.
+/// Sends a request that contains only a session's name, and reports the result.
 fn act(
     named: &Named,
     action: &str,

@@ -163,7 +163,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     conclude(collector, &stats, &interrupt)
 }
 
-/// Prints the totals, then losses and problems; returns the exit status.
+/// Prints totals, losses and problems; returns the exit status.
 fn conclude(
     mut collector: Collector<Printing>,
     stats: &Stats,

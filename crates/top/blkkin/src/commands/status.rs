@@ -61,7 +61,7 @@ pub(crate) struct Args {
     agent: AgentArgs,
 }
 
-/// Status of an agent, with an earlier sample of its rings for rates.
+/// Status of an agent, with an earlier sample of its rings, from which rates are computed.
 struct Status {
     agent: String,
     release: String,
@@ -75,7 +75,7 @@ struct Status {
     quotas: Vec<Quota>,
 }
 
-/// Reply to one status request.
+/// Collected replies of the agent to one status request.
 #[derive(Default)]
 struct StatusReply {
     rings: Vec<Ring>,
@@ -118,7 +118,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
-/// Returns false if the reader has closed the pipe; other write errors are returned.
+/// Returns true if output can continue, false if the reader of the pipe has closed it. Other write
+/// errors are returned.
 fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
     match wrote {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

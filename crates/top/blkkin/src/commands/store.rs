@@ -172,7 +172,7 @@ impl StoreArgs {
     }
 }
 
-/// Returns the error of a store, with a hint for common causes.
+/// Returns the error of a failed store operation, with a hint for common causes.
 fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     let told = Error::failed(format!("{}: {error}", directory.display()));
     match error {
@@ -372,7 +372,7 @@ fn export(args: &Export) -> Result<Exit, Error> {
     Ok(if damage.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Reason why an export failed.
+/// Reason why an export failed: the store, or the output.
 enum ExportError {
     Store(blkkin_lake::Error),
     Output(io::Error),
@@ -390,7 +390,7 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// Returns the temporary name of an output, beside its final name.
+/// Returns the temporary name under which an output is written, beside its final name.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
@@ -401,8 +401,8 @@ fn add(done: &AtomicU64, bytes: u64) {
     done.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Copies the files of a store, and writes further files with the spans of its journal. Returns the
-/// number of spans, and a message for each damaged part.
+/// Copies the files of a store, and writes additional files with the spans that are only in its
+/// journal. Returns the number of spans, and a message for each damaged part.
 fn export_files(
     stored: &Stored,
     output: &Path,
@@ -437,7 +437,7 @@ fn export_files(
     })
 }
 
-/// Writes all spans as lines of JSON. Returns the same as [`export_files`].
+/// Writes all spans of a store as lines of JSON. Returns the same as [`export_files`].
 fn export_lines(
     stored: &Stored,
     output: &Path,
@@ -628,7 +628,8 @@ fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut Adopted) -> Res
     Ok(())
 }
 
-/// Stores a line. Returns the first refusal of a span, or an error if the disk is full.
+/// Stores the spans of one input line. Returns the first refusal of a span, or an error if the disk
+/// is full.
 fn accept(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
     let format = match line.first() {
         None => return Ok(None),

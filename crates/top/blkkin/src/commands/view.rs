@@ -152,7 +152,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(conclude(&stats, &interrupt))
 }
 
-/// Reports losses and problems; returns the exit status.
+/// Reports losses and problems after the reading; returns the exit status.
 fn conclude(stats: &Stats, interrupt: &Interrupt) -> Exit {
     report_losses(stats);
     let exit = exit::report_problems(&stats.problems);
@@ -246,7 +246,7 @@ pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
     }
 }
 
-/// Consumer that ignores events: the reading itself counts them.
+/// Consumer that ignores events, as the reader itself counts them.
 struct Count;
 
 impl Consumer for Count {
@@ -267,7 +267,7 @@ impl Unordered for Count {
     fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
 }
 
-/// Prints the total of lost events.
+/// Reports the total number of lost events on standard error.
 fn report_losses(stats: &Stats) {
     if let Some(lost) = lost(stats) {
         let shown = plural(stats.events, "event");

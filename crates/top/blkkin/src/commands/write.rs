@@ -22,7 +22,7 @@ pub(crate) struct OutputArgs {
     json: bool,
 }
 
-/// Rewrites the traces of `input` to `output`, in that form and only the selected events.
+/// Writes the selected events of `input` as new traces below `output`, in the given CTF version.
 pub(crate) fn run(
     input: &InputArgs,
     select: Option<(&SelectArgs, bool)>,

@@ -60,7 +60,7 @@ fn rule(rule: &Rule) -> Value {
     })
 }
 
-/// Converts a program, without its event types.
+/// Converts a traced program to JSON, without its event types.
 pub(crate) fn application(application: &Application) -> Value {
     json!({
         "pid": application.pid,

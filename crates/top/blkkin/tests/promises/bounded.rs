@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Records a number of events for each input line, and prints the time in microseconds.
+/// Acts as a tested program: for each input line, records a number of events and prints how long
+/// that took, in microseconds.
 #[test]
 #[ignore = "a program of other tests"]
 fn bursts() {
@@ -22,7 +23,7 @@ fn bursts() {
     say(next);
 }
 
-/// Records an event with a long string for each input line.
+/// Acts as a tested program: for each input line, records an event with a long string.
 #[test]
 #[ignore = "a program of other tests"]
 fn texts() {
@@ -36,7 +37,7 @@ fn texts() {
     say(0);
 }
 
-/// Starts a session with a channel of small rings and further options.
+/// Starts a session with a channel of small rings and the given further options.
 fn record_with(node: &Node, options: &[&str]) {
     node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["channel", "create", "c", "--subbuf-size", "4096", "--num-subbuf", "2"];
@@ -74,7 +75,7 @@ fn a_burst_waits_for_room() {
     figure("blocking", &format!("{figures}, in {} ms", took_us / 1000));
 }
 
-/// A program waits once for a stopped agent, and again after the agent has read.
+/// A program waits for a stopped agent only once, until the agent has read the ring again.
 #[test]
 fn a_stopped_agent_delays_a_program_once() {
     let node = Node::new();

@@ -43,8 +43,8 @@ impl Confined {
         Confined { group, pid, bytes }
     }
 
-    /// Returns the peak memory in bytes. Checks that it is within the limit, and that the process
-    /// was not killed for lack of memory.
+    /// Checks that the peak memory is within the limit, and that the process was not killed for
+    /// lack of memory. Returns the peak in bytes.
     #[track_caller]
     fn check(&self) -> u64 {
         let peak = status_of(self.pid, "VmHWM");
@@ -61,7 +61,7 @@ impl Confined {
     }
 }
 
-/// Returns the size of the files below a directory; some may disappear meanwhile.
+/// Returns the size of the files below a directory, in bytes. Files may disappear meanwhile.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let sizes = entries.flatten().map(|entry| match entry.file_type() {
@@ -83,7 +83,7 @@ impl Noise {
     }
 }
 
-/// Returns a batch of new spans.
+/// Returns a batch of new spans as JSON text.
 fn spans(noise: &mut Noise) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_us = now.expect("a time").as_micros();

@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const YEAR: i64 = 365 * 86400;
 
-/// Returns a command prefix that starts a program in a time namespace. Its clocks are ahead, except
-/// for the time of day.
+/// Returns a command prefix that starts a program in a time namespace whose monotonic and boot-time
+/// clocks are ahead. The time of day cannot be shifted.
 fn ahead(seconds: i64) -> Vec<String> {
     let [monotonic, boottime] =
         ["monotonic", "boottime"].map(|clock| format!("--{clock}={seconds}"));
     ["unshare", "--time", "--fork", "--kill-child", &monotonic, &boottime].map(str::to_owned).into()
 }
 
-/// Whether time namespaces are available.
+/// Returns true if the kernel and the user's rights permit time namespaces.
 fn can_shift(test: &str) -> bool {
     if !can(test, &["unshare"]) {
         return false;

@@ -18,12 +18,12 @@ const CONDITIONS: [Condition; 4] =
 struct Seen {
     output: String,
     code: Option<i32>,
-    /// System calls of the recording thread between the two marks.
+    /// System calls that the recording thread made between its two marks.
     calls: Vec<String>,
     nanoseconds: u64,
 }
 
-/// Runs the program `marks` under a condition, with strace if requested.
+/// Runs the program `marks` under a condition, and with strace if requested.
 fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let node = Node::new();
     let agent = (condition != Condition::Never).then(|| {
@@ -123,8 +123,8 @@ fn sum(count: u64) -> u64 {
     (1..=count).map(|number| number * number % 7).sum()
 }
 
-/// The cost of an event under each condition is printed without a limit, as the machine may be
-/// busy.
+/// The cost of an event under each condition is measured and printed. There is no limit for it, as
+/// the machine may be busy.
 #[test]
 fn l1_what_an_event_costs_is_told() {
     let count = amount("TEST_TIMED", 20_000);
@@ -135,7 +135,7 @@ fn l1_what_an_event_costs_is_told() {
     figure("L1", &format!("ns an event with the agent: {}", costs.join(", ")));
 }
 
-/// Small disk in its own mount namespace, in which agents are started.
+/// Small disk in a mount namespace of its own, in which agents are started.
 pub(super) struct Disk<'n> {
     node: &'n Node,
     holder: Running,
@@ -223,8 +223,8 @@ impl Disk<'_> {
     }
 }
 
-/// A full disk only causes counted losses, and recording resumes afterwards. (This is the part of
-/// D4 that concerns L1.)
+/// A full disk causes only counted losses, and recording resumes once there is space. (This is the
+/// part of D4 that concerns L1.)
 #[test]
 fn l1_a_full_disk_is_a_state() {
     if !can("l1_a_full_disk_is_a_state", &["unshare", "mount", "nsenter"]) {
@@ -266,8 +266,8 @@ fn l1_a_full_disk_is_a_state() {
     );
 }
 
-/// No event is missing on a full disk, even if agents are killed meanwhile and each leaves full
-/// rings.
+/// No event is missing on a full disk, even if agents are killed meanwhile and each of them leaves
+/// full rings.
 #[test]
 fn l1_a_full_disk_and_dead_agents() {
     if !can("l1_a_full_disk_and_dead_agents", &["unshare", "mount", "nsenter"]) {
@@ -298,7 +298,7 @@ fn l1_a_full_disk_and_dead_agents() {
     );
 }
 
-/// A disk without space for any one of the first files or pages loses no event once space is freed.
+/// A disk that has no space for one of the first files or pages loses no event once space is freed.
 #[test]
 fn l1_a_disk_without_room_for_the_next_file() {
     if !can("l1_a_disk_without_room_for_the_next_file", &["unshare", "mount", "nsenter"]) {

@@ -1,4 +1,5 @@
-//! L2, L3, L7: recorded events survive killed agents and programs, even those only in memory.
+//! L2, L3, L7: recorded events survive killed agents and programs, even events that are in memory
+//! only.
 
 use super::*;
 
@@ -84,7 +85,7 @@ fn l2_snapshots_go_on_after_restarts() {
     figure("L2", &format!("3 restarts: {found} events in a snapshot, in order, none missing"));
 }
 
-/// Program that writes its progress to shared memory, and this memory.
+/// Program that writes its progress to shared memory, with that memory.
 struct Noted {
     program: Program,
     notes: SharedMemory,
@@ -175,12 +176,12 @@ fn l3_programs_die_at_any_moment() {
     );
 }
 
-/// Packet found in memory: its header, and the numbers of its events.
+/// Packet found in an image of memory: its header, and the numbers of its events.
 type Image = (packet::Header, Vec<u64>);
 
-/// Returns all packets of a trace in an image of memory. Their events must be of the single type of
-/// these programs: id, time, number. Packets begin at page boundaries; elsewhere a header may be a
-/// copy.
+/// Returns all packets of a trace in an image of memory. Their events must be of the single type
+/// that these programs record: id, time, number. Packets begin at page boundaries; elsewhere a
+/// header may be a copy.
 fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
     const EVENT_SIZE: usize = 18;
     const PAGE_SIZE: usize = 4096;

@@ -8,7 +8,8 @@ use blkkin_control::{
 };
 use blkkin_sys::socket::{Listener, Socket};
 
-/// Connects to the agent, passes the connection to another process, and ends.
+/// Acts as a program that connects to the agent, passes the connection to another process, and
+/// ends.
 #[test]
 #[ignore = "a program of other tests"]
 fn connects() {
@@ -18,7 +19,7 @@ fn connects() {
     assert_eq!(holder.send(b"x", &[agent.as_fd()]).unwrap(), 1);
 }
 
-/// Connection to the agent whose process has ended.
+/// Connection to the agent that was opened by a process which has ended since.
 struct Held {
     socket: Socket,
     /// Id of the process that connected.
@@ -56,7 +57,7 @@ impl Held {
     }
 }
 
-/// Returns a command prefix that runs a program as this user, with these groups.
+/// Returns a command prefix that runs a program as the given user with the given groups.
 fn as_user(user: u32, groups: &str) -> Command {
     let mut command = Command::new("setpriv");
     let user = user.to_string();
@@ -64,7 +65,8 @@ fn as_user(user: u32, groups: &str) -> Command {
     command
 }
 
-/// User without groups; user who may control everything; and the group that permits it.
+/// Id of a user without groups, of a user who may control all sessions, and of the group that
+/// permits the latter.
 const STRANGER: u32 = 65534;
 const MASTER: u32 = 12;
 const GROUP: (&str, &str) = ("daemon", "1");
@@ -94,7 +96,7 @@ impl Place {
         Place { folder: folder.to_owned(), tests, holder: listener, agent }
     }
 
-    /// Returns a connection of a stranger's process that has ended.
+    /// Returns a connection that was opened by a stranger's process, which has ended since.
     fn connection(&self) -> Held {
         let mut command = as_user(STRANGER, &STRANGER.to_string());
         command.arg(&self.tests).args(["--ignored", "--exact", "identity::connects"]);
@@ -110,7 +112,7 @@ impl Place {
     }
 }
 
-/// Starts processes of the master until one has this pid.
+/// Starts processes of the master until a process has this pid.
 fn take_number(pid: u32) -> Running {
     eventually("the number is used again", || {
         fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
@@ -120,8 +122,8 @@ fn take_number(pid: u32) -> Running {
     })
 }
 
-/// Program of the test below, with its own pid namespace and `/run`: the agent never mistakes one
-/// process for another with its pid.
+/// Acts as the tested program in its own pid namespace with its own `/run`: the agent never
+/// mistakes a process for a later process with the same pid.
 #[test]
 #[ignore = "a program of other tests"]
 fn numbers_are_used_again() {

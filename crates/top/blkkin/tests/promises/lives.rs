@@ -3,14 +3,15 @@
 use super::*;
 use blkkin_sys::testing::{Fork, in_child};
 
-/// Records one event, and ends.
+/// Acts as a program that records one event and ends.
 #[test]
 #[ignore = "a program of other tests"]
 fn brief() {
     record(amount("TEST_NUMBER", 0));
 }
 
-/// Forks repeatedly; each child records one event, and the parent one event for each child.
+/// Acts as a program that forks repeatedly. Each child records one event, and the parent records
+/// one event for each child.
 #[test]
 #[ignore = "a program of other tests"]
 fn forks() {
@@ -21,7 +22,7 @@ fn forks() {
     }
 }
 
-/// Returns the command of a test's program, without a setting for its wait for an agent.
+/// Returns the command of a test's program without the setting that makes it wait for an agent.
 fn untold(node: &Node, name: &str) -> Command {
     let mut command = node.test_program(&[], name);
     command.env_remove("BLKKIN_WAIT");

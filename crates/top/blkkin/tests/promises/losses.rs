@@ -5,7 +5,7 @@ use super::conditions::Disk;
 use super::*;
 use std::process::Output;
 
-/// Phrases that would deny a loss.
+/// Phrases with which a command would deny a loss.
 const DENIALS: [&str; 2] = ["none lost", "nothing was lost"];
 
 /// Returns standard output and standard error of a command.
@@ -14,7 +14,8 @@ fn words_of(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// Checks that a command reports a loss for this reason, and its exit status; returns its output.
+/// Checks that a command reports a loss with the reason `why`, and ends with `status`. Returns its
+/// output.
 #[track_caller]
 fn check_told(mut command: Command, why: &str, status: i32) -> String {
     let output = command.output().unwrap();
@@ -25,13 +26,13 @@ fn check_told(mut command: Command, why: &str, status: i32) -> String {
     words
 }
 
-/// Returns the agent's status as JSON, with or without losses.
+/// Returns the agent's status as JSON, whether there are losses or not.
 fn status(node: &Node) -> serde_json::Value {
     let output = node.command(&["status", "--json", "--interval", "0"]).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// Returns the losses by a cause, as in `status`: events, packets, and places with unknown numbers.
+/// Returns the losses for a cause, as in `status`: events, packets, and losses of unknown size.
 fn lost_by(node: &Node, cause: &str) -> [u64; 3] {
     let status = status(node);
     let all = status["lost"]["causes"].as_array().expect("a list").iter();
@@ -80,7 +81,7 @@ fn d10_full_rings_are_told_by_each_command() {
     figure("D10", "full rings: status, list, stop and destroy tell, 0 denials");
 }
 
-/// The counts match the trace, also after a restart of the agent.
+/// The loss counts match the trace, also after a restart of the agent.
 #[test]
 fn d10_counts_outlive_the_agent() {
     let node = Node::new();
@@ -204,7 +205,7 @@ fn d10_types_that_nobody_describes_are_told() {
     figure("D10", "616 event types too many: status, stop and destroy tell");
 }
 
-/// Whether every command that reads a trace warns that events may be missing.
+/// Returns true if every command that reads a trace warns that events may be missing.
 #[track_caller]
 fn is_warned_of(node: &Node, trace: &Path) -> bool {
     let warned = ["view", "info", "spans"].map(|command| {
@@ -254,7 +255,8 @@ fn d10_a_record_that_is_killed_leaves_a_mark() {
     figure("D10", "record killed: a mark in the trace, and nothing left behind after the next one");
 }
 
-/// The rings of a program that ends without an agent are lost, and reported.
+/// The events in the rings of a program that ends without an agent are lost, and the loss is
+/// reported.
 #[test]
 fn d10_a_program_and_its_agent_that_both_die_are_told() {
     let node = Node::new();
@@ -285,7 +287,7 @@ fn d10_a_program_and_its_agent_that_both_die_are_told() {
     figure("D10", "program and agent killed: status, list, stop and destroy tell");
 }
 
-/// A program without an agent for some seconds releases its rings, and the loss is reported.
+/// A program that has no agent for some seconds releases its rings, and the loss is reported.
 #[test]
 fn d10_an_agent_that_is_away_too_long_is_told() {
     let node = Node::new();
@@ -306,7 +308,7 @@ fn d10_an_agent_that_is_away_too_long_is_told() {
     figure("D10", "an agent away for 9 s: status, stop and destroy tell");
 }
 
-/// A session writes no more than its limit, which a restarted agent keeps.
+/// A session writes no more than its size limit, which holds after a restart of the agent, too.
 #[test]
 fn d10_a_bound_on_disk_is_told() {
     let node = Node::new();
@@ -340,7 +342,7 @@ fn d10_a_bound_on_disk_is_told() {
     figure("D10", &format!("a session of 200 KiB, {tried} events tried: {} bytes written", size()));
 }
 
-/// A reserve of the file system is left free.
+/// A session leaves 5 % of the file system free for others.
 #[test]
 fn d10_space_is_left_for_others() {
     if !can("d10_space_is_left_for_others", &["unshare", "mount", "nsenter"]) {
@@ -392,7 +394,7 @@ fn d10_record_follows_daemons() {
     figure("D10", "record follows a daemon: 301 of 301 events");
 }
 
-/// The number of events in `status` equals that of the trace.
+/// The number of recorded events in `status` equals the number of events in the trace.
 #[test]
 fn d10_recorded_events_are_counted() {
     let node = Node::new();
@@ -421,7 +423,8 @@ fn d10_recorded_events_are_counted() {
     figure("D10", &format!("{counted} events counted, {} in the trace", numbers.len()));
 }
 
-/// Returns a number of sub-buffers of 256 MiB that exceeds a user's quota of this machine's memory.
+/// Returns a number of sub-buffers whose total size, at 256 MiB each, exceeds a user's quota on
+/// this machine.
 fn too_many_subbuffers() -> String {
     let info = fs::read_to_string("/proc/meminfo").unwrap();
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
@@ -429,7 +432,8 @@ fn too_many_subbuffers() -> String {
     (kib / 4 / (256 << 10) + 4).next_power_of_two().to_string()
 }
 
-/// A refusal by quota, for a program whose rings are too large, is reported by each command.
+/// If the quota refuses the rings of a program because they are too large, each command reports the
+/// refusal.
 #[test]
 fn d10_what_a_quota_refuses_is_told_by_each_command() {
     let node = Node::new();
@@ -462,7 +466,8 @@ fn d10_what_a_quota_refuses_is_told_by_each_command() {
     );
 }
 
-/// Programs for which the agent has no descriptors are reported, even if they cannot connect.
+/// Programs that the agent refuses for lack of descriptors are reported, even if they cannot
+/// connect.
 #[test]
 fn d10_programs_that_are_not_let_in_are_told() {
     let node = Node::new();
@@ -519,7 +524,7 @@ fn d10_record_tells_of_a_quota() {
     );
 }
 
-/// A stopped program that has not reconnected when its session ends is reported.
+/// A stopped program that has not reconnected by the end of its session is reported as a loss.
 #[test]
 fn d10_a_program_that_is_not_back_is_told() {
     let node = Node::new();
@@ -541,7 +546,7 @@ fn d10_a_program_that_is_not_back_is_told() {
     figure("D10", "a session that is ended before its program is back: stop and destroy tell");
 }
 
-/// Rings that a program fills before the next agent starts are reported.
+/// If a program fills its rings before the next agent starts, the loss is reported.
 #[test]
 fn d10_full_rings_without_an_agent_are_told() {
     let node = Node::new();
@@ -564,7 +569,7 @@ fn d10_full_rings_without_an_agent_are_told() {
     figure("D10", &format!("rings full without an agent: {lost} of {tried} events lost, and told"));
 }
 
-/// A program that ends by itself while there is no agent is reported.
+/// If a program ends by itself while there is no agent, the loss is reported.
 #[test]
 fn d10_a_program_that_ends_without_an_agent_is_told() {
     let node = Node::new();
@@ -588,7 +593,7 @@ fn d10_a_program_that_ends_without_an_agent_is_told() {
     figure("D10", "a program ends while there is no agent: each command tells");
 }
 
-/// Overwrites the program's own rings with invalid data.
+/// Acts as a program that overwrites its own rings with invalid data.
 #[test]
 #[ignore = "a program of other tests"]
 fn spoils() {
@@ -628,7 +633,7 @@ fn d10_damaged_rings_are_told() {
     figure("D10", "a program that damages its rings: each command tells");
 }
 
-/// Without losses, no command reports any.
+/// Without losses, no command reports a loss.
 #[test]
 fn d10_nothing_is_told_where_nothing_was_lost() {
     let node = Node::new();

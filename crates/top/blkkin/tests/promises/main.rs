@@ -37,15 +37,15 @@ use support::node::{
 use support::process::{Signal, signal};
 use support::{is_installed, skip};
 
-/// Runs the program of the tests below.
+/// Acts as the program that these tests trace; see [`numbers`].
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
 }
 
-/// Records between two marks that appear as system calls, prints its result, and ends with its own
-/// exit status.
+/// Acts as a tested program: records between two marks that appear as system calls, prints its
+/// result, and ends with its own exit status.
 #[test]
 #[ignore = "a program of other tests"]
 fn marks() {
@@ -72,7 +72,8 @@ fn marks() {
     std::process::exit(7);
 }
 
-/// Writes its progress to memory shared with the test: the next event, and the last recorded event.
+/// Acts as a tested program: writes the next event and the last recorded event to memory shared
+/// with the test.
 #[test]
 #[ignore = "a program of other tests"]
 fn notes() {
@@ -97,7 +98,7 @@ fn notes() {
 const BEGUN: usize = 0;
 const DONE: usize = 64;
 
-/// Records on many threads in parallel.
+/// Acts as a tested program: records on many threads in parallel.
 #[test]
 #[ignore = "a program of other tests"]
 fn crowd() {
@@ -130,7 +131,7 @@ fn crowd() {
     say(1 + threads * each);
 }
 
-/// Registers a number of event types, and records one event of each.
+/// Acts as a tested program: registers a number of event types, and records one event of each.
 #[test]
 #[ignore = "a program of other tests"]
 fn greedy() {
@@ -150,7 +151,7 @@ fn record(number: u64) {
     event!(Level::Info, "test:number", n = number);
 }
 
-/// Whether the test runs as root and these programs are installed.
+/// Returns true if the test runs as root and these programs are installed.
 fn can(test: &str, programs: &[&str]) -> bool {
     if !is_root() {
         skip(test, "only root can do that");
@@ -172,7 +173,7 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Checks that babeltrace2 reads the same number of events, without warnings.
+/// Checks that babeltrace2 reads `count` events without warnings.
 #[track_caller]
 fn check_with_babeltrace2(output: &Path, count: usize) {
     if !is_installed("babeltrace2") {
@@ -188,7 +189,8 @@ fn status_of(pid: u32, word: &str) -> String {
     line.unwrap_or_else(|| panic!("no {word}: {status}")).trim().to_owned()
 }
 
-/// Number of a process's descriptors, and number and total size of its ring mappings.
+/// Resources that a process holds: number of descriptors, and number and total size of ring
+/// mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holdings {
     descriptors: usize,
@@ -221,8 +223,8 @@ fn place_of(line: &str) -> std::ops::Range<u64> {
 struct Group(PathBuf);
 
 impl Group {
-    /// Creates a group below this directory. Returns `None` if control groups are missing or not
-    /// permitted.
+    /// Creates a control group below this directory. Returns `None` if control groups are missing
+    /// or not permitted.
     fn new(folder: &str) -> Option<Group> {
         let path = Path::new("/sys/fs/cgroup").join(folder);
         static COUNT: AtomicU64 = AtomicU64::new(0);

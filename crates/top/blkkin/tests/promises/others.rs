@@ -4,7 +4,7 @@ use super::*;
 use blkkin_client::{Client, Patience};
 use blkkin_control::{Events, Purpose, Request, Selection, Session};
 
-/// Public agent at the system's socket path, with its own `/run`.
+/// Agent of root at the system's socket path, in a mount namespace with its own `/run`.
 struct Public {
     node: Node,
     agent: Running,
@@ -172,8 +172,8 @@ fn h3_more_connections_than_one_user_may_have() {
     );
 }
 
-/// Event types beyond the quota are refused with a message and counted; other programs lose no
-/// event.
+/// Event types beyond a program's quota are refused with a message and counted. Other programs lose
+/// no event.
 #[test]
 fn h3_more_types_than_one_program_may_have() {
     let node = Node::new();
@@ -224,7 +224,7 @@ fn h3_more_types_than_one_program_may_have() {
     );
 }
 
-/// A user who opens connections until descriptors run out only prevents new connections: the agent
+/// A user who opens connections until descriptors run out only prevents new connections. The agent
 /// still records, and creates the files of new traces.
 #[test]
 fn h3_more_connections_than_there_are_descriptors() {
@@ -294,7 +294,7 @@ fn h3_more_connections_than_there_are_descriptors() {
     );
 }
 
-/// Returns the CPU time of a process.
+/// Returns the CPU time that a process has used.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
@@ -449,7 +449,7 @@ fn p1_root_gives_up_what_it_does_not_need() {
     );
 }
 
-/// A user's agent has no capabilities.
+/// The agent of a user other than root has no capabilities.
 #[test]
 fn p1_a_users_agent_has_no_powers() {
     let test = "p1_a_users_agent_has_no_powers";

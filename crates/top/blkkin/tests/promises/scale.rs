@@ -75,8 +75,8 @@ fn shared_bytes(pid: u32) -> u64 {
     files.values().sum()
 }
 
-/// A program only uses memory for what it records: a page of a ring is allocated when either side
-/// writes it.
+/// A program uses memory only for what it records, as a page of a ring is allocated when the
+/// program or the agent writes it.
 #[test]
 fn l11_programs_of_one_event_take_little_memory() {
     const EACH_MAX: u64 = 200 << 10;
@@ -118,7 +118,8 @@ fn l11_programs_of_one_event_take_little_memory() {
     );
 }
 
-/// Records events of 72 bytes from several threads, each as fast as possible.
+/// Acts as a tested program: records events of 72 bytes from several threads, each as fast as
+/// possible.
 #[test]
 #[ignore = "a program of other tests"]
 fn burst() {
@@ -140,8 +141,8 @@ fn burst() {
     say(format_args!("\nready\n{}", THREADS * EACH));
 }
 
-/// A burst of 400,000 events is kept by default. They fit into the ring of one processor, so the
-/// agent's speed does not matter.
+/// With default settings, a burst of 400,000 events is recorded without loss. The events fit into
+/// the ring of one processor, so the agent's speed does not matter.
 #[test]
 fn a_burst_of_400_000_events_is_kept_by_default() {
     let node = Node::new();
@@ -200,7 +201,8 @@ fn l6_programs_are_moved_between_processors() {
     );
 }
 
-/// A processor without a ring, as if added after the agent's start, uses the last ring.
+/// A processor without a ring, as if the processor was added after the agent's start, uses the last
+/// ring.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";
@@ -235,7 +237,7 @@ fn l6_a_processor_without_a_ring_uses_the_last_one() {
 }
 
 /// No event is torn or uncounted while processors are switched off and on and programs record on
-/// all of them. This disturbs other users of the machine, so the test runs only in a guest.
+/// all processors. This disturbs other users of the machine, so the test runs only in a guest.
 #[test]
 #[ignore = "turns processors off: `cargo xtask torture` does it in a guest"]
 fn l6_processors_are_turned_off_and_on() {

@@ -153,7 +153,7 @@ pub fn answer_one(request: &Request) -> Vec<Reply> {
     }
 }
 
-/// Requests that a command sent, its exit status, output and errors.
+/// Result of a command against a stand-in agent: requests, exit status, output and errors.
 pub struct Told {
     pub requests: Vec<Request>,
     pub status: i32,

@@ -47,25 +47,27 @@ pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sy
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Describes the difference, if there is any.
+/// Describes the difference between two outputs; `None` if they are equal.
 pub fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
     (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
 }
 
-/// Returns reported losses with their times. The stream is removed, as it may be in another file.
+/// Returns the losses that a command reported, with their times. The name of the stream is removed,
+/// as the stream may be in another file.
 pub fn losses(output: &Output) -> String {
     let messages = text(&output.stderr);
     let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));
     losses.map(|(loss, _)| format!("{loss}\n")).collect()
 }
 
-/// Reads the expectation beside a recipe.
+/// Returns the expected output beside a recipe; empty if there is no file.
 pub fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
     // Empty output has no file.
     fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
 }
 
-/// Whether to write the expectations before comparing, as requested by an environment variable.
+/// Returns true if an environment variable requests that the tests write the expectations before
+/// they compare.
 pub fn writes_expectations() -> bool {
     let asked = std::env::var_os("BLKKIN_WRITE_EXPECTATIONS").is_some();
     assert!(!(asked && std::env::var_os("CI").is_some()), "expectations are written by hand");

@@ -13,12 +13,12 @@ pub struct Growing {
     id: u8,
 }
 
-/// Packet with its position in its stream.
+/// Packet to append, with its stream and sequence number.
 #[derive(Clone, Copy)]
 pub struct Packet<'e> {
     pub stream: u64,
     pub seq: u64,
-    /// Start and end, in nanoseconds.
+    /// Start and end of the packet, in nanoseconds.
     pub time: (u64, u64),
     pub lost: u64,
     /// Class id, time, and number `x` of each event.
@@ -44,7 +44,7 @@ stream {
 event { name = a; id = 0; fields := struct { u8 x; }; };
 "#;
 
-/// Second event class, which is missing in the metadata at the start.
+/// Declaration of the second event class, which is missing in the metadata at the start.
 pub const LATER_METADATA: &str = "event { name = b; id = 1; fields := struct { u8 x; }; };\n";
 
 impl Growing {
@@ -85,8 +85,8 @@ impl Growing {
     }
 }
 
-/// Writes a trace that is small and slow to read: a stream file with many names, each of which
-/// counts as a stream, as streams have no ids.
+/// Writes a trace that is small but slow to read: a stream file with many names. Each name counts
+/// as a stream, as the streams have no ids.
 pub fn endless(path: &Path) {
     let growing = Growing::begin(path, 1);
     let metadata = growing.path.join("metadata");

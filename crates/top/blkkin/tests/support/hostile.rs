@@ -1,9 +1,9 @@
-//! Metadata designed to cost much memory for its size, in both languages: very many items of each
+//! Metadata designed to cost much memory for its size, in TSDL and JSON: very many items of each
 //! kind, and names that stand for large types and are used often.
 
 use std::fmt::Write;
 
-/// Metadata of a head, any number of generated pieces, and a tail.
+/// Metadata made of a head, any number of generated pieces, and a tail.
 pub struct Hostile {
     pub name: &'static str,
     head: String,
@@ -21,8 +21,8 @@ impl Hostile {
         Hostile { name, head: head.into(), piece: Box::new(piece), tail }
     }
 
-    /// Returns a text of `size` bytes: pieces up to `filled` bytes, then blanks. The length
-    /// matters, as the limits on a text's items depend on it.
+    /// Returns a text of `size` bytes: pieces up to `filled` bytes, then blanks. The size matters,
+    /// as the limits on the number of items depend on it.
     pub fn text(&self, size: usize, filled: usize) -> String {
         let mut text = self.head.clone();
         for number in 0.. {
@@ -61,7 +61,7 @@ const STREAM: &str = "stream { event.header := struct { u32 id; }; };\n";
 const FIELDS: &str = "event { fields := struct { u n; ";
 const END: &str = "}; };";
 
-/// Returns hostile metadata in TSDL.
+/// Returns cases of hostile metadata in TSDL.
 pub fn tsdl(size: usize) -> Vec<Hostile> {
     let fields = || format!("{TRACE}{FIELDS}");
     let events = || format!("{TRACE}{STREAM}");
@@ -182,7 +182,7 @@ fn structure(members: &str) -> String {
     format!(r#"{{"type":"structure","member-classes":[{members}"#)
 }
 
-/// Returns hostile metadata of CTF 2.
+/// Returns cases of hostile metadata in the JSON of CTF 2.
 pub fn ctf2(size: usize) -> Vec<Hostile> {
     let start = format!("{PREAMBLE}{}", alias("u", U));
     let stream = fragment("data-stream-class", "}");

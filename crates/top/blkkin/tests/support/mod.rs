@@ -21,7 +21,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Returns the program's command, in `directory`, with times in UTC.
+/// Returns a command that runs `blkkin` in `directory`, with times in UTC.
 pub fn blkkin(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
     command.current_dir(directory).env("TZ", "UTC").env_remove("NO_COLOR");

@@ -1,5 +1,5 @@
-//! Node for tests that record: its own agent, programs, and checks of their events. Events are
-//! numbered: every attempted event must be in the trace or counted as lost.
+//! Node for tests that record: an agent, traced programs, and checks of their events. Events are
+//! numbered: each attempted event must be in the trace or counted as lost.
 
 #[allow(unused_imports, reason = "not each test needs all of it")]
 pub use blkkin_sys::testing::{amount, figure};
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs the traced program that each test file contains as an ignored test. Records numbered events
-/// in bursts until its standard input ends. Prints the number of attempts on request, and at the
-/// end.
+/// Acts as the traced program, which each test file contains as an ignored test. Records numbered
+/// events in bursts until its standard input ends. Prints the number of attempts for each input
+/// line, and at the end.
 pub fn numbers() {
     let burst = amount("TEST_BURST", 100);
     let pause = amount("TEST_PAUSE_US", 100);
@@ -53,7 +53,7 @@ pub fn is_root() -> bool {
     blkkin_sys::user_id() == 0
 }
 
-/// Directory for an agent's socket and for traces.
+/// Directory for the socket of an agent, for traces, and for copied programs.
 pub struct Node {
     pub directory: tempfile::TempDir,
 }
@@ -66,7 +66,7 @@ impl Running {
         self.0.id()
     }
 
-    /// Kills the process immediately, at any point of its work.
+    /// Kills the process at once, wherever its work has reached.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -103,7 +103,7 @@ impl Node {
         self.agent_by(self.command(&["agent"]))
     }
 
-    /// Starts an agent in its own mount namespace, after a shell script for the mounts.
+    /// Starts an agent in its own mount namespace. A shell script makes the mounts before.
     pub fn agent_behind(&self, mounts: &str) -> Running {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec"]);
@@ -200,7 +200,7 @@ impl Program {
         line.trim().to_owned()
     }
 
-    /// Returns the remaining output.
+    /// Returns the program's output up to its end.
     pub fn rest(&mut self) -> String {
         let mut rest = String::new();
         self.lines.read_to_string(&mut rest).unwrap();

@@ -1,4 +1,4 @@
-//! Program that runs during the test: its lines as they arrive, signals, and its end.
+//! Control of a program that runs during the test: its lines as they arrive, signals, and its end.
 
 pub use blkkin_sys::testing::{Signal, signal};
 
@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum time of any step.
+/// Maximum time of each step of a test.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Running {
@@ -131,7 +131,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process has its own handler for SIGINT.
+/// Returns true if a process has its own handler for SIGINT.
 pub fn listens(id: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -22,11 +22,11 @@ use std::path::Path;
 /// Trace described by a recipe.
 pub struct Recipe {
     pub name: String,
-    /// Path below the trace's directory, and content.
+    /// Path of each file below the trace's directory, and its content.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Reason why babeltrace2 prints a different text.
+    /// Reason why babeltrace2 prints a different text; `None` if it must print the same.
     pub not_babeltrace: Option<String>,
-    /// Reason why the trace cannot be read from standard input.
+    /// Reason why the trace cannot be read from standard input; `None` if it can.
     pub not_stdin: Option<String>,
 }
 
@@ -169,8 +169,8 @@ struct Bytes {
     out: Vec<u8>,
     packet: usize,
     content_bits: Option<usize>,
-    /// Positions of sizes: offset, width in bits, whether big-endian, whether the size of the
-    /// content.
+    /// Positions at which sizes are filled in later: offset, width in bits, true if big-endian, and
+    /// true if the content's size is meant.
     sizes: Vec<(usize, usize, bool, bool)>,
 }
 
@@ -264,7 +264,7 @@ impl Bytes {
         self.number(0, bits / 8, big);
     }
 
-    /// Writes bit by bit, so that the code cannot share an error with the decoder.
+    /// Writes integers bit by bit, so that the code cannot share an error with the decoder.
     fn bits(&mut self, fields: &[(i128, i128)], big: bool) {
         let mut bit_count = 0;
         for &(width, value) in fields {
@@ -301,7 +301,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Ends the packet, and fills in its sizes.
+    /// Ends the packet, and fills in the sizes in its header.
     fn close(&mut self) {
         let total = (self.out.len() - self.packet) * 8;
         let content = self.content_bits.take().unwrap_or(total);

@@ -8,19 +8,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Maximum time of a wait; not reached in a successful test.
+/// Maximum time of each wait, which a successful test does not reach.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Server that is killed at the end of the test.
+/// Process of `blkkin server`, killed at the end of the test.
 pub struct Server {
     pub child: Child,
     err: BufReader<ChildStderr>,
-    /// Log lines read so far.
+    /// Text of the log that was read so far.
     pub told: String,
     pub web: SocketAddr,
 }
 
-/// Adds options for free ports, for Zipkin's and Scribe's protocols.
+/// Adds options for free ports for Zipkin's and Scribe's protocols, and closes the other ports.
 pub fn on_free_ports(command: &mut Command) -> &mut Command {
     let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
     command.arg("server").args(ports)
@@ -102,7 +102,7 @@ fn listening(told: &str, what: &str) -> SocketAddr {
     found.unwrap_or_else(|| panic!("no address of {what}: {told}"))
 }
 
-/// Sends a request; returns `None` without a listener.
+/// Sends an HTTP request; returns `None` if nothing listens at the address.
 fn send(
     to: SocketAddr,
     method: &str,

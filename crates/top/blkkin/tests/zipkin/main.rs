@@ -1,5 +1,5 @@
-//! Comparison with Zipkin's own server: both servers are sent the same spans and queries, and must
-//! give the same answers. `differ_on_purpose` asserts the intended differences.
+//! Comparison with Zipkin's own server: Zipkin's server and ours are sent the same spans and
+//! queries, and must give the same answers. `differ_on_purpose` asserts the intended differences.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -189,7 +189,8 @@ impl Servers {
         }
     }
 
-    /// Compares links between services over whole minutes, which is the resolution of our store.
+    /// Compares the answers about calls between services, over whole minutes, which is the
+    /// resolution of our store.
     fn ask_who_calls_whom(&mut self) {
         for (begin_us, minutes) in [
             (ODD_US, 100),
@@ -212,7 +213,7 @@ impl Servers {
         self.ask(&format!("/api/v2/dependencies?endTs={end_ms}&lookback={lookback_ms}"));
     }
 
-    /// Checks the differences that `docs/server-api.md` describes.
+    /// Checks the intended differences, which `docs/server-api.md` describes.
     fn differ_on_purpose(&mut self) {
         let found = |to, path: &str| {
             let reply = http(to, "GET", path, "", b"").expect("an answer");

@@ -1,4 +1,4 @@
-//! Servers to compare, and the differences of their answers. Start at [`Servers`].
+//! Servers to compare, and the differences between their answers. Start at [`Servers`].
 
 use crate::spans::{Batch, ids};
 use crate::support::server::{Reply, Server, http, on_free_ports};
@@ -61,7 +61,7 @@ impl Drop for Zipkin {
     }
 }
 
-/// Starts a server on a store that writes all but the last spans into small files and merges them.
+/// Starts a server whose store writes all but the last spans into small files and merges them.
 fn in_files(folder: &Path, how: &How) -> Running {
     let retention = Retention { age: None, bytes: None };
     let options = Options { retention, file_spans: 200, merge_files: 4, ..Options::default() };
@@ -74,16 +74,16 @@ fn in_files(folder: &Path, how: &How) -> Running {
     blkkin_server::Server::start(Arc::new(lake), settings).expect("a server")
 }
 
-/// Settings of all servers.
+/// Settings that all compared servers share.
 #[derive(Default)]
 pub(crate) struct How {
-    /// Whether ids of requests are equal if their lower halves are.
+    /// Set if trace ids are equal when their lower halves are equal.
     pub(crate) short_ids: bool,
-    /// Tags whose values are offered for completion.
+    /// Keys of tags whose values are offered for completion.
     pub(crate) keys: &'static [&'static str],
 }
 
-/// Zipkin's server, three servers of ours, and the differences of their answers.
+/// Zipkin's server, three servers of ours, and the differences between their answers.
 pub(crate) struct Servers {
     pub(crate) zipkin: Zipkin,
     pub(crate) ours: [Ours; 3],
@@ -96,7 +96,7 @@ pub(crate) struct Servers {
     told: usize,
 }
 
-/// Server of ours, with the name of its store.
+/// A server of ours, with the name of its store for messages.
 pub(crate) struct Ours {
     pub(crate) store: &'static str,
     pub(crate) web: SocketAddr,
@@ -138,7 +138,7 @@ impl Servers {
         self.exchange("GET", path, "", b"");
     }
 
-    /// Sends a request to all servers, and notes the differences of their answers.
+    /// Sends a request to all servers, and records the differences between their answers.
     pub(crate) fn exchange(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
         self.asked += 1;
         let ask = |to| plain(http(to, method, path, headers, body).expect("an answer"));
@@ -201,12 +201,13 @@ impl Servers {
 
 pub(crate) const JSON: &str = "content-type: application/json\r\n";
 
-/// Beginnings of error messages from the framework of Zipkin's server, which our server words
-/// differently.
+/// Beginnings of error messages that the framework of Zipkin's server creates. Our server words
+/// these errors differently.
 const FRAMEWORK: &[&str] =
     &["Mandatory parameter", "Cannot set null to primitive", "For input string", "404 Not Found"];
 
-/// Normalizes an answer: sorts lists of spans, which have no order, and fields of objects.
+/// Normalizes an answer: sorts the fields of objects, and lists of spans, whose order does not
+/// count.
 fn plain(reply: Reply) -> Reply {
     // In answers with U+2028, Zipkin's server counts more bytes than it writes, and pads with
     // zeros.

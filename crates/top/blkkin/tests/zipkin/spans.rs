@@ -1,4 +1,4 @@
-//! Spans for both servers: realistic requests ([`generated`]), and odd ones ([`odd`]).
+//! Spans for all compared servers: realistic requests ([`generated`]), and odd requests ([`odd`]).
 
 use blkkin_model::Span;
 use blkkin_store::testing::requests::{Options, Requests};
@@ -13,8 +13,8 @@ pub(crate) const GAP_US: u64 = 10_000_000;
 
 pub(crate) const REQUESTS: u64 = 400;
 
-/// Start of the odd requests in microseconds: a day after the generated ones, each in its own
-/// minute.
+/// Start of the odd requests, in microseconds: a day after the generated requests. Each odd request
+/// has its own minute.
 pub(crate) const ODD_US: u64 = BEGIN_US + 86_400_000_000;
 
 /// Start of the requests with intended differences, in microseconds.
@@ -52,7 +52,8 @@ pub(crate) fn generated() -> Vec<Batch> {
     (0..REQUESTS).step_by(50).map(batch).collect()
 }
 
-/// Requests with one oddity each; `@3` is a time in microseconds after the request's start.
+/// Requests with one oddity each. `@3` stands for the time 3 microseconds after the request's
+/// start.
 const ODD: &str = r#"
 {"traceId":"000000000000000a00000000000000b6","id":"1","name":"wide","timestamp":@0,"duration":100,"localEndpoint":{"serviceName":"halves"}}
 {"traceId":"00000000000000b6","id":"2","name":"narrow","timestamp":@50,"duration":100,"localEndpoint":{"serviceName":"halves"}}
@@ -116,7 +117,7 @@ const ODD: &str = r#"
 {"traceId":"af","id":"ffffffffffffffff","name":"all","timestamp":@0,"duration":9223372036854775,"localEndpoint":{"serviceName":"all"},"tags":{"":"empty key","empty value":""},"annotations":[{"timestamp":@7,"value":""}]}
 "#;
 
-/// Requests for which the answers of Zipkin's server differ on purpose.
+/// Requests for which the answers of Zipkin's server and ours differ on purpose.
 pub(crate) const LATE: &str = r#"
 {"traceId":"d1","id":"1","name":"long","timestamp":@0,"localEndpoint":{"serviceName":"late"}}
 {"traceId":"d1","id":"2","parentId":"1","name":"end","timestamp":@5000000,"localEndpoint":{"serviceName":"late"}}
@@ -132,7 +133,7 @@ pub(crate) fn odd() -> Vec<Batch> {
     ODD.split("\n\n").enumerate().map(|(number, spans)| at(start_us(number), spans)).collect()
 }
 
-/// Returns a batch of spans, with absolute times in place of `@`.
+/// Returns a batch of spans in which each `@` time is replaced by an absolute time.
 pub(crate) fn at(start_us: u64, spans: &str) -> Batch {
     let spans = spans.lines().filter(|line| line.starts_with('{')).map(|line| {
         let mut parts = line.split('@');

@@ -1,6 +1,6 @@
 //! Invalid spans and queries, which both servers must answer in the same way.
 
-/// Bodies that are invalid, or unusual and valid.
+/// Bodies for `POST /api/v2/spans` that are invalid, or unusual and valid.
 pub(crate) const WRONG_SPANS: &[&str] = &[
     "",
     "[]",

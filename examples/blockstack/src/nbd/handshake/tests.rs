@@ -1,4 +1,4 @@
-//! Tests handshakes of correct and incorrect clients.
+//! Tests of handshakes with correct and incorrect clients.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn wanted(name: &str, infos: &[u16]) -> Vec<u8> {
     bytes
 }
 
-/// Returns the state of a handshake after the client's flags.
+/// Returns a handshake that has received the client's flags.
 fn begun(flags: u32) -> Handshake {
     let mut handshake = Handshake::default();
     assert_eq!(
@@ -33,7 +33,7 @@ fn begun(flags: u32) -> Handshake {
     handshake
 }
 
-/// Returns the types and data of the replies.
+/// Returns the types and data of the replies to an option.
 fn replies(mut bytes: &[u8], option: u32) -> Vec<(u32, Vec<u8>)> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {
@@ -142,7 +142,7 @@ fn hostile_clients() {
     assert_eq!(steps.count(), 256);
 }
 
-/// Any input ends the handshake or requests a bounded number of bytes.
+/// Any input either ends the handshake, or makes it wait for a bounded number of bytes.
 #[test]
 fn damaged_options() {
     let bytes = option(GO, &wanted("disk", &[3]));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Parses `class` as a payload's only member, and checks the result.
+/// Parses `class` as the only member of a payload, and checks the resulting class.
 #[track_caller]
 fn check(class: &str, expected: FieldClass) {
     let members = payload(&format!(r#"{{"name": "f", "field-class": {class}}}"#));
@@ -247,7 +247,7 @@ fn strings_and_blobs() {
     check_fails(r#"{"type": "dynamic-length-blob"}"#, "`length-field-location` is missing");
 }
 
-/// Parses a member `f` after an unsigned `n`, a signed `i` and a boolean `b`.
+/// Parses `class` as a payload member `f`, after an unsigned `n`, a signed `i` and a boolean `b`.
 fn after_selectors(class: &str) -> Result<FieldClass, MetadataError> {
     let members = format!(
         r#"{{"name": "n", "field-class": {UNSIGNED_8}}},

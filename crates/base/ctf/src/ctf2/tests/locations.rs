@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Makes a member that is an unsigned integer.
+/// Makes a member that is an unsigned integer, and can serve as a length.
 fn number(name: &str) -> String {
     field(name, r#""type": "variable-length-unsigned-integer""#)
 }
@@ -22,7 +22,7 @@ fn text(name: &str, location: &str) -> String {
     field(name, &format!(r#""type": "dynamic-length-string", "length-field-location": {location}"#))
 }
 
-/// Collects the references of all lengths, in order, as `scope:path`.
+/// Appends the references of all lengths within `class` to `found`, in order, each as `scope:path`.
 fn references(class: &FieldClass, found: &mut Vec<String>) {
     match class {
         FieldClass::Text(TextClass { length: Length::Dynamic(field), .. }) => {
@@ -62,7 +62,7 @@ fn absolute() {
     let location = r#"{"origin": "event-record-payload", "path": ["a", "b", "len"]}"#;
     let inner = group("a", &[group("b", &[number("len")])]);
     check(&[inner, text("t", location)], &["event-record-payload:a.b.len"]);
-    // Release candidates used this form.
+    // CTF 2's release candidates used this form: a plain array that starts with the scope.
     let location = r#"["event-record-payload", "len"]"#;
     check(&[number("len"), text("t", location)], &["event-record-payload:len"]);
 }

@@ -5,7 +5,7 @@ use crate::ctf2::vocabulary::role_belongs;
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
-/// Generators of small parts of schemas.
+/// Random generation of the small parts of a schema.
 trait Parts {
     fn text(&mut self) -> String;
     fn maybe_text(&mut self) -> Option<String>;
@@ -43,7 +43,8 @@ impl Parts for Random {
     }
 }
 
-/// Makes a random schema. Its byte order is a default, because CTF 2 derives it from the fields.
+/// Makes a random schema. The trace's byte order is left at the default, because CTF 2 derives it
+/// from the fields.
 pub(crate) fn schema(random: &mut Random) -> Schema {
     let uuid = random.chance(50).then(|| Uuid(std::array::from_fn(|_| random.next() as u8)));
     let clocks: Vec<Clock> =
@@ -251,7 +252,7 @@ impl Classes<'_> {
         self.structure(scope, path, depth.saturating_sub(1))
     }
 
-    /// Makes a class to whose fields no later field may refer.
+    /// Makes a class whose fields are not available to references from later fields.
     fn hidden(&mut self, scope: Scope, path: &mut Vec<String>, depth: usize) -> FieldClass {
         let count = self.known.len();
         let class = self.class(scope, path, depth.saturating_sub(1), false);

@@ -41,7 +41,8 @@ fn metadata(order: &str, fields: &str) -> String {
     )
 }
 
-/// Checks the fields of one event that uses all bytes of `hex`, the last one at least in part.
+/// Decodes one event from `hex`, and checks the text of its fields. The event must use all bytes,
+/// the last one at least in part.
 #[track_caller]
 fn check_in(order: &str, fields: &str, hex: &str, expected: &str) {
     check_metadata(&metadata(order, fields), hex, expected);

@@ -44,8 +44,8 @@ fn random_bytes_do_no_harm() {
     assert!(events > 1000 && refused > 1000, "{events} events, {refused} refused");
 }
 
-/// Decodes an event also from a shorter view and from a view that starts at the event, and compares
-/// the results.
+/// Decodes an event again, from a shorter view and from a view that starts at the event, and
+/// compares the results.
 fn in_parts(
     decoder: &Decoder,
     bytes: &[u8],

@@ -140,7 +140,8 @@ fn recognised_headers_read_as_others_do() {
 
 const SIZES: &str = "u32 content_size; u32 packet_size;";
 
-/// Decodes a packet with that context; returns the packet or its error.
+/// Decodes a packet whose packet context has the fields `context`. Returns the packet, or the kind
+/// of its error.
 fn packet(context: &str, hex: &str) -> Result<Packet, DecodeErrorKind> {
     let decoder = decoder(&metadata(context, "u8 id;"));
     match decoder.packet(View::whole(&bytes(hex)), &mut decoder.machine()) {

@@ -95,7 +95,7 @@ fn packet(random: &mut Random, header: usize, clock: u64) -> Vec<u8> {
     bytes
 }
 
-/// Position, event count, clock, and reason for the stop.
+/// End of a walk: position, event count, clock, and reason for the stop.
 type End = (u64, u64, u64, Option<Stop>);
 
 fn walk(decoder: &Decoder, view: View<'_>, start: u64, clock: u64, last_clock: u64) -> End {

@@ -30,8 +30,8 @@ pub(super) struct Lowering<'d> {
     /// Bounds and labels of the integers, each of which may be a selector.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<Use>>,
-    /// Selector of a variant or optional, and index among the selector's uses, by the class's
-    /// address.
+    /// Selector of each variant and optional, with the index of the class in the selector's `uses`.
+    /// The key is the address of the class.
     use_of: HashMap<usize, (Key, usize)>,
     labels: HashMap<Key, Labels>,
     renamed: HashMap<Key, String>,
@@ -235,8 +235,8 @@ impl<'d> Lowering<'d> {
         Ok(())
     }
 
-    /// Whether a field can still refer to a selector: the selector is not in a header and, for CTF
-    /// 1.8, is in a structure around the current field.
+    /// Returns whether a field of the output can refer to a selector. The selector must not be in a
+    /// header and, for CTF 1.8, must be in a structure around the current field.
     fn is_reachable_selector(&self, field: &FieldRef) -> bool {
         if self.target == Target::Same {
             return true;
@@ -251,7 +251,7 @@ impl<'d> Lowering<'d> {
     // Second pass: new classes, and steps.
 
     /// Derives the new structure of a scope; `None` if no field of the scope is visible. `taken`
-    /// are names that its members must not have.
+    /// are names that the structure's members must not have.
     pub(super) fn scope(
         &mut self,
         stream: usize,
@@ -336,8 +336,8 @@ impl<'d> Lowering<'d> {
         Ok(StructClass { members, align: structure.align })
     }
 
-    /// Derives the new class of the field of the next node. `names` are the names in the enclosing
-    /// structure, if the field is a member.
+    /// Derives the output class of the field that belongs to the next node. `names` are the names
+    /// in the enclosing structure; `None` if the field is no member.
     fn field(
         &mut self,
         class: &FieldClass,
@@ -504,8 +504,8 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// Returns the labels of the current integer in CTF 1.8: the labels derived for a selector, or
-    /// the integer's own as far as CTF 1.8 can express them.
+    /// Returns the labels of the current integer in CTF 1.8. A selector has the labels derived for
+    /// it; any other integer has its `own` labels, as far as CTF 1.8 can express them.
     fn mappings(&self, own: Option<&[Mapping]>) -> Option<Arc<[Mapping]>> {
         let key = self.key();
         if let Some(labels) = self.labels.get(&key) {
@@ -516,8 +516,8 @@ impl<'d> Lowering<'d> {
         own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty()).map(Arc::from)
     }
 
-    /// Returns the layout with the usual bit order and, if fields share bytes, the trace's byte
-    /// order.
+    /// Converts a layout to the usual bit order. A field that may share bytes with other fields
+    /// also gets the trace's byte order.
     fn bits(&self, bits: Bits) -> Bits {
         let whole = bits.size.is_multiple_of(8) && bits.align >= 8;
         let order = if whole { bits.byte_order } else { self.order };
@@ -554,8 +554,8 @@ impl<'d> Lowering<'d> {
         }
     }
 
-    /// Returns the reference to the inserted prefix, if there is one. Otherwise returns the
-    /// reference with the new names on its path.
+    /// Converts a reference for the output. If a prefix has been inserted, refers to the prefix,
+    /// otherwise to `field` with the new names on its path.
     fn reference(&self, field: &FieldRef, prefix: Option<&PrefixField>) -> FieldRef {
         if let Some(prefix) = prefix {
             return prefix.field.clone();
@@ -710,16 +710,17 @@ impl<'d> Lowering<'d> {
     }
 }
 
-/// A field inserted before another field, with that field's length or selector.
+/// Integer field inserted before another field, with the length or selector value that the other
+/// field needs.
 struct PrefixField {
     field: FieldRef,
     bits: Bits,
     member: Member,
     mappings: Arc<[Mapping]>,
-    /// Index of the option, by index of the label.
+    /// Index of the option, by index of the label; empty for a length.
     order: Vec<usize>,
-    /// Whether prefix and field are put into a new structure, because the field is no member of
-    /// one.
+    /// True if prefix and field are put into a new structure, because the field is not a member of
+    /// a structure.
     wraps: bool,
 }
 
@@ -768,7 +769,7 @@ fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     cleaned
 }
 
-/// Returns the reference to the class's length field, if the length is dynamic.
+/// Returns the reference to the field with the length of `class`, if the length is dynamic.
 fn length_field(class: &FieldClass) -> Option<&FieldRef> {
     let length = match class {
         FieldClass::Array(array) => &array.length,

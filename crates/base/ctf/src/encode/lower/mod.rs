@@ -44,26 +44,27 @@ use target::Target;
 /// An output schema, with the steps that write visited fields. Valid for the nodes of one decoder.
 #[derive(Debug)]
 pub struct Lowered {
-    /// Schema of the output.
+    /// Schema of the packets that the encoder writes.
     pub schema: Arc<Schema>,
-    /// Steps, by node id.
+    /// Steps that write visited fields, by node id of the source decoder.
     pub(super) steps: Vec<Step>,
     pub(super) slot_count: usize,
-    /// Whether each member of a packet context is visited, by stream and member.
+    /// True for each member of a packet context that is visited, by stream and member.
     pub(super) context_visited: Vec<Vec<bool>>,
 }
 
-/// Lowers to a CTF 1.8 schema that babeltrace2 can read too.
+/// Derives a CTF 1.8 schema from the source's schema. babeltrace2 can read the result too.
 pub fn for_ctf1(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Ctf1)
 }
 
-/// Lowers to a CTF 2 schema.
+/// Derives a CTF 2 schema from the source's schema.
 pub fn for_ctf2(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Ctf2)
 }
 
-/// Keeps the schema, for producers of single events. All fields outside of headers must be visible.
+/// Keeps the source's schema, for producers of single events. All fields outside of headers must be
+/// visible.
 pub fn unchanged(source: &Decoder) -> Result<Lowered, EncodeError> {
     lower(source, Target::Same)
 }

@@ -13,8 +13,9 @@ pub(super) fn unique(name: String, taken: &mut HashSet<String>) -> String {
     candidate
 }
 
-/// Converts a name to one of a structure member: letters, digits and underscores. An initial digit
-/// or a keyword is permitted, because the writer puts an underscore before member names.
+/// Converts a name to a valid name of a structure member: letters, digits and underscores. An
+/// initial digit or a keyword is permitted, because the writer puts an underscore before member
+/// names.
 pub(super) fn member(name: &str) -> String {
     match name {
         "" => "field".to_owned(),
@@ -23,8 +24,8 @@ pub(super) fn member(name: &str) -> String {
     }
 }
 
-/// Converts a name to a unique name of a variant's option or of a clock: an identifier that is no
-/// keyword.
+/// Converts a name to a unique identifier for a variant's option or a clock. `otherwise` replaces
+/// an empty name, and precedes a name that is a keyword or starts with a digit.
 pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -> String {
     let mut plain = if name.is_empty() { otherwise.to_owned() } else { member(name) };
     if plain.starts_with(|c: char| c.is_ascii_digit()) || crate::tsdl::is_keyword(&plain) {
@@ -45,7 +46,7 @@ pub(super) fn bare(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
 
-/// Whether a name needs no conversion to be an option's name.
+/// Returns whether a name is valid as an option's name without conversion.
 pub(super) fn is_option(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(is_plain)

@@ -10,7 +10,7 @@ use crate::encode::error::EncodeError;
 use crate::schema::{Mapping, Ranges};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Maximum product of the number of labels and the number of variants of a selector.
+/// Maximum product of a selector's number of labels and its number of variants.
 const LABELS_MAX: usize = 1 << 14;
 
 /// A variant or optional that depends on a selector.
@@ -18,14 +18,14 @@ const LABELS_MAX: usize = 1 << 14;
 pub(super) struct Use {
     /// Names and values of the options; the first matching option is selected.
     pub(super) options: Vec<(Option<String>, Ranges)>,
-    /// Name of an additional last option for all values without an option of their own, if there is
-    /// one.
+    /// Name of an additional last option for all values that no other option has; `None` if there
+    /// is no such option.
     pub(super) otherwise: Option<&'static str>,
-    /// Whether the use is a variant, whose options are named by labels of the selector.
+    /// True if the use is a variant, whose options are named by labels of the selector.
     pub(super) is_variant: bool,
 }
 
-/// Labels of a selector, and the options that they select in each use.
+/// Labels of a selector, with the option that each label selects in each variant or optional.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     pub(super) mappings: Vec<Mapping>,

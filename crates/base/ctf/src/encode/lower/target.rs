@@ -1,4 +1,4 @@
-//! The output format, and keys for fields of a schema.
+//! The output format of lowering, and keys for the fields of a schema.
 
 use crate::schema::{FieldRef, Scope};
 

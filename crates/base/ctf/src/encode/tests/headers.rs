@@ -28,7 +28,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes a packet of events with these fields.
+/// Makes a packet with the packet context `context`, and an event with the payload `fields` at each
+/// of `times`.
 fn packet(
     encoder: &Arc<Encoder>,
     source: &Decoder,

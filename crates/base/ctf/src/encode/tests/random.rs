@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 type Place = (Scope, Vec<String>);
 
-/// Purpose of a field's value for later fields.
+/// Use of an integer field by later fields, which limits its random values.
 #[derive(Clone, Copy, PartialEq)]
 enum Purpose {
     Length,
     Selector { signed: bool },
 }
 
-/// Ranges of selector values; a selector is chosen from one of them.
+/// Ranges from which the options of variants are made. The value of a selector is chosen from one
+/// of them.
 const GROUPS: [(i128, i128); 4] = [(0, 0), (1, 3), (5, 5), (7, 15)];
 
 fn group(index: usize, signed: bool) -> (i128, i128) {
@@ -35,7 +36,7 @@ struct Maker<'r> {
     random: &'r mut Random,
     order: ByteOrder,
     purposes: HashMap<Place, Purpose>,
-    /// Fields to which later fields may refer, with their purposes.
+    /// Fields to which later fields may refer, each with its purpose if one has been chosen.
     known: Vec<(FieldRef, Option<Purpose>)>,
     path: Vec<String>,
     scope: Scope,
@@ -516,7 +517,7 @@ impl Maker<'_> {
 struct Values<'v> {
     random: &'v mut Random,
     trace: &'v Trace,
-    /// The latest value of each field.
+    /// Value of each integer field that was made last, for lengths and selectors.
     known: HashMap<Place, i128>,
 }
 

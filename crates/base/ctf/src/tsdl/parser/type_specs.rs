@@ -83,8 +83,8 @@ impl<'t> Parser<'t, '_> {
         Ok((TypeSpec { at, kind }, is_typedef))
     }
 
-    /// Whether the current word can be part of an alias's name. Other words start a type such as
-    /// `struct`.
+    /// Returns whether the current word can be part of an alias's name. Other words start a type
+    /// such as `struct`.
     fn current_is_alias_word(&self) -> bool {
         match &self.current.kind {
             Kind::Word(word) => lexer::is_type_keyword(word) || !lexer::is_keyword(word),
@@ -92,7 +92,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Parses the rest of a type after its keyword `word`.
+    /// Parses a type after the keyword `word`, such as `struct` or `enum`, which has been consumed.
     fn compound(&mut self, word: &str) -> Result<TypeKind<'t>, MetadataError> {
         Ok(match word {
             "integer" => TypeKind::Integer(self.attributes()?),

@@ -51,7 +51,8 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Closes the frame of the last [`Self::push`], and writes its brace.
+    /// Leaves the compound class that the last [`Self::push`] entered, and writes its closing
+    /// brace.
     fn pop(&mut self) {
         self.frames.pop();
         self.indent -= 1;

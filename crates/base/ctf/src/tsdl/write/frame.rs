@@ -23,7 +23,7 @@ impl Frame<'_> {
     }
 }
 
-/// The names of a structure's members.
+/// The names of a structure's members, with their written and display forms.
 pub(super) struct Names {
     /// Written names, in the order of the members.
     pub(super) written: Vec<String>,

@@ -56,8 +56,8 @@ impl<'s> Writer<'s> {
         Ok(names)
     }
 
-    /// Whether a reader would assign a wrong role or clock to a header's member by its unescaped
-    /// name.
+    /// Returns whether a reader would assign a wrong role or clock to a header's member by its
+    /// unescaped name.
     fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
         let name = member.name.as_str();
         if name.starts_with('_') || !is_identifier(name) {

@@ -7,7 +7,7 @@ use super::spelling::escaped;
 use super::{WriteError, Writer};
 use crate::schema::{FieldClass, FieldRef, IntClass, IntKind, Scope, StructClass};
 
-/// Purpose of a reference to a field.
+/// Purpose of a reference to a field: the length of an array, or the tag of a variant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Length,
@@ -60,8 +60,8 @@ impl<'s> Writer<'s> {
         Ok(Some((text, route.class)))
     }
 
-    /// Returns the written name and the class of a member of a structure around the current field.
-    /// `None` if a structure further inside has a member of that written name.
+    /// Finds `field` in the structures around the current field, and returns its written name and
+    /// class. Returns `None` if a structure further inside has a member of that written name.
     fn local(&self, field: &FieldRef) -> Option<(String, &'s IntClass)> {
         if field.scope != self.current {
             return None;
@@ -123,8 +123,8 @@ impl<'s> Writer<'s> {
                 self.route_into(scope, &array.element, rest)
             }
             FieldClass::Variant(variant) => {
-                // The option around the current field has precedence over other options with such a
-                // field.
+                // The option around the current field has precedence over other options with a
+                // field of that name.
                 let around = self.frames.iter().find_map(|frame| match frame {
                     Frame::Variant { class, index } if std::ptr::eq(*class, variant) => {
                         Some(*index)

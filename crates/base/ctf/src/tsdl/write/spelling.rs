@@ -2,12 +2,12 @@
 
 use crate::tsdl::lexer;
 
-/// Whether a name needs neither quotes nor escapes, so that all readers read it alike.
+/// Returns whether a name needs neither quotes nor escapes, so that all readers read it alike.
 pub(super) fn is_plain(name: &str) -> bool {
     name.is_ascii() && is_identifier(name)
 }
 
-/// Whether a name is an identifier and no keyword. Letters beyond ASCII need escapes.
+/// Returns whether a name is an identifier and no keyword. Letters beyond ASCII need escapes.
 pub(super) fn is_identifier(name: &str) -> bool {
     let mut letters = name.chars();
     let is_start = |letter: char| letter == '_' || letter.is_alphabetic();

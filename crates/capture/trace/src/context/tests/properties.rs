@@ -1,5 +1,6 @@
-//! Property tests: a written context is read unchanged, except for values that the format cannot
-//! express; a context that was read is written in one way; and no input makes the readers panic.
+//! Property tests. A written context is read unchanged, except for values that the format cannot
+//! express. A context that was read is always written in the same way. No input makes the readers
+//! panic.
 
 use super::context;
 use crate::context::{Decision, Incoming, SpanContext, b3, packed, w3c};
@@ -7,8 +8,8 @@ use blkkin_sys::testing::Random;
 
 const DECISIONS: [Decision; 4] = [Decision::Deferred, Decision::No, Decision::Yes, Decision::Debug];
 
-/// Returns a random context, often with few bits and leading zeros, with a wide trace id or a
-/// narrow one.
+/// Returns a random context, often with few bits and leading zeros; its trace id has 128 or 64
+/// bits.
 fn some_context(random: &mut Random) -> SpanContext {
     let number = |random: &mut Random| random.next() >> random.below(64);
     let high = if random.below(2) == 0 { 0 } else { number(random) };

@@ -1,5 +1,5 @@
-//! Tests of several agents at once. They run on this level because a program of root connects to
-//! only one agent.
+//! Tests of several agents at once. They use [`Connections`](super::Connections) directly, because
+//! a program that runs as root connects to only one agent.
 
 use super::*;
 use crate::event;

@@ -7,7 +7,7 @@ use crate::render;
 use blkkin_model::ValueRef;
 
 impl<'t> Reader<'t> {
-    /// Formats an event with its attributes, if it has attributes.
+    /// Returns the name of an event, with its attributes as JSON if it has any.
     pub(super) fn event_text(mut self, name: &'t str) -> Result<&'t str> {
         let (start, mut copy) = (self.at(), self);
         if !copy.open_list()? {
@@ -41,7 +41,7 @@ impl<'t> Reader<'t> {
         Err(Reason::TooMany { what: "bytes", count_max: size_max as u64 }.at(offset))
     }
 
-    /// Writes an attribute's value as JSON. `depth` is its nesting depth.
+    /// Writes an attribute's value as JSON. `depth` is the nesting depth of the value.
     fn render_any(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
         if depth > self.limits().depth {
             return Err(Reason::TooDeep.at(self.at()));

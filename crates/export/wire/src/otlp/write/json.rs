@@ -5,7 +5,7 @@ use super::{Group, GroupFormat, SpanFields};
 use crate::render::{base64, double, hex, signed, string, unsigned};
 use blkkin_model::{SpanRef, Status, TagRef, ValueRef};
 
-/// The JSON encoding.
+/// OpenTelemetry's encoding of traces as JSON.
 #[derive(Debug, Default)]
 pub(crate) struct Json;
 

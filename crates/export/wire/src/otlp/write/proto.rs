@@ -8,7 +8,7 @@ use crate::otlp::proto::keys::{
 use crate::protobuf::{put_fixed64, put_message, put_number, put_sized};
 use blkkin_model::{Kind, Status, TagRef, ValueRef};
 
-/// The protobuf encoding.
+/// OpenTelemetry's encoding of traces as protobuf.
 #[derive(Debug, Default)]
 pub(crate) struct Proto;
 

@@ -38,12 +38,12 @@ pub(crate) struct Builder {
     requests: Vec<Request>,
     texts: HashMap<Box<str>, u32, RandomState>,
     groups: HashMap<GroupKey, u32, RandomState>,
-    /// Sample spans by number of the group.
+    /// Sample spans of each group, by the number of the group.
     samples: Vec<Samples>,
-    /// Spans in other files, of requests that are also in this file.
+    /// Spans that other files have of the requests in this file.
     elsewhere: Vec<ElsewhereSpan>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
-    /// Set while `elsewhere` is complete.
+    /// Set while `elsewhere` has all spans that earlier files have of the requests in this file.
     pub(crate) is_whole: bool,
     /// Lower and upper half of the last row's trace id.
     last_id: Option<(u64, u64)>,
@@ -67,7 +67,7 @@ impl Default for Builder {
 
 type GroupKey = [u32; 3];
 
-/// Width of the duration code and the error flag, which are stored below the ordinal.
+/// Width in bits of the duration code and the error flag, which are stored below the ordinal.
 const FLAG_BITS: u32 = CODE_BITS + 1;
 
 #[derive(Clone, Copy)]
@@ -146,7 +146,8 @@ impl Request {
         self.root_ns.or(self.first_ns)
     }
 
-    /// Returns the code of the time from the start of the first span to the end of the last span.
+    /// Returns the duration code of the request: the time from the start of its first span to the
+    /// end of its last span.
     fn duration_code(&self) -> u16 {
         let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
         length.map_or(NO_DURATION, Durations::code)
@@ -218,7 +219,7 @@ impl Builder {
         next
     }
 
-    /// Returns the directory of the index, and the bytes of the index.
+    /// Finishes the index. Returns the directory and the bytes of the whole index.
     pub(crate) fn finish(
         mut self,
         links: &[LinkCount],

@@ -14,29 +14,30 @@ pub(crate) struct Directory {
     pub(crate) requests: u32,
     /// Number of requests with a start time, and thus an ordinal.
     pub(crate) timed: u32,
-    /// Earliest start of a request.
+    /// Earliest start of a request, in nanoseconds since 1970.
     pub(crate) min_start_ns: u64,
-    /// Latest start of a request.
+    /// Latest start of a request, in nanoseconds since 1970.
     pub(crate) max_start_ns: u64,
     /// Parameters of the list of request starts, which are relative to `min_start_ns`.
     pub(crate) starts: Shape,
-    /// Widths of the packed first rows and span counts.
+    /// Widths of the packed lists of first rows and of span counts.
     pub(crate) widths: Widths,
     /// Size of the Bloom filter in bytes.
     pub(crate) bloom_bytes: u64,
     /// Size of the encoded calls in bytes.
     pub(crate) links_bytes: u64,
-    /// First and last minute with calls.
+    /// First and last minute with calls, counted since 1970; `None` if the file has no calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
     /// Names of services, spans and remote services.
     pub(crate) texts: Vec<String>,
-    /// Groups, in the order of their entries in the body.
+    /// Groups of the file's spans, in the order of their entries in the body.
     pub(crate) groups: Vec<Group>,
-    /// Groups of the requests' spans in other files. Their entries follow those of `groups`.
+    /// Groups of the spans that earlier files have of this file's requests. Their entries follow
+    /// the entries of `groups`.
     pub(crate) elsewhere: Vec<Group>,
     /// Lower halves of the trace ids of requests with spans in earlier files, ascending.
     pub(crate) lows_elsewhere: Vec<u64>,
-    /// Set if `elsewhere` covers all spans of these requests in earlier files.
+    /// Set if `elsewhere` covers all spans that earlier files have of this file's requests.
     pub(crate) is_whole: bool,
     /// Tag keys with their values, in order of key.
     pub(crate) keys: Vec<KeyValues>,
@@ -52,25 +53,25 @@ pub(crate) struct Widths {
 /// Group of spans with the same service, name and remote service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {
-    /// Index into `texts`.
+    /// Service, as an index into [`Directory::texts`].
     pub(crate) service: u32,
-    /// Index into `texts`.
+    /// Name of the spans, as an index into [`Directory::texts`].
     pub(crate) name: u32,
-    /// Index into `texts`.
+    /// Remote service, as an index into [`Directory::texts`].
     pub(crate) remote: u32,
-    /// Number of spans.
+    /// Number of the file's spans in the group; 0 for a group of [`Directory::elsewhere`].
     pub(crate) spans: u32,
     /// Parameters of the list of entries: the group's spans of requests that have a start time.
     pub(crate) entries: Shape,
     /// Number of entries of failed spans.
     pub(crate) errors: u32,
-    /// Number of entries by duration code, ascending.
+    /// Number of entries for each duration code, in ascending order of code.
     #[serde(with = "counts")]
     pub(crate) durations: Vec<(u16, u32)>,
-    /// Number of entries of failed spans by duration code, ascending.
+    /// Number of entries of failed spans for each duration code, in ascending order of code.
     #[serde(with = "counts")]
     pub(crate) failed: Vec<(u16, u32)>,
-    /// Spans that serve as examples of durations.
+    /// Sample spans, which serve as examples of durations.
     pub(crate) samples: Vec<Sample>,
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct Sample {
     pub(crate) is_error: bool,
 }
 
-/// Number of calls from one service to another in one minute.
+/// Counts of the calls from one service to another in one minute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkCount {
     /// Minutes since 1970.
@@ -95,7 +96,7 @@ pub(crate) struct LinkCount {
     /// Number of calls. A negative number corrects the count of an earlier file.
     pub(crate) calls: i64,
     pub(crate) errors: i64,
-    /// Number of calls by duration code, ascending.
+    /// Number of calls for each duration code, in ascending order of code.
     pub(crate) durations: Vec<(u16, i64)>,
 }
 
@@ -119,13 +120,14 @@ impl LinkCount {
 pub(crate) struct KeyValues {
     pub(crate) key: String,
     pub(crate) spans: u64,
-    /// All values as text, in order. Empty if the values are too many.
+    /// All values as text, in order. Empty if the values are too many, too long, or byte strings.
     pub(crate) values: Vec<String>,
 }
 
 impl Group {
-    /// Returns the width of a symbol in bits. Symbols of spans without an error come first. In both
-    /// halves the last symbol stands for spans without a duration.
+    /// Returns the width of a symbol in bits. Symbols of spans without an error come first,
+    /// followed by symbols of failed spans. The last symbol of each kind stands for spans without a
+    /// duration.
     pub(crate) fn symbol_width(&self) -> u32 {
         width_of((self.durations.len() + self.failed.len() + 1) as u64)
     }
@@ -140,7 +142,8 @@ impl Group {
         (first + place.unwrap_or(counts.len())) as u64
     }
 
-    /// Returns the duration code and the error flag of each symbol.
+    /// Returns the duration code and the error flag that each symbol stands for, in the order of
+    /// symbols.
     pub(crate) fn symbols(&self) -> Vec<(u16, bool)> {
         let of = |counts: &[(u16, u32)], is_error| -> Vec<(u16, bool)> {
             let codes = counts.iter().map(|(code, _)| (*code).min(NO_DURATION));

@@ -44,7 +44,7 @@ pub(crate) struct Entry {
     pub(crate) code: u16,
 }
 
-/// Row ranges of consecutive ordinals.
+/// Row ranges of requests with consecutive ordinals.
 pub(crate) struct Requests {
     rows: Vec<u8>,
     spans: Vec<u8>,
@@ -94,7 +94,7 @@ impl Index {
         Ok(index)
     }
 
-    /// Opens an index without verifying its body again.
+    /// Opens an index without verifying the checksum of its body again.
     pub(crate) fn load(file: Arc<dyn File>) -> Result<Index, OpenError> {
         Index::read(file).map(|(index, _)| index)
     }
@@ -123,7 +123,8 @@ impl Index {
         Ok((Index { directory, bloom, file, sections }, number(20)))
     }
 
-    /// Returns whether the file may contain the request.
+    /// Returns whether the file may contain a request whose trace id has the lower half `low`,
+    /// according to the Bloom filter.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         bloom::may_hold(&self.bloom, low)
     }
@@ -153,7 +154,7 @@ impl Index {
         self.starts()?.before(since)
     }
 
-    /// Returns the start time of a request.
+    /// Returns the start time of a request, in nanoseconds since 1970.
     pub(crate) fn start_ns(&self, ordinal: u32) -> io::Result<u64> {
         let since = self.starts()?.get(ordinal)?;
         Ok(self.directory.min_start_ns.saturating_add(since))
@@ -163,7 +164,7 @@ impl Index {
         Ascending::open(&*self.file, self.sections.starts.clone(), self.directory.starts)
     }
 
-    /// Returns the rows of a request.
+    /// Returns the range of rows that a request has in the file.
     pub(crate) fn rows(&self, ordinal: u32) -> io::Result<Range<u32>> {
         let widths = self.directory.widths;
         let first = self.one(&self.sections.rows, widths.rows, ordinal)? as u32;
@@ -172,7 +173,7 @@ impl Index {
         Ok(first.min(rows)..first.saturating_add(spans).min(rows))
     }
 
-    /// Returns the rows of a range of requests.
+    /// Returns the row ranges of the requests in a range of ordinals.
     pub(crate) fn requests(&self, of: Range<u32>) -> io::Result<Requests> {
         let rows = read(&*self.file, self.sections.rows.clone())?;
         let spans = read(&*self.file, self.sections.spans.clone())?;
@@ -214,7 +215,7 @@ impl Index {
         Ok(ordinals)
     }
 
-    /// Reads one packed number, without the rest of its section.
+    /// Reads one packed number of a section, without reading the whole section.
     fn one(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
         let bit = u64::from(index) * u64::from(width);
         let start = section.start + bit / 8;
@@ -224,7 +225,8 @@ impl Index {
     }
 }
 
-/// Returns whether a file may contain a request, reading one block of the Bloom filter from disk.
+/// Returns whether a file may contain a request whose trace id has the lower half `low`. Reads one
+/// block of the Bloom filter from disk.
 pub(crate) fn may_hold(file: &dyn File, bloom: &Range<u64>, low: u64) -> io::Result<bool> {
     let Some((at, bits)) = bloom::block_of(bloom.end - bloom.start, low) else { return Ok(true) };
     let block = read(file, bloom.start + at.start..bloom.start + at.end)?;
@@ -253,7 +255,8 @@ fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
 }
 
 impl Sections {
-    /// Computes the sections; `None` if they do not fill the body exactly.
+    /// Computes the byte ranges of the sections; `None` if the sections do not fill the body
+    /// exactly.
     fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
         let Directory { widths, timed, starts, .. } = directory;
         let mut at = body.start;

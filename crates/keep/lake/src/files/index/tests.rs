@@ -276,8 +276,8 @@ impl SpanSink for AllMade {
     }
 }
 
-/// The entries of the groups take fewer than 3 bytes for each span. They are most of an index of
-/// half a megabyte or more.
+/// The entries of the groups take fewer than 3 bytes for each span. They make up most of an index
+/// of half a megabyte or more.
 #[test]
 fn an_index_takes_few_bytes_a_span() {
     let spans = env::var("SPANS").map_or(200_000, |it| it.parse().expect("a number"));

@@ -1,11 +1,11 @@
-//! Cases for lists of names and tags, for summaries, and for durations.
+//! Conformance cases for lists of names and tags, for summaries, and for durations.
 
 use super::subject::{MS, NOON, Subject, With, condition, span, trace_id};
 use crate::{Durations, Query, Window};
 use blkkin_model::{Span, SpanId};
 use std::collections::BTreeSet;
 
-/// The names of a service's spans and its remote services are listed without duplicates.
+/// The span names of a service and the remote services that it calls are listed without duplicates.
 pub(super) fn names_are_listed(subject: &Subject) {
     let store = subject.store();
     let many: Vec<Span> = (0..60u64)
@@ -35,7 +35,7 @@ pub(super) fn names_are_listed(subject: &Subject) {
     assert_eq!(store.span_names("timeless").expect("an answer"), ["x"]);
 }
 
-/// The keys and values of tags are listed.
+/// The keys of all tags, and the values of each key, are listed.
 pub(super) fn tags_are_listed(subject: &Subject) {
     let store = subject.store();
     let spans: Vec<Span> = (1..30u64)
@@ -57,7 +57,7 @@ pub(super) fn tags_are_listed(subject: &Subject) {
     }
 }
 
-/// A summary lists the services of a request, with their spans and errors.
+/// A summary lists the services of a request, with the number of spans and errors of each.
 pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     subject.accept(&[
         span(1, 2, 1, 5, "b", "child").lasting(20 * MS).tag("error", "bad"),
@@ -81,7 +81,8 @@ pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     assert_eq!(subject.between(MS, MS), [1]);
 }
 
-/// Latency covers the matching spans of requests that began in a window, and has examples.
+/// Latency covers the matching spans of requests that began in a window, and contains example
+/// spans.
 pub(super) fn latency_is_measured(subject: &Subject) {
     let spans: Vec<Span> = (1..=200u64)
         .map(|at| {

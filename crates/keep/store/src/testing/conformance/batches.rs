@@ -1,4 +1,4 @@
-//! Cases for batches: duplicates, refusals, formats and concurrency.
+//! Conformance cases for batches: duplicates, refusals, formats and concurrency.
 
 use super::subject::{NOON, Subject, With, assert_same, encoded, span, trace_id};
 use crate::{Counters, Policy, Query};
@@ -6,8 +6,8 @@ use blkkin_model::{Span, TraceId};
 use blkkin_wire::{Decoder, End, Format};
 use std::sync::mpsc;
 
-/// Returns the counters, and asserts that each accepted span is counted as kept, duplicate or
-/// removed.
+/// Returns the store's counters, after asserting that each accepted span is counted once: as kept,
+/// as a duplicate or as removed.
 fn balanced(subject: &Subject) -> Counters {
     let counters = subject.store().counters();
     let Counters { accepted, kept, duplicates, expired, lost, .. } = counters;
@@ -15,8 +15,8 @@ fn balanced(subject: &Subject) -> Counters {
     counters
 }
 
-/// Duplicates in one batch, across batches and among other spans are stored once. A span that
-/// differs in any field is stored separately.
+/// A span that is sent twice is stored once, whether in one batch or in two. A span that differs in
+/// any field is stored separately.
 pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     let one = span(1, 1, 0, 0, "a", "x").tag("k", "v").annotation(NOON, "sent");
     let others = [
@@ -44,8 +44,8 @@ pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     assert_eq!((counters.accepted, counters.refused), (2 + 8 + 8 + 3, 0));
 }
 
-/// The policy decides whether valid spans are refused with invalid spans. The outcome identifies
-/// the invalid spans.
+/// The policy decides whether the valid spans of a batch are refused along with its invalid spans.
+/// The outcome identifies the invalid spans.
 pub(super) fn bad_spans_are_refused(subject: &Subject) {
     let json = |ids: &[&str], rest: &str| {
         let spans = ids.iter().map(|id| {
@@ -90,7 +90,7 @@ pub(super) fn bad_spans_are_refused(subject: &Subject) {
     check(&json(&["5"], "]"), Policy::Whole, 1, 0, &[1, 2, 3, 4, 5]);
 }
 
-/// Empty batches are valid.
+/// Empty batches are accepted under both policies.
 pub(super) fn empty_batches_are_good(subject: &Subject) {
     for policy in [Policy::Whole, Policy::EachSpan] {
         for format in [Format::ZipkinJson, Format::ZipkinProto, Format::OtlpProto] {
@@ -102,7 +102,7 @@ pub(super) fn empty_batches_are_good(subject: &Subject) {
     assert!(subject.found(&Query::new(1)).is_empty());
 }
 
-/// A batch in each format is stored with the same content.
+/// The same spans are stored from a batch in any format.
 pub(super) fn all_formats_are_taken(subject: &Subject) {
     for (at, format) in (1..).zip(Format::ALL) {
         let of = |id| span(at, id, id - 1, id, "guest", "read").remote("disk").tag("k", "v");
@@ -118,7 +118,7 @@ pub(super) fn all_formats_are_taken(subject: &Subject) {
     }
 }
 
-/// With concurrent batches and queries, no span is lost, and no answer is partial.
+/// With concurrent batches and queries, no span is lost, and no query sees a part of a batch.
 pub(super) fn threads_do_not_disturb_each_other(subject: &Subject) {
     const THREADS: u64 = 4;
     const BATCHES: u64 = 25;

@@ -1,4 +1,4 @@
-//! Cases for calls between services.
+//! Conformance cases for calls between services.
 
 use super::subject::{MS, NOON, Subject, With, span};
 use crate::Window;
@@ -6,7 +6,8 @@ use blkkin_model::{Kind, Span};
 
 const MINUTE: u64 = 60_000;
 
-/// Returns the links in a range of minutes since noon, as `parent>child calls errors durations`.
+/// Returns the links of requests in a range of minutes since noon, each as `parent>child calls
+/// errors durations`.
 fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     subject.settle();
     let ns = |minute: u64| NOON + minute * MINUTE * MS;
@@ -20,7 +21,8 @@ fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Creates a request through three services. The last service is only named by its caller.
+/// Creates a request through three services. The last service sends no span and is only named by
+/// its caller.
 fn request(trace: u128, start_ms: u64) -> Vec<Span> {
     vec![
         span(trace, 1, 0, start_ms, "web", "get").kind(Kind::Server),
@@ -33,18 +35,18 @@ fn request(trace: u128, start_ms: u64) -> Vec<Span> {
     ]
 }
 
-/// Calls are counted if both sides or a single side recorded them.
+/// A call is counted once, whether both sides recorded it or only one side did.
 pub(super) fn calls_are_counted(subject: &Subject) {
     subject.accept(&request(1, 0));
     assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
-    // Each span arrives in its own batch, the root last; the root's caller is known.
+    // Each span of the request arrives in its own batch, the root last. The root names the caller.
     for part in request(2, 10).into_iter().rev() {
         let part = if part.parent_id.is_none() { part.remote("browser") } else { part };
         subject.accept(&[part]);
     }
     assert_eq!(links(subject, 0, 1), "app>db 2 2 2, browser>web 1 0 1, web>app 2 0 2");
-    // A request without a root; messages; internal steps; a client with the name of the called
-    // service.
+    // A request without a root, a message, an internal step, and a client that gives the called
+    // service's name as its own.
     subject.accept(&request(3, 20)[1..]);
     subject.accept(&[
         span(4, 1, 0, 30, "sender", "send").kind(Kind::Producer).remote("queue"),
@@ -61,7 +63,7 @@ pub(super) fn calls_are_counted(subject: &Subject) {
     );
 }
 
-/// A link belongs to the window in which its request began.
+/// A call is in the window in which its request began, even if the call itself began later.
 pub(super) fn calls_are_in_the_window_of_their_request(subject: &Subject) {
     subject.accept(&request(1, MINUTE - 2));
     subject.accept(&request(2, 5 * MINUTE));
@@ -73,7 +75,7 @@ pub(super) fn calls_are_in_the_window_of_their_request(subject: &Subject) {
     assert_eq!(links(subject, 0, 6), "app>db 2 2 2, web>app 2 0 2");
 }
 
-/// Duplicates and late spans do not count calls twice.
+/// A call is not counted again when duplicates or late spans arrive.
 pub(super) fn calls_are_counted_once(subject: &Subject) {
     subject.accept(&request(1, 0));
     subject.accept(&request(1, 0));
@@ -84,7 +86,7 @@ pub(super) fn calls_are_counted_once(subject: &Subject) {
     assert_eq!(links(subject, 0, 1), "app>cache 1 0 1, app>db 1 1 1, web>app 1 0 1");
 }
 
-/// Spans of a service that knows only the lower half of a trace id belong to the request.
+/// Spans from a service that knows only the lower half of the trace id are linked with the request.
 pub(super) fn ids_that_are_cut_are_linked(subject: &Subject) {
     let mut spans = request(7 | 5 << 64, 0);
     spans[2].trace_id = super::subject::trace_id(7);

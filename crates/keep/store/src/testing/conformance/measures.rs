@@ -1,4 +1,4 @@
-//! Cases for heat maps, differences and starts, and for reads of large requests.
+//! Conformance cases for heat maps, differences and starts, and for reads of large requests.
 
 use super::subject::{MS, NOON, Subject, With, assert_same, condition, span, trace_id};
 use crate::{Area, Condition, Difference, Heat, Spoken, Topic, Window, words_of};
@@ -23,8 +23,8 @@ fn spans() -> Vec<Span> {
     spans
 }
 
-/// Returns the spans that match a condition, started in a window, and have a duration, each with
-/// start and duration.
+/// Returns each span that matches a condition, started in a window, and has a duration, along with
+/// its start and duration.
 pub(super) fn like<'s>(
     spans: &'s [Span],
     window: Window,
@@ -104,7 +104,7 @@ const FILTERS: [&str; 7] = [
     r#"service == "nobody""#,
 ];
 
-/// Heat maps use the starts of spans rather than of their requests.
+/// A heat map places a span by its own start and duration, not by those of its request.
 pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -125,7 +125,7 @@ pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject)
     }
 }
 
-/// Words are counted separately inside and outside of a box, and only for spans that match.
+/// A difference counts words inside and outside of a box separately, and only in matching spans.
 pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -143,8 +143,8 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     }
 }
 
-/// A visit covers the spans of all requests that share the lower half of the trace id, restricted
-/// to a span id if one is given.
+/// A visit calls back with the spans of all requests that share the lower half of the trace id. If
+/// a span id is given, only spans with that id are visited.
 pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     let wide = (7 << 64) | 3;
     let mut all: Vec<Span> = (1..=50).map(|id| span(3, id, id / 3, id, "a", "x")).collect();
@@ -175,7 +175,8 @@ pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     assert_eq!(ids, BTreeSet::from([trace_id(3), trace_id(wide)]));
 }
 
-/// The earliest and the latest start cover all spans, not only roots.
+/// The earliest and the latest start that a store returns are those of any spans, not only of
+/// roots.
 pub(super) fn it_is_known_when_spans_started(subject: &Subject) {
     let check = |expected: Option<(u64, u64)>| {
         let found = subject.store().starts().expect("an answer");

@@ -1,4 +1,4 @@
-//! Cases for spans with unusual values.
+//! Conformance cases for spans with unusual values.
 
 use super::subject::{NOON, Subject, With, encoded, span};
 use crate::zipkin::Parameters;
@@ -7,7 +7,7 @@ use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Tag, Value};
 use blkkin_wire::{Decoder, Format};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Sends spans in OTLP and returns them as decoded from the batch.
+/// Sends spans in OTLP, and returns the spans that a decoder reads from the same batch.
 fn accept_otlp(subject: &Subject, spans: &[Span]) -> Vec<Span> {
     let bytes = encoded(Format::OtlpProto, spans);
     let outcome = subject.hand_over(Format::OtlpProto, &bytes, Policy::Whole).outcome;
@@ -106,7 +106,8 @@ pub(super) fn odd_texts_are_kept(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer").len(), texts.len());
 }
 
-/// Tags keep their values' types (numbers, booleans, bytes), for each origin.
+/// The value of a tag keeps its type (number, boolean, bytes), whether the tag belongs to the span,
+/// the resource or the scope.
 pub(super) fn typed_tags_are_kept(subject: &Subject) {
     let values = [
         ("bool", Value::Bool(true)),
@@ -151,7 +152,7 @@ pub(super) fn typed_tags_are_kept(subject: &Subject) {
     assert_eq!(subject.store().tag_values("bool", 5).expect("an answer"), ["true"]);
 }
 
-/// Flags, kinds, statuses and addresses distinguish spans, and are stored.
+/// Spans that differ in a flag, kind, status or address are stored separately, with these fields.
 pub(super) fn flags_are_kept(subject: &Subject) {
     let base = || span(1, 1, 0, 0, "a", "x");
     let address = Endpoint {

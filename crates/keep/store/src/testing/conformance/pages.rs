@@ -1,10 +1,10 @@
-//! Cases for order and pages of results.
+//! Conformance cases for the order of results and their division into pages.
 
 use super::subject::{MS, NOON, Subject, With, condition, span};
 use crate::{Order, Place, Query, Window};
 use blkkin_model::Span;
 
-/// Requests are ordered by the duration of the root, not of other spans.
+/// In the order by duration, a request counts with the duration of its root, not of other spans.
 pub(super) fn the_slowest_come_first(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x").lasting(5 * MS),
@@ -28,8 +28,8 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
     }
 }
 
-/// The place of a request depends on all of its spans, in whatever order they arrive and whichever
-/// of them matches.
+/// The place of a request depends on all of its spans. Neither the order of their arrival nor the
+/// choice of the span that matches changes the place.
 pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     let root = |trace: u128, start_ms: u64, ms: u64| {
         span(trace, 1, 0, start_ms, "a", "x").lasting(ms * MS)
@@ -66,7 +66,8 @@ pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     }
 }
 
-/// Each request is on exactly one page, also among ties, and the last page has no next place.
+/// Each request is on exactly one page, also if several have equal ranks, and the last page has no
+/// cursor for a next page.
 pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     let spans: Vec<Span> = (1..=40u64)
         .map(|at| {
@@ -97,7 +98,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     }
 }
 
-/// Requests that arrive between pages do not shift later pages.
+/// Requests that arrive while a client reads page by page do not shift the later pages.
 pub(super) fn pages_hold_while_requests_come(subject: &Subject) {
     let at = |number: u64| span(number.into(), 1, 0, number, "a", "x");
     subject.accept(&(1..=20).map(at).collect::<Vec<_>>());

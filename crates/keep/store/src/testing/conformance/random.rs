@@ -1,4 +1,4 @@
-//! Case in which answers to random queries equal those of the [`MemoryStore`].
+//! Conformance case that compares answers to random queries with the [`MemoryStore`]'s answers.
 
 use super::measures::{assert_difference, assert_heat};
 use super::subject::{MS, NOON, Subject, condition, endpoint, span};
@@ -45,8 +45,8 @@ const FILTERS: [&str; 28] = [
     "has(annotation)",
 ];
 
-/// Answers to random queries equal the answers of the [`MemoryStore`], for the seed in `TEST_SEED`
-/// or several seeds.
+/// Random queries have the same answers as with the [`MemoryStore`]. The seed is `TEST_SEED`;
+/// without it, several seeds are tried.
 pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match seed {
@@ -74,7 +74,7 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     }
 }
 
-/// Sends spans in batches of random size, some of them twice.
+/// Sends the same random spans to all subjects, in batches of random size, some spans twice.
 fn send(random: &mut Random, seed: u64, are_whole: bool, subjects: &[&Subject]) {
     let mut spans: Vec<Span> = (0..SPAN_COUNT).map(|_| random_span(random, seed)).collect();
     if are_whole {
@@ -141,7 +141,7 @@ fn random_span(random: &mut Random, seed: u64) -> Span {
     }
 }
 
-/// Compares the lists that depend on no query: services, names and tags.
+/// Asserts that both stores list the same services, names and tags.
 fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     let (one, other) = (subject.store(), plain.store());
     assert_eq!(one.services().expect("an answer"), other.services().expect("an answer"));
@@ -170,7 +170,7 @@ fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     assert_eq!(counted(one), counted(other), "seed {seed}");
 }
 
-/// Returns up to three filters, some of them combinations.
+/// Returns up to three random filters, some of which combine conditions.
 fn random_conditions(random: &mut Random) -> Vec<String> {
     let one = |random: &mut Random| random.one_of(&FILTERS).to_owned();
     let joined = |random: &mut Random| {
@@ -185,7 +185,7 @@ fn random_conditions(random: &mut Random) -> Vec<String> {
     (0..random.below(4)).map(|_| joined(random)).collect()
 }
 
-/// Compares the pages of a random query.
+/// Asserts that both stores return the same pages for a random query.
 fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_measured: bool) {
     let filters = random_conditions(random);
     let first = NOON + random.below(200u64) * MS;
@@ -229,13 +229,13 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
     }
 }
 
-/// Returns all spans, except those of requests without any start.
+/// Returns all spans of the reference store, except those of requests without any start.
 fn all_of(plain: &Subject) -> Vec<Span> {
     let page = plain.store().search(&Query::new(usize::MAX)).expect("an answer");
     page.requests.iter().flat_map(|summary| plain.trace(summary.trace_id)).collect()
 }
 
-/// Compares heat maps and differences with counts of a scan over all spans.
+/// Asserts that heat maps and differences equal the counts of a scan over all spans.
 fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     let window = |random: &mut Random| {
         let first = NOON + random.below(200u64) * MS;
@@ -252,7 +252,8 @@ fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     assert_difference(subject, all, random.one_of(&windows), &condition, &area);
 }
 
-/// Asserts that a request matches the query, and that its place has the request's rank.
+/// Asserts that a request matches the query, and that the rank in `place` is the request's start or
+/// duration.
 fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
     let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
     let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();

@@ -1,4 +1,4 @@
-//! Cases for searches.
+//! Conformance cases for searches by conditions and time windows.
 
 use super::subject::{MS, NOON, Subject, US, With, condition, span, trace_id};
 use crate::zipkin::Parameters;
@@ -15,7 +15,7 @@ const ASK: Parameters<'static> = Parameters {
     duration_us_max: None,
 };
 
-/// An empty store answers all queries.
+/// A store without spans answers every query with an empty result.
 pub(super) fn an_empty_store_answers(subject: &Subject) {
     let store = subject.store();
     subject.settle();
@@ -41,7 +41,7 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
     assert_eq!((counters.accepted, counters.kept, counters.refused), (0, 0, 0));
 }
 
-/// A request without any start is stored but not found by searches.
+/// A request in which no span has a start is stored, but searches do not find it.
 pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     let timeless = Span { start_ns: None, duration_ns: None, ..span(1, 1, 0, 0, "a", "get") };
     subject.accept(std::slice::from_ref(&timeless));
@@ -55,7 +55,8 @@ pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     assert_eq!(subject.asked(&Parameters { service: "a", remote_service: "b", ..ASK }), [1]);
 }
 
-/// Spans of a request may arrive in any order, interleaved with other requests, the root last.
+/// A request is put together from spans that arrive in any order, interleaved with other requests,
+/// the root last.
 pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     let of = |trace: u128| -> Vec<Span> {
         (1..=6).map(|id| span(trace, id, id - 1, id * 2, "a", &format!("step {id}"))).collect()
@@ -119,7 +120,7 @@ pub(super) fn the_newest_come_first(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(5)), [22, 25, 31, 9 << 64, 11]);
 }
 
-/// With a service parameter, all other parameters must match spans of that service.
+/// If a Zipkin query names a service, all its other parameters must match spans of that service.
 pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     let client = |trace, service: &str, text: &str| {
         let start = trace as u64 * 10;
@@ -165,7 +166,8 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     assert_eq!(subject.asked(&slow), [2, 1]);
 }
 
-/// A condition must hold for a single span; several spans together do not satisfy it.
+/// A condition must hold for a single span of the request; it may not be satisfied by two spans
+/// together.
 pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x"),
@@ -183,7 +185,7 @@ pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
 
 /// Searches for names ignore case, and names are returned as sent.
 pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
-    // Sent in OTLP, as Zipkin's formats convert names to lower case.
+    // The spans are sent in OTLP, as Zipkin's formats convert names to lower case.
     let mixed = span(1, 1, 0, 0, "Guest.VM", "Read Block").kind(Kind::Client);
     subject.accept_as(Format::OtlpProto, &[mixed]);
     let name =
@@ -199,7 +201,7 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
-/// All terms of an annotation query must match; annotations and values are case-sensitive.
+/// All terms of an annotation query must match. Annotations and values of tags are case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
     let at = NOON + 5 * MS;
@@ -232,7 +234,7 @@ pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     check("foo=", &[4, 3, 2, 1]);
 }
 
-/// Zipkin's duration parameters apply to the service's spans, not to requests.
+/// Zipkin's duration parameters apply to spans of the given service, not to whole requests.
 pub(super) fn durations_are_found(subject: &Subject) {
     let step = |trace, id, parent, start, (service, remote), name, duration_ms| {
         span(trace, id, parent, start, service, name).remote(remote).lasting(duration_ms * MS)
@@ -265,7 +267,7 @@ pub(super) fn durations_are_found(subject: &Subject) {
     assert_eq!(subject.filtered("!has(duration)"), [4]);
 }
 
-/// A later span of the same id adds the fields that an earlier span lacks.
+/// A span that arrives later with the same id adds fields that the earlier span lacks.
 pub(super) fn parts_may_be_late(subject: &Subject) {
     let whole = span(1, 5, 0, 3, "a", "get").lasting(7 * MS);
     let first = Span { duration_ns: None, ..whole.clone() };
@@ -315,7 +317,7 @@ pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(9)), [4, 3, 2, 1]);
 }
 
-/// Filters on each field of the filter language find the matching requests.
+/// Filters on each field of spans find the requests that match.
 pub(super) fn filters_are_found(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "osd.1", "read").kind(Kind::Server).tag("offset", "4096"),
@@ -366,7 +368,7 @@ pub(super) fn filters_are_found(subject: &Subject) {
     check(&format!("start <= {}", NOON + MS), &[2, 1]);
 }
 
-/// Filters on events and links match names, targets and attributes.
+/// Filters on events and links match their names, targets and attributes.
 pub(super) fn events_and_links_are_found(subject: &Subject) {
     let link = format!("{:032x}|{:016x}||{{\"batch\":7}}|0", 3, 1);
     subject.accept(&[

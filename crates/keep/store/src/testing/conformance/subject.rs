@@ -1,4 +1,4 @@
-//! The store under test and helpers for the cases. Start at [`Subject`].
+//! The store under test, with helper functions for the conformance cases. Start at [`Subject`].
 
 use crate::zipkin::{Parameters, conditions};
 use crate::{
@@ -9,15 +9,15 @@ use blkkin_wire::{Format, encode};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Time base of the cases: the start of a minute, in nanoseconds since 1970.
+/// Start of the times in all cases: the first nanosecond of a minute, in nanoseconds since 1970.
 pub(super) const NOON: u64 = 1_793_491_200_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
 
-/// Time limit for the result of a batch.
+/// Time limit for the store to report the result of a batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Empty store under test.
+/// Store under test, empty at the start of each case.
 pub struct Subject {
     store: Arc<dyn SpanStore>,
     settle: Box<dyn Fn()>,
@@ -25,18 +25,19 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Wraps a store that links accepted spans immediately.
+    /// Wraps a store that derives calls from spans as soon as it accepts them.
     pub fn new(store: impl SpanStore + 'static) -> Subject {
         Subject::settling(Arc::new(store), || {})
     }
 
-    /// Wraps a store that links requests later; `settle` returns once all accepted spans are
-    /// linked. The closure may also own resources that must outlive the store.
+    /// Wraps a store that derives calls later; `settle` returns once the calls of all accepted
+    /// spans are counted. The closure may also own resources that must outlive the store.
     pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
         Subject { store, settle: Box::new(settle), measures_parts: false }
     }
 
-    /// Declares that the store measures the latency of each part of a request by that part's start.
+    /// Declares that the store measures latency for each part of a request by the start of that
+    /// part. A part is the spans of the request that are in the same span file.
     pub fn measuring_parts(self) -> Subject {
         Subject { measures_parts: true, ..self }
     }
@@ -49,7 +50,7 @@ impl Subject {
         (self.settle)();
     }
 
-    /// Sends a batch and waits for the result.
+    /// Sends a batch and waits until the store has accepted it.
     pub(super) fn hand_over(&self, format: Format, bytes: &[u8], policy: Policy) -> Accepted {
         let (said, heard) = mpsc::channel();
         let done = Box::new(move |result| drop(said.send(result)));
@@ -73,7 +74,7 @@ impl Subject {
         assert_eq!(accepted.outcome.given, spans.len() as u64);
     }
 
-    /// Returns the spans of a request. Asserts that they are in order and distinct.
+    /// Returns the spans of a request, after asserting that they are in order and distinct.
     pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
         let spans = self.store.trace(id).expect("an answer");
         assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
@@ -87,7 +88,7 @@ impl Subject {
         assert_same(&self.trace(expected[0].trace_id), expected);
     }
 
-    /// Returns a page of results. Asserts that the summaries are correct.
+    /// Returns a page of results, after asserting that its summaries are those of the stored spans.
     #[track_caller]
     pub(super) fn page(&self, query: &Query) -> Page {
         let page = self.store.search(query).expect("an answer");
@@ -101,7 +102,7 @@ impl Subject {
         page
     }
 
-    /// Returns the trace ids on a page, in order.
+    /// Returns the trace ids of the requests on a page, in the page's order.
     #[track_caller]
     pub(super) fn found(&self, query: &Query) -> Vec<u128> {
         self.page(query).requests.iter().map(|summary| summary.trace_id.number()).collect()
@@ -184,7 +185,7 @@ pub(super) fn endpoint(service: &str) -> Endpoint {
     Endpoint { service: service.to_owned(), ..Endpoint::default() }
 }
 
-/// Builder methods for spans.
+/// Builder methods that set a field of a span, or add a tag or annotation.
 pub(super) trait With {
     fn kind(self, kind: Kind) -> Span;
     fn remote(self, service: &str) -> Span;
@@ -225,7 +226,7 @@ impl With for Span {
     }
 }
 
-/// Asserts that spans are in order and distinct.
+/// Asserts that spans are in the order of [`compare`](crate::compare) and distinct.
 #[track_caller]
 pub(super) fn ordered(spans: &[Span]) {
     for pair in spans.windows(2) {

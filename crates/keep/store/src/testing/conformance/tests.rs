@@ -1,5 +1,5 @@
-//! Tests of the conformance tests: the [`MemoryStore`] passes all cases, and each planted fault
-//! fails the case that covers it.
+//! Tests that the conformance cases detect faults. The [`MemoryStore`] passes all cases; a store
+//! with a planted fault fails the case that covers the fault.
 
 use super::{CASES, Subject};
 use crate::{
@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 conformance_tests!(|| Subject::new(MemoryStore::default()));
 
-/// Fault planted in a store, by the behaviour that it causes.
+/// Fault planted in a store, named after the wrong behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
@@ -72,7 +72,7 @@ enum Fault {
 struct Broken {
     inner: MemoryStore,
     fault: Fault,
-    /// Accepted spans, as received.
+    /// All spans that were sent to the store, as received.
     taken: Mutex<Vec<Span>>,
 }
 
@@ -81,7 +81,7 @@ impl Broken {
         self.fault == fault
     }
 
-    /// Returns the window that the faulty store uses instead of the requested window.
+    /// Returns the window that the faulty store searches when asked for `window`.
     fn window(&self, window: Window) -> Window {
         match self.fault {
             Fault::IgnoresTheStartOfWindows => Window { start_ns: 0, ..window },
@@ -333,7 +333,7 @@ impl SpanStore for Broken {
     }
 }
 
-/// Returns whether a store with a fault passes a case.
+/// Returns whether a store with a planted fault passes a case.
 fn passes(fault: Fault, name: &str) -> bool {
     let inner = MemoryStore::default();
     let broken = Broken { inner, fault, taken: Mutex::default() };

@@ -4,15 +4,16 @@ use blkkin_model::SpanId;
 use blkkin_sys::testing::Random;
 use std::num::NonZeroU64;
 
-/// Number of samples in the tabulated distribution of durations.
+/// Number of samples in the table of the duration distribution.
 const STEPS: usize = 1024;
-/// Standard deviation of the logarithm: one request in a thousand takes about 15 times the median.
+/// Standard deviation of the durations' logarithms: one request in a thousand takes about 15 times
+/// the median.
 const SIGMA: f64 = 0.85;
 
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     random: Random,
-    /// Sampled factors of the median.
+    /// Samples of the log-normal distribution, as factors of the median.
     factors: Vec<f32>,
 }
 
@@ -30,7 +31,7 @@ impl Numbers {
         self.random.next()
     }
 
-    /// Returns a random number from 0 to below `end`.
+    /// Returns a random number that is less than `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
@@ -43,7 +44,7 @@ impl Numbers {
         (NonZeroU64::MIN | self.next()).into()
     }
 
-    /// Returns a random number of a log-normal distribution with this median.
+    /// Returns a random number from a log-normal distribution with this median.
     pub(super) fn log_normal(&mut self, median: u64) -> u64 {
         let at = self.index(STEPS);
         let factor = self.factors[at];
@@ -52,7 +53,7 @@ impl Numbers {
     }
 }
 
-/// Buffer for the digits of a number.
+/// Buffer for the decimal digits of a number, so that formatting does not allocate.
 #[derive(Default)]
 pub(super) struct Digits([u8; 20]);
 

@@ -5,19 +5,19 @@ use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Maximum number of stored spans; further spans are only counted.
+/// Maximum number of spans that are stored in [`Rows`]; further spans are only counted.
 const ROWS_MAX: usize = 1 << 20;
 
-/// Maximum number of stored annotations; further annotations are only counted.
+/// Maximum number of annotations that are stored in [`Rows`]; further annotations are only counted.
 const NOTES_MAX: usize = 1 << 20;
 
-/// Maximum total size of strings, in bytes; further strings are omitted.
+/// Maximum total size of distinct strings, in bytes; further strings are omitted.
 const TEXT_BYTES_MAX: usize = 32 << 20;
 
-/// String number of a string that is empty or omitted.
+/// String number that stands for an empty or omitted string.
 pub(super) const NO_TEXT: u32 = u32::MAX;
 
-/// Span in compact form, with texts by number.
+/// Span in compact form. A string number is an index in [`Rows::texts`].
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: u64,
@@ -35,7 +35,7 @@ pub(super) struct Row {
     pub(super) is_lower: bool,
 }
 
-/// Annotation of a span in compact form.
+/// Annotation of a span in compact form, with the index of the span's row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Note {
     pub(super) row: u32,
@@ -48,10 +48,10 @@ pub(super) struct Note {
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<Note>,
-    /// Total numbers of spans and annotations, including data beyond the limits.
+    /// Number of spans, then of annotations, including those beyond the limits.
     pub(super) spans: u64,
     pub(super) annotation_count: u64,
-    /// First start and last end, in nanoseconds.
+    /// Start of the first span and end of the last, in nanoseconds since 1970.
     pub(super) times: Option<(u64, u64)>,
     pub(super) texts: Vec<Rc<str>>,
     numbers: HashMap<Rc<str>, u32>,

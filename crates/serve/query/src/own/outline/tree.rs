@@ -1,4 +1,4 @@
-//! Tree of a request's spans, robust against wrong parents. Start at [`Tree::of`].
+//! Tree of a request's spans, built also if their parent ids are wrong. Start at [`Tree::of`].
 //!
 //! Apart from sorting, the time is linear in the number of spans: no ancestor is visited twice.
 
@@ -6,21 +6,21 @@ use super::rows::Row;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Value of a row's parent for a root.
+/// Entry in the list of parents for a row without a parent id.
 const NONE: u32 = u32::MAX;
-/// Value of a row's parent if the parent is missing.
+/// Entry in the list of parents for a row whose parent is missing.
 const LOST: u32 = u32::MAX - 1;
 
-/// Maximum number of spans with equal ids that are examined as a child's parent, for each side of a
-/// call.
+/// Maximum number of spans with the same id, for each side of a call, among which a child's parent
+/// is searched.
 const ALIKE_MAX: usize = 8;
 
-/// Parent of a row.
+/// Parent of a row in the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parent {
-    /// No parent: the span is a root.
+    /// No parent id: the span is a root.
     None,
-    /// Missing parent, or a parent that is a descendant of the row.
+    /// The parent is missing, or the parent id would make the row its own ancestor.
     Lost,
     Row(u32),
 }
@@ -29,16 +29,17 @@ pub(super) enum Parent {
 pub(super) struct Tree<'r> {
     rows: &'r [Row],
     parents: Vec<u32>,
-    /// All rows: children of the same row are adjacent and in order of start; rows without a parent
-    /// are last.
+    /// All rows. Children of the same row are adjacent and in order of start. Rows without a parent
+    /// in the tree are last.
     children: Vec<u32>,
-    /// End of each row's children in `children`, which is the beginning of the next row's children.
+    /// For each row, the index in `children` after its last child, which is also the index of the
+    /// next row's first child.
     ends: Vec<u32>,
-    /// Index in `children` of the first row without a parent.
+    /// Index in `children` of the first row without a parent in the tree.
     top: usize,
 }
 
-/// Returns the sort key of siblings: by start; rows without a start are last.
+/// Returns the sort key of a row among its siblings: by start, rows without a start last.
 fn order(rows: &[Row], row: u32) -> impl Ord + use<> {
     let of = &rows[row as usize];
     (of.start_ns.is_none(), of.start_ns, of.is_lower, of.id, row)
@@ -56,8 +57,8 @@ impl<'r> Tree<'r> {
         }
         let mut sum = 0;
         for end in &mut ends {
-            // Counts become the beginnings of the children; filling `children` turns them into
-            // ends.
+            // Turns each count of children into the index of the first child. Filling `children`
+            // then turns the index into the end.
             sum += std::mem::replace(end, sum);
         }
         let top = sum as usize;
@@ -92,8 +93,8 @@ impl<'r> Tree<'r> {
         &self.children[start as usize..self.ends[row] as usize]
     }
 
-    /// Returns at most `limit` rows, parents before children. At the limit, the deepest rows are
-    /// omitted first, and within a level the latest.
+    /// Returns at most `limit` rows, parents before children. If there are more rows, the deepest
+    /// levels are omitted first, and within a level the rows that start last.
     pub(super) fn walk(&self, limit: usize) -> Vec<u32> {
         let is_shown = self.shown(limit);
         let mut walk = Vec::with_capacity(limit.min(self.rows.len()));
@@ -125,7 +126,7 @@ impl<'r> Tree<'r> {
     }
 }
 
-/// Rows sorted by id; for equal ids, the caller's side is first.
+/// Rows sorted by id; among rows with the same id, the caller's side of a call is first.
 struct Ids<'r> {
     rows: &'r [Row],
     sorted: Vec<u32>,
@@ -145,11 +146,12 @@ impl<'r> Ids<'r> {
         &self.rows[row as usize]
     }
 
-    /// Returns the parent of each row by ids alone; a row may be its own ancestor.
+    /// Returns the parent of each row by ids alone. The result may have cycles.
     fn parents(&self) -> Vec<u32> {
         let mut parents = vec![NONE; self.rows.len()];
         for alike in self.sorted.chunk_by(|one, other| self.row(*one).id == self.row(*other).id) {
-            // The two sides of a call share an id; the callee's side is a child of the caller's.
+            // The two sides of a call share an id; the callee's side is a child of the caller's
+            // side.
             let upper = alike[0];
             for &row in alike {
                 let of = self.row(row);
@@ -165,8 +167,8 @@ impl<'r> Ids<'r> {
         parents
     }
 
-    /// Returns the parent of a row. As both sides of a call may share the parent's id, a span of
-    /// the row's own service is preferred, then the callee's side.
+    /// Returns the parent of a row. If both sides of a call have the parent's id, a span of the
+    /// row's own service is preferred, then the callee's side.
     fn parent(&self, row: u32, of: &Row) -> u32 {
         let alike = &self.sorted[self.range(of.parent)];
         let lower = alike.partition_point(|&it| !self.row(it).is_lower);
@@ -184,10 +186,10 @@ impl<'r> Ids<'r> {
     }
 }
 
-/// Breaks each cycle of parents: the first row of a cycle, in order, becomes a row with a missing
-/// parent.
+/// Breaks each cycle of parents: the first row of a cycle, by [`order`], becomes a row whose parent
+/// is missing.
 fn break_circles(rows: &[Row], parents: &mut [u32]) {
-    // Number of the upward walk that visited a row first; 0 for none.
+    // For each row, the number of the upward walk that first visited it; 0 if not visited.
     let mut met = vec![0u32; rows.len()];
     for (start, walk) in (0..rows.len() as u32).zip(1..) {
         let mut row = start;
@@ -206,7 +208,7 @@ fn break_circles(rows: &[Row], parents: &mut [u32]) {
     }
 }
 
-/// Breaks the cycle that contains `member`.
+/// Breaks the cycle of parents that contains `member`, at the cycle's first row.
 fn break_circle(rows: &[Row], parents: &mut [u32], member: u32) {
     let mut first = member;
     let mut row = parents[member as usize];
@@ -223,8 +225,8 @@ fn break_circle(rows: &[Row], parents: &mut [u32], member: u32) {
 mod tests {
     use super::*;
 
-    /// Asserts the walk as `index<parent`, for rows given as `id parent start service`; an `s`
-    /// after the id marks the callee's side of a call.
+    /// Asserts the walk over rows, written as `index<parent`. Rows are given as `id parent start
+    /// service`; an `s` after the id marks the callee's side of a call.
     #[track_caller]
     fn check(rows: &[&str], limit: usize, expected: &str) {
         let rows: Vec<Row> = rows.iter().map(|row| self::row(row)).collect();
@@ -308,7 +310,7 @@ mod tests {
         check(&rows, 1, "0");
     }
 
-    /// Chains, siblings and equal ids of 131072 spans take linear time.
+    /// The tree of 131072 spans takes linear time for chains, for siblings and for equal ids.
     #[test]
     fn large_ones_take_no_longer_than_others() {
         let large = |make: &dyn Fn(u64) -> (u64, u64)| {

@@ -31,7 +31,7 @@ fn batch(messages: &[&str]) -> Batch {
     batch
 }
 
-/// Returns the names of the files in a directory, with their contents.
+/// Returns the names and the contents of the files in a directory.
 fn found(directory: &Path) -> Vec<(String, String)> {
     let mut found: Vec<_> = fs::read_dir(directory)
         .expect("a directory")
@@ -146,7 +146,7 @@ fn time_begins_new_files() {
     assert_eq!(name, "cat-1970-01-01_00007");
 }
 
-/// A removed directory is created again, with a new file.
+/// If the directory of a store is removed, the store creates it again and writes to a new file.
 #[test]
 fn directories_come_back() {
     let scratch = Scratch::new("scribe-file");

@@ -17,12 +17,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Running demo: server, agent, chain and recording.
+/// Processes of a running demo: server, agent and chain, with the current recording.
 pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
     recording: Option<Recording>,
-    /// Number of recordings so far, and sum of the losses of ended recordings.
+    /// Number of recordings so far, and number of losses in recordings that have ended.
     recordings: u32,
     lost: u64,
     client: Client,
@@ -47,7 +47,7 @@ pub(super) struct Part {
     pub(super) at: String,
 }
 
-/// Counts at the end of the demo.
+/// Counts that the demo prints at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     /// Spans in the store.
@@ -168,7 +168,7 @@ impl Chain {
         Ok(self.client.ask_all(request)?)
     }
 
-    /// Fails if a process of the chain has ended.
+    /// Returns an error if a process of the chain has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         match self.stack.as_mut().and_then(Stack::ended) {
             Some(role) => Err(Error::failed(format!("{role} has ended by itself"))),

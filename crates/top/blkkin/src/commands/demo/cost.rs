@@ -23,7 +23,7 @@ const ROUNDS: usize = 5;
 /// Duration of one measurement.
 const TIME: Duration = Duration::from_millis(500);
 
-/// Name of the recording session and of its directory.
+/// Name of the measuring session and of its directory.
 const SESSION: &str = "cost";
 
 /// Bytes of the disk that the load uses.
@@ -34,8 +34,8 @@ pub(super) struct Cost {
     iops: [Vec<f64>; MODES.len()],
 }
 
-/// Slowdown of the load in per cent: of the medians, and the least and the greatest of a single
-/// round.
+/// Slowdown of the load in per cent: between the medians, and the least and the greatest slowdown
+/// of a single round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowdown {
     percent: f64,
@@ -44,7 +44,7 @@ struct Slowdown {
 }
 
 impl Slowdown {
-    /// Whether tracing was slower in every round. Otherwise noise exceeds the cost.
+    /// Returns true if tracing was slower in every round. Otherwise noise exceeds the cost.
     fn is_measurable(self) -> bool {
         self.least > 0.0
     }
@@ -95,7 +95,7 @@ impl Cost {
         iops.get(iops.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// Returns the slowdown of a mode, compared with tracing off.
+    /// Returns the slowdown of a mode compared with tracing off; `None` without a complete round.
     fn slowdown(&self, mode: usize) -> Option<Slowdown> {
         let less = |off: f64, on: f64| (1.0 - on / off.max(1e-9)) * 100.0;
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);

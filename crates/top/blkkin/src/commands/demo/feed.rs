@@ -29,7 +29,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 /// Handle of the thread that reads the recording and sends its requests.
 pub(super) struct Feed {
     ends: Arc<AtomicBool>,
-    /// Events that the tracer lost, and spans that were not delivered.
+    /// Number of events that the tracer lost plus number of spans that were not delivered.
     lost: Arc<AtomicU64>,
     thread: JoinHandle<Option<String>>,
 }

@@ -6,7 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::time::Duration;
 
-/// HTTP client of the query API.
+/// Client for the query API of the demo's server.
 pub(super) struct QueryClient(Server);
 
 /// Maximum size of an answer, in bytes.

@@ -13,7 +13,7 @@ pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> 
     }
 }
 
-/// Decodes each member of a list of an answer.
+/// Decodes each member of a list in an answer.
 pub(super) fn members<T>(
     answer: &Value,
     name: &str,
@@ -71,8 +71,8 @@ pub(super) fn calls(of: &Value) -> Result<Calls, Error> {
     })
 }
 
-/// Formats values, one a line, each followed by a tab and its number of spans if the answer
-/// contains it.
+/// Formats the values in an answer, one a line. A tab and the number of spans follow, if the answer
+/// contains that number.
 pub(super) fn words(of: &Value) -> Result<String, Error> {
     let line = |value: &Value| match value {
         Value::String(word) => Ok(format!("{}\n", clean(word))),
@@ -105,7 +105,8 @@ pub(super) fn number(of: &Value, name: &str) -> Result<u64, Error> {
     of[name].as_u64().ok_or_else(|| unexpected_answer(of, name))
 }
 
-/// Decodes a time. Times are strings, as they exceed the exact integers of JavaScript.
+/// Decodes a time in nanoseconds. Times are strings, as they exceed the exact integers of
+/// JavaScript.
 pub(super) fn time(of: &Value, name: &str) -> Result<u64, Error> {
     of[name].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected_answer(of, name))
 }

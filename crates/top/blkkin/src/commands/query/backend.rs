@@ -19,9 +19,9 @@ pub(super) enum Backend {
     Store(Api),
 }
 
-/// Maximum size of an answer, in bytes; a server's answers are smaller.
+/// Maximum size of an answer, in bytes. A server's own limit is smaller.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
-/// Timeout of a query; a server's own limit is shorter.
+/// Timeout of a query. A server's own limit is shorter.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Path of BlkKin's own query API.
 const API: &str = "/api/blkkin/v1/";
@@ -46,7 +46,7 @@ impl Backend {
         Ok(Backend::Server(Box::new(server), url))
     }
 
-    /// Executes one query: a path below [`API`] with parameters.
+    /// Executes one query, given as a path below [`API`] with parameters.
     pub(super) fn query(&mut self, question: &str) -> Result<Value, Error> {
         let (status, body) = match self {
             Backend::Server(server, url) => {

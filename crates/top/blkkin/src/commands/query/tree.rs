@@ -1,4 +1,4 @@
-//! Drawing of a request from an answer, as `blkkin spans` draws requests. Start at [`draw`].
+//! Drawing of the request in a query's answer, as `blkkin spans` draws requests. Start at [`draw`].
 
 use super::answers::{text, time};
 use super::unexpected_answer;
@@ -10,7 +10,7 @@ use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
 use std::ops::ControlFlow;
 
-/// Assembles the spans of an answer into a request, and draws it.
+/// Assembles the spans of a query's answer into a request, and draws it.
 pub(in crate::commands) fn draw(
     answer: &Value,
     options: &Options,
@@ -50,7 +50,7 @@ pub(in crate::commands) fn draw(
 /// losing events at all times.
 const LOSING: u32 = 1;
 
-/// Reports the contents of one span of an answer to an assembler.
+/// Reports one span of an answer to an assembler, with its tags and annotations.
 fn report_span(
     span: &Value,
     first: u64,

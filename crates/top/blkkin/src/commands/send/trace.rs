@@ -82,8 +82,8 @@ fn read(
     Ok(stats)
 }
 
-/// Reads a growing trace until Ctrl-C. After each round, calls `flush` with the nanoseconds since
-/// the start; `Break` ends the reading.
+/// Reads a growing trace until Ctrl-C. Calls `flush` after each round of reading, with the
+/// nanoseconds since the start; `Break` ends the reading.
 fn follow<C: Consumer>(
     args: &Args,
     interrupt: &Interrupt,

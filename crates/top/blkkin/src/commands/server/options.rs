@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 
-/// Prefix of environment variables.
+/// Prefix of environment variables that set options.
 const PREFIX: &str = "BLKKIN_SERVER_";
 
-/// Option of `blkkin server`.
+/// Name and kind of an option of `blkkin server`.
 struct ServerOption {
     name: String,
     is_flag: bool,
@@ -73,7 +73,8 @@ pub(crate) fn complete(
 }
 
 impl ServerOption {
-    /// Returns the command line's word for this option with a value; `None` for a flag that is off.
+    /// Returns the word of the command line that sets this option to `value`; `None` for a flag
+    /// that is off.
     fn word(&self, value: &str) -> Result<Option<OsString>, String> {
         let name = &self.name;
         match (self.is_flag, value) {
@@ -85,13 +86,13 @@ impl ServerOption {
     }
 }
 
-/// Returns the option's name in a word, without `--` and value.
+/// Returns the option's name in a word of the command line, without `--` and value.
 fn name_of(word: &OsStr) -> Option<String> {
     let name = word.to_str()?.strip_prefix("--")?;
     Some(name.split('=').next().unwrap_or(name).to_owned())
 }
 
-/// Returns the value of an option, from the same word or the next word.
+/// Returns the value of an option, from the option's own word or from the next word.
 fn value_of<'w>(
     mut words: impl Iterator<Item = &'w OsString>,
     option: &str,

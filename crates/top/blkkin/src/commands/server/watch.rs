@@ -16,18 +16,18 @@ use std::time::{Duration, Instant};
 /// Interval between two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Minimum time between two lines of one alert.
+/// Minimum time between two log lines of one alert.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Counters at one moment.
+/// Values of all watched counters at one moment.
 #[derive(Clone, Debug, Default)]
 struct Sample {
     store: Counters,
-    /// Messages refused by collector or store for now; their senders try again later.
+    /// Messages that the collector or store temporarily refused. Their senders try again later.
     turned_away: u64,
     /// Messages refused as invalid.
     dropped: u64,
-    /// Reason of the store's last refusal, while it refuses.
+    /// Reason of the store's last refusal; `None` while the store accepts spans.
     refusal: Option<String>,
 }
 
@@ -36,7 +36,7 @@ struct Alert {
     level: Level,
     count: fn(&Sample) -> u64,
     what: &'static str,
-    /// Whether the line ends with the store's reason for refusing.
+    /// Set if the line ends with the store's reason for refusing.
     has_reason: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct WatchThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts the thread, which logs counts beyond `before`.
+/// Starts the thread. It logs how far counters have grown beyond `before`.
 pub(super) fn start(
     log: Log,
     store: Arc<dyn SpanStore>,
@@ -128,7 +128,7 @@ impl Drop for WatchThread {
 }
 
 struct Watch {
-    /// Count and time of each alert's last line.
+    /// Count and time of the last log line of each alert.
     logged: [(u64, Option<Instant>); ALERTS.len()],
     refusal: Option<String>,
 }
@@ -138,7 +138,7 @@ impl Watch {
         Watch { logged: ALERTS.map(|alert| ((alert.count)(&before), None)), refusal: None }
     }
 
-    /// Returns log lines for the counts since each alert's last line.
+    /// Returns log lines for counts that have grown since the last line of their alert.
     fn step(&mut self, sample: Sample, now: Instant, is_last: bool) -> Vec<(Level, String)> {
         let mut lines = Vec::new();
         let refusal = sample.refusal.clone();

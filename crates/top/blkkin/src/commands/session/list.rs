@@ -38,7 +38,7 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
     Ok(exit(name, &sessions))
 }
 
-/// Returns the exit status: [`Exit::Lost`] only for a named session with losses, as scripts list
+/// Returns the exit status. Only a named session with losses gives [`Exit::Lost`], as scripts list
 /// all sessions.
 fn exit(name: Option<&str>, sessions: &[SessionDetails]) -> Exit {
     let losses = name.and(sessions.first()).map_or(&[][..], |listed| &listed.losses);
@@ -138,7 +138,7 @@ pub(crate) fn channel_lines(channels: &[Channel]) -> String {
     table.print(false)
 }
 
-/// Describes what happens to an event when the ring is full.
+/// Describes the behaviour of a channel whose ring is full.
 fn when_full(channel: &Channel) -> String {
     match channel.wait_us {
         0 => channel.mode.word().to_owned(),
@@ -146,7 +146,7 @@ fn when_full(channel: &Channel) -> String {
     }
 }
 
-/// Formats a selection in the syntax of the command line.
+/// Formats a selection of events in the syntax of the command line.
 fn selection(selection: &Selection) -> String {
     let mut text = selection.names.join(" ");
     for excluded in &selection.excluded {

@@ -129,7 +129,7 @@ impl DeliveryArgs {
     }
 }
 
-/// Delivery of requests by an exporter.
+/// Delivery of requests by an exporter, until all spans are delivered or delivery is abandoned.
 pub(super) struct Delivery {
     /// Exporter; `None` once the delivery has ended.
     exporter: Option<Exporter>,
@@ -139,7 +139,7 @@ pub(super) struct Delivery {
     /// Maximum time in which no span is delivered or dropped.
     patience: Duration,
     is_follow: bool,
-    /// Number of delivered or dropped spans, and the time of its last change.
+    /// Number of delivered or dropped spans, and the time at which it last changed.
     progress: (u64, Instant),
     /// Set if reading stopped early, as the queue was full.
     is_over: bool,
@@ -150,7 +150,7 @@ pub(super) struct Delivery {
 #[derive(Default)]
 struct DeliveryResult {
     counters: Counters,
-    /// The destination's last error.
+    /// Last error message of the destination.
     trouble: Option<String>,
 }
 
@@ -180,7 +180,7 @@ impl Delivery {
         }))
     }
 
-    /// Whether reading should stop.
+    /// Returns true if reading should stop, because the queue stayed full.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -203,14 +203,14 @@ impl Delivery {
         }
     }
 
-    /// Sends the incomplete batch.
+    /// Moves the incomplete batch to the queue.
     pub(super) fn flush(&mut self) {
         // A full queue is not an error here: the next call flushes again.
         let _ = self.exporter.as_ref().map(Exporter::flush);
     }
 
-    /// Whether to give up: [`GRACE`] after Ctrl-C, or when no span was delivered or dropped for
-    /// `patience`.
+    /// Returns true if delivery should be abandoned: [`GRACE`] after Ctrl-C, or when no span was
+    /// delivered or dropped for `patience`.
     fn should_give_up(&mut self, patience: Duration) -> bool {
         let Some(exporter) = &self.exporter else { return true };
         let counters = exporter.counters();
@@ -221,7 +221,7 @@ impl Delivery {
         self.interrupt.is_asked_since(GRACE) || self.progress.1.elapsed() >= patience
     }
 
-    /// Waits until all spans are delivered, or until giving up.
+    /// Waits until all spans are delivered or delivery is abandoned.
     fn wait(&mut self) {
         let start = Instant::now();
         let mut bar = None;
@@ -248,7 +248,7 @@ impl Delivery {
         }
     }
 
-    /// Waits for the delivery and writes the totals.
+    /// Waits for the delivery, closes the exporter and writes the totals.
     pub(super) fn end(&mut self, is_json: bool, requests: u64, out: &mut Vec<u8>) {
         self.wait();
         let Some(exporter) = self.exporter.take() else { return };
@@ -258,7 +258,7 @@ impl Delivery {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Formats the totals as one JSON object.
+    /// Formats the totals of the delivery as one JSON object.
     fn json(&self, requests: u64) -> String {
         let DeliveryResult { counters, trouble } = &self.result;
         let dropped = Cause::ALL.into_iter().map(|cause| (cause.word(), counters.dropped(cause)));
@@ -287,7 +287,7 @@ impl Delivery {
         format!("{line}\n")
     }
 
-    /// Formats the totals as a table.
+    /// Formats the totals of the delivery as a table.
     fn table(&self) -> String {
         let counters = &self.result.counters;
         let mut table =
@@ -330,7 +330,7 @@ impl Delivery {
         }
     }
 
-    /// Reports undelivered spans; returns the exit status.
+    /// Reports spans that were not delivered; returns the exit status.
     pub(super) fn report(&self) -> Exit {
         let DeliveryResult { counters, trouble } = &self.result;
         let all = counters.found + counters.pushed;

@@ -10,7 +10,7 @@ use blkkin_reader::{Follower, Source, Stats};
 use blkkin_spans::Collector;
 use std::time::{Duration, Instant};
 
-/// Maximum time of a round after Ctrl-C.
+/// Maximum time that a round of reading continues after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {

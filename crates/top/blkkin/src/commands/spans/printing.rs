@@ -35,10 +35,11 @@ pub(super) struct Printing {
 
 #[derive(Debug)]
 enum Form {
-    /// Trees; the printer is created with the first request, when the traces' clocks are known.
+    /// Trees as text. The printer is created with the first request, when the clocks of the traces
+    /// are known.
     Tree(Options, Option<TreePrinter>),
     Json,
-    /// Delivery of the spans; the flag selects totals in JSON.
+    /// Delivery of spans to another system. The flag is set for totals in JSON.
     To(Box<Delivery>, bool),
 }
 
@@ -75,7 +76,7 @@ impl Printing {
         })
     }
 
-    /// Writes the header of JSON, and selects absolute times for trees.
+    /// Writes the first line of JSON, or selects absolute times for trees if the clocks permit.
     pub(super) fn begin(&mut self, traces: &[Arc<Trace>]) {
         match &mut self.form {
             Form::Json => json::begin(&mut self.text, traces.iter().map(|trace| &**trace)),
@@ -88,7 +89,7 @@ impl Printing {
         }
     }
 
-    /// Writes the totals.
+    /// Writes the totals in the selected form.
     pub(super) fn end(&mut self, end: &End<'_>) {
         match &mut self.form {
             Form::Tree(..) => {}
@@ -98,7 +99,7 @@ impl Printing {
         self.flush();
     }
 
-    /// Reports undelivered spans; returns the exit status.
+    /// Reports spans that were not delivered; returns the exit status.
     pub(super) fn report_delivery(&self) -> Exit {
         match &self.form {
             Form::To(delivery, _) => delivery.report(),
@@ -111,8 +112,8 @@ impl Printing {
         self.shown
     }
 
-    /// Whether output has failed or was interrupted, the limit is reached, or the delivery has
-    /// stopped reading.
+    /// Returns true if output has failed or was interrupted, the limit is reached, or the delivery
+    /// has stopped reading.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err()
             || self.interrupt.is_asked_since(self.grace)

@@ -5,13 +5,13 @@ use blkkin_control::{Ended, Loss, Purpose, Released, Ring};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Rings that a row sums up.
+/// Set of rings that one row sums up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowSubject {
     /// All rings of a process in a channel.
     Process(u32),
-    /// One ring of a process: that of a CPU, or (`None`) of threads that cannot use the CPUs'
-    /// rings.
+    /// One ring of a process: the ring of a CPU or, for `None`, of threads that cannot use the
+    /// rings of CPUs.
     Ring(u32, Option<u32>),
     /// Rings of programs that have ended.
     Ended,
@@ -33,7 +33,7 @@ pub(super) struct RingCounters {
     pub(super) rates: Option<Rates>,
 }
 
-/// Amounts per second.
+/// Recorded events, discarded events and written bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rates {
     pub(super) events_recorded: Option<f64>,
@@ -41,23 +41,23 @@ pub(super) struct Rates {
     pub(super) bytes_written: f64,
 }
 
-/// Row of the ring table.
+/// Row of the ring table, with its sums and rates.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) session: String,
     pub(super) channel: String,
     pub(super) subject: RowSubject,
-    /// Whether overwritten packets are losses; in sessions for snapshots they are not.
+    /// Set if overwritten packets count as losses. In sessions for snapshots they do not.
     pub(super) overwriting_loses: bool,
     pub(super) counters: RingCounters,
 }
 
-/// Total losses of all rows.
+/// Total losses of the displayed sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) events: u64,
     pub(super) packets: u64,
-    /// Whether there are losses of unknown size.
+    /// Set if there are losses of unknown size.
     pub(super) has_uncounted: bool,
 }
 
@@ -68,8 +68,8 @@ fn key(ring: &Ring) -> Key<'_> {
     (&ring.session, &ring.channel, ring.pid, ring.cpu)
 }
 
-/// Returns the rows, sorted by session, channel and process, or by ring if `each`. Ended programs
-/// are the last row of their channel.
+/// Returns the rows, sorted by session, channel and process, or by ring if `each` is set. The last
+/// row of a channel sums up ended programs.
 pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
     let before: HashMap<Key<'_>, &Ring> =
         status.before.iter().map(|ring| (key(ring), ring)).collect();
@@ -107,7 +107,7 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
 }
 
 /// Returns the total losses: by cause, or the sum of all rows if the agent is too old to report
-/// causes; plus the packets in rings that were released to free memory.
+/// causes. Packets in rings that were released to free memory are included.
 pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
     for Loss { events, packets, uncounted, .. } in losses {
@@ -181,7 +181,8 @@ impl RingCounters {
     }
 }
 
-/// Returns the rates between two samples; `None` if the ring was replaced or no time has passed.
+/// Returns the rates between two samples of a ring; `None` if the ring was replaced or no time has
+/// passed.
 fn rates(before: &Ring, after: &Ring) -> Option<Rates> {
     let ns = after.time_ns.checked_sub(before.time_ns).filter(|&ns| ns > 0)?;
     let rate = |before: u64, after: u64| {

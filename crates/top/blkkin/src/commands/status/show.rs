@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 const LOST: Style = AnsiColor::Red.on_default().bold();
 
-/// Formats the tables of a status, and always a last line about losses.
+/// Formats the tables of a status. The last line is always about losses.
 pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> String {
     let mut text = format!("agent at {}, release {}\n\n", status.agent, status.release);
     text += &match status.sessions.is_empty() {
@@ -103,7 +103,8 @@ fn programs(applications: &[Application], color: bool) -> String {
     table.print(color)
 }
 
-/// Lists programs with refused event types, whose events are not recorded.
+/// Lists programs some of whose event types the agent refused. Events of these types are not
+/// recorded.
 fn refusals(applications: &[Application]) -> String {
     let with = applications.iter().filter(|application| application.event_types_refused > 0);
     let line = |Application { program, pid, event_types_refused, .. }: &Application| {

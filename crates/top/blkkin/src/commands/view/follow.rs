@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Maximum time after Ctrl-C to print events that were already read.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Output of events and messages.
+/// Output of events to standard output, and of messages to standard error.
 struct Lines {
     out: Shown<File>,
     interrupt: Interrupt,
