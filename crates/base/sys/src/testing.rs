@@ -204,7 +204,7 @@ pub fn refuse_all() -> bool {
 /// Set once [`refuse_all`] or [`confine`] was called in this process.
 static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Pointer to the function that the signal handler calls; null if there is none.
+/// Pointer to the function that the signal handler calls; null if no function is set.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn handle(_: libc::c_int) {

@@ -155,7 +155,7 @@ unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
     result
 }
 
-/// Stores a context. Returns [`INVALID`] if there is none, or if `to` is NULL.
+/// Stores a context. Returns [`INVALID`] without a context, or if `to` is NULL.
 ///
 /// # Safety
 ///

@@ -221,7 +221,7 @@ impl Attachment {
         self.adopted = sets;
     }
 
-    /// Adopts rings whose packets are written to a trace. Returns the sets that are drained already.
+    /// Adopts rings whose packets are written to a trace. Returns the sets that are already drained.
     fn adopt_to_write(
         &mut self,
         mut sets: Vec<AdoptedRings>,

@@ -548,7 +548,7 @@ impl Node {
     }
 
     /// Returns the time of the next work that no event triggers, such as a drain or a deadline;
-    /// `None` if there is none.
+    /// `None` if no work is pending.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let now = Instant::now();
         let drains = self.programs.connected.values().filter_map(|program| program.next_drain);

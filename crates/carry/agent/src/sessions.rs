@@ -289,7 +289,7 @@ impl Sessions {
         self.evictions.retain(|key, _| key.session != session);
     }
 
-    /// Returns the totals of a channel's rings in ended programs; `None` if there are none.
+    /// Returns the totals of a channel's rings in ended programs; `None` if no program has ended.
     pub(crate) fn totals(&self, key: ChannelKey) -> Option<Totals> {
         self.ended.get(&key).copied()
     }

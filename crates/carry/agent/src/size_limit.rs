@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Size limit of a session, with the total size of its traces in bytes.
 #[derive(Debug)]
 pub(crate) struct SizeLimit {
-    /// Limit in bytes; `u64::MAX` if there is none.
+    /// Limit in bytes; `u64::MAX` means no limit.
     size_max: AtomicU64,
     written: AtomicU64,
 }
@@ -42,7 +42,7 @@ impl SizeLimit {
         self.size_max.store(size_max, Relaxed);
     }
 
-    /// Returns the limit in bytes; `None` if there is none.
+    /// Returns the limit in bytes; `None` means no limit.
     pub(crate) fn size_max(&self) -> Option<u64> {
         Some(self.size_max.load(Relaxed)).filter(|max| *max != u64::MAX)
     }

@@ -82,7 +82,7 @@ impl Problem {
         matches!(self.kind, StrayMetadata { .. } | OtherMetadata { .. } | ForeignPacket { .. })
     }
 
-    /// Returns advice for the user on how to solve the problem; `None` if there is none.
+    /// Returns advice for the user on how to solve the problem, if any is known.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             ProblemKind::NoTrace => Some(

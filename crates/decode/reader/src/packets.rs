@@ -193,7 +193,7 @@ impl StreamPackets {
         (self.finished, self.last) = (finished, last);
     }
 
-    /// Returns the next packet of the stream, or `None` if there is none at present.
+    /// Returns the next packet of the stream; `None` while the file holds no further packet.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
         if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || self.undescribed.is_some() {
             return None;

@@ -51,7 +51,7 @@ impl Content {
         &self.bytes
     }
 
-    /// Returns the trailers that are sent after the body; `None` if there are none.
+    /// Returns the trailers that are sent after the body; `None` for a body without trailers.
     pub fn trailers(&self) -> Option<&HeaderMap> {
         self.trailers.as_ref()
     }

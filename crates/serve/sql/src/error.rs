@@ -109,7 +109,7 @@ impl Error {
         self.place
     }
 
-    /// Returns a hint that tells the user how to avoid the error; `None` if there is none.
+    /// Returns a hint that tells the user how to avoid the error, if one is known.
     pub fn what_to_do(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -632,8 +632,7 @@ pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
     traces
 }
 
-/// Returns the directory of the only trace below `output`; `None` if there is none or more than
-/// one.
+/// Returns the directory of the only trace below `output`; `None` unless there is exactly one.
 pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
     let [trace] = <[PathBuf; 1]>::try_from(traces_below(output)).ok()?;
     Some(trace)
