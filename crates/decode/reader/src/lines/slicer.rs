@@ -70,7 +70,7 @@ pub(super) struct SlicePart {
     pub(super) started_packets: usize,
     /// Number of the stream's last packet that this slice or an earlier one has started.
     pub(super) last_number: u64,
-    /// Bytes of the last packet that a scout has read and handed over; `None` if no scout has read it.
+    /// Bytes of the last packet that a scout has handed over; `None` if no scout has read it.
     pub(super) read: Option<PacketBytes>,
 }
 
