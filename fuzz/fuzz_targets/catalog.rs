@@ -3,16 +3,18 @@
 //! points into the catalog.
 #![no_main]
 
-use blkkin_control::catalog::{DESCRIPTIONS, Description, Kind, Label, SIZE, decode, place, word};
+use blkkin_control::catalog::{
+    DESCRIPTIONS, Description, Kind, Label, SIZE, decode, decode_word, encode_word,
+};
 use blkkin_control::{Field, FieldKind, Scalar};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     if let Some((first, _)) = input.split_first_chunk::<8>()
-        && let Some(place) = place(u64::from_le_bytes(*first))
+        && let Some(place) = decode_word(u64::from_le_bytes(*first))
     {
         assert!(place.start >= DESCRIPTIONS && place.end <= SIZE);
-        assert_eq!(word(&place), u64::from_le_bytes(*first));
+        assert_eq!(encode_word(&place), u64::from_le_bytes(*first));
     }
     let Ok(event_type) = decode(input) else { return };
     let labels: Vec<Vec<Label<'_>>> = event_type.fields.iter().map(labels_of).collect();
@@ -26,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         fields: fields.map(|(field, labels)| (&*field.name, kind_of(&field.kind, labels))),
     };
     let mut bytes = Vec::new();
-    description.put(|piece| bytes.extend_from_slice(piece)).expect("what came can be told");
+    description.encode(|piece| bytes.extend_from_slice(piece)).expect("what came can be told");
     assert_eq!(bytes, input);
 });
 

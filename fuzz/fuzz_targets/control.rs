@@ -15,45 +15,45 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     let Some((&[who, cut], stream)) = input.split_first_chunk::<2>() else { return };
     match who % 8 {
-        0 => daemon(stream),
-        1 => asker::<ToApplication>(stream),
-        2 => asker::<Reply>(stream),
-        3 => listen::<FromApplication>(stream, cut),
-        4 => listen::<ToApplication>(stream, cut),
-        5 => listen::<Request>(stream, cut),
-        6 => listen::<Reply>(stream, cut),
-        _ => listen::<Opening>(stream, cut),
+        0 => check_agent_side(stream),
+        1 => check_client_side::<ToApplication>(stream),
+        2 => check_client_side::<Reply>(stream),
+        3 => check_stream::<FromApplication>(stream, cut),
+        4 => check_stream::<ToApplication>(stream, cut),
+        5 => check_stream::<Request>(stream, cut),
+        6 => check_stream::<Reply>(stream, cut),
+        _ => check_stream::<Opening>(stream, cut),
     }
 });
 
 /// Decodes a whole connection as the agent does.
-fn daemon(stream: &[u8]) {
+fn check_agent_side(stream: &[u8]) {
     let mut decoder: Decoder<Opening, ()> = Decoder::new();
     decoder.feed(stream, []);
     let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) = decoder.take() else {
         return;
     };
     match hello.role {
-        Role::Application { .. } => follow::<_, FromApplication>(decoder),
-        Role::Command => follow::<_, Request>(decoder),
+        Role::Application { .. } => check_after_opening::<_, FromApplication>(decoder),
+        Role::Command => check_after_opening::<_, Request>(decoder),
     }
 }
 
 /// Decodes a whole connection as a program or command does.
-fn asker<M: Messages>(stream: &[u8]) {
+fn check_client_side<M: Messages>(stream: &[u8]) {
     let mut decoder: Decoder<Answer, ()> = Decoder::new();
     decoder.feed(stream, []);
     if let Ok(Some(_)) = decoder.take() {
-        follow::<_, M>(decoder);
+        check_after_opening::<_, M>(decoder);
     }
 }
 
 /// Decodes the messages that follow the opening of a connection.
-fn follow<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
+fn check_after_opening<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
     let newer = decoder.peer() > Some(Version::OURS);
     let mut decoder: Decoder<N, ()> = decoder.followed_by();
     let mut all = Vec::new();
-    let _ = take_all(&mut decoder, &mut all);
+    let _ = decode_all(&mut decoder, &mut all);
     for received in all {
         match received {
             Received::Message { message, .. } => {
@@ -65,7 +65,7 @@ fn follow<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
 }
 
 /// Decodes a stream in chunks and as a whole, and encodes the messages again.
-fn listen<M: Messages>(stream: &[u8], cut: u8) {
+fn check_stream<M: Messages>(stream: &[u8], cut: u8) {
     let piece_size = match cut & 0x3f {
         0 => usize::MAX,
         size => size.into(),
@@ -74,12 +74,12 @@ fn listen<M: Messages>(stream: &[u8], cut: u8) {
     let (mut decoder, mut all, mut end) = (Decoder::<M, ()>::new(), Vec::new(), Ok(()));
     for piece in stream.chunks(piece_size) {
         decoder.feed(piece, std::mem::take(&mut descriptors));
-        end = take_all(&mut decoder, &mut all);
+        end = decode_all(&mut decoder, &mut all);
     }
     if cut >> 6 == 0 {
         let (mut decoder, mut whole) = (Decoder::<M, ()>::new(), Vec::new());
         decoder.feed(stream, []);
-        assert_eq!(take_all(&mut decoder, &mut whole), end);
+        assert_eq!(decode_all(&mut decoder, &mut whole), end);
         assert_eq!(whole, all);
     }
     let mut again = Vec::new();
@@ -96,7 +96,7 @@ fn listen<M: Messages>(stream: &[u8], cut: u8) {
 }
 
 /// Decodes messages until no complete message is left. Checks that an error is permanent.
-fn take_all<M: Messages>(
+fn decode_all<M: Messages>(
     decoder: &mut Decoder<M, ()>,
     all: &mut Vec<Received<M, ()>>,
 ) -> Result<(), DecodeError> {

@@ -22,13 +22,13 @@ fn options() -> Options {
 }
 
 /// Files and records of the intact journal with which every run begins.
-struct Sound {
+struct IntactJournal {
     files: Vec<(String, Vec<u8>)>,
     records: BTreeMap<u64, Vec<u8>>,
 }
 
-fn sound() -> &'static Sound {
-    static SOUND: OnceLock<Sound> = OnceLock::new();
+fn intact_journal() -> &'static IntactJournal {
+    static SOUND: OnceLock<IntactJournal> = OnceLock::new();
     SOUND.get_or_init(|| {
         let disk = SimulatedDisk::new(1);
         let (journal, _) = Journal::open_on(Arc::new(disk.clone()), options()).expect("a journal");
@@ -41,7 +41,7 @@ fn sound() -> &'static Sound {
         }
         journal.close().expect("a sound disk");
         let file = |name: String| Some((name.clone(), disk.bytes(&name)?));
-        Sound { files: disk.names().into_iter().filter_map(file).collect(), records }
+        IntactJournal { files: disk.names().into_iter().filter_map(file).collect(), records }
     })
 }
 
@@ -136,7 +136,7 @@ fn forge(bytes: &mut [u8], at: usize) {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&first, changes)) = input.split_first() else { return };
-    let sound = sound();
+    let sound = intact_journal();
     let mut files = sound.files.clone();
     let (mut is_damage, mut are_flips) = (true, true);
     let mut flips = 0;
@@ -174,13 +174,13 @@ fn read(disk: &SimulatedDisk, is_damage: bool) -> Option<BTreeMap<u64, Vec<u8>>>
         let sequence = match item {
             Item::Record(record) => {
                 if is_damage {
-                    let written = sound().records.get(&record.sequence).map(Vec::as_slice);
+                    let written = intact_journal().records.get(&record.sequence).map(Vec::as_slice);
                     assert!(written == Some(record.payload) || record.payload == b"again");
                 }
                 records.insert(record.sequence, record.payload.to_vec());
                 record.sequence
             }
-            Item::Gone(range) => range.end - 1,
+            Item::Missing(range) => range.end - 1,
             Item::Damage(damage) => {
                 assert!(damage.offset + damage.bytes <= 4096 + 32, "{damage:?}");
                 continue;

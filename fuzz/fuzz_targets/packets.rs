@@ -4,7 +4,7 @@
 //! The first byte selects a schema and the second the size of the part; the rest is the packet.
 #![no_main]
 
-use blkkin_ctf::decode::{Decoder, Machine, Node, Nothing, Stop, View, Visitor};
+use blkkin_ctf::decode::{Decoder, Machine, Node, NullVisitor, Stop, View, Visitor};
 use blkkin_ctf::metadata;
 use blkkin_ctf::schema::Scope;
 use libfuzzer_sys::fuzz_target;
@@ -122,7 +122,7 @@ fuzz_target!(|input: &[u8]| {
     let mut machine = decoder.machine();
     let header = decoder.packet(View::whole(packet), &mut machine);
     let short = decoder.packet(View::whole(&packet[..cut]), &mut decoder.machine());
-    assert!(short == Err(Stop::Short) || short == header, "{short:?}, {header:?}");
+    assert!(short == Err(Stop::Incomplete) || short == header, "{short:?}, {header:?}");
     let Ok(header) = header else { return };
 
     let mut context = Digest::default();
@@ -142,13 +142,13 @@ fuzz_target!(|input: &[u8]| {
         if cut as u64 * 8 >= position {
             let view = View::new(&packet[..cut], 0, end);
             let part = event(decoder, header.stream, view, position, &mut before.clone());
-            assert!(part == Err(Stop::Short) || part == whole, "{part:?}, {whole:?}");
+            assert!(part == Err(Stop::Incomplete) || part == whole, "{part:?}, {whole:?}");
         }
         // A view that starts at the event.
         let base = position / 8;
         let view = View::new(&packet[base as usize..], base, end.saturating_sub(base * 8));
         let rest = event(decoder, header.stream, view, position % 8, &mut before.clone());
-        let rest = rest.map(|seen| Seen { end: seen.end + base * 8, ..seen });
+        let rest = rest.map(|seen| DecodedEvent { end: seen.end + base * 8, ..seen });
         assert_eq!(rest, whole);
         match whole {
             Ok(seen) => position = seen.end,
@@ -159,7 +159,7 @@ fuzz_target!(|input: &[u8]| {
 
 /// A decoded event, for the comparison of two decodings.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct DecodedEvent {
     class: u32,
     clock: u64,
     fields: Digest,
@@ -172,7 +172,7 @@ fn event(
     view: View<'_>,
     position: u64,
     machine: &mut Machine,
-) -> Result<Seen, Stop> {
+) -> Result<DecodedEvent, Stop> {
     let mut end = position;
     let class = decoder.event_header(stream, view, &mut end, machine)?;
     let mut skipped_end = end;
@@ -180,9 +180,9 @@ fn event(
     let mut skipping = machine.clone();
     decoder.event_body(stream, class, view, &mut end, machine, &mut fields)?;
     let skipped =
-        decoder.event_body(stream, class, view, &mut skipped_end, &mut skipping, &mut Nothing);
+        decoder.event_body(stream, class, view, &mut skipped_end, &mut skipping, &mut NullVisitor);
     assert_eq!((skipped, skipped_end), (Ok(()), end), "without values");
-    Ok(Seen { class, clock: machine.clock, fields, end })
+    Ok(DecodedEvent { class, clock: machine.clock, fields, end })
 }
 
 /// Visitor that hashes all values.

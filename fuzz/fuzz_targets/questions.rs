@@ -4,8 +4,8 @@
 //! The input is the part of a URL that follows the prefix of BlkKin's query API.
 #![no_main]
 
-use blkkin_query::{Api, Kind, Params, Question, Settings};
-use blkkin_store::{Batch, MemoryStore, Policy, Room, SpanStore};
+use blkkin_query::{Api, ApiQuery, Kind, Params, Settings};
+use blkkin_store::{Batch, Capacity, MemoryStore, Policy, SpanStore};
 use blkkin_wire::{Format, Limits};
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
@@ -24,17 +24,17 @@ const SPANS: &str = r#"[
      "localEndpoint":{"serviceName":"qemu"}}]"#;
 
 static API: LazyLock<Api> = LazyLock::new(|| {
-    let store = Arc::new(MemoryStore::new(Room::default(), Limits::default()));
+    let store = Arc::new(MemoryStore::new(Capacity::default(), Limits::default()));
     let batch =
         Batch { format: Format::ZipkinJson, bytes: SPANS.as_bytes(), policy: Policy::Whole };
-    store.accept(batch, Box::new(|taken| assert_eq!(taken.expect("room").outcome.given, 3)));
+    store.accept(batch, Box::new(|taken| assert_eq!(taken.expect("room").outcome.accepted, 3)));
     Api::new(store, Settings::default())
 });
 
 fuzz_target!(|text: &str| {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     for ask in [Api::zipkin, Api::own] {
-        let question = Question { path, params: Params::parse(query), now_ns: NOW_NS };
+        let question = ApiQuery { path, params: Params::parse(query), now_ns: NOW_NS };
         let answer = ask(&API, &question);
         assert!(matches!(answer.status, 200 | 400 | 404), "{answer:?}");
         match answer.kind {

@@ -5,7 +5,7 @@
 #![no_main]
 
 use blkkin_collector::{Collector, Settings, Transport, Version};
-use blkkin_store::{MemoryStore, Room, SpanStore};
+use blkkin_store::{Capacity, MemoryStore, SpanStore};
 use blkkin_wire::Limits;
 use bytes::Bytes;
 use http::Request;
@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::runtime::{Builder, Runtime};
 
 /// Paths to which spans are sent, with their content types.
-const WAYS: [(&str, &str); 8] = [
+const ROUTES: [(&str, &str); 8] = [
     ("/api/v2/spans", "application/json"),
     ("/api/v2/spans", "application/x-protobuf"),
     ("/api/v1/spans", "application/json"),
@@ -33,8 +33,8 @@ static RUNTIME: LazyLock<Runtime> =
 
 fuzz_target!(|input: &[u8]| {
     let Some((&first, body)) = input.split_first() else { return };
-    let way = usize::from(first) % WAYS.len();
-    let (path, kind) = WAYS[way];
+    let way = usize::from(first) % ROUTES.len();
+    let (path, kind) = ROUTES[way];
     let is_grpc = kind == "application/grpc";
     let mut request = Request::post(path).header("content-type", kind);
     if first & PACKED != 0 {
@@ -42,7 +42,7 @@ fuzz_target!(|input: &[u8]| {
         request = request.header(name, "gzip");
     }
     let request = request.body(Full::new(Bytes::copy_from_slice(body))).expect("a request");
-    let store = Arc::new(MemoryStore::new(Room::default(), Limits::default()));
+    let store = Arc::new(MemoryStore::new(Capacity::default(), Limits::default()));
     let settings =
         Settings { message_bytes: 1 << 20, flight_bytes: 8 << 20, ..Settings::default() };
     let collector = Collector::new(store.clone(), settings);

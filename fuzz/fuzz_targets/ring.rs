@@ -5,7 +5,7 @@
 //! word of the memory (offset in 2 bytes, value in 8) or reads a ring.
 #![no_main]
 
-use blkkin_ring::{Cells, Clock, Mode, Reader, Shape, Taken, packet};
+use blkkin_ring::{Cells, Clock, Mode, Reader, Shape, TakeOutcome, packet};
 use blkkin_sys::SharedMemory;
 use libfuzzer_sys::fuzz_target;
 
@@ -37,7 +37,8 @@ fuzz_target!(|input: &[u8]| {
         }
         let ring = usize::from(step >> 2 & 1);
         let mut bytes = Vec::new();
-        if let Taken::Packet(taken) = readers[ring].take(&cells, &shape, step & 8 != 0, &mut bytes)
+        if let TakeOutcome::Packet(taken) =
+            readers[ring].take(&cells, &shape, step & 8 != 0, &mut bytes)
         {
             assert!(bytes.len() <= shape.subbuffer_size);
             assert_eq!(taken.header.content_size, bytes.len() as u64);
@@ -52,10 +53,10 @@ fuzz_target!(|input: &[u8]| {
     }
     // A later agent continues with the current contents, from the positions in the memory.
     for ring in 0..2 {
-        let left = cells.left(&shape, ring);
-        let mut reader = Reader::behind(&shape, ring, NOW, (left.read, left), None);
+        let left = cells.reader_state(&shape, ring);
+        let mut reader = Reader::resume(&shape, ring, NOW, (left.read, left), None);
         let mut bytes = Vec::new();
-        while let Taken::Packet(_) | Taken::Overwritten(_) =
+        while let TakeOutcome::Packet(_) | TakeOutcome::Overwritten(_) =
             reader.take(&cells, &shape, true, &mut bytes)
         {
             assert!(bytes.len() <= 2 * shape.ring_size());

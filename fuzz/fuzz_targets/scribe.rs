@@ -5,16 +5,16 @@
 #![no_main]
 
 use blkkin_scribe::{
-    Answer, Batch, Entries, Frames, Handler, Header, Limits, Next, Request, ResultCode, Service,
-    Status, base64, read_reply, read_request,
+    Answer, Batch, ConnectionAction, Entries, Frames, Handler, Header, Limits, Request, ResultCode,
+    Service, Status, base64, read_reply, read_request,
 };
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-struct Looking;
+struct CheckingHandler;
 
-impl Handler for Looking {
+impl Handler for CheckingHandler {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         assert_eq!(entries.iter().count(), entries.len());
         let sizes = entries.iter().map(|entry| entry.category.len() + entry.message.len());
@@ -53,7 +53,7 @@ const FRAMES: Frames = Frames { frame_bytes_max: LIMITS.frame_bytes_max };
 /// Returns all replies of a server to a stream whose first `first` bytes arrive separately.
 fn serve(stream: &[u8], first: usize) -> Vec<u8> {
     let from: SocketAddr = (Ipv4Addr::LOCALHOST, 1).into();
-    let service = Service::new(Looking, LIMITS);
+    let service = Service::new(CheckingHandler, LIMITS);
     let mut out = Vec::new();
     let mut start = 0;
     for end in [first.min(stream.len()), stream.len()] {
@@ -67,7 +67,7 @@ fn serve(stream: &[u8], first: usize) -> Vec<u8> {
                     let before = out.len();
                     let next = service.answer(body, from, &mut out);
                     check(body, &out[before..]);
-                    if let Next::Close(fault) = next {
+                    if let ConnectionAction::Close(fault) = next {
                         assert!(fault.offset <= body.len());
                         return out;
                     }

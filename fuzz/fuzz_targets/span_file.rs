@@ -1,17 +1,17 @@
 //! Fuzzes span files, with correct checksums: reading returns an error or as many spans as the file
 //! has rows, and each span is found by its trace id.
 //!
-//! The input is a whole file, or, if its first byte is below 32, instructions from which [`told`]
-//! makes a file.
+//! The input is a whole file, or, if its first byte is below 32, instructions from which
+//! [`file_of_input`] makes a file.
 #![no_main]
 
-use blkkin_columns::testing::told;
+use blkkin_columns::testing::file_of_input;
 use blkkin_columns::{Block, File};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = match bytes {
-        [0..32, ..] => told(bytes),
+        [0..32, ..] => file_of_input(bytes),
         _ => bytes.to_vec(),
     };
     let Ok(file) = File::open(whole) else { return };

@@ -8,7 +8,7 @@
 #![no_main]
 
 use blkkin_model::{Kind, ValueRef};
-use blkkin_spans::{Assembler, Limits, Oddity, Request, Said, What, Whole};
+use blkkin_spans::{Assembler, CompleteSpan, Limits, Oddity, ReportContent, Request, SpanReport};
 use blkkin_text::requests::{Options, TreePrinter, json};
 use libfuzzer_sys::fuzz_target;
 use std::ops::ControlFlow;
@@ -70,7 +70,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(step.self_ns <= step.span.duration_ns);
             assert!(step.span.annotations.is_sorted());
             assert!(step.span.parent_id != Some(step.span.id));
-            assert_eq!(step.moved_ns.is_some(), step.is(Oddity::Moved));
+            assert_eq!(step.moved_ns.is_some(), step.has_oddity(Oddity::Moved));
         }
         let mut picture = String::new();
         printer.print(&mut picture, request);
@@ -83,20 +83,20 @@ fuzz_target!(|bytes: &[u8]| {
         ControlFlow::Continue(())
     };
     let mut assembler = Assembler::new(limits);
-    assembler.lose(1, Some(5), Some(100));
-    assembler.lose(2, None, Some(i64::MIN));
+    assembler.add_loss(1, Some(5), Some(100));
+    assembler.add_loss(2, None, Some(i64::MIN));
     let mut parts = 0;
     for event in events.chunks_exact(11) {
         let &[time, trace, span, parent, name, service, ip, port, kind, one, two] = event else {
             return;
         };
-        let what = match kind % 8 {
-            0..3 => What::Event(text(one)),
-            3 => What::KeyValue(text(one), ValueRef::Str(text(two))),
-            4 => What::KeyValue(text(one), ValueRef::Int(two.into())),
-            5 => What::WideTraceId,
-            6 if two % 4 == 0 => What::Undated(Kind::Server),
-            _ => What::Span(Whole {
+        let content = match kind % 8 {
+            0..3 => ReportContent::Event(text(one)),
+            3 => ReportContent::KeyValue(text(one), ValueRef::Str(text(two))),
+            4 => ReportContent::KeyValue(text(one), ValueRef::Int(two.into())),
+            5 => ReportContent::WideTraceId,
+            6 if two % 4 == 0 => ReportContent::Undated(Kind::Server),
+            _ => ReportContent::Span(CompleteSpan {
                 start_ns: number(one),
                 duration_ns: number(two),
                 kind: [Kind::Internal, Kind::Client, Kind::Server][usize::from(kind / 8 % 3)],
@@ -105,7 +105,7 @@ fuzz_target!(|bytes: &[u8]| {
                 fields: &[],
             }),
         };
-        let said = Said {
+        let report = SpanReport {
             trace_id: u64::from(trace % 4),
             trace_id_high: if trace >= 224 { u64::from(trace % 32 / 8) } else { 0 },
             span_id: u64::from(span % 16),
@@ -116,14 +116,14 @@ fuzz_target!(|bytes: &[u8]| {
             port: i32::from(port as i8) * 300,
             time_ns: number(time),
             source: u32::from(kind / 64),
-            what,
+            content,
         };
         parts += u64::from(
-            what != What::WideTraceId
-                && said.span_id != 0
-                && (said.trace_id, said.trace_id_high) != (0, 0),
+            content != ReportContent::WideTraceId
+                && report.span_id != 0
+                && (report.trace_id, report.trace_id_high) != (0, 0),
         );
-        assert!(assembler.add(&said, time.into(), &mut sink).is_continue());
+        assert!(assembler.add(&report, time.into(), &mut sink).is_continue());
         assert!(assembler.bytes() <= limits.bytes);
     }
     assert!(assembler.finish(&mut sink).is_continue());

@@ -9,5 +9,5 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let is_list = input.first() == Some(&12);
-    wire::survive(if is_list { Format::ZipkinThrift } else { Format::ZipkinThriftSpan }, input);
+    wire::check_batch(if is_list { Format::ZipkinThrift } else { Format::ZipkinThriftSpan }, input);
 });

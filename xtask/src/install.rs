@@ -225,7 +225,7 @@ fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     both.entries.extend(old.entries.iter().cloned());
     both.write(root)?;
     for item in items {
-        put(&root.join(&item.path), item)?;
+        write_file(&root.join(&item.path), item)?;
     }
     let gone = old.entries.into_iter().filter(|entry| !new.has(&entry.path)).collect();
     Manifest { entries: gone }.remove_entries(root)?;
@@ -254,7 +254,7 @@ fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> io::Resul
 }
 
 /// Writes a temporary file and renames it, as the old file may be in execution.
-fn put(path: &Path, item: &Item) -> io::Result<()> {
+fn write_file(path: &Path, item: &Item) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);

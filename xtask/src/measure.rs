@@ -107,7 +107,7 @@ pub(crate) fn interleave(
         .collect();
     for round in 0..warm_ups + runs {
         for one in &mut measured {
-            let sample = run_apart(&one.candidate)?;
+            let sample = run_in_helper(&one.candidate)?;
             if round >= warm_ups {
                 one.samples.push(sample);
             }
@@ -117,7 +117,7 @@ pub(crate) fn interleave(
 }
 
 /// Runs a candidate once, in a helper process, and returns the measurement.
-fn run_apart(candidate: &Candidate) -> Result<Sample, String> {
+fn run_in_helper(candidate: &Candidate) -> Result<Sample, String> {
     let own = std::env::current_exe().map_err(|error| format!("own executable: {error}"))?;
     let output = Command::new(own)
         .args(["measure", "--"])

@@ -16,7 +16,7 @@ struct Peer {
     packages: &'static [&'static str],
     /// Download of the peer, if its packages do not contain it.
     fetch: Fetch,
-    is_there: fn() -> bool,
+    is_installed: fn() -> bool,
     /// Description of the tests that need the peer.
     tests: &'static str,
 }
@@ -51,56 +51,58 @@ const PEERS: [Peer; 18] = [
         name: "lttng",
         packages: &["lttng-tools"],
         fetch: Fetch::Nothing,
-        is_there: || ["lttng", "lttng-sessiond", "lttng-relayd"].iter().all(|name| in_path(name)),
+        is_installed: || {
+            ["lttng", "lttng-sessiond", "lttng-relayd"].iter().all(|name| in_path(name))
+        },
         tests: "recording with LTTng's daemons and live viewing",
     },
     Peer {
         name: "lttng-ust",
         packages: &["liblttng-ust-dev", "pkg-config"],
         fetch: Fetch::Nothing,
-        is_there: || succeeds("pkg-config", &["--exists", "lttng-ust"]),
+        is_installed: || succeeds("pkg-config", &["--exists", "lttng-ust"]),
         tests: "traces of programs instrumented with LTTng-UST",
     },
     Peer {
         name: "babeltrace2",
         packages: &["babeltrace2"],
         fetch: Fetch::Nothing,
-        is_there: || in_path("babeltrace2"),
+        is_installed: || in_path("babeltrace2"),
         tests: "agreement with the reference reader, and speed compared to it",
     },
     Peer {
         name: "gcc",
         packages: &["gcc", "g++", "libc6-dev"],
         fetch: Fetch::Nothing,
-        is_there: || in_path("gcc") && in_path("g++"),
+        is_installed: || in_path("gcc") && in_path("g++"),
         tests: "programs in C and C++, and fuzzing",
     },
     Peer {
         name: "strace",
         packages: &["strace"],
         fetch: Fetch::Nothing,
-        is_there: || in_path("strace"),
+        is_installed: || in_path("strace"),
         tests: "that recording makes no system calls",
     },
     Peer {
         name: "shells",
         packages: &["bash", "zsh", "fish"],
         fetch: Fetch::Nothing,
-        is_there: || ["bash", "zsh", "fish"].iter().all(|name| in_path(name)),
+        is_installed: || ["bash", "zsh", "fish"].iter().all(|name| in_path(name)),
         tests: "completion of words by shells",
     },
     Peer {
         name: "cmake",
         packages: &["cmake", "make", "pkg-config"],
         fetch: Fetch::Nothing,
-        is_there: || ["cmake", "make", "pkg-config"].iter().all(|name| in_path(name)),
+        is_installed: || ["cmake", "make", "pkg-config"].iter().all(|name| in_path(name)),
         tests: "programs that find what was installed",
     },
     Peer {
         name: "nbd-clients",
         packages: &["qemu-utils", "qemu-system-x86", "libnbd-bin", "fio"],
         fetch: Fetch::Nothing,
-        is_there: || {
+        is_installed: || {
             ["qemu-img", "qemu-io", "qemu-system-x86_64", "nbdinfo", "nbdcopy", "fio"]
                 .iter()
                 .all(|name| in_path(name))
@@ -111,14 +113,14 @@ const PEERS: [Peer; 18] = [
         name: "nbdkit",
         packages: &["nbdkit"],
         fetch: Fetch::Nothing,
-        is_there: || in_path("nbdkit"),
+        is_installed: || in_path("nbdkit"),
         tests: "what another server of network block devices costs, in the bench of block storage",
     },
     Peer {
         name: "disks",
         packages: &["qemu-system-common", "qemu-utils", "e2fsprogs", "xfsprogs", "mount"],
         fetch: Fetch::Nothing,
-        is_there: || {
+        is_installed: || {
             ["qemu-storage-daemon", "mkfs.ext4", "mkfs.xfs", "mount"]
                 .iter()
                 .all(|name| in_path(name))
@@ -129,14 +131,14 @@ const PEERS: [Peer; 18] = [
         name: "man",
         packages: &["man-db", "groff-base"],
         fetch: Fetch::Nothing,
-        is_there: || ["man", "groff"].iter().all(|name| in_path(name)),
+        is_installed: || ["man", "groff"].iter().all(|name| in_path(name)),
         tests: "the manual's pages",
     },
     Peer {
         name: "facebook-scribe",
         packages: &["python3-venv"],
         fetch: Fetch::Pip(Newest, &["facebook-scribe==2.0.post1", "thrift==0.25.0"]),
-        is_there: || has_modules(Newest, "scribe, thrift"),
+        is_installed: || has_modules(Newest, "scribe, thrift"),
         tests: "the client that Scribe's makers have published",
     },
     Peer {
@@ -154,7 +156,7 @@ const PEERS: [Peer; 18] = [
                 "protobuf==7.36.2",
             ],
         ),
-        is_there: || {
+        is_installed: || {
             has_modules(Newest, "py_zipkin, google.protobuf, opentelemetry.exporter.zipkin.json")
                 && has_modules(Newest, "opentelemetry.exporter.otlp.proto.http.trace_exporter")
                 && has_modules(Newest, "opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
@@ -176,7 +178,7 @@ const PEERS: [Peer; 18] = [
                 "protobuf==3.20.3",
             ],
         ),
-        is_there: || {
+        is_installed: || {
             has_modules(Older, "py_zipkin, thriftpy2, scribe, thrift")
                 && has_modules(Older, "opentelemetry.exporter.zipkin.proto.http")
         },
@@ -186,28 +188,28 @@ const PEERS: [Peer; 18] = [
         name: "node-clients",
         packages: &["nodejs", "npm"],
         fetch: Fetch::Npm,
-        is_there: || in_path("node") && has_node_modules(),
+        is_installed: || in_path("node") && has_node_modules(),
         tests: "what Zipkin's and OpenTelemetry's libraries for node send",
     },
     Peer {
         name: "chromium",
         packages: &["chromium"],
         fetch: Fetch::Nothing,
-        is_there: || in_path("chromium"),
+        is_installed: || in_path("chromium"),
         tests: "the screen, in a browser",
     },
     Peer {
         name: "duckdb",
         packages: &["python3-venv"],
         fetch: Fetch::Pip(Newest, &["duckdb==2.0.0", "pyarrow==26.0.1", "pytz==2026.6"]),
-        is_there: || has_modules(Newest, "duckdb, pyarrow, pytz"),
+        is_installed: || has_modules(Newest, "duckdb, pyarrow, pytz"),
         tests: "files of spans, read by DuckDB and pyarrow",
     },
     Peer {
         name: "zipkin",
         packages: &["default-jre-headless", "maven"],
         fetch: Fetch::Maven("io.zipkin:zipkin-server:3.6.1:jar:exec"),
-        is_there: || in_path("java") && zipkin_jar().is_file(),
+        is_installed: || in_path("java") && zipkin_jar().is_file(),
         tests: "that Zipkin's server finds the spans that are sent to it",
     },
 ];
@@ -259,7 +261,7 @@ fn zipkin_jar() -> PathBuf {
 
 /// Names of installed peers, and reports about missing peers.
 #[derive(Default)]
-pub(crate) struct Present {
+pub(crate) struct InstalledPeers {
     /// Names of installed peers, for `BLKKIN_PEERS`.
     pub(crate) names: Vec<&'static str>,
     /// A line for each missing peer: reason, and skipped tests.
@@ -269,7 +271,7 @@ pub(crate) struct Present {
     pub(crate) advice: Option<String>,
 }
 
-impl Present {
+impl InstalledPeers {
     /// Prints the missing peers, and the command that installs them.
     pub(crate) fn print_missing(&self) {
         for line in self.skipped.iter().chain(&self.advice) {
@@ -285,24 +287,24 @@ pub(crate) fn run() -> Outcome {
 }
 
 /// Installs missing peers where possible, and prints a line for each peer that is still missing.
-pub(crate) fn install() -> Present {
-    let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
+pub(crate) fn install() -> InstalledPeers {
+    let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_installed)()).collect();
     // A peer that can be downloaded already needs neither packages nor root.
     let packages = packages_of(missing.iter().copied().filter(|peer| !peer.fetch.is_possible()));
     let installed = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
-    let mut present = Present::default();
+    let mut present = InstalledPeers::default();
     for peer in &PEERS {
-        let fetched = match (peer.is_there)() {
+        let fetched = match (peer.is_installed)() {
             true => Ok(()),
             false => peer.fetch.run(),
         };
-        if (peer.is_there)() {
+        if (peer.is_installed)() {
             present.names.push(peer.name);
             continue;
         }
         let has_failed = installed.as_ref().err().and_then(|refusal| refusal.failure.as_deref());
         let reason = fetched.err().or(has_failed.map(str::to_owned));
-        present.skipped.push(skipped(peer, installed.is_err(), reason.as_deref()));
+        present.skipped.push(skip_line(peer, installed.is_err(), reason.as_deref()));
     }
     present.advice = installed.err().map(|refusal| refusal.advice);
     present.print_missing();
@@ -312,7 +314,7 @@ pub(crate) fn install() -> Present {
 /// Returns the names of installed peers that any user can start by their path alone.
 pub(crate) fn present_without_environments() -> Vec<&'static str> {
     let own = |peer: &&Peer| matches!(peer.fetch, Fetch::Nothing) && peer.name != "chromium";
-    PEERS.iter().filter(own).filter(|peer| (peer.is_there)()).map(|peer| peer.name).collect()
+    PEERS.iter().filter(own).filter(|peer| (peer.is_installed)()).map(|peer| peer.name).collect()
 }
 
 /// Returns the packages of several peers, without duplicates.
@@ -327,7 +329,7 @@ fn packages_of<'p>(peers: impl Iterator<Item = &'p Peer>) -> Vec<&'static str> {
 }
 
 /// Formats the line about a missing peer.
-fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
+fn skip_line(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
     let reason = match reason {
         Some(reason) => reason.to_owned(),
         None if needs_packages && !peer.fetch.is_possible() => {
@@ -457,7 +459,7 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{PEERS, Peer, in_path, packages_of, skipped, succeeds};
+    use super::{PEERS, Peer, in_path, packages_of, skip_line, succeeds};
 
     fn peer(name: &str) -> &'static Peer {
         PEERS.iter().find(|peer| peer.name == name).expect(name)
@@ -467,10 +469,10 @@ mod tests {
     #[test]
     fn lines_name_their_own_packages() {
         let man = "skipped: man (needs man-db groff-base): the manual's pages";
-        assert_eq!(skipped(peer("man"), true, None), man);
-        let failed = skipped(peer("man"), true, Some("apt-get install failed: no network"));
+        assert_eq!(skip_line(peer("man"), true, None), man);
+        let failed = skip_line(peer("man"), true, Some("apt-get install failed: no network"));
         assert_eq!(failed, "skipped: man (apt-get install failed: no network): the manual's pages");
-        let there = skipped(peer("man"), false, None);
+        let there = skip_line(peer("man"), false, None);
         assert!(there.contains("though its packages are installed"), "{there}");
     }
 

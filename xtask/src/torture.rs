@@ -12,7 +12,7 @@ use crate::peers;
 use crate::test::{self, Counts};
 use crate::tools::{Outcome, at, target_dir};
 pub(crate) use build::package_of;
-use build::{Built, Program};
+use build::{BuildResult, Program};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
 /// Results of a trial over all rounds.
 #[derive(Default)]
-struct Tried {
+struct TrialResult {
     passed: u64,
     failed: bool,
     figures: Vec<String>,
@@ -47,7 +47,7 @@ struct Tried {
     skips: Vec<String>,
 }
 
-impl Tried {
+impl TrialResult {
     fn outcome(&self) -> &'static str {
         match () {
             () if self.failed => "BROKEN",
@@ -70,18 +70,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let builds = builds(&trials)?;
     let begun = Instant::now();
-    let mut results: Vec<Tried> = trials.iter().map(|_| Tried::default()).collect();
+    let mut results: Vec<TrialResult> = trials.iter().map(|_| TrialResult::default()).collect();
     let mut rounds = 0;
     while rounds == 0 || begun.elapsed() < Duration::from_secs(options.minutes * 60) {
         let seed = options.seed + rounds;
         for (trial, result) in trials.iter().zip(&mut results) {
-            println!("torture: round {}, {}: {}", rounds + 1, trial.promise, trial.what);
+            println!("torture: round {}, {}: {}", rounds + 1, trial.promise, trial.description);
             match &builds[&trial.build] {
-                Built::Missing(why) => result.skips = vec![why.clone()],
-                Built::Programs(_) if trial.in_guest && guest::missing().is_some() => {
+                BuildResult::Missing(why) => result.skips = vec![why.clone()],
+                BuildResult::Programs(_) if trial.in_guest && guest::missing().is_some() => {
                     result.skips = guest::missing().into_iter().collect();
                 }
-                Built::Programs(programs) => {
+                BuildResult::Programs(programs) => {
                     let program = Program::of(trial, programs)?;
                     let peers = peers.names.join(",");
                     attempt((trial, program), result, (options.minutes, seed), &peers, &folder)?;
@@ -90,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         }
         rounds += 1;
     }
-    let all: Vec<(&Trial, Tried)> = trials.into_iter().zip(results).collect();
+    let all: Vec<(&Trial, TrialResult)> = trials.into_iter().zip(results).collect();
     print_table(&all);
     println!("{}", json(&all, options, rounds, begun.elapsed()));
     let holds = all.iter().all(|(_, result)| !result.failed);
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 }
 
 /// Builds the tests of all given trials in advance.
-fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, Built>, String> {
+fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, BuildResult>, String> {
     let mut builds = BTreeMap::new();
     for trial in trials {
         if let Entry::Vacant(place) = builds.entry(trial.build) {
@@ -111,7 +111,7 @@ fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, Built>, String> {
 /// Runs a trial once, and records its result.
 fn attempt(
     (trial, program): (&Trial, &Program),
-    result: &mut Tried,
+    result: &mut TrialResult,
     (minutes, seed): (u64, u64),
     peers: &str,
     folder: &Path,
@@ -123,7 +123,7 @@ fn attempt(
     let output = File::create(&log).map_err(at(&log))?;
     let errors = output.try_clone().map_err(at(&log))?;
     let variables: Vec<(&str, u64)> =
-        trial.amounts.iter().map(|one| one.in_time(minutes)).collect();
+        trial.amounts.iter().map(|one| one.for_minutes(minutes)).collect();
     // `timeout` also ends the processes that the test has started.
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]);
@@ -136,7 +136,7 @@ fn attempt(
     let status = command
         .current_dir(&program.folder)
         .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
-        .envs(trial.build.surroundings())
+        .envs(trial.build.environment_variable())
         .env("BLKKIN_PEERS", peers)
         .env("BLKKIN_FIGURES", &figures)
         .env("BLKKIN_SKIPS", &skips)
@@ -179,10 +179,10 @@ fn attempt(
     Ok(())
 }
 
-fn print_table(all: &[(&Trial, Tried)]) {
+fn print_table(all: &[(&Trial, TrialResult)]) {
     println!();
     for (trial, result) in all {
-        let passed = format!("{} ({} tests passed)", trial.what, result.passed);
+        let passed = format!("{} ({} tests passed)", trial.description, result.passed);
         println!("{:<4} {:<9} {passed}", trial.promise, result.outcome());
         for figure in &result.figures {
             println!("{:14} {figure}", "");
@@ -196,15 +196,15 @@ fn print_table(all: &[(&Trial, Tried)]) {
 
 /// Formats the results of all trials as one JSON object.
 fn json(
-    all: &[(&Trial, Tried)],
+    all: &[(&Trial, TrialResult)],
     options: &Options,
     rounds: u64,
     took: Duration,
 ) -> serde_json::Value {
-    let trial = |(trial, result): &(&Trial, Tried)| {
+    let trial = |(trial, result): &(&Trial, TrialResult)| {
         serde_json::json!({
             "promise": trial.promise,
-            "trial": trial.what,
+            "trial": trial.description,
             "outcome": result.outcome(),
             "passed": result.passed,
             "figures": result.figures,
@@ -228,7 +228,7 @@ mod tests {
 
     fn outcome(failed: bool, passed: u64, figures: &[&str], skips: &[&str]) -> &'static str {
         let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
-        Tried { passed, failed, figures: own(figures), skips: own(skips) }.outcome()
+        TrialResult { passed, failed, figures: own(figures), skips: own(skips) }.outcome()
     }
 
     #[test]

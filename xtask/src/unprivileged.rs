@@ -20,14 +20,14 @@ use std::time::Instant;
 const USER: &str = "blkkin-test";
 
 /// Programs of Debian's package procps, which minimal systems lack.
-const LACKING: [&str; 17] = [
+const HIDDEN_PROGRAMS: [&str; 17] = [
     "free", "kill", "pgrep", "pidwait", "pkill", "pmap", "ps", "pwdx", "skill", "slabtop", "snice",
     "sysctl", "tload", "top", "uptime", "vmstat", "watch",
 ];
 
 /// Packages that are not tested: packages whose tests only compute, so that the user does not
 /// matter, and this one, whose tests run cargo. All other packages are tested, including new ones.
-const LEFT_OUT: [&str; 10] = [
+const EXCLUDED_PACKAGES: [&str; 10] = [
     "blkkin-model",
     "blkkin-filter",
     "blkkin-ctf",
@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let user = user()?;
-    let place = Place::of(&workspace_root(), &target_dir());
+    let place = MountChanges::of(&workspace_root(), &target_dir());
     let mut probe = place.command(&user, Path::new("true"));
     let output = probe.output().map_err(|error| format!("cannot start {probe:?}: {error}"))?;
     if !output.status.success() {
@@ -152,7 +152,7 @@ fn user() -> Result<User, String> {
 }
 
 /// Changes to the mount namespace in which the tests run.
-struct Place {
+struct MountChanges {
     /// Paths of programs that the tests must not be able to start.
     hidden: Vec<PathBuf>,
     /// Directory that only root may enter, with the paths below it that the tests need.
@@ -161,11 +161,11 @@ struct Place {
     scratch: PathBuf,
 }
 
-impl Place {
-    fn of(root: &Path, target: &Path) -> Place {
+impl MountChanges {
+    fn of(root: &Path, target: &Path) -> MountChanges {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let files = std::env::split_paths(&path)
-            .flat_map(|folder| LACKING.map(|name| (name, folder.join(name).canonicalize())))
+            .flat_map(|folder| HIDDEN_PROGRAMS.map(|name| (name, folder.join(name).canonicalize())))
             // A multi-call binary also serves other names, so it must not be hidden.
             .filter_map(|(name, file)| file.ok().filter(|file| file.ends_with(name)));
         let hidden: BTreeSet<PathBuf> = files.collect();
@@ -173,12 +173,12 @@ impl Place {
             true => vec![root.to_owned()],
             false => vec![root.to_owned(), target.to_owned()],
         };
-        let first = needed.iter().find_map(|path| closed_above(path));
+        let first = needed.iter().find_map(|path| first_closed_directory(path));
         let closed = first.map(|closed| {
             let below = needed.into_iter().filter(|path| path.starts_with(&closed)).collect();
             (closed, below)
         });
-        Place { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
+        MountChanges { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
     }
 
     /// Returns the command that runs a test program as the user, without root's environment.
@@ -227,7 +227,7 @@ impl Place {
 }
 
 /// Returns the first directory on the path that other users may not enter.
-fn closed_above(path: &Path) -> Option<PathBuf> {
+fn first_closed_directory(path: &Path) -> Option<PathBuf> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
     let is_closed = |folder: &&&Path| {
@@ -255,7 +255,7 @@ fn programs(options: &Options) -> Result<Vec<Program>, String> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let programs = text.lines().filter_map(program);
-    Ok(programs.filter(|program| !LEFT_OUT.contains(&program.package.as_str())).collect())
+    Ok(programs.filter(|program| !EXCLUDED_PACKAGES.contains(&program.package.as_str())).collect())
 }
 
 /// Parses cargo's message about a test program.
@@ -278,14 +278,14 @@ mod tests {
         let scratch = Scratch::new("unprivileged");
         let inner = scratch.0.join("root/deep/tree");
         fs::create_dir_all(&inner).expect("folders");
-        assert_eq!(closed_above(&inner), None);
+        assert_eq!(first_closed_directory(&inner), None);
         let closed = scratch.0.join("root");
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("a mode");
-        assert_eq!(closed_above(&inner), Some(closed.clone()));
-        let place = Place::of(&inner, &inner.join("target"));
+        assert_eq!(first_closed_directory(&inner), Some(closed.clone()));
+        let place = MountChanges::of(&inner, &inner.join("target"));
         assert_eq!(place.closed, Some((closed.clone(), vec![inner.clone()])));
         let target = closed.join("target");
-        let place = Place::of(&inner, &target);
+        let place = MountChanges::of(&inner, &target);
         assert_eq!(place.closed, Some((closed, vec![inner, target])));
     }
 
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn packages_that_are_left_out_are_there() {
         let lock = fs::read_to_string(workspace_root().join("Cargo.lock")).expect("a lock file");
-        for name in LEFT_OUT {
+        for name in EXCLUDED_PACKAGES {
             assert!(lock.contains(&format!("name = \"{name}\"\n")), "{name}");
         }
     }

@@ -1,7 +1,7 @@
 //! Formats and transports of spans, and their encodings of ids and times. Start at [`Format`].
 
 use crate::base64;
-use blkkin_model::{Held, Span};
+use blkkin_model::{Span, SpanRefBuffer};
 use blkkin_wire::Encoder;
 use std::ops::Range;
 
@@ -85,8 +85,8 @@ impl Format {
 
     /// Encodes a batch of spans for the server at `host`, including the headers of the transport.
     pub(crate) fn encode(self, spans: &[&Span], host: &str) -> EncodedBatch {
-        let held: Vec<Held<'_>> = spans.iter().map(|span| span.hold()).collect();
-        let encode = |format, held: &[Held<'_>]| {
+        let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(|span| span.ref_buffer()).collect();
+        let encode = |format, held: &[SpanRefBuffer<'_>]| {
             let mut body = Vec::new();
             let mut encoder = Encoder::new(format, &mut body);
             held.iter().for_each(|held| encoder.span(&held.as_ref()));

@@ -3,8 +3,9 @@
 //! standard output.
 //!
 //! - `ingest`: sends batches in one format ([`ingest`]).
-//! - `visible`: measures the time until a sent span is found ([`visible`]).
-//! - `questions`: prints questions about sent spans ([`questions`]); `ask` sends them ([`ask`]).
+//! - `ingest_delay`: measures the time until a sent span is found ([`ingest_delay`]).
+//! - `query_generator`: prints query_generator about sent spans ([`query_generator`]);
+//!   `query_client` sends them ([`query_client`]).
 //! - `files`: measures a store's disk usage ([`files`]).
 #![allow(
     clippy::print_stdout,
@@ -13,7 +14,6 @@
 )]
 
 mod arguments;
-mod ask;
 mod base64;
 mod figures;
 mod files;
@@ -21,12 +21,13 @@ mod format;
 mod grpc;
 mod http;
 mod ingest;
+mod ingest_delay;
 mod numbers;
 mod pool;
-mod questions;
+mod query_client;
+mod query_generator;
 mod run;
 mod template;
-mod visible;
 
 use arguments::Arguments;
 use std::error::Error;
@@ -49,12 +50,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     let arguments = Arguments::parse(arguments)?;
     match what.as_str() {
         "ingest" => println!("{}", ingest::run(&arguments)?),
-        "visible" => println!("{}", visible::run(&arguments)?),
-        "ask" => ask::run(&arguments)?,
+        "visible" => println!("{}", ingest_delay::run(&arguments)?),
+        "ask" => query_client::run(&arguments)?,
         "files" => println!("{}", files::run(&arguments)?),
         "questions" => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            for question in questions::run(&arguments)? {
+            for question in query_generator::run(&arguments)? {
                 writeln!(out, "{question}")?;
             }
             out.flush()?;

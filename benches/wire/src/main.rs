@@ -8,7 +8,7 @@
 mod rivals;
 mod spans;
 
-use blkkin_model::{Held, Span, SpanRef, SpanSink};
+use blkkin_model::{Span, SpanRef, SpanRefBuffer, SpanSink};
 use blkkin_wire::{Decoder, Encoder, Format};
 use nix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
@@ -75,10 +75,10 @@ fn print(case: &mut Case) {
 
 fn cases() -> Vec<Case> {
     let spans: &'static [Span] = Box::leak(spans::make(SPANS).into_boxed_slice());
-    let held: &'static [Held<'static>] =
-        Box::leak(spans.iter().map(Span::hold).collect::<Vec<_>>().into_boxed_slice());
+    let held: &'static [SpanRefBuffer<'static>] =
+        Box::leak(spans.iter().map(Span::ref_buffer).collect::<Vec<_>>().into_boxed_slice());
     let refs: &'static [SpanRef<'static>] =
-        Box::leak(held.iter().map(Held::as_ref).collect::<Vec<_>>().into_boxed_slice());
+        Box::leak(held.iter().map(SpanRefBuffer::as_ref).collect::<Vec<_>>().into_boxed_slice());
     let mut cases = Vec::new();
     for format in Format::ALL {
         // This format holds a single span, so there is no batch in it.
@@ -94,9 +94,9 @@ fn cases() -> Vec<Case> {
             "decode",
             "blkkin",
             Box::new(move || {
-                let mut sink = Look::default();
+                let mut sink = FieldReader::default();
                 let outcome = decoder.decode(format, black_box(batch), &mut sink);
-                assert_eq!(outcome.given, SPANS as u64);
+                assert_eq!(outcome.accepted, SPANS as u64);
                 black_box(sink.0);
             }),
         );
@@ -120,9 +120,9 @@ fn cases() -> Vec<Case> {
 /// Sink that reads those fields of each span that a store would use first. The sum keeps the
 /// compiler from removing the reads.
 #[derive(Default)]
-struct Look(u64);
+struct FieldReader(u64);
 
-impl SpanSink for Look {
+impl SpanSink for FieldReader {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         self.0 = self.0.wrapping_add(span.trace_id.low() ^ span.start_ns.unwrap_or(0));
         self.0 += (span.tags.len() + span.annotations.len() + span.name.len()) as u64;

@@ -5,8 +5,8 @@ use crate::address::Address;
 use crate::event_loop::{ClientId, EventLoop, Turn, Upstream, announce};
 use crate::id_table::IdTable;
 use crate::message::{self, Header, Kind, Message, NAME_MAX, NextMessage, PAYLOAD_MAX};
-use crate::tracing::{COMPOSER, Span, arrived, object_call, volume_call};
-use crate::volume::{Piece, Volume, object_name, pieces};
+use crate::tracing::{COMPOSER, Span, object_call, server_span, volume_call};
+use crate::volume::{ObjectRange, Volume, object_name, object_ranges};
 use std::io;
 
 /// Maximum number of calls in flight. Beyond it, the composer reads no more requests.
@@ -63,15 +63,15 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
     };
     announce(&address)?;
     loop {
-        let may_ask = composer.may_ask();
+        let may_ask = composer.can_call();
         match composer.event_loop.turn(Some(&mut composer.mapper), |_| may_ask, || (), None)? {
             Turn::End => return Ok(()),
             Turn::UpstreamLost => composer.lose_mapper(),
             Turn::Continue => {}
         }
-        composer.take_answers();
+        composer.handle_replies();
         for client in composer.event_loop.client_ids() {
-            composer.take_requests(client);
+            composer.handle_requests(client);
         }
         if !composer.mapper.send() {
             composer.lose_mapper();
@@ -81,12 +81,12 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
 }
 
 impl Composer {
-    fn may_ask(&self) -> bool {
+    fn can_call(&self) -> bool {
         self.calls.len() < CALLS_MAX && self.mapper.has_room()
     }
 
-    fn take_requests(&mut self, id: ClientId) {
-        while self.may_ask() {
+    fn handle_requests(&mut self, id: ClientId) {
+        while self.can_call() {
             let Composer { event_loop, volumes, mapper, requests, calls } = self;
             let Some(client) = event_loop.client(id) else { return };
             let (unread, output) = client.link.unread_and_output();
@@ -94,19 +94,19 @@ impl Composer {
                 NextMessage::Whole(message) if !message.header.is_reply => {
                     let size = message.size;
                     begin(&message, id, volumes, mapper, requests, calls, output);
-                    client.link.take(size);
+                    client.link.consume(size);
                 }
-                NextMessage::Short(size) => return client.link.expect(size),
+                NextMessage::Short(size) => return client.link.reserve(size),
                 NextMessage::Whole(_) | NextMessage::Bad => return event_loop.drop_client(id),
             }
         }
     }
 
-    fn take_answers(&mut self) {
+    fn handle_replies(&mut self) {
         loop {
             let Some(link) = self.mapper.link() else { return };
             let NextMessage::Whole(message) = (match message::next(link.unread()) {
-                NextMessage::Short(size) => return link.expect(size),
+                NextMessage::Short(size) => return link.reserve(size),
                 next => next,
             }) else {
                 return self.lose_mapper();
@@ -134,13 +134,13 @@ impl Composer {
                 }
             }
             let size = message.size;
-            link.take(size);
+            link.consume(size);
         }
     }
 
     /// Fails all requests in flight, after the connection to the mapper has ended.
     fn lose_mapper(&mut self) {
-        self.mapper.lose();
+        self.mapper.disconnect();
         for id in self.calls.ids() {
             self.calls.remove(id);
         }
@@ -199,7 +199,7 @@ fn begin(
             volumes.iter().map(|volume| format!("{} {}\n", volume.name, volume.size)).collect();
         return answer(kind, id, lines.len() as u32, 0, lines.as_bytes(), output);
     }
-    let span = arrived(volume_call(kind), &COMPOSER, &message.header.trace);
+    let span = server_span(volume_call(kind), &COMPOSER, &message.header.trace);
     let volume = volumes.iter().find(|volume| volume.name.as_bytes() == message.name);
     let is_within = |volume: &&Volume| match kind {
         Kind::Flush => true,
@@ -228,7 +228,7 @@ fn begin(
         span,
     });
     let mut left = 0;
-    let mut ask = |piece: Piece, name: &[u8], payload: &[u8]| {
+    let mut ask = |piece: ObjectRange, name: &[u8], payload: &[u8]| {
         let span = trace.child(object_call(kind)).client_span();
         let mut header = Header::request(kind, calls.next_id(), piece.offset, piece.length);
         (header.fua, header.trace) = (fua, span.packed());
@@ -239,10 +239,10 @@ fn begin(
         left += 1;
     };
     if kind == Kind::Flush {
-        ask(Piece { object: 0, offset: 0, length: 0, at: 0 }, &[], &[]);
+        ask(ObjectRange { object: 0, offset: 0, length: 0, at: 0 }, &[], &[]);
     } else {
         let mut room = [0; NAME_MAX];
-        for piece in pieces(offset, length) {
+        for piece in object_ranges(offset, length) {
             let name = object_name(&volume.name, piece.object, &mut room);
             let end = piece.at as usize + piece.length as usize;
             let payload = message.payload.get(piece.at as usize..end).unwrap_or(&[]);

@@ -119,9 +119,9 @@ impl<S> EventLoop<S> {
             return Ok(Turn::End);
         }
         let is_called = !polled[1].revents().is_empty();
-        let upstream_is_ready = first > 2 && has_come(&polled[2]);
+        let upstream_is_ready = first > 2 && is_readable(&polled[2]);
         self.ready.clear();
-        self.ready.extend(polled[first..].iter().map(has_come));
+        self.ready.extend(polled[first..].iter().map(is_readable));
         drop(polled);
 
         if let Some(upstream) = upstream.filter(|_| upstream_is_ready)
@@ -212,7 +212,7 @@ impl Upstream {
     }
 
     /// Drops the connection to the server. A later turn connects again.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn disconnect(&mut self) {
         self.link = None;
     }
 
@@ -235,6 +235,6 @@ fn flags(link: &Link, may_read: bool) -> PollFlags {
     flags
 }
 
-fn has_come(fd: &PollFd<'_>) -> bool {
+fn is_readable(fd: &PollFd<'_>) -> bool {
     fd.revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR)
 }

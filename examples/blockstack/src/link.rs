@@ -21,7 +21,7 @@ pub(crate) struct Link {
 #[derive(Debug, Default)]
 struct Input {
     /// Buffer; the received bytes are from `start` to `end`.
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     start: usize,
     end: usize,
 }
@@ -69,21 +69,21 @@ impl Link {
 
     /// Returns the received bytes that have not been consumed.
     pub(crate) fn unread(&self) -> &[u8] {
-        &self.input.room[self.input.start..self.input.end]
+        &self.input.buffer[self.input.start..self.input.end]
     }
 
     /// Returns the received bytes that have not been consumed, and the output buffer.
     pub(crate) fn unread_and_output(&mut self) -> (&[u8], &mut Vec<u8>) {
-        (&self.input.room[self.input.start..self.input.end], &mut self.output)
+        (&self.input.buffer[self.input.start..self.input.end], &mut self.output)
     }
 
     /// Consumes `count` received bytes.
-    pub(crate) fn take(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.input.take(count);
     }
 
     /// Reserves buffer space for a message of `size` bytes.
-    pub(crate) fn expect(&mut self, size: usize) {
+    pub(crate) fn reserve(&mut self, size: usize) {
         let has = self.input.end - self.input.start;
         self.input.free(size.saturating_sub(has));
     }
@@ -104,14 +104,14 @@ impl Input {
     /// Returns free buffer space of at least `more` bytes.
     fn free(&mut self, more: usize) -> &mut [u8] {
         let used = self.end - self.start;
-        if self.room.len() - self.end < more {
-            if self.start < used || self.room.len() - used < more {
-                self.room.resize((used + more).max(2 * used), 0);
+        if self.buffer.len() - self.end < more {
+            if self.start < used || self.buffer.len() - used < more {
+                self.buffer.resize((used + more).max(2 * used), 0);
             }
-            self.room.copy_within(self.start..self.end, 0);
+            self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, used);
         }
-        &mut self.room[self.end..]
+        &mut self.buffer[self.end..]
     }
 
     fn take(&mut self, count: usize) {
@@ -153,10 +153,10 @@ mod tests {
             let _ = link.receive();
             while link.unread().len() >= step {
                 got.extend_from_slice(&link.unread()[..step]);
-                link.take(step);
+                link.consume(step);
                 step = (step * 31 + 7) % 90_000 + 1;
             }
-            link.expect(step);
+            link.reserve(step);
             if sender.is_finished() {
                 step = step.min(bytes.len() - got.len()).max(1);
             }

@@ -23,13 +23,13 @@ unsafe extern "C" {
 static INITIALIZER: extern "C" fn() = hold_tracing;
 
 extern "C" fn hold_tracing() {
-    blkkin_trace::daemon::hold();
+    blkkin_trace::daemon::postpone_start();
 }
 
 /// Starts tracing, once the process is known to be a role.
 pub(crate) fn start_tracing() {
     std::hint::black_box(&INITIALIZER);
-    blkkin_trace::daemon::let_go();
+    blkkin_trace::daemon::start_postponed();
 }
 
 /// Runs the mapper with these arguments and returns its exit status.

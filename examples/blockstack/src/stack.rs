@@ -116,12 +116,12 @@ impl Stack {
             arguments.extend(option("--store", store.address.to_string()));
         }
         stack.add("mapper", "mapper", arguments, None)?;
-        let mut arguments = stack.asks("--mapper");
+        let mut arguments = stack.upstream_option("--mapper");
         for volume in &stack.options.volumes {
             arguments.extend(option("--volume", volume.to_string()));
         }
         stack.add("composer", "composer", arguments, None)?;
-        let mut arguments = stack.asks("--composer");
+        let mut arguments = stack.upstream_option("--composer");
         if let Some(rules) = &stack.options.sample {
             arguments.extend(option("--sample", rules));
         }
@@ -133,7 +133,7 @@ impl Stack {
 
     /// Returns the option `name` with the address of the role that was started last. This role is
     /// the server of the next role.
-    fn asks(&self, name: &str) -> Vec<OsString> {
+    fn upstream_option(&self, name: &str) -> Vec<OsString> {
         let last = self.roles.last().map(|role| option(name, role.address.to_string()));
         last.into_iter().flatten().collect()
     }

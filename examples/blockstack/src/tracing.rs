@@ -14,7 +14,7 @@ use crate::message::Kind;
 use blkkin_trace::Endpoint;
 
 #[cfg(not(feature = "untraced"))]
-pub(crate) use traced::{Span, arrived, root};
+pub(crate) use traced::{Span, root, server_span};
 #[cfg(feature = "untraced")]
 pub(crate) use untraced::{Span, arrived, root};
 

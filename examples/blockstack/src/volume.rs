@@ -71,7 +71,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 
 /// The part of a request within one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct ObjectRange {
     pub(crate) object: u64,
     /// Offset in the object, in bytes.
     pub(crate) offset: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Piece {
 }
 
 /// Splits a range of a volume at object boundaries.
-pub(crate) fn pieces(offset: u64, length: u32) -> impl Iterator<Item = Piece> {
+pub(crate) fn object_ranges(offset: u64, length: u32) -> impl Iterator<Item = ObjectRange> {
     let mut at = 0u32;
     std::iter::from_fn(move || {
         if at == length {
@@ -90,7 +90,8 @@ pub(crate) fn pieces(offset: u64, length: u32) -> impl Iterator<Item = Piece> {
         let position = offset + u64::from(at);
         let within = position % OBJECT_SIZE;
         let rest = (OBJECT_SIZE - within).min(u64::from(length - at)) as u32;
-        let piece = Piece { object: position / OBJECT_SIZE, offset: within, length: rest, at };
+        let piece =
+            ObjectRange { object: position / OBJECT_SIZE, offset: within, length: rest, at };
         at += rest;
         Some(piece)
     })
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn ranges_are_cut_where_objects_end() {
         let check = |offset, length, expected: &[(u64, u64, u32, u32)]| {
-            let pieces: Vec<_> = pieces(offset, length)
+            let pieces: Vec<_> = object_ranges(offset, length)
                 .map(|piece| (piece.object, piece.offset, piece.length, piece.at))
                 .collect();
             assert_eq!(pieces, expected);

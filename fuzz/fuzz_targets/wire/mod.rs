@@ -4,14 +4,14 @@ use blkkin_model::Span;
 use blkkin_wire::{Decoder, End, Format, Limits, Outcome, encode};
 
 /// Decodes hostile bytes, and encodes and decodes the resulting spans in each format.
-pub(crate) fn survive(format: Format, batch: &[u8]) {
+pub(crate) fn check_batch(format: Format, batch: &[u8]) {
     let (spans, outcome) = read(Limits::default(), format, batch);
     check(batch, &spans, &outcome);
     strict(format, batch, &spans, &outcome);
     limited(format, batch);
     for format in Format::ALL {
         if format != Format::ZipkinThriftSpan || spans.len() == 1 {
-            again(format, &spans);
+            check_round_trip(format, &spans);
         }
     }
 }
@@ -19,7 +19,7 @@ pub(crate) fn survive(format: Format, batch: &[u8]) {
 fn read(limits: Limits, format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let mut spans = Vec::new();
     let outcome = Decoder::new(limits).decode(format, batch, &mut spans);
-    assert_eq!(outcome.given, spans.len() as u64);
+    assert_eq!(outcome.accepted, spans.len() as u64);
     (spans, outcome)
 }
 
@@ -59,11 +59,11 @@ fn limited(format: Format, batch: &[u8]) {
         depth: 3,
     };
     let (spans, outcome) = read(limits, format, batch);
-    assert!(outcome.given <= 3 * 2 && outcome.given + outcome.refused <= 3 * 2);
+    assert!(outcome.accepted <= 3 * 2 && outcome.accepted + outcome.refused <= 3 * 2);
     if batch.len() > 4096 {
         assert!(spans.is_empty() && matches!(outcome.end, End::Broken(_)));
     }
-    let expanded: usize = spans.iter().map(|span| span.hold().as_ref().text_bytes()).sum();
+    let expanded: usize = spans.iter().map(|span| span.ref_buffer().as_ref().text_bytes()).sum();
     assert!(expanded <= 100 + 8 * batch.len());
     for span in spans {
         // Numbers of dropped items and an error's message add tags to those of the sender.
@@ -75,19 +75,19 @@ fn limited(format: Format, batch: &[u8]) {
 }
 
 /// Checks that encoded spans are valid, and that encoding and decoding them again changes nothing.
-fn again(format: Format, spans: &[Span]) {
-    let first = through(format, spans);
+fn check_round_trip(format: Format, spans: &[Span]) {
+    let first = encode_and_decode(format, spans);
     let is_first_format =
         matches!(format, Format::ZipkinV1Json | Format::ZipkinThrift | Format::ZipkinThriftSpan);
     if !is_first_format {
         assert_eq!(first.len(), spans.len());
-        assert_eq!(show(&through(format, &first)), show(&first), "{format:?}");
+        assert_eq!(show(&encode_and_decode(format, &first)), show(&first), "{format:?}");
     }
 }
 
-fn through(format: Format, spans: &[Span]) -> Vec<Span> {
+fn encode_and_decode(format: Format, spans: &[Span]) -> Vec<Span> {
     let mut batch = Vec::new();
-    let held: Vec<_> = spans.iter().map(Span::hold).collect();
+    let held: Vec<_> = spans.iter().map(Span::ref_buffer).collect();
     encode(format, held.iter().map(|held| held.as_ref()), &mut batch);
     let (spans, outcome) = read(Limits::default(), format, &batch);
     assert!(outcome.is_good(), "{format:?} {outcome:?}");

@@ -112,7 +112,7 @@ impl Agent {
 }
 
 impl Control for Agent {
-    fn tell(&self, what: &str) -> Result<(), String> {
+    fn execute(&self, what: &str) -> Result<(), String> {
         self.command(&["session", what, NAME])
     }
 }

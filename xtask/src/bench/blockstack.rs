@@ -2,18 +2,18 @@
 //! under fio, and size of the chain's spans on disk. With `--write-docs` it writes
 //! `docs/evaluation.md` and its pictures.
 //!
-//! [`switching`] compares modes of tracing within one process, [`beside`] compares servers, and
-//! [`bytes`] measures files. [`document`] writes the text of the results, and [`plot`] draws the
-//! pictures.
+//! [`tracing_switch`] compares modes of tracing within one process, [`server_comparison`] compares
+//! servers, and [`bytes`] measures files. [`document`] writes the text of the results, and [`plot`]
+//! draws the pictures.
 
-mod beside;
 mod bytes;
 mod document;
 mod figures;
 mod fio;
 mod plot;
+mod server_comparison;
 mod servers;
-mod switching;
+mod tracing_switch;
 
 use super::agent::Agent;
 use super::goal::Goal;
@@ -23,16 +23,16 @@ use super::{Options, Report, blkkin};
 use crate::measure::Table;
 use crate::peers::in_path;
 use crate::tools::{at, target_dir};
-use beside::{Beside, Who};
 use bytes::Bytes;
 use figures::{Quartiles, grouped};
 use fio::{LOADS, Load};
 use serde_json::Value;
+use server_comparison::{Beside, Candidate};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use switching::{Cell, Measured, Mode, Recorded, TARGETS, Target};
+use tracing_switch::{Cell, Measured, Mode, Recorded, TARGETS, Target};
 
 /// Size of a request to block storage, in bytes.
 const BLOCK: u64 = 4096;
@@ -101,7 +101,7 @@ struct Setup {
 }
 
 /// Results of all phases.
-struct Found {
+struct Results {
     cells: Vec<Cell>,
     beside: Vec<Beside>,
     bytes: Option<Bytes>,
@@ -128,7 +128,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         );
     }
     let fio = fio::version()?;
-    if std::thread::available_parallelism().map_or(1, usize::from) < 2 || !in_path(servers::KEEPER)
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 || !in_path(servers::TASKSET)
     {
         return Err(
             "a server and its load each need a processor, and `taskset` to stay there".to_owned()
@@ -147,13 +147,13 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
 
     let (cells, besides, bytes, skipped) = (Vec::new(), Vec::new(), None, Vec::new());
     let took = Duration::ZERO;
-    let mut found = Found { cells, beside: besides, bytes, skipped, fio, nbdkit, took };
+    let mut found = Results { cells, beside: besides, bytes, skipped, fio, nbdkit, took };
     if found.nbdkit.is_none() {
         found.skipped.push("nbdkit, which is not installed".to_owned());
     }
     for target in TARGETS.into_iter().filter(|target| wants(target.phase())) {
         for load in LOADS {
-            let cell = switching::measure(&setup, target, load)?;
+            let cell = tracing_switch::measure(&setup, target, load)?;
             report.row(cell.json());
             found.cells.push(cell);
         }
@@ -161,7 +161,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     }
     if wants("beside") {
         for load in LOADS.into_iter().filter(Load::reads) {
-            let beside = beside::measure(&setup, load, found.nbdkit.is_some())?;
+            let beside = server_comparison::measure(&setup, load, found.nbdkit.is_some())?;
             report.row(beside.json());
             tell_beside(report, &beside);
             found.beside.push(beside);
@@ -311,7 +311,7 @@ fn tell_beside(report: &Report, beside: &Beside) {
             format!("{:.2}", measured.cpu_us()),
             or_nothing(cost.map(percent)),
             or_nothing(cost.map(|cost| cost.bounds())),
-            or_nothing(measured.who.than().map(|who| who.name().to_owned())),
+            or_nothing(measured.who.baseline().map(|who| who.name().to_owned())),
         ]);
     }
     report.say(table.render());
@@ -335,8 +335,8 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
 /// Returns whether the noise permits a statement. `chance` is the difference between equal modes:
 /// its confidence interval must contain 0, and be no wider than [`FULL_MAX`].
 fn is_small(chance: &Quartiles) -> bool {
-    let is_none = chance.sure.is_some_and(|(from, to)| (from..=to).contains(&0.0));
-    is_none && chance.doubt() <= FULL_MAX
+    let is_none = chance.confidence_interval.is_some_and(|(from, to)| (from..=to).contains(&0.0));
+    is_none && chance.interval_width() <= FULL_MAX
 }
 
 /// Returns the goal for a slowdown in per cent. The goal has no figure if `chance`, the noise, is
@@ -347,8 +347,8 @@ fn goal_of_cost(
     cost: Option<Quartiles>,
     chance: Option<Quartiles>,
 ) -> Goal {
-    let cost =
-        cost.filter(|cost| cost.doubt() <= FULL_MAX && chance.as_ref().is_some_and(is_small));
+    let cost = cost
+        .filter(|cost| cost.interval_width() <= FULL_MAX && chance.as_ref().is_some_and(is_small));
     let bounds = cost.map(|cost| format!(" (surely {})", cost.bounds())).unwrap_or_default();
     let goal = Goal::at_most(wanted, " %", format!("{what}{bounds}"));
     let goal = limit.into_iter().fold(goal, Goal::limit);
@@ -356,7 +356,7 @@ fn goal_of_cost(
 }
 
 /// Returns the goals for which results were found, with their figures.
-fn goals(found: &Found) -> Vec<Goal> {
+fn goals(found: &Results) -> Vec<Goal> {
     let mut goals = Vec::new();
     let of_all = |target: Target, mode: Mode| {
         let cells = found.cells.iter().filter(|cell| cell.target == target);
@@ -388,12 +388,12 @@ fn goals(found: &Found) -> Vec<Goal> {
     }
     for beside in &found.beside {
         // The goal is met if the cost is within the noise between two runs of the same program.
-        let chance = beside.cost(Who::OffAgain).as_deref().and_then(Quartiles::of);
-        let cost = beside.cost(Who::Off).as_deref().and_then(Quartiles::of);
+        let chance = beside.cost(Candidate::OffAgain).as_deref().and_then(Quartiles::of);
+        let cost = beside.cost(Candidate::Off).as_deref().and_then(Quartiles::of);
         let Some(chance) = chance else { continue };
         let cost = cost.filter(|_| is_small(&chance));
         let what = format!("compiled in and off, within chance: {}", beside.load.name);
-        let wanted = chance.sure.map_or(0.0, |(from, to)| from.abs().max(to.abs()));
+        let wanted = chance.confidence_interval.map_or(0.0, |(from, to)| from.abs().max(to.abs()));
         goals.push(Goal::at_most(wanted, " %", what).measured(cost.map(|cost| cost.median)));
     }
     goals.extend(found.bytes.as_ref().map(Bytes::goal));

@@ -64,14 +64,14 @@ event { name = "bench:several"; id = 1; stream_id = 0; loglevel = 13;
 "#;
 
 /// Size of a written synthetic trace, in events.
-pub(super) struct Made {
+pub(super) struct EventCount {
     pub(super) events: u64,
 }
 
 /// Writes a trace with this many packets in each stream to `folder`, unless it exists.
-pub(super) fn write(packets: u64, folder: &Path) -> Result<Made, String> {
+pub(super) fn write(packets: u64, folder: &Path) -> Result<EventCount, String> {
     let streams: Vec<(Vec<u8>, u64)> = (0..STREAMS).map(|cpu| stream(cpu, packets)).collect();
-    let made = Made { events: streams.iter().map(|(_, events)| events).sum() };
+    let made = EventCount { events: streams.iter().map(|(_, events)| events).sum() };
     if folder.exists() {
         return Ok(made);
     }

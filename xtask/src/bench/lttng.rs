@@ -136,7 +136,7 @@ fn name() -> String {
 }
 
 impl Control for Daemon {
-    fn tell(&self, what: &str) -> Result<(), String> {
+    fn execute(&self, what: &str) -> Result<(), String> {
         match what {
             "snapshot" => lttng(&["snapshot", "record", "--session", &name()]),
             _ => lttng(&[what, &name()]),

@@ -19,7 +19,7 @@ pub(crate) struct Recipe<'a> {
 /// A tracer that can control its session by commands.
 pub(crate) trait Control {
     /// Executes a command on the session: `stop`, `snapshot` or `destroy`.
-    fn tell(&self, what: &str) -> Result<(), String>;
+    fn execute(&self, what: &str) -> Result<(), String>;
 }
 
 /// A recording session of a tracer, destroyed on drop.
@@ -28,23 +28,23 @@ pub(crate) struct Session<'a>(pub(super) &'a dyn Control);
 impl Session<'_> {
     /// Stops recording; returns once all recorded events have been written.
     pub(crate) fn stop(&self) -> Result<(), String> {
-        self.0.tell("stop")
+        self.0.execute("stop")
     }
 
     /// Takes a snapshot: writes the events that are in memory.
     pub(crate) fn snapshot(&self) -> Result<(), String> {
-        self.0.tell("snapshot")
+        self.0.execute("snapshot")
     }
 
     pub(crate) fn destroy(self) -> Result<(), String> {
-        std::mem::ManuallyDrop::new(self).0.tell("destroy")
+        std::mem::ManuallyDrop::new(self).0.execute("destroy")
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         // A session is dropped only after an earlier error, which is reported instead.
-        let _ = self.0.tell("destroy");
+        let _ = self.0.execute("destroy");
     }
 }
 

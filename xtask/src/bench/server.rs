@@ -9,13 +9,13 @@
 //! traces.
 
 mod build;
-mod evict;
 mod ingest;
+mod ingest_delay;
 mod load;
 mod peers;
-mod questions;
+mod query_latency;
+mod sustained_eviction;
 pub(super) mod ui;
-mod visible;
 mod zipkin;
 
 use super::goal::Goal;
@@ -40,10 +40,10 @@ struct Phase {
 
 const PHASES: [Phase; 7] = [
     Phase { name: "ingest", run: ingest::run, is_extra: false },
-    Phase { name: "visible", run: visible::run, is_extra: false },
-    Phase { name: "evict", run: evict::run, is_extra: false },
+    Phase { name: "visible", run: ingest_delay::run, is_extra: false },
+    Phase { name: "evict", run: sustained_eviction::run, is_extra: false },
     Phase { name: "bytes", run: bytes, is_extra: false },
-    Phase { name: "questions", run: questions::run, is_extra: false },
+    Phase { name: "questions", run: query_latency::run, is_extra: false },
     Phase { name: "zipkin", run: zipkin::run, is_extra: false },
     Phase { name: "build", run: build::run, is_extra: true },
 ];

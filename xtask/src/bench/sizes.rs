@@ -17,7 +17,7 @@ use std::path::Path;
 const SHIFT_UNIT: u64 = 1 << 32;
 
 /// Size of a written trace in events and bytes.
-pub(super) struct Made {
+pub(super) struct TraceSize {
     pub(super) events: u64,
     pub(super) bytes: u64,
 }
@@ -28,9 +28,9 @@ pub(super) fn repeat(
     recording: &Recording,
     bytes_wanted: u64,
     folder: &Path,
-) -> Result<Made, String> {
+) -> Result<TraceSize, String> {
     let plan = Plan::new(recording)?;
-    let mut made = Made { events: 0, bytes: 0 };
+    let mut made = TraceSize { events: 0, bytes: 0 };
     let steps: Vec<Step<'_>> = plan
         .steps()
         .take_while(|step| {

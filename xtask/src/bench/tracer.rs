@@ -6,19 +6,19 @@
 //! A further tracer needs a program with the same output as `benches/tracer/harness.c` (in C: that
 //! file and a table of kinds), and a [`Tracer`] in the list in [`run`].
 //!
-//! Measurements that need no such loop are in separate modules: [`sustained`], [`latency`],
+//! Measurements that need no such loop are in separate modules: [`sustained_rate`], [`latency`],
 //! [`idle`]. [`goals`] has the goals.
 
 mod blkkin;
+mod fixed_rate;
 mod goals;
 mod idle;
 mod latency;
 mod lttng_ust;
 mod open_telemetry;
-mod paced;
 mod program;
 mod recorded;
-mod sustained;
+mod sustained_rate;
 
 use super::agent::Agent;
 use super::recipe::Output;
@@ -51,31 +51,31 @@ struct Kind {
     title: &'static str,
     /// Number of events that one operation records.
     events: u64,
-    what: What,
+    what: KindRole,
 }
 
 /// Role of a kind of operation in the bench.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum What {
+enum KindRole {
     /// An operation that records no event. Its cost is a lower bound for the cost of any event.
     Floor,
     /// An operation whose events are recorded in all modes.
     Event,
     /// An additional kind, measured only with one thread in [`Mode::Overwrite`]. If it has no
     /// events, it is a cheap operation.
-    Aside,
+    Additional,
 }
 
 const fn event(name: &'static str, title: &'static str, events: u64) -> Kind {
-    Kind { name, title, events, what: What::Event }
+    Kind { name, title, events, what: KindRole::Event }
 }
 
 const fn floor(name: &'static str, title: &'static str) -> Kind {
-    Kind { name, title, events: 1, what: What::Floor }
+    Kind { name, title, events: 1, what: KindRole::Floor }
 }
 
 const fn aside(name: &'static str, title: &'static str, events: u64) -> Kind {
-    Kind { name, title, events, what: What::Aside }
+    Kind { name, title, events, what: KindRole::Additional }
 }
 
 const KINDS: [Kind; 10] = [
@@ -202,26 +202,26 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         report_table(report, table);
     }
     goals::of_loops(report, &candidates);
-    let place = paced::Place { agent: &agent, blkkin: &blkkin, folder: &folder };
+    let place = fixed_rate::Place { agent: &agent, blkkin: &blkkin, folder: &folder };
     idle::measure(report, &place, options.quick)?;
     latency::measure(report, &place, options.quick)?;
-    sustained::measure(report, &place, options.quick)
+    sustained_rate::measure(report, &place, options.quick)
 }
 
 /// Returns all cases, in the order of the tables.
 fn cases(events: u64) -> Vec<Case> {
-    let are = |what: What| KINDS.iter().filter(move |kind| kind.what == what);
+    let are = |what: KindRole| KINDS.iter().filter(move |kind| kind.what == what);
     let mut cases = Vec::new();
-    for kind in are(What::Floor).chain(are(What::Event)) {
+    for kind in are(KindRole::Floor).chain(are(KindRole::Event)) {
         cases.push(Case { kind, mode: Mode::Off, threads: 1, operations: OFF_TIMES * events });
     }
     for mode in [Mode::Overwrite, Mode::Discard, Mode::Large] {
-        for kind in are(What::Event) {
+        for kind in are(KindRole::Event) {
             for threads in THREADS {
                 cases.push(Case { kind, mode, threads, operations: events / kind.events });
             }
         }
-        for kind in are(What::Aside).filter(|_| mode == Mode::Overwrite) {
+        for kind in are(KindRole::Additional).filter(|_| mode == Mode::Overwrite) {
             let operations = if kind.events == 0 { OFF_TIMES * events } else { events };
             cases.push(Case { kind, mode, threads: 1, operations });
         }
@@ -239,7 +239,7 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     /// Returns the title of the table to which the candidate belongs.
     fn table(&self) -> &'static str {
-        if self.case.kind.what == What::Floor { "floors" } else { self.case.mode.title() }
+        if self.case.kind.what == KindRole::Floor { "floors" } else { self.case.mode.title() }
     }
 
     /// Returns a percentile of one figure of the cost, over all runs.
@@ -290,7 +290,7 @@ fn report_table(report: &mut Report, candidates: &[Candidate<'_>]) {
         let delivery = candidate.delivery();
         let mut cells = vec![
             kind.title.to_owned(),
-            if kind.what == What::Floor {
+            if kind.what == KindRole::Floor {
                 String::new()
             } else {
                 candidate.tracer.name().to_owned()

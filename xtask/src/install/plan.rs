@@ -59,7 +59,7 @@ pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
 pub(super) const STRIPPED: &str = "stripped";
 
 /// Returns the path of a file's stripped copy, or of the file itself if it was rebuilt since.
-fn smallest(built: &Path, name: &str) -> PathBuf {
+fn stripped_or_built(built: &Path, name: &str) -> PathBuf {
     let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
     match (modified(&whole), modified(&stripped)) {
@@ -74,7 +74,7 @@ pub(super) struct Names {
     pub(super) file: String,
     /// Name by which the loader finds the library (soname); the same as in libblkkin's build
     /// script.
-    pub(super) loaded: String,
+    pub(super) soname: String,
     /// Leading version numbers of all releases that are compatible with programs built for this
     /// release.
     compatible: String,
@@ -87,7 +87,7 @@ pub(super) fn names() -> Names {
     };
     Names {
         file: concat!("libblkkin.so.", env!("CARGO_PKG_VERSION")).to_owned(),
-        loaded: format!("libblkkin.so.{compatible}"),
+        soname: format!("libblkkin.so.{compatible}"),
         compatible: compatible.to_owned(),
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));
     }
-    let [program, shared, fixed] = BUILT.map(|name| smallest(built, name));
+    let [program, shared, fixed] = BUILT.map(|name| stripped_or_built(built, name));
     let root = workspace_root();
     let file = |path: PathBuf| Content::File(path);
     let mut items = vec![
@@ -110,10 +110,10 @@ pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     let mut link = |name: &str, target: &str| {
         items.push(Item::new(Path::new("lib").join(name), Content::Link(target.into())));
     };
-    link(&names.loaded, &names.file);
-    link("libblkkin.so", &names.loaded);
+    link(&names.soname, &names.file);
+    link("libblkkin.so", &names.soname);
     for name in BLKIN {
-        link(&format!("{name}.so"), &names.loaded);
+        link(&format!("{name}.so"), &names.soname);
         link(&format!("{name}.a"), "libblkkin.a");
     }
     let include = root.join("crates/capture/capi/include");
@@ -145,7 +145,7 @@ fn fill(template: &str, prefix: &Path, names: &Names) -> String {
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@COMPATIBLE@", &names.compatible)
         .replace("@FILE@", &names.file)
-        .replace("@LOADED@", &names.loaded)
+        .replace("@LOADED@", &names.soname)
 }
 
 fn completions(program: &Path, shell: &str) -> Result<String, String> {

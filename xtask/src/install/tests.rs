@@ -1,7 +1,7 @@
-//! Tests of an installation with synthetic files; [`strangers`] tests a real installation.
+//! Tests of an installation with synthetic files; [`installed_files`] tests a real installation.
 
 mod blkin;
-mod strangers;
+mod installed_files;
 mod support;
 
 use super::manifest::{self, Manifest};

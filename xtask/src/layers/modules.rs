@@ -272,7 +272,7 @@ fn tokens(text: &str) -> Vec<String> {
             rest = rest.find('\n').map_or("", |end| &rest[end..]);
         } else if rest.starts_with("/*") {
             rest = rest.find("*/").map_or("", |end| &rest[end + 2..]);
-        } else if let Some(behind) = behind_literal(rest) {
+        } else if let Some(behind) = after_literal(rest) {
             rest = behind;
         } else if is_name(rest) {
             let end = rest.find(|sign: char| !sign.is_alphanumeric() && sign != '_');
@@ -293,7 +293,7 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 /// Returns the text after a string or character literal that begins here.
-fn behind_literal(text: &str) -> Option<&str> {
+fn after_literal(text: &str) -> Option<&str> {
     let raw = text.trim_start_matches(['b', 'c']);
     if text.len() - raw.len() <= 1
         && let Some(hashes) = raw.strip_prefix('r')

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Result of a build: test programs, or the requirement whose absence prevented the build.
-pub(super) enum Built {
+pub(super) enum BuildResult {
     Programs(Vec<Program>),
     /// The requirement with this name is missing.
     Missing(String),
@@ -29,9 +29,9 @@ pub(super) struct Program {
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Build {
-    pub(super) fn run(self) -> Result<Built, String> {
+    pub(super) fn run(self) -> Result<BuildResult, String> {
         if let Some(missing) = self.missing() {
-            return Ok(Built::Missing(missing));
+            return Ok(BuildResult::Missing(missing));
         }
         let output = self
             .command()
@@ -43,7 +43,7 @@ impl Build {
             return Err(format!("the tests do not build: {self:?}"));
         }
         let programs = output.stdout.split(|byte| *byte == b'\n').filter_map(program);
-        Ok(Built::Programs(programs.collect()))
+        Ok(BuildResult::Programs(programs.collect()))
     }
 
     fn command(self) -> Command {
@@ -102,7 +102,7 @@ impl Build {
     }
 
     /// Returns the environment variable with which programs of this build must run.
-    pub(super) fn surroundings(self) -> Option<(&'static str, String)> {
+    pub(super) fn environment_variable(self) -> Option<(&'static str, String)> {
         match self {
             Build::Ordinary | Build::Models => None,
             Build::Threads => {

@@ -34,7 +34,7 @@ pub(super) fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         return Some("guests are for x86-64 only".to_owned());
     }
-    if found("qemu-system-x86_64").is_none() {
+    if find_in_path("qemu-system-x86_64").is_none() {
         return Some("qemu-system-x86_64 is missing (Debian: qemu-system-x86)".to_owned());
     }
     let where_from = "BLKKIN_GUEST_KERNEL can say where one is (Debian: linux-image-amd64)";
@@ -62,7 +62,7 @@ pub(super) fn command(
     Ok(command)
 }
 
-fn found(name: &str) -> Option<PathBuf> {
+fn find_in_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
@@ -89,7 +89,7 @@ fn image_of(program: &Program) -> Result<Vec<u8>, String> {
     add(&mut files, &program.path, Path::new("/tests"))?;
     add(&mut files, &blkkin, &blkkin)?;
     for tool in TOOLS {
-        let path = found(tool).ok_or_else(|| format!("{tool} is missing"))?;
+        let path = find_in_path(tool).ok_or_else(|| format!("{tool} is missing"))?;
         add(&mut files, &path, &Path::new("/bin").join(tool))?;
     }
     let mut image = Archive::default();

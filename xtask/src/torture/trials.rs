@@ -3,7 +3,7 @@
 /// Tests that together try one promise.
 pub(super) struct Trial {
     pub(super) promise: &'static str,
-    pub(super) what: &'static str,
+    pub(super) description: &'static str,
     pub(super) package: &'static str,
     /// Name of the file of tests; empty for unit tests.
     pub(super) file: &'static str,
@@ -32,24 +32,24 @@ pub(super) enum Build {
 /// Amount of work of a test, set by an environment variable.
 pub(super) struct Amount {
     pub(super) variable: &'static str,
-    pub(super) a_minute: u64,
-    pub(super) most: u64,
+    pub(super) per_minute: u64,
+    pub(super) maximum: u64,
 }
 
 impl Amount {
     /// Returns the variable and its value for a run of `minutes`.
-    pub(super) fn in_time(&self, minutes: u64) -> (&'static str, u64) {
-        (self.variable, self.most.min(self.a_minute.saturating_mul(minutes.max(1))))
+    pub(super) fn for_minutes(&self, minutes: u64) -> (&'static str, u64) {
+        (self.variable, self.maximum.min(self.per_minute.saturating_mul(minutes.max(1))))
     }
 }
 
 const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
-    Amount { variable, a_minute, most }
+    Amount { variable, per_minute: a_minute, maximum: most }
 }
 
 /// Creates an amount that does not depend on the duration of the run.
 const fn fixed(variable: &'static str, most: u64) -> Amount {
-    Amount { variable, a_minute: most, most }
+    Amount { variable, per_minute: most, maximum: most }
 }
 
 const fn end_to_end(
@@ -79,7 +79,16 @@ const fn part(
     tests: &'static [&'static str],
     amounts: &'static [Amount],
 ) -> Trial {
-    Trial { promise, what, package, file, tests, amounts, build: Build::Ordinary, in_guest: false }
+    Trial {
+        promise,
+        description: what,
+        package,
+        file,
+        tests,
+        amounts,
+        build: Build::Ordinary,
+        in_guest: false,
+    }
 }
 
 /// Creates a trial of the tests of a file, in another kind of build.

@@ -15,18 +15,21 @@ const RUNTIME_SOCKET: &str = "blkkin/agent.sock";
 
 /// User id and environment variables that determine the sockets of a process.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct SocketEnvironment {
     user_id: u32,
     socket: Option<OsString>,
     runtime_directory: Option<OsString>,
 }
 
-impl Surroundings {
+impl SocketEnvironment {
     /// Reads the variables of a process with this effective user id. An empty [`VARIABLE`] counts
     /// as unset. A runtime directory counts as unset unless its path is absolute.
-    pub fn new(user_id: u32, variable: impl Fn(&'static str) -> Option<OsString>) -> Surroundings {
+    pub fn new(
+        user_id: u32,
+        variable: impl Fn(&'static str) -> Option<OsString>,
+    ) -> SocketEnvironment {
         let (socket, runtime_directory) = (variable(VARIABLE), variable(RUNTIME_VARIABLE));
-        Surroundings { user_id, socket, runtime_directory }
+        SocketEnvironment { user_id, socket, runtime_directory }
     }
 
     /// Returns the path of the socket on which an agent of this user listens.
@@ -69,7 +72,7 @@ mod tests {
         let check = |socket: Option<&str>, runtime: Option<&str>, user_id, expected: &[&str]| {
             let variable = |name| if name == VARIABLE { socket } else { runtime };
             let surroundings =
-                Surroundings::new(user_id, |name| variable(name).map(OsString::from));
+                SocketEnvironment::new(user_id, |name| variable(name).map(OsString::from));
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
             assert_eq!(surroundings.candidates(), expected);
             assert_eq!(surroundings.own(), expected[0]);

@@ -6,7 +6,7 @@
 //! messages have taken effect.
 
 use crate::channel::{Context, contexts};
-use crate::form::{Distinct, Flag, List, Number, Optional, RecordForm};
+use crate::encoding::{Distinct, Flag, List, Number, Optional, RecordForm};
 use crate::limits::{APPLICATION_SIZE_MAX, BODY_SIZE_MAX, FIELDS_MAX, LABELS_MAX, PATTERNS_MAX};
 use crate::selection::{Levels, PATTERN, Selection};
 use crate::text::{EVENT_NAME, FIELD_NAME, FILE, FILTER, LABEL, NAME, SAMPLING};
@@ -282,8 +282,8 @@ record! {
 
 impl EventRule {
     /// Makes a rule that enables all events whose name matches one of these patterns.
-    pub fn of(names: impl IntoIterator<Item: Into<String>>) -> EventRule {
-        let Selection { names, excluded, levels, filter, .. } = Selection::of(names);
+    pub fn for_names(names: impl IntoIterator<Item: Into<String>>) -> EventRule {
+        let Selection { names, excluded, levels, filter, .. } = Selection::for_names(names);
         EventRule { enabled: true, names, excluded, levels, filter }
     }
 }

@@ -14,12 +14,12 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
 /// Byte offset of the magic number.
 pub const KIND: u64 = 0;
 /// Byte offset of the call: the number of the agent that requests a connection; 0 if no agent does.
-pub const RING: u64 = 8;
+pub const CALL: u64 = 8;
 /// Byte offset of the number of seccomp filters that the program had when it made the page;
 /// [`UNKNOWN`] if the program could not count them.
 pub const FILTERS: u64 = 16;
 /// Byte offset of the table of sockets on which the program expects agents. Each entry is the
-/// [hash](mark_of) of a socket's path.
+/// [hash](socket_hash) of a socket's path.
 pub const SOCKETS: u64 = 24;
 /// Maximum number of sockets in a page.
 pub const SOCKETS_MAX: usize = 4;
@@ -33,7 +33,7 @@ pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
 /// Returns the hash of a socket's path; never 0. The hash is not secret: a false match costs the
 /// program one search for the agent.
-pub fn mark_of(path: &Path) -> u64 {
+pub fn socket_hash(path: &Path) -> u64 {
     // FNV-1a.
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn sockets_are_told_apart() {
-        let mark = |path: &str| mark_of(Path::new(path));
+        let mark = |path: &str| socket_hash(Path::new(path));
         assert_eq!(mark(""), 0xcbf2_9ce4_8422_2325);
         // Published test value of FNV-1a.
         assert_eq!(mark("foobar"), 0x8594_4171_f739_67e8);

@@ -19,12 +19,12 @@
 //!
 //! The program writes a description, then its word, then `COUNT` (each with release ordering). The
 //! agent reads them in the reverse order, by `pread`, so that a program that truncates its file
-//! cannot raise a signal in the agent. The agent does not trust the file: [`place`] and [`decode`]
-//! check their input.
+//! cannot raise a signal in the agent. The agent does not trust the file: [`decode_word`] and
+//! [`decode`] check their input.
 
 use crate::application::{EventType, Scalar, Width};
+use crate::encoding::Record;
 use crate::fault::Fault;
-use crate::form::Record;
 use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX, LABELS_MAX};
 use crate::text::{EVENT_NAME, FIELD_NAME, FILE, LABEL};
 use crate::wire::Reader;
@@ -51,12 +51,12 @@ pub const fn word_of(index: usize) -> usize {
 
 /// Encodes the byte range of a description as a word of the file: offset in the upper 32 bits, size
 /// in the lower.
-pub const fn word(place: &Range<usize>) -> u64 {
+pub const fn encode_word(place: &Range<usize>) -> u64 {
     (place.start as u64) << 32 | (place.end - place.start) as u64
 }
 
 /// Decodes the byte range of a description from a word of the file; `None` if the range is invalid.
-pub fn place(word: u64) -> Option<Range<usize>> {
+pub fn decode_word(word: u64) -> Option<Range<usize>> {
     let (start, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
     let place = start..start + size;
     (start >= DESCRIPTIONS && place.end <= SIZE && size <= EVENT_TYPE_SIZE_MAX).then_some(place)
@@ -117,7 +117,7 @@ pub struct Label<'d> {
 impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     /// Encodes the description and passes it to `put`, piece by piece. Returns `None` without a
     /// call of `put` if the description exceeds the limits on event types. Allocates nothing.
-    pub fn put(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
+    pub fn encode(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
         for (place, (name, kind)) in self.fields.clone().enumerate() {
             FIELD_NAME.check(name).ok()?;
@@ -176,7 +176,7 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     /// limits on event types.
     pub fn size(&self) -> Option<usize> {
         let mut size = 0;
-        self.put(|bytes| size += bytes.len())?;
+        self.encode(|bytes| size += bytes.len())?;
         (size <= EVENT_TYPE_SIZE_MAX).then_some(size)
     }
 }
@@ -197,7 +197,7 @@ fn scalar_bytes(scalar: Scalar) -> ([u8; 3], usize) {
 mod tests {
     use super::*;
     use crate::application::{Field, FieldKind};
-    use crate::form::Form;
+    use crate::encoding::Form;
     use crate::tests::Random;
     use crate::wire::Writer;
 
@@ -230,7 +230,7 @@ mod tests {
     fn descriptions_have_the_form_of_messages() {
         let mut random = Random::new(7);
         for _ in 0..2000 {
-            let event_type: EventType = crate::form::RecordForm.make(&mut random);
+            let event_type: EventType = crate::encoding::RecordForm.make(&mut random);
             let mut expected = Vec::new();
             event_type.write(&mut Writer::new("EventType", &mut expected)).unwrap();
             let labels: Vec<Vec<Label<'_>>> = event_type.fields.iter().map(labels_of).collect();
@@ -247,7 +247,7 @@ mod tests {
                     .map(|(field, labels)| (&*field.name, kind_of(&field.kind, labels))),
             };
             let mut bytes = Vec::new();
-            description.put(|piece| bytes.extend_from_slice(piece)).unwrap();
+            description.encode(|piece| bytes.extend_from_slice(piece)).unwrap();
             assert_eq!(bytes, expected);
             assert_eq!(description.size(), Some(bytes.len()));
             assert_eq!(decode(&bytes).unwrap(), event_type);
@@ -271,11 +271,11 @@ mod tests {
     #[test]
     fn places_are_within_the_file() {
         let first = DESCRIPTIONS..DESCRIPTIONS + 10;
-        assert_eq!(place(word(&first)), Some(first));
+        assert_eq!(decode_word(encode_word(&first)), Some(first));
         for wrong in [0..10, DESCRIPTIONS - 1..DESCRIPTIONS, SIZE - 1..SIZE + 1] {
-            assert_eq!(place(word(&wrong)), None, "{wrong:?}");
+            assert_eq!(decode_word(encode_word(&wrong)), None, "{wrong:?}");
         }
-        assert_eq!(place(u64::MAX), None);
-        assert_eq!(place(0), None);
+        assert_eq!(decode_word(u64::MAX), None);
+        assert_eq!(decode_word(0), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Configuration of a channel: behaviour of full rings, sizes of sub-buffers and events, and
 //! contexts of events.
 
-use crate::form::{Distinct, List, Number, Optional, RecordForm};
+use crate::encoding::{Distinct, List, Number, Optional, RecordForm};
 use crate::limits::{CONTEXTS_MAX, EVENT_NAME_SIZE_MAX};
 use crate::text::{Letters, NAME, Text};
 

@@ -150,7 +150,7 @@ impl<M: Messages, D> Decoder<M, D> {
         match self.error {
             Some(error) => Err(error),
             None if self.consumed < self.bytes.len() || self.skip_remaining > 0 => {
-                Err(self.frame_error(self.bytes.len() - self.consumed, "", Reason::Cut))
+                Err(self.frame_error(self.bytes.len() - self.consumed, "", Reason::StreamTruncated))
             }
             None => Ok(()),
         }
@@ -227,7 +227,7 @@ impl<M: Messages, D> Decoder<M, D> {
     fn need_more(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
         match self.descriptors.len() {
             count if count > permitted => {
-                Err(self.frame_error(0, "descriptors", Reason::DescriptorsLeft { count }))
+                Err(self.frame_error(0, "descriptors", Reason::UnexpectedDescriptors { count }))
             }
             _ => Ok(None),
         }

@@ -1,7 +1,7 @@
 //! Macros that define types of messages together with their encoding: `record!` defines a
 //! structure, `choice!` an enumeration, `messages!` all messages of one direction. Fields are
-//! listed in the order of their bytes. The expression after each `=` is the [form](crate::form)
-//! that encodes the field.
+//! listed in the order of their bytes. The expression after each `=` is the
+//! [encoding](crate::encoding) that encodes the field.
 
 /// Defines a structure, encoded as the sequence of its fields.
 macro_rules! record {
@@ -17,11 +17,11 @@ macro_rules! record {
             $($(#[$field_note])* pub $field: $type,)*
         }
 
-        impl $crate::form::Record for $name {
+        impl $crate::encoding::Record for $name {
             fn write(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
                 $(
                     writer.field(stringify!($field));
-                    $crate::form::Form::<$type>::write(&$form, &self.$field, writer)?;
+                    $crate::encoding::Form::<$type>::write(&$form, &self.$field, writer)?;
                 )*
                 Ok(())
             }
@@ -29,14 +29,14 @@ macro_rules! record {
             fn read(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
                 $(
                     reader.field(stringify!($field));
-                    let $field = $crate::form::Form::<$type>::read(&$form, reader)?;
+                    let $field = $crate::encoding::Form::<$type>::read(&$form, reader)?;
                 )*
                 Ok($name { $($field),* })
             }
 
             #[cfg(test)]
             fn make(random: &mut $crate::tests::Random) -> $name {
-                $(let $field = $crate::form::Form::<$type>::make(&$form, random);)*
+                $(let $field = $crate::encoding::Form::<$type>::make(&$form, random);)*
                 $name { $($field),* }
             }
         }
@@ -71,12 +71,12 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::form::Record for $name {
+        impl $crate::encoding::Record for $name {
             fn write(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
                 match self {
                     $($name::$variant { $($($field),*)? } => {
                         writer.bytes(&[$number]);
-                        $($($crate::form::Form::<$type>::write(&$form, $field, writer)?;)*)?
+                        $($($crate::encoding::Form::<$type>::write(&$form, $field, writer)?;)*)?
                     })*
                 }
                 Ok(())
@@ -86,7 +86,7 @@ macro_rules! choice {
                 let [found] = reader.array()?;
                 match found {
                     $($number => {
-                        $($(let $field = $crate::form::Form::<$type>::read(&$form, reader)?;)*)?
+                        $($(let $field = $crate::encoding::Form::<$type>::read(&$form, reader)?;)*)?
                         Ok($name::$variant { $($($field),*)? })
                     })*
                     _ => {
@@ -101,7 +101,7 @@ macro_rules! choice {
                 let numbers = [$($number),*];
                 match numbers[random.below(numbers.len())] {
                     $($number => {
-                        $($(let $field = $crate::form::Form::<$type>::make(&$form, random);)*)?
+                        $($(let $field = $crate::encoding::Form::<$type>::make(&$form, random);)*)?
                         $name::$variant { $($($field),*)? }
                     })*
                     _ => unreachable!("it is one of these"),
@@ -151,7 +151,7 @@ macro_rules! messages {
                     $($name::$variant $(($body))? => {
                         $(
                             writer.field(stringify!($body));
-                            $crate::form::Form::<$type>::write(&$form, $body, writer)?;
+                            $crate::encoding::Form::<$type>::write(&$form, $body, writer)?;
                         )?
                     })*
                 }
@@ -166,7 +166,7 @@ macro_rules! messages {
                     $($number => {
                         $(
                             reader.field(stringify!($body));
-                            let $body = $crate::form::Form::<$type>::read(&$form, reader)?;
+                            let $body = $crate::encoding::Form::<$type>::read(&$form, reader)?;
                         )?
                         Ok($name::$variant $(($body))?)
                     })*
@@ -178,7 +178,7 @@ macro_rules! messages {
             fn make(kind: $crate::Kind, random: &mut $crate::tests::Random) -> $name {
                 match kind.number {
                     $($number => {
-                        $(let $body = $crate::form::Form::<$type>::make(&$form, random);)?
+                        $(let $body = $crate::encoding::Form::<$type>::make(&$form, random);)?
                         $name::$variant $(($body))?
                     })*
                     _ => unreachable!("it is one of these"),

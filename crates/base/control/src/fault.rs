@@ -27,7 +27,7 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The peer uses another protocol: its version does not start with `blkkin`.
-    NotOurs,
+    OtherProtocol,
     /// The peer's version has a major number that differs from this crate's.
     OtherVersion {
         /// Version that the peer's message states.
@@ -55,14 +55,14 @@ pub enum Reason {
         count_max: usize,
     },
     /// Two items of a list have the same name.
-    Twice,
+    DuplicateName,
     /// The body ends within a field.
-    Ends {
+    Truncated {
         /// Minimum number of missing bytes.
         needed: usize,
     },
     /// Bytes follow the last field of the body.
-    GoesOn {
+    TrailingBytes {
         /// Number of bytes after the last field.
         left: usize,
     },
@@ -78,7 +78,7 @@ pub enum Reason {
         expected: &'static str,
     },
     /// The name starts with a dot.
-    Dots,
+    LeadingDot,
     /// The path does not start with `/`, or contains a NUL.
     Path,
     /// The number stands for no variant or value of its type.
@@ -96,18 +96,18 @@ pub enum Reason {
         actual: usize,
     },
     /// The peer passed descriptors that belong to no message.
-    DescriptorsLeft {
+    UnexpectedDescriptors {
         /// Number of descriptors that belong to no message.
         count: usize,
     },
     /// The stream ended within a message.
-    Cut,
+    StreamTruncated,
 }
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.fault.reason {
-            Reason::NotOurs | Reason::OtherVersion { .. } => self.fault.reason.fmt(f),
+            Reason::OtherProtocol | Reason::OtherVersion { .. } => self.fault.reason.fmt(f),
             _ => write!(f, "byte {}: {}", self.offset, self.fault),
         }
     }
@@ -126,7 +126,7 @@ impl fmt::Display for Fault {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Reason::NotOurs => f.write_str("the other side does not speak BlkKin's protocol"),
+            Reason::OtherProtocol => f.write_str("the other side does not speak BlkKin's protocol"),
             Reason::OtherVersion { theirs } => write!(
                 f,
                 "the other side speaks version {theirs} of BlkKin's protocol, this one {}; install \
@@ -138,9 +138,9 @@ impl fmt::Display for Reason {
             Reason::Count { count, count_min, count_max } => {
                 write!(f, "{count} items, not {count_min} to {count_max}")
             }
-            Reason::Twice => f.write_str("two have the same name"),
-            Reason::Ends { needed } => write!(f, "ends too early (bytes missing: {needed})"),
-            Reason::GoesOn { left } => {
+            Reason::DuplicateName => f.write_str("two have the same name"),
+            Reason::Truncated { needed } => write!(f, "ends too early (bytes missing: {needed})"),
+            Reason::TrailingBytes { left } => {
                 write!(f, "goes on where it should end (bytes left: {left})")
             }
             Reason::Empty => f.write_str("is empty"),
@@ -148,14 +148,16 @@ impl fmt::Display for Reason {
             Reason::Character { found, expected } => {
                 write!(f, "'{}' where {expected} may be", found.escape_debug())
             }
-            Reason::Dots => f.write_str("a name that starts with '.'"),
+            Reason::LeadingDot => f.write_str("a name that starts with '.'"),
             Reason::Path => f.write_str("a path that does not start with '/', or holds a NUL"),
             Reason::Number { found, expected } => write!(f, "{found} is no {expected}"),
             Reason::DescriptorsMissing { expected, actual } => {
                 write!(f, "{actual} came, not {expected}")
             }
-            Reason::DescriptorsLeft { count } => write!(f, "{count} that belong to no message"),
-            Reason::Cut => f.write_str("the connection ended within a message"),
+            Reason::UnexpectedDescriptors { count } => {
+                write!(f, "{count} that belong to no message")
+            }
+            Reason::StreamTruncated => f.write_str("the connection ended within a message"),
         }
     }
 }

@@ -56,10 +56,10 @@ mod describe;
 mod application;
 mod channel;
 mod decoder;
+mod encoding;
 mod fault;
-mod form;
+mod handshake;
 mod message;
-mod opening;
 mod reply;
 mod request;
 mod saved;
@@ -77,17 +77,18 @@ pub use application::{
 pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
+pub use handshake::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
-pub use opening::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use reply::{
-    Activity, Application, Cause, Ended, Failed, Loss, Quota, Released, Reply, Ring, Rule,
+    Activity, Application, Cause, EvictedRings, Failed, Loss, Quota, Reply, Ring, RingTotals, Rule,
     SessionState, code,
 };
 pub use request::{
     Applications, Events, NewChannel, Purpose, Request, Session, SessionLimit, Snapshot,
 };
 pub use saved::{
-    Saved, SavedClosed, SavedEnded, SavedLimit, SavedLoss, SavedSampling, SavedSession, SavedTrace,
+    SavedCompletion, SavedLimit, SavedLoss, SavedRingTotals, SavedSampling, SavedSession,
+    SavedTrace, StateRecord,
 };
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;

@@ -2,9 +2,9 @@
 
 use crate::application::EventType;
 use crate::channel::Channel;
-use crate::form::{Flag, Number, Optional, RecordForm};
+use crate::encoding::{Flag, Number, Optional, RecordForm};
+use crate::handshake::{Clock, PROGRAM, RELEASE};
 use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
-use crate::opening::{Clock, PROGRAM, RELEASE};
 use crate::request::Session;
 use crate::selection::Selection;
 use crate::text::{Letters, NAME, Path, SAMPLING, Text};
@@ -40,12 +40,12 @@ messages! {
         /// Directory of a trace that has been or will be written.
         0x040a Written(path: PathBuf = Path),
         /// Totals of the rings of ended programs, for each channel that had such rings.
-        0x040b Ended(ended: Ended = RecordForm),
+        0x040b Ended(ended: RingTotals = RecordForm),
         /// Quota of a user on one resource, and its use.
         0x040c Quota(quota: Quota = RecordForm),
         /// Totals of a channel's rings that were retained for snapshots and then evicted to free
         /// memory.
-        0x040d Released(released: Released = RecordForm),
+        0x040d Released(released: EvictedRings = RecordForm),
         /// Losses of a session from one cause: an item in replies to `Status`, `ListSessions`,
         /// `StopSession` and `DestroySession`.
         0x040e Loss(loss: Loss = RecordForm),
@@ -189,7 +189,7 @@ record! {
 
 record! {
     /// Totals over the freed rings of a channel, so that their losses stay visible.
-    pub struct Ended {
+    pub struct RingTotals {
         /// Name of the session that recorded into the rings.
         pub session: String = NAME,
         /// Name of the channel that the rings belonged to.
@@ -230,7 +230,7 @@ record! {
 record! {
     /// Totals over rings of ended programs or agents that were retained for snapshots. The agent
     /// evicted them when the user's programs needed the memory.
-    pub struct Released {
+    pub struct EvictedRings {
         /// Name of the session that recorded into the rings.
         pub session: String = NAME,
         /// Name of the channel that the rings belonged to.

@@ -1,7 +1,7 @@
 //! Requests that commands send to the agent. [`Reply`](crate::Reply) documents the answers.
 
 use crate::channel::Channel;
-use crate::form::{Flag, Number, Optional, RecordForm};
+use crate::encoding::{Flag, Number, Optional, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
 use crate::selection::{Processes, Selection};
 use crate::text::{NAME, Path, SAMPLING};

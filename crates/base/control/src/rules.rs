@@ -94,7 +94,7 @@ impl Rule {
     /// Returns true if the rule selects events with this name and level.
     pub fn fits(&self, name: &str, level: Level) -> bool {
         let name = name.as_bytes();
-        self.levels.have(level)
+        self.levels.contains(level)
             && self.names.iter().any(|pattern| pattern.fits(name))
             && !self.excluded.iter().any(|pattern| pattern.fits(name))
     }
@@ -102,7 +102,7 @@ impl Rule {
 
 impl Levels {
     /// Returns true if the set contains this level.
-    pub fn have(self, level: Level) -> bool {
+    pub fn contains(self, level: Level) -> bool {
         match self {
             Levels::Any => true,
             Levels::AtLeast { level: least } => level.number() <= least.number(),
@@ -174,7 +174,7 @@ mod tests {
 
     fn rule(enabled: bool, names: &[&str], filter: Option<&str>) -> EventRule {
         let filter = filter.map(str::to_owned);
-        EventRule { enabled, filter, ..EventRule::of(names.iter().copied()) }
+        EventRule { enabled, filter, ..EventRule::for_names(names.iter().copied()) }
     }
 
     #[test]
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(rules.verdict("a:b", Level::Emergency), Verdict::Yes);
         assert_eq!(rules.verdict("a:b", Level::Info), Verdict::No);
         assert_eq!(rules.verdict("a:secrets", Level::Warning), Verdict::No);
-        assert!(Levels::Exactly { level: Level::Info }.have(Level::Info));
-        assert!(!Levels::Exactly { level: Level::Info }.have(Level::Alert));
+        assert!(Levels::Exactly { level: Level::Info }.contains(Level::Info));
+        assert!(!Levels::Exactly { level: Level::Info }.contains(Level::Alert));
     }
 
     #[test]

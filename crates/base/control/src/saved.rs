@@ -2,15 +2,15 @@
 //! Only agents read the file.
 
 use crate::channel::Channel;
-use crate::form::{Flag, Number, RecordForm};
+use crate::encoding::{Flag, Number, RecordForm};
 use crate::limits::BODY_SIZE_MAX;
-use crate::reply::{Ended, Loss, Rule, SessionState};
+use crate::reply::{Loss, RingTotals, Rule, SessionState};
 use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
     /// Record of the state file.
-    pub enum Saved up to BODY_SIZE_MAX {
+    pub enum StateRecord up to BODY_SIZE_MAX {
         /// Configuration and state of a session.
         0x0501 Session(session: SavedSession = RecordForm),
         /// Channel of the session in the most recent `Session` record.
@@ -26,10 +26,10 @@ messages! {
         /// session and cause.
         0x0506 Loss(loss: SavedLoss = RecordForm),
         /// Completion of the trace with this UUID: all of its missing packets have been counted.
-        0x0507 Closed(trace: SavedClosed = RecordForm),
+        0x0507 Closed(trace: SavedCompletion = RecordForm),
         /// Totals of a channel's rings of ended programs. The record replaces earlier records of
         /// that channel.
-        0x0508 Ended(ended: SavedEnded = RecordForm),
+        0x0508 Ended(ended: SavedRingTotals = RecordForm),
         /// Limit on the size of a session's traces.
         0x0509 Limit(limit: SavedLimit = RecordForm),
     }
@@ -92,7 +92,7 @@ record! {
 record! {
     /// UUID of a trace that is complete.
     #[derive(Copy)]
-    pub struct SavedClosed {
+    pub struct SavedCompletion {
         /// First half of the trace's UUID.
         pub uuid_first: u64 = Number,
         /// Second half of the trace's UUID.
@@ -102,11 +102,11 @@ record! {
 
 record! {
     /// Totals of a channel's rings of ended programs, with the session's number.
-    pub struct SavedEnded {
+    pub struct SavedRingTotals {
         /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,
         /// Totals of the rings, with the names of session and channel.
-        pub ended: Ended = RecordForm,
+        pub ended: RingTotals = RecordForm,
     }
 }
 

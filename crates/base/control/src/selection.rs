@@ -1,6 +1,6 @@
 //! Selection of events and processes, shared by commands and rules.
 
-use crate::form::{Flag, List, Number, Optional, RecordForm};
+use crate::encoding::{Flag, List, Number, Optional, RecordForm};
 use crate::limits::{EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX};
 use crate::text::{FILTER, Letters, Text};
 use blkkin_filter::Severity as Level;
@@ -27,7 +27,7 @@ record! {
 
 impl Selection {
     /// Selects all events whose name matches one of these patterns.
-    pub fn of(names: impl IntoIterator<Item: Into<String>>) -> Selection {
+    pub fn for_names(names: impl IntoIterator<Item: Into<String>>) -> Selection {
         let names = names.into_iter().map(Into::into).collect();
         let (excluded, processes) = (Vec::new(), Processes::default());
         Selection { names, excluded, levels: Levels::Any, filter: None, processes }

@@ -2,8 +2,8 @@
 //! terminals, in file names and in the metadata of shared traces, so characters with a special
 //! meaning there are refused.
 
+use crate::encoding::{Form, Number};
 use crate::fault::{Fault, Reason};
-use crate::form::{Form, Number};
 use crate::limits::{
     EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FILE_SIZE_MAX, FILTER_SIZE_MAX, LABEL_SIZE_MAX,
     NAME_SIZE_MAX, PATH_SIZE_MAX, SAMPLING_SIZE_MAX,
@@ -90,7 +90,7 @@ impl Text {
             return Err(Reason::Character { found, expected: self.letters.expected() });
         }
         match self.letters == Letters::FileName && text.starts_with('.') {
-            true => Err(Reason::Dots),
+            true => Err(Reason::LeadingDot),
             false => Ok(()),
         }
     }

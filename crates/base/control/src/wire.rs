@@ -35,7 +35,7 @@ impl<'b> Reader<'b> {
         self.begin = self.at;
         let rest = &self.body[self.at..];
         let Some((bytes, _)) = rest.split_at_checked(size) else {
-            return Err(self.fault(Reason::Ends { needed: size - rest.len() }));
+            return Err(self.fault(Reason::Truncated { needed: size - rest.len() }));
         };
         self.at += size;
         Ok(bytes)
@@ -55,7 +55,7 @@ impl<'b> Reader<'b> {
             return Ok(());
         }
         (self.begin, self.field) = (self.at, "end");
-        Err(self.fault(Reason::GoesOn { left }))
+        Err(self.fault(Reason::TrailingBytes { left }))
     }
 
     pub(crate) fn set_peer(&mut self, peer: Version) {

@@ -2,7 +2,7 @@
 //! can never hold, and collects the distinct operands. Start at [`check`].
 
 use crate::fault::Fault;
-use crate::operand::{Operand, OperandKind, Pseudo, Step};
+use crate::operand::{Operand, OperandKind, PseudoField, Step};
 use crate::parser::ParseTree;
 use crate::severity::Severity;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node, Type};
@@ -122,7 +122,7 @@ impl Checker {
         };
         let side = &self.mentions[*side];
         match (side.kind, side.path.as_slice(), self.mentions[*opposite].pseudo()) {
-            (OperandKind::Payload, [Step::Name(word)], Some(Pseudo::Severity)) => {
+            (OperandKind::Payload, [Step::Name(word)], Some(PseudoField::Severity)) => {
                 Severity::from_word(word)
             }
             _ => None,

@@ -7,11 +7,11 @@ pub use crate::value::{Integer, Labels, Value, Values};
 use std::cmp::Ordering;
 
 /// Evaluates a condition by recursion over its tree, which uses stack for each level.
-pub(crate) fn truth<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
+pub(crate) fn evaluate<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
     match &node.expr {
-        Expr::Not(child) => !truth(child, values),
-        Expr::All(children) => children.iter().all(|child| truth(child, values)),
-        Expr::Any(children) => children.iter().any(|child| truth(child, values)),
+        Expr::Not(child) => !evaluate(child, values),
+        Expr::All(children) => children.iter().all(|child| evaluate(child, values)),
+        Expr::Any(children) => children.iter().any(|child| evaluate(child, values)),
         Expr::Compare(op, left, right) => compare_nodes(*op, left, right, values),
         Expr::Has(operand) => !matches!(values.value(*operand), Value::Absent),
         _ => is_true(value(node, values)),
@@ -32,7 +32,7 @@ fn value<'v, V: Values + ?Sized>(node: &'v Node, values: &'v V) -> Value<'v> {
         // A pattern has no value of its own; comparisons match it before they evaluate their sides.
         Expr::Glob(_) => Value::Absent,
         Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
-            Value::Uint(truth(node, values).into())
+            Value::Uint(evaluate(node, values).into())
         }
     }
 }
@@ -164,7 +164,7 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
         (Value::Str(left), Value::Str(right)) => match op {
             CompareOp::Equal => left == right,
             CompareOp::NotEqual => left != right,
-            _ => test(op, Some(left.cmp(right))),
+            _ => order_matches(op, Some(left.cmp(right))),
         },
         (Value::Enum(integer, labels), Value::Str(text))
         | (Value::Str(text), Value::Enum(integer, labels)) => {
@@ -173,9 +173,11 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
         }
         _ => match (number(left), number(right)) {
             (Some(Number::Integer(left)), Some(Number::Integer(right))) => {
-                test(op, Some(left.exact().cmp(&right.exact())))
+                order_matches(op, Some(left.exact().cmp(&right.exact())))
             }
-            (Some(left), Some(right)) => test(op, left.float().partial_cmp(&right.float())),
+            (Some(left), Some(right)) => {
+                order_matches(op, left.float().partial_cmp(&right.float()))
+            }
             _ => false,
         },
     }
@@ -183,7 +185,7 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
 
 /// Returns whether a comparison holds for two sides in this order. The order is `None` if a side is
 /// NaN; then only `!=` holds.
-fn test(op: CompareOp, order: Option<Ordering>) -> bool {
+fn order_matches(op: CompareOp, order: Option<Ordering>) -> bool {
     match op {
         CompareOp::Equal => order == Some(Ordering::Equal),
         CompareOp::NotEqual => order != Some(Ordering::Equal),

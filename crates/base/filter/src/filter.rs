@@ -2,7 +2,7 @@
 
 use crate::error::FilterError;
 use crate::fault::Fault;
-use crate::operand::{Operand, OperandKind, Pseudo};
+use crate::operand::{Operand, OperandKind, PseudoField};
 use crate::program::Program;
 use crate::severity::Severity;
 use crate::suggest::suggest;
@@ -72,7 +72,7 @@ impl Filter {
             ),
             false => "use it with `blkkin view --filter`".to_owned(),
         };
-        Err(FilterError::refused(&filter, operand.span, message, Some(hint)))
+        Err(FilterError::unsupported(&filter, operand.span, message, Some(hint)))
     }
 
     /// Returns the text from which the filter was parsed, and to which all spans refer.
@@ -94,8 +94,8 @@ impl Filter {
     /// Returns whether an event with `values` matches the filter.
     pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
         match &self.program {
-            None => eval::truth(&self.root, values),
-            Some(program) => program.holds(values),
+            None => eval::evaluate(&self.root, values),
+            Some(program) => program.matches(values),
         }
     }
 }
@@ -124,7 +124,7 @@ impl FilterError {
         let mut fault = Fault::new(unknown.span, format!("unknown {what} `{name}`"));
         // A misspelt severity level parses as a field.
         let uses_severity =
-            filter.operands().iter().any(|operand| operand.pseudo() == Some(Pseudo::Severity));
+            filter.operands().iter().any(|operand| operand.pseudo() == Some(PseudoField::Severity));
         let levels = Severity::words().filter(|_| uses_severity).map(|word| -> &'c str { word });
         if let Some(nearest) = suggest(&name, candidates.into_iter().chain(levels)) {
             fault = fault.hint(format!("did you mean `{nearest}`?"));
@@ -133,7 +133,7 @@ impl FilterError {
     }
 
     /// Makes the error of a host that does not support a part of a valid filter.
-    pub fn refused(
+    pub fn unsupported(
         filter: &Filter,
         span: Span,
         message: impl Into<String>,

@@ -109,7 +109,7 @@ mod value;
 pub use error::FilterError;
 pub use filter::{FILTER_SIZE_MAX, Filter};
 pub use glob::Glob;
-pub use operand::{Operand, OperandKind, Pseudo, Step};
+pub use operand::{Operand, OperandKind, PseudoField, Step};
 pub use severity::{Severity, UnknownSeverity};
 pub use suggest::suggest;
 pub use tree::{Expr, Node, Span, Type};

@@ -30,7 +30,7 @@ pub enum OperandKind {
     /// is `PROVIDER:TYPE`.
     AppContext,
     /// `$event.NAME`: a pseudo-field, which every event has.
-    Pseudo(Pseudo),
+    Pseudo(PseudoField),
     /// `$env.NAME`: a value of the trace's environment.
     Env,
     /// `$packet.NAME`: a field of the packet's context.
@@ -48,7 +48,7 @@ pub enum Step {
 
 /// A pseudo-field: a field that every event has, independent of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Pseudo {
+pub enum PseudoField {
     /// Name of the event's class, a string such as `provider:event`.
     Name,
     /// Time of the event in nanoseconds since 1970 (UTC).
@@ -69,52 +69,56 @@ pub enum Pseudo {
     Trace,
 }
 
-impl Pseudo {
+impl PseudoField {
     /// All pseudo-fields, in the order of declaration.
-    pub const ALL: [Pseudo; 9] = [
-        Pseudo::Name,
-        Pseudo::Time,
-        Pseudo::Cpu,
-        Pseudo::Severity,
-        Pseudo::Pid,
-        Pseudo::Tid,
-        Pseudo::Procname,
-        Pseudo::Stream,
-        Pseudo::Trace,
+    pub const ALL: [PseudoField; 9] = [
+        PseudoField::Name,
+        PseudoField::Time,
+        PseudoField::Cpu,
+        PseudoField::Severity,
+        PseudoField::Pid,
+        PseudoField::Tid,
+        PseudoField::Procname,
+        PseudoField::Stream,
+        PseudoField::Trace,
     ];
 
     /// Returns the name by which filters refer to the pseudo-field, such as `procname`.
     pub fn name(self) -> &'static str {
         match self {
-            Pseudo::Name => "name",
-            Pseudo::Time => "time",
-            Pseudo::Cpu => "cpu",
-            Pseudo::Severity => "severity",
-            Pseudo::Pid => "pid",
-            Pseudo::Tid => "tid",
-            Pseudo::Procname => "procname",
-            Pseudo::Stream => "stream",
-            Pseudo::Trace => "trace",
+            PseudoField::Name => "name",
+            PseudoField::Time => "time",
+            PseudoField::Cpu => "cpu",
+            PseudoField::Severity => "severity",
+            PseudoField::Pid => "pid",
+            PseudoField::Tid => "tid",
+            PseudoField::Procname => "procname",
+            PseudoField::Stream => "stream",
+            PseudoField::Trace => "trace",
         }
     }
 
     /// Returns whether the pseudo-field exists only after the event has been recorded in a trace.
     pub fn is_late(self) -> bool {
-        matches!(self, Pseudo::Time | Pseudo::Stream | Pseudo::Trace)
+        matches!(self, PseudoField::Time | PseudoField::Stream | PseudoField::Trace)
     }
 
     /// Returns the pseudo-field with the name `name`; `None` if there is none.
-    pub fn from_name(name: &str) -> Option<Pseudo> {
-        Pseudo::ALL.into_iter().find(|pseudo| pseudo.name() == name)
+    pub fn from_name(name: &str) -> Option<PseudoField> {
+        PseudoField::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
 
     /// Returns the static type of the pseudo-field's value. The type of a severity is unknown,
     /// because it compares with numbers and with strings.
     pub fn ty(self) -> Type {
         match self {
-            Pseudo::Name | Pseudo::Procname | Pseudo::Trace => Type::String,
-            Pseudo::Time | Pseudo::Cpu | Pseudo::Pid | Pseudo::Tid | Pseudo::Stream => Type::Int,
-            Pseudo::Severity => Type::Unknown,
+            PseudoField::Name | PseudoField::Procname | PseudoField::Trace => Type::String,
+            PseudoField::Time
+            | PseudoField::Cpu
+            | PseudoField::Pid
+            | PseudoField::Tid
+            | PseudoField::Stream => Type::Int,
+            PseudoField::Severity => Type::Unknown,
         }
     }
 }
@@ -122,10 +126,10 @@ impl Pseudo {
 impl Operand {
     /// Returns the pseudo-field to which the operand may refer. An operand of kind `Pseudo` always
     /// refers to it; a bare name only if the payload has no such field.
-    pub fn pseudo(&self) -> Option<Pseudo> {
+    pub fn pseudo(&self) -> Option<PseudoField> {
         match (self.kind, self.path.as_slice()) {
             (OperandKind::Pseudo(pseudo), _) => Some(pseudo),
-            (OperandKind::Payload, [Step::Name(name)]) => Pseudo::from_name(name),
+            (OperandKind::Payload, [Step::Name(name)]) => PseudoField::from_name(name),
             _ => None,
         }
     }

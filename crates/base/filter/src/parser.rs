@@ -6,7 +6,7 @@
 use crate::fault::Fault;
 use crate::glob::Glob;
 use crate::lexer::Lexer;
-use crate::operand::{Operand, OperandKind, Pseudo, Step};
+use crate::operand::{Operand, OperandKind, PseudoField, Step};
 use crate::suggest::suggest;
 use crate::token::{Token, TokenKind};
 use crate::tree::{BinaryOp, CompareOp, DEPTH_MAX, Expr, Node, Precedence, Span, Type};
@@ -264,8 +264,8 @@ impl<'t> Parser<'t> {
 
     /// Checks the name in `$event.NAME`, and adds the operand.
     fn pseudo(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
-        let Some(pseudo) = Pseudo::from_name(name) else {
-            let names = Pseudo::ALL.map(Pseudo::name);
+        let Some(pseudo) = PseudoField::from_name(name) else {
+            let names = PseudoField::ALL.map(PseudoField::name);
             let fault = Fault::new(span, format!("unknown field `$event.{name}`"));
             return Err(match suggest(name, names) {
                 Some(nearest) => fault.hint(format!("did you mean `$event.{nearest}`?")),

@@ -2,7 +2,7 @@
 //! while they record, on stacks of 8 KiB. Evaluation must therefore use the same small amount of
 //! memory for any depth of nesting.
 //!
-//! Trees of a few levels are evaluated by recursion ([`crate::eval::truth`]), which is faster.
+//! Trees of a few levels are evaluated by recursion ([`crate::eval::evaluate`]), which is faster.
 //!
 //! The side of an operator that needs more values is evaluated first (the numbering of Sethi and
 //! Ullman). A chain of any length therefore needs two values, and only a balanced tree of 2^(n-1)
@@ -77,7 +77,7 @@ impl Program {
     }
 
     /// Returns whether the condition holds for an event with `values`.
-    pub(crate) fn holds(&self, values: &(impl Values + ?Sized)) -> bool {
+    pub(crate) fn matches(&self, values: &(impl Values + ?Sized)) -> bool {
         let mut stack = [Value::Absent; VALUES_MAX];
         let (mut top, mut depth, mut at) = (Value::Absent, 0usize, 0);
         while let Some(step) = self.steps.get(at) {

@@ -121,8 +121,8 @@ impl Severity {
         self as u64
     }
 
-    /// Returns the value that a host should supply for [`crate::Pseudo::Severity`]. It compares
-    /// with numbers, and also with words that are written as strings.
+    /// Returns the value that a host should supply for [`crate::PseudoField::Severity`]. It
+    /// compares with numbers, and also with words that are written as strings.
     pub fn value(self) -> Value<'static> {
         Value::Enum(Integer::Unsigned(self.number()), &SeverityLabels)
     }

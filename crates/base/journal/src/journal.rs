@@ -11,7 +11,7 @@ use crate::options::{OnDurable, Options};
 use crate::position;
 use crate::queue::{Limits, Queue, Work};
 use crate::reader::Reader;
-use crate::shared::{Shared, Trimmed};
+use crate::shared::{Shared, TrimResult};
 use crate::ticket::{Outcome, Ticket};
 use std::io;
 use std::path::Path;
@@ -102,7 +102,7 @@ impl Journal {
     }
 
     /// Removes each segment that only has records before `sequence`, except the last segment.
-    pub fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
+    pub fn trim_before(&self, sequence: u64) -> Result<TrimResult, Error> {
         let trimmed = self.shared.trim_before(sequence);
         self.queue.try_now();
         trimmed
@@ -170,14 +170,14 @@ impl Writer {
             memory = match self.queue.next_work(memory, self.retry_after) {
                 Work::Close => return log.close(),
                 Work::Probe => {
-                    self.queue.written(log.prepare().err());
+                    self.queue.end_write(log.prepare().err());
                     Vec::new()
                 }
                 Work::Write(waiting) => {
                     let outcome = log.write(&waiting.batch);
                     let next = waiting.batch.next();
                     let count = waiting.batch.count().into();
-                    self.queue.written(outcome.as_ref().err().cloned());
+                    self.queue.end_write(outcome.as_ref().err().cloned());
                     self.report(&outcome, next, count, &log);
                     let memory = waiting.finish(&outcome);
                     if memory.capacity() > self.memory_bytes_max { Vec::new() } else { memory }

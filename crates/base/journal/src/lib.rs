@@ -56,5 +56,5 @@ pub use layout::{PAYLOAD_BYTES_MAX, SEGMENTS_MAX};
 pub use log::Recovery;
 pub use options::{AtLimit, OnDurable, Options};
 pub use reader::{Item, Reader, Record};
-pub use shared::Trimmed;
+pub use shared::TrimResult;
 pub use ticket::{Outcome, Ticket};

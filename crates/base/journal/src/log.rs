@@ -150,7 +150,7 @@ impl Log {
             let damage = Damage { segment, offset, bytes, records: None, may_be_torn: true };
             let name = segment_name(segment);
             let file = shared.disk.open(&name).map_err(Error::io(&name, "open it"))?;
-            shared.note(&damage, &*file);
+            shared.record_damage(&damage, &*file);
         }
         Ok(shared)
     }

@@ -157,7 +157,7 @@ impl Queue {
 
     /// Marks the current write as ended. With a refusal, all appends fail until the next write
     /// ends.
-    pub(crate) fn written(&self, refusal: Option<Refusal>) {
+    pub(crate) fn end_write(&self, refusal: Option<Refusal>) {
         let mut state = self.state();
         state.writing_bytes = 0;
         state.refusal = refusal;

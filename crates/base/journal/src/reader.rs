@@ -25,7 +25,7 @@ pub enum Item<'a> {
     Damage(Damage),
     /// Sequence numbers of records that no longer exist: the records were trimmed or dropped to
     /// free space, or their segment is missing.
-    Gone(Range<u64>),
+    Missing(Range<u64>),
 }
 
 /// Record of a journal, with its payload borrowed from the reader.
@@ -81,9 +81,9 @@ impl Reader {
     }
 
     /// Reads the present records of a journal that another process may be writing. The last records
-    /// may not be durable yet. Segments that are trimmed meanwhile are reported as [`Item::Gone`],
-    /// or cannot be opened.
-    pub fn beside_writer(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
+    /// may not be durable yet. Segments that are trimmed meanwhile are reported as
+    /// [`Item::Missing`], or cannot be opened.
+    pub fn open_live(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         Reader::load_from(disk, from, Access::Live)
     }
 
@@ -122,7 +122,7 @@ impl Reader {
             }
             (NextItem::Record(..), None) => None,
             (NextItem::Damage(damage), _) => Some(Item::Damage(damage)),
-            (NextItem::Gone(range), _) => Some(Item::Gone(range)),
+            (NextItem::Gone(range), _) => Some(Item::Missing(range)),
         })
     }
 
@@ -196,7 +196,7 @@ impl Reader {
         }
         let (offset, bytes) = (gap.offset, gap.bytes);
         let damage = Damage { segment: self.number, offset, bytes, records, may_be_torn };
-        self.shared.note(&damage, &**open.window.file());
+        self.shared.record_damage(&damage, &**open.window.file());
         Some(damage)
     }
 
@@ -229,7 +229,7 @@ impl Reader {
         let damage =
             Damage { segment: self.number, offset, bytes, records: None, may_be_torn: false };
         (bytes > 0).then(|| {
-            self.shared.note(&damage, &**open.window.file());
+            self.shared.record_damage(&damage, &**open.window.file());
             damage
         })
     }
@@ -281,7 +281,7 @@ impl Reader {
                 records: Some(0),
                 may_be_torn: false,
             };
-            self.shared.note(&damage, &*file);
+            self.shared.record_damage(&damage, &*file);
             self.headers.push(damage);
         }
         let (scan, window) = (Scan::new(self.shared.identity, expected), Window::new(file));

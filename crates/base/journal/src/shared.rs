@@ -24,7 +24,7 @@ pub(crate) struct Shared {
 
 /// Result of trimming a journal: the disk space that was freed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trimmed {
+pub struct TrimResult {
     /// Number of segments that were removed.
     pub segments: u64,
     /// Total size in bytes of the removed segments' files.
@@ -63,7 +63,7 @@ impl Shared {
 
     /// Counts new damage, and copies its bytes to quarantine. Ignores damage that is in quarantine
     /// already.
-    pub(crate) fn note(&self, damage: &Damage, file: &dyn File) {
+    pub(crate) fn record_damage(&self, damage: &Damage, file: &dyn File) {
         let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
         let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);
         if let CopyResult::Copied(copied) = result {
@@ -78,7 +78,7 @@ impl Shared {
     }
 
     /// Removes each segment that only has records before `sequence`, except the last segment.
-    pub(crate) fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
+    pub(crate) fn trim_before(&self, sequence: u64) -> Result<TrimResult, Error> {
         let _removing = lock(&self.removing);
         {
             let mut table = self.table();
@@ -107,8 +107,8 @@ impl Shared {
     /// Deletes the files of removed segments one by one, oldest first. Each deletion is made
     /// durable before the next, because a disk may lose an earlier change and keep a later one. The
     /// remaining segments must be contiguous whenever the deletion is aborted.
-    fn remove_files(&self) -> Result<Trimmed, Error> {
-        let mut trimmed = Trimmed::default();
+    fn remove_files(&self) -> Result<TrimResult, Error> {
+        let mut trimmed = TrimResult::default();
         loop {
             let Some(segment) = self.table().to_remove.front().copied() else { break };
             self.remove_file(&segment)?;

@@ -5,5 +5,5 @@ mod disk;
 mod inode;
 mod random;
 
-pub use disk::{Held, Lie, SimulatedDisk};
+pub use disk::{FalseSync, SimulatedDisk, SyncPause};
 pub use random::Random;

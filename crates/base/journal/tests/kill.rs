@@ -76,7 +76,7 @@ fn say(what: &str) {
 
 /// Numbers in the last lines that the program printed, by kind of line.
 #[derive(Clone, Copy, Debug, Default)]
-struct Said {
+struct PrintedNumbers {
     acked: u64,
     trimming: u64,
 }
@@ -89,7 +89,7 @@ fn program(starter: &[String], directory: &Path) -> Command {
 }
 
 /// Runs the program to its end, or kills it after `kill_after` printed lines.
-fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitStatus {
+fn run(command: &mut Command, said: &mut PrintedNumbers, kill_after: Option<u64>) -> ExitStatus {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut count = 0;
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -112,7 +112,7 @@ fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitS
 }
 
 /// Checks that the journal contains all records that the printed lines require.
-fn check(directory: &Path, said: Said) -> Result<(), String> {
+fn check(directory: &Path, said: PrintedNumbers) -> Result<(), String> {
     let start = Instant::now();
     let (journal, _) = Journal::open(directory, options()).map_err(|error| error.to_string())?;
     if start.elapsed() > OPENS {
@@ -137,7 +137,7 @@ fn check(directory: &Path, said: Said) -> Result<(), String> {
                 next = Some(record.sequence + 1);
             }
             // The program prints the trim before it trims, but after it has stored the position.
-            Item::Gone(range) if next.is_none() && range.end <= position => {}
+            Item::Missing(range) if next.is_none() && range.end <= position => {}
             other => return Err(format!("{other:?}")),
         }
     }
@@ -150,7 +150,7 @@ fn check(directory: &Path, said: Said) -> Result<(), String> {
 #[test]
 fn nothing_acknowledged_is_lost_when_killed_at_random() {
     let directory = tempfile::tempdir().unwrap();
-    let mut said = Said::default();
+    let mut said = PrintedNumbers::default();
     let mut killed = 0;
     for round in 0..40u64 {
         let kill_after = 1 + round * 7919 % (GROUPS + 3);
@@ -170,7 +170,7 @@ const CALLS: [&str; 8] =
 /// program makes fewer calls. Each thread counts its own calls.
 fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
-    let mut said = Said::default();
+    let mut said = PrintedNumbers::default();
     // For even numbers the program continues an existing journal.
     if number.is_multiple_of(2) {
         assert!(run(&mut program(&[], directory.path()), &mut said, None).success());

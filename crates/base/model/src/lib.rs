@@ -21,7 +21,7 @@
 mod endpoint;
 mod flags;
 mod id;
-mod owned;
+mod owned_span;
 mod sink;
 mod span;
 mod tag;
@@ -31,7 +31,7 @@ mod tests;
 pub use endpoint::{Endpoint, EndpointRef};
 pub use flags::{Kind, Status};
 pub use id::{SpanId, TraceId};
-pub use owned::{Held, Span};
+pub use owned_span::{Span, SpanRefBuffer};
 pub use sink::{Count, SpanSink};
 pub use span::{Annotation, AnnotationRef, SpanRef};
 pub use tag::{Origin, Tag, TagRef, Value, ValueRef};

@@ -1,6 +1,6 @@
 //! Consumers to which decoders pass spans.
 
-use crate::owned::Span;
+use crate::owned_span::Span;
 use crate::span::SpanRef;
 use std::ops::ControlFlow;
 

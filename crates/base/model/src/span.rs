@@ -95,7 +95,7 @@ impl<'a> SpanRef<'a> {
             Status::Unset => self
                 .tags
                 .iter()
-                .any(|tag| tag.key == "error" && tag.origin == Origin::Span && means_yes(tag)),
+                .any(|tag| tag.key == "error" && tag.origin == Origin::Span && is_failure(tag)),
         }
     }
 
@@ -116,7 +116,7 @@ impl<'a> SpanRef<'a> {
 
 /// Returns true if an `error` tag means a failure. Zipkin treats any value as a failure; only the
 /// boolean `false` denies it.
-fn means_yes(error: &TagRef<'_>) -> bool {
+fn is_failure(error: &TagRef<'_>) -> bool {
     error.value != ValueRef::Bool(false)
 }
 

@@ -55,11 +55,11 @@ fn owned_and_borrowed_say_the_same() {
     for span in [full, span(&[], &[])] {
         let sink: &mut dyn SpanSink = &mut kept;
         assert_eq!(sink.span(&span), ControlFlow::Continue(()));
-        assert_eq!(kept.last().expect("one").hold().as_ref(), span);
+        assert_eq!(kept.last().expect("one").ref_buffer().as_ref(), span);
         assert_eq!(Span::from(&span), span.to_owned());
     }
     let mut count = Count::default();
-    kept.iter().for_each(|span| assert!(count.span(&span.hold().as_ref()).is_continue()));
+    kept.iter().for_each(|span| assert!(count.span(&span.ref_buffer().as_ref()).is_continue()));
     assert_eq!(count, Count(2));
 }
 

@@ -98,20 +98,20 @@ pub fn has_standard_streams() -> bool {
 /// Descriptor of a library, listed in the table. The program may close it without the library's
 /// knowledge.
 #[derive(Debug)]
-pub struct Held<T: AsFd> {
+pub struct RegisteredDescriptor<T: AsFd> {
     /// The descriptor; `None` only during drop.
     value: Option<T>,
     identity: Identity,
     slot: Option<usize>,
 }
 
-impl<T: AsFd> Held<T> {
+impl<T: AsFd> RegisteredDescriptor<T> {
     /// Adds a descriptor to the table, with a caller-defined purpose. Returns `None` if the
     /// identity of its file cannot be determined.
-    pub fn new(value: T, purpose: u32) -> Option<Held<T>> {
+    pub fn new(value: T, purpose: u32) -> Option<RegisteredDescriptor<T>> {
         let identity = Identity::of(value.as_fd())?;
         let slot = register(value.as_fd(), identity, purpose);
-        Some(Held { value: Some(value), identity, slot })
+        Some(RegisteredDescriptor { value: Some(value), identity, slot })
     }
 
     /// Returns the descriptor if it still refers to the same file as at registration.
@@ -133,7 +133,7 @@ impl<T: AsFd> Held<T> {
     }
 }
 
-impl<T: AsFd> Drop for Held<T> {
+impl<T: AsFd> Drop for RegisteredDescriptor<T> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
             TABLE[slot].number.store(NONE, Ordering::Release);
@@ -186,7 +186,7 @@ fn register(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Opt
 
 /// Calls `each` for the registered descriptors of this process that have this purpose and still
 /// refer to the same files.
-pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
+pub fn each_registered(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open()
             && entry.purpose.load(Ordering::Relaxed) == purpose
@@ -273,10 +273,13 @@ mod tests {
             // SAFETY: the path ends with a NUL.
             #[expect(unsafe_code)]
             let is_in = unsafe { libc::chroot(c"/dev".as_ptr()) == 0 };
-            let event = eventfd(0, EventfdFlags::NONBLOCK).ok().map(|event| Held::new(event, 0));
+            let event = eventfd(0, EventfdFlags::NONBLOCK)
+                .ok()
+                .map(|event| RegisteredDescriptor::new(event, 0));
             let pipe = std::io::pipe().ok().and_then(|(reads, _)| Identity::of(reads.as_fd()));
-            let is_eventfd =
-                |held: &Held<OwnedFd>| held.get().is_some() && held.identity().is_eventfd();
+            let is_eventfd = |held: &RegisteredDescriptor<OwnedFd>| {
+                held.get().is_some() && held.identity().is_eventfd()
+            };
             let is_right = event.flatten().is_some_and(|held| is_eventfd(&held))
                 && pipe.is_some_and(|pipe| !pipe.is_eventfd());
             found.store(if is_in { 1 + u64::from(is_right) } else { 0 }, Ordering::Relaxed);
@@ -291,9 +294,9 @@ mod tests {
     fn a_number_that_is_anothers_is_left_alone() {
         const PURPOSE: u32 = 4711;
         let (_reads, writes) = std::io::pipe().unwrap();
-        let held = Held::new(raise(writes.into()), PURPOSE).unwrap();
+        let held = RegisteredDescriptor::new(raise(writes.into()), PURPOSE).unwrap();
         let mut found = Vec::new();
-        each_held(PURPOSE, |descriptor| found.push(descriptor.as_raw_fd()));
+        each_registered(PURPOSE, |descriptor| found.push(descriptor.as_raw_fd()));
         let number = held.get().unwrap().as_raw_fd();
         assert_eq!(found, [number]);
         let (reads, others) = std::io::pipe().unwrap();
@@ -304,7 +307,7 @@ mod tests {
             OwnedFd::from_raw_fd(number)
         };
         assert!(held.get().is_none());
-        each_held(PURPOSE, |descriptor| panic!("{descriptor:?}"));
+        each_registered(PURPOSE, |descriptor| panic!("{descriptor:?}"));
         drop(held);
         std::fs::File::from(others).write_all(b"still open").unwrap();
         drop(reads);

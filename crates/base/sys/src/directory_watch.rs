@@ -1,6 +1,6 @@
 //! Notification of changes in directories, by inotify.
 
-use crate::descriptor::{Held, raise};
+use crate::descriptor::{RegisteredDescriptor, raise};
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::path::Path;
 /// Inotify descriptor that watches directories. The foreign program that contains this library may
 /// close it.
 #[derive(Debug)]
-pub struct Watch(Held<OwnedFd>);
+pub struct DirectoryWatch(RegisteredDescriptor<OwnedFd>);
 
-impl Watch {
+impl DirectoryWatch {
     /// Makes a watch without directories. Returns `None` if the kernel refuses a further inotify
     /// descriptor.
-    pub fn new(purpose: u32) -> Option<Watch> {
+    pub fn new(purpose: u32) -> Option<DirectoryWatch> {
         let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        Some(Watch(Held::new(raise(descriptor), purpose)?))
+        Some(DirectoryWatch(RegisteredDescriptor::new(raise(descriptor), purpose)?))
     }
 
     /// Adds a directory. The watch then reports files created in the directory or moved to it,
@@ -28,14 +28,14 @@ impl Watch {
 
     /// Returns the descriptor, which is readable when events are pending; `None` if the program has
     /// closed it.
-    pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+    pub fn readable_descriptor(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         Some(self.0.get()?.as_fd())
     }
 
     /// Discards all pending events. Returns true if there were any, or if the program has closed
     /// the descriptor.
-    pub fn has_seen(&self) -> bool {
+    pub fn drain_events(&self) -> bool {
         let mut events = [0; 4096];
         match self.0.get() {
             Some(watch) => rustix::io::read(watch, &mut events).is_ok_and(|size| size > 0),
@@ -52,15 +52,15 @@ mod tests {
     fn what_comes_is_seen() {
         let folder = std::env::temp_dir().join(format!("blkkin-watch-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
-        let watch = Watch::new(0).unwrap();
+        let watch = DirectoryWatch::new(0).unwrap();
         assert!(watch.add(&folder));
         assert!(!watch.add(&folder.join("nothing")));
-        assert!(!watch.has_seen());
+        assert!(!watch.drain_events());
         std::fs::write(folder.join("file"), "").unwrap();
-        crate::wait(&[(watch.waits_for().unwrap(), false)], None).unwrap();
-        assert!(watch.has_seen());
-        assert!(!watch.has_seen());
+        crate::wait(&[(watch.readable_descriptor().unwrap(), false)], None).unwrap();
+        assert!(watch.drain_events());
+        assert!(!watch.drain_events());
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(watch.has_seen());
+        assert!(watch.drain_events());
     }
 }

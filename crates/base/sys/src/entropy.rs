@@ -18,7 +18,7 @@ pub fn random_words<const WORDS: usize>() -> Option<[u64; WORDS]> {
 
 /// Returns process id, thread id, nanoseconds since 1970 and nanoseconds since boot. No two threads
 /// or moments have the same four values. An unavailable value is 0.
-pub fn whereabouts() -> [u64; 4] {
+pub fn moment_identity() -> [u64; 4] {
     // SAFETY: these calls take no pointers.
     #[expect(unsafe_code, reason = "system calls")]
     let (process, thread) =
@@ -41,7 +41,7 @@ fn clock(which: libc::clockid_t) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{random_words, whereabouts};
+    use super::{moment_identity, random_words};
 
     #[test]
     fn random_words_differ() {
@@ -52,9 +52,9 @@ mod tests {
 
     #[test]
     fn whereabouts_are_this_thread_and_now() {
-        let [process, thread, _, uptime] = whereabouts();
+        let [process, thread, _, uptime] = moment_identity();
         assert_eq!(process, u64::from(std::process::id()));
-        let elsewhere = std::thread::spawn(whereabouts).join().expect("no panic");
+        let elsewhere = std::thread::spawn(moment_identity).join().expect("no panic");
         assert_eq!(process, elsewhere[0]);
         assert_ne!(thread, elsewhere[1]);
         let since_1970 = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as u64;

@@ -31,19 +31,19 @@ mod zero_bytes;
 
 pub use clock::{boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
-pub use directory_watch::Watch;
-pub use entropy::{random_words, whereabouts};
+pub use directory_watch::DirectoryWatch;
+pub use entropy::{moment_identity, random_words};
 pub use file_user::as_user;
 pub use malloc::{keep_large_blocks_apart, share_heaps, trim_heaps};
 pub use notify::{READY, STOPPING, notify};
-pub use parallel::beside;
+pub use parallel::run_both;
 pub use shared::{PAGE_SIZE, Piece, SharedMemory, is_accounting_strict, seal_shared, sealed_size};
 pub use shared_page::{SHARED_PAGE_SIZE, SharedPage};
 pub use threads::{
-    current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
+    current_cpu, has_left_frame, process_and_thread, restart_sequences, rseq_offset, thread_exists,
     thread_id, user_id,
 };
 pub use wait::{sleep_ns, wait};
-pub use wake::{Waker, barrier_for_all, heed_barriers};
+pub use wake::{Waker, barrier_for_all, register_for_barriers};
 pub use wipe_on_fork::{AllZeros, WipedOnFork, Words};
 pub use zero_bytes::{SPAN, zeros, zeros_of_all};

@@ -1,4 +1,4 @@
-//! Two computations in parallel. Start at [`beside`].
+//! Two computations in parallel. Start at [`run_both`].
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::thread;
 
 /// Runs `other` on a new thread and `own` on this one, and waits for both. If no thread can be
 /// started, runs them one after the other. Panics if one of them panics.
-pub fn beside<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+pub fn run_both<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let take = || other.lock().unwrap_or_else(PoisonError::into_inner).take();
     thread::scope(|scope| {
@@ -22,14 +22,14 @@ pub fn beside<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + S
 
 #[cfg(test)]
 mod tests {
-    use super::beside;
+    use super::run_both;
     use std::thread;
 
     #[test]
     fn both_are_done() {
         let mut own = 0;
         let here = thread::current().id();
-        let (one, other) = beside(
+        let (one, other) = run_both(
             || {
                 own += 1;
                 thread::current().id()
@@ -43,6 +43,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "of the other")]
     fn panics_are_passed_on() {
-        beside(|| (), || panic!("of the other"));
+        run_both(|| (), || panic!("of the other"));
     }
 }

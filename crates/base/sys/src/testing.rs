@@ -20,8 +20,8 @@ pub use scratch::{Scratch, is_installed, skip};
 pub use signals::{Signal, signal};
 pub use stack::stack_used;
 pub use strace::{
-    Fault, amount, answers_behind_syncs, by_two, deadline, figure, most_calls, own_test, points,
-    some_of, traced,
+    Fault, answers_behind_syncs, deadline, env_number, figure, most_calls, own_test, points,
+    run_on_two_threads, sample, traced,
 };
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};

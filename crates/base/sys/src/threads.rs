@@ -90,7 +90,7 @@ pub fn thread_exists(process: u32, thread: u32) -> bool {
 ///
 /// May be wrong for a thread that switches stacks within a signal handler, by itself or with
 /// `SS_AUTODISARM`.
-pub fn is_left(variable: usize, own: usize) -> bool {
+pub fn has_left_frame(variable: usize, own: usize) -> bool {
     // SAFETY: all fields may be zero; the kernel writes only to the structure passed to it.
     #[expect(unsafe_code)]
     let (result, stack) = errno::preserve(|| unsafe {

@@ -25,15 +25,15 @@ pub(crate) fn membarrier(command: libc::c_int) -> bool {
 /// Registers this process's threads for every later [`barrier_for_all`]. Returns false if the
 /// kernel lacks the command (before Linux 4.16) or refuses it. The first registration may take some
 /// milliseconds.
-pub fn heed_barriers() -> bool {
+pub fn register_for_barriers() -> bool {
     membarrier(REGISTER)
 }
 
 /// Issues a full memory barrier on each CPU that runs a thread of a process that has
-/// [registered](heed_barriers). Afterwards the caller sees all stores that such a thread made
-/// before the barrier, in its program's order. Loads that such a thread makes after the barrier see
-/// all stores that the caller made before it. Returns false, without a barrier, if the kernel does
-/// not support it.
+/// [registered](register_for_barriers). Afterwards the caller sees all stores that such a thread
+/// made before the barrier, in its program's order. Loads that such a thread makes after the
+/// barrier see all stores that the caller made before it. Returns false, without a barrier, if the
+/// kernel does not support it.
 pub fn barrier_for_all() -> bool {
     membarrier(BARRIER)
 }
@@ -162,8 +162,8 @@ mod tests {
 
     #[test]
     fn the_kernel_knows_barriers() {
-        assert!(heed_barriers());
-        assert!(heed_barriers());
+        assert!(register_for_barriers());
+        assert!(register_for_barriers());
         assert!(barrier_for_all());
     }
 }

@@ -50,7 +50,7 @@ macro_rules! both {
 both! {
     /// Connects to an agent, if none is connected; a program need not call this function.
     fn blkin_init, _blkin_init() -> c_int {
-        guard::quietly((), || {
+        guard::catch_panic((), || {
             blkkin_trace::id::prepare();
             emit::prepare();
             blkkin_trace::start();
@@ -296,7 +296,7 @@ fn sampled_root() -> TraceInfo {
 
 /// Returns true if the process's sampler selects a new request.
 pub(crate) fn is_root_followed() -> bool {
-    guard::quietly(true, || sample::global().root(monotonic_ns))
+    guard::catch_panic(true, || sample::global().root(monotonic_ns))
 }
 
 /// Returns the ids of a new root span: trace id and span id are equal, as in the original.

@@ -45,7 +45,7 @@ pub(crate) fn prepare() {
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn before_main() {
-        guard::quietly((), prepare);
+        guard::catch_panic((), prepare);
     }
     before_main
 };
@@ -61,7 +61,7 @@ fn follow_rules() {
     let mut levels = 0;
     for family in FAMILIES {
         // Lists blkin's three types in `event list` before the program has recorded one.
-        family.introduce();
+        family.register_default();
         for (level, event) in family.types().iter().enumerate() {
             levels |= i32::from(registry::is_wanted(event)) << level;
         }
@@ -105,7 +105,7 @@ impl PutString for CString {
     }
 
     fn guard(work: impl FnOnce()) {
-        guard::quietly((), work);
+        guard::catch_panic((), work);
     }
 }
 
@@ -122,11 +122,13 @@ pub(crate) unsafe fn emit(
     annotation: RawAnnotation,
 ) {
     let said = match annotation {
-        RawAnnotation::Event(event) => family::Said::Event(CString(event)),
+        RawAnnotation::Event(event) => family::AnnotationContent::Event(CString(event)),
         RawAnnotation::String { key, val } => {
-            family::Said::String { key: CString(key), val: CString(val) }
+            family::AnnotationContent::String { key: CString(key), val: CString(val) }
         }
-        RawAnnotation::Integer { key, val } => family::Said::Integer { key: CString(key), val },
+        RawAnnotation::Integer { key, val } => {
+            family::AnnotationContent::Integer { key: CString(key), val }
+        }
     };
     let annotation = Annotation {
         trace_name: CString(trace.name),
@@ -136,7 +138,7 @@ pub(crate) unsafe fn emit(
         trace_id: trace.info.trace_id,
         span_id: trace.info.span_id,
         parent_span_id: trace.info.parent_span_id,
-        said,
+        content: said,
     };
     if let Some(level) = Level::from_number(level.into()) {
         annotation.record(level);

@@ -96,7 +96,7 @@ pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
     // SAFETY: by the caller's promise it is a site, which is constant except for its atomics.
     let Some(site) = (unsafe { site.as_ref() }) else { return 0 };
     // SAFETY: by the caller's promise.
-    match guard::quietly(None, || unsafe { register_site(site) }) {
+    match guard::catch_panic(None, || unsafe { register_site(site) }) {
         Some(site_type) => site_type.event.is_enabled().into(),
         None => {
             site.wanted.store((&raw const NEVER).cast_mut(), Ordering::Relaxed);
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn blkkin_record_(site: *mut Site, values: *const CValue) 
     let Some(site_type) = (unsafe { site_type.as_ref() }) else { return };
     // SAFETY: there are as many values as fields.
     let values = unsafe { slice::from_raw_parts(values, site_type.kinds.len()) };
-    guard::quietly((), || {
+    guard::catch_panic((), || {
         site_type.event.record_with(site_type.kinds, |encoder| {
             for (kind, value) in site_type.kinds.iter().zip(values) {
                 // SAFETY: the caller's values match the kinds.
@@ -209,11 +209,11 @@ const _: () = assert!(TYPES_MAX.is_power_of_two());
 
 /// Stores a value in the arena. Returns `None` if there is no room.
 fn store<T>(value: T) -> Option<&'static T> {
-    store_all(1, |_| Some(move_out(&value))).and_then(|kept| kept.first())
+    store_all(1, |_| Some(copy_value(&value))).and_then(|kept| kept.first())
 }
 
 /// Moves a value out of a reference; the caller no longer uses the original.
-fn move_out<T>(value: &T) -> T {
+fn copy_value<T>(value: &T) -> T {
     // SAFETY: `store` makes one copy, and the value has nothing to drop.
     const { assert!(!std::mem::needs_drop::<T>()) };
     // SAFETY: as above.
@@ -301,7 +301,7 @@ unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
         let found = unsafe { found.as_ref() }?;
         // SAFETY: by the caller's promise.
         if unsafe { is_same(found, site, fields) } {
-            found.event.make_known(found.kinds);
+            found.event.register(found.kinds);
             // Stored after the type is registered, so that a type found in a site can be recorded.
             let word = ptr::from_ref(found.event.wanted_word()).cast_mut();
             site.event_type.store(ptr::from_ref(found).cast_mut(), Ordering::Release);

@@ -73,7 +73,7 @@ exported! {
             let name = name.to_str().ok()?;
             blkkin_trace::set_context(name, &value.to_string_lossy()).then_some(OK)
         };
-        guard::quietly(None, is_set).unwrap_or(INVALID)
+        guard::catch_panic(None, is_set).unwrap_or(INVALID)
     }
 
     fn blkkin_new_id() -> i64 {
@@ -150,7 +150,7 @@ unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
         && trace_id_high != 0
     {
         let halves = (info.trace_id.cast_unsigned(), trace_id_high.cast_unsigned());
-        guard::quietly((), || family::record_wide_trace_id(halves.0, halves.1));
+        guard::catch_panic((), || family::record_wide_trace_id(halves.0, halves.1));
     }
     result
 }

@@ -7,7 +7,7 @@ use crate::extensions::*;
 use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent};
 use crate::layout::*;
 use crate::record::WARNING;
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, TakeOutcome, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{Decision, Kind, Level, SpanContext, SpanId, TraceId, channels};
@@ -53,7 +53,8 @@ impl Channel {
 
     fn wants(levels: i32) {
         let exactly = |level| Levels::Exactly { level };
-        let rule = |level| EventRule { levels: exactly(level), ..EventRule::of(["zipkin:*"]) };
+        let rule =
+            |level| EventRule { levels: exactly(level), ..EventRule::for_names(["zipkin:*"]) };
         let wanted = (0..15).filter(|level| levels >> level & 1 != 0);
         let rules: Vec<_> = wanted.filter_map(Level::from_number).map(rule).collect();
         registry::set_rules(0, &rules);
@@ -65,7 +66,9 @@ impl Channel {
         let mut events = Vec::new();
         for reader in &mut self.readers {
             let mut bytes = Vec::new();
-            while let Taken::Packet(_) = reader.take(&self.cells, &self.shape, true, &mut bytes) {
+            while let TakeOutcome::Packet(_) =
+                reader.take(&self.cells, &self.shape, true, &mut bytes)
+            {
                 let mut rest = &bytes[packet::SIZE..];
                 while let [first, second, ..] = *rest {
                     let id = u16::from_le_bytes([first, second]);
@@ -96,7 +99,7 @@ impl Drop for Channel {
 }
 
 /// A C function that records an annotation of a trace, with a key and a value.
-type Say = fn(*const Trace, *const c_char, *const c_char) -> i32;
+type RecordAnnotation = fn(*const Trace, *const c_char, *const c_char) -> i32;
 
 /// C strings are recorded unchanged, each in its field.
 #[test]
@@ -107,7 +110,7 @@ fn annotations_are_what_was_said() {
     let trace = Trace { name: c"write".as_ptr(), info: INFO, endpoint: &raw const endpoint };
     let trace = &raw const trace;
     let (key, val) = (c"key".as_ptr(), c"val".as_ptr());
-    let said: [(&str, Say, &[u8]); 3] = [
+    let said: [(&str, RecordAnnotation, &[u8]); 3] = [
         // SAFETY: pointers are NULL, or to variables on the stack and to literals.
         ("timestamp", |trace, _, val| unsafe { blkkin_event(trace, null(), 14, val) }, b"val\0"),
         (
@@ -187,7 +190,7 @@ fn c_and_rust_record_the_same() {
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
-    registry::set_rules(0, &[EventRule::of(["*"])]);
+    registry::set_rules(0, &[EventRule::for_names(["*"])]);
     let halves = |context: &Context| {
         let expected = [context.info.trace_id, context.trace_id_high].map(i64::to_le_bytes);
         vec![("blkkin:wide_trace_id", Level::Warning, expected.concat())]

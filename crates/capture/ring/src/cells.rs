@@ -118,7 +118,7 @@ mod real {
 
         /// Excludes the memory from core dumps, except the control words and the sub-buffers that a
         /// ring uses while its reader keeps up.
-        pub fn dump_little(&self, shape: &Shape) {
+        pub fn limit_dump(&self, shape: &Shape) {
             // A ring that is dumped in part adds two mappings.
             if shape.rings > RINGS_DUMPED_MAX {
                 return self.0.keep_from_dumps(shape.data_of(0).start..self.size());
@@ -130,7 +130,7 @@ mod real {
         }
 
         /// Excludes all of the memory from core dumps.
-        pub fn dump_nothing(&self) {
+        pub fn exclude_from_dump(&self) {
             self.0.keep_from_dumps(0..self.size());
         }
 

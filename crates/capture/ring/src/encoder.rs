@@ -1,6 +1,7 @@
 //! Encoding of an event before it is copied into a ring. The memory is not cleared first, because
 //! that would cost more than the event. Nothing is allocated. Small events are encoded on the
-//! stack, larger ones in [rooms](crate::rooms) of the process, as the caller may have little stack.
+//! stack, larger ones in [large_event_memory](crate::large_event_memory) of the process, as the
+//! caller may have little stack.
 //!
 //! ```text
 //! 0  id of its class, u16     10  fields in order, without padding:
@@ -235,7 +236,9 @@ impl<'r> Encoder<'r> {
         self.size = unsafe {
             match &mut self.budget {
                 None => append_string(self.start, self.size, self.end, from, left),
-                Some(budget) => budget.string(self.start, self.size, self.end, from, left),
+                Some(budget) => {
+                    budget.append_or_measure(self.start, self.size, self.end, from, left)
+                }
             }
         };
     }

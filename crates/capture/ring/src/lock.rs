@@ -193,7 +193,7 @@ impl RingLock<'_> {
 
     fn publish(&self, write: u64, next: u64, time: u64) -> bool {
         // Release: a reader that sees the time sees the position before it; pairs with the reader's
-        // acquire in `Cells::steady`. A packet that ends at this time must not end before that
+        // acquire in `Cells::try_state`. A packet that ends at this time must not end before that
         // position.
         self.cells.store(self.control, Word::LastTime, time, Release);
         // Release: pairs with the reader's acquire in `Reader::take`; a reader that sees the
@@ -301,7 +301,7 @@ mod identity {
         LOCKS.with(|locks| {
             let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
             let found = locks.iter().find(|lock| is_same(lock.get()));
-            let left = found.filter(|lock| blkkin_sys::is_left(lock.get().mark, own));
+            let left = found.filter(|lock| blkkin_sys::has_left_frame(lock.get().mark, own));
             left.inspect(|lock| lock.set(NONE)).is_some()
         })
     }

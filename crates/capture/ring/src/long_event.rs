@@ -3,7 +3,7 @@
 
 use crate::encoder::{Encoder, ROOM_SIZE, Room};
 use crate::event_layout::{COPIED, HEADER_SIZE};
-use crate::rooms;
+use crate::large_event_memory;
 use crate::string_budget::StringBudget;
 
 /// Maximum number of times that the bound on the length of strings is raised. Each bound is valid,
@@ -32,7 +32,7 @@ pub fn with_long_event<R>(
     let budget = measure(size_max, encode);
     let needed = budget.event_size();
     let is_small = budget.long == 0 && needed <= size_max;
-    match rooms::acquire(if is_small { needed } else { size_max }) {
+    match large_event_memory::acquire(if is_small { needed } else { size_max }) {
         Some(room) => {
             let end = room.size().min(size_max) / COPIED * COPIED;
             // SAFETY: the room is this function's, and has a grain after its end.
@@ -236,7 +236,7 @@ mod tests {
     fn without_rooms_there_is_the_stack() {
         let _rooms = ROOMS.write().unwrap();
         let long = "x".repeat(2000);
-        let taken: Vec<_> = std::iter::from_fn(|| rooms::acquire(1)).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| large_event_memory::acquire(1)).collect();
         assert!(taken.len() >= 64);
         let (found, is_cut, size) = fields_now(4096, &[&long, "behind"], 1);
         assert!(is_cut && size <= ROOM_SIZE);

@@ -34,12 +34,12 @@ pub struct Reader {
     /// Set once the ring held invalid data; the ring is not read again.
     is_corrupt: bool,
     /// Cut-off of a snapshot; `None` to read without end.
-    end: Option<Moment>,
+    end: Option<RingState>,
 }
 
 /// State of a ring at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct RingState {
     /// Position up to which writers have published events.
     position: u64,
     /// Time of the last event, or a later time.
@@ -62,7 +62,7 @@ enum Freeing {
 /// State that a ring's reader stores in the ring. If its process is killed, the next agent
 /// continues from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct ReaderState {
     /// First position of the ring.
     pub start: u64,
     /// Position up to which events had been freed.
@@ -78,20 +78,20 @@ pub struct Left {
     /// Number of events discarded in this ring that the current recording does not report.
     pub discarded_forgotten: u64,
     /// Set if the contents of the rings that this ring replaced are to be discarded.
-    pub is_first: bool,
+    pub is_cleared: bool,
 }
 
 /// Result of taking a packet from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeOutcome {
     /// A packet with at least one event.
     Packet(Packet),
     /// There are no new events.
-    Nothing,
+    Empty,
     /// Sub-buffers were overwritten before they could be read: this many bytes.
     Overwritten(u64),
     /// The ring held invalid data. It is not read any more.
-    Nonsense,
+    Invalid,
 }
 
 /// A packet taken from a ring.
@@ -111,7 +111,7 @@ enum Extent {
     /// Events of the sub-buffer that is being written.
     Part(ExtentEnd),
     Nothing,
-    Nonsense,
+    Invalid,
 }
 
 /// End of the events that can be taken, with the ring's state there.
@@ -148,8 +148,8 @@ impl Reader {
 
     /// Returns a reader for a snapshot, from the oldest sub-buffer that can still be read. Writers
     /// do not wait for this reader, so they may overwrite what it is about to read
-    /// ([`Taken::Overwritten`]), and it does not affect the ring's other reader. In discard mode it
-    /// starts at the events that the other reader has not freed.
+    /// ([`TakeOutcome::Overwritten`]), and it does not affect the ring's other reader. In discard
+    /// mode it starts at the events that the other reader has not freed.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
         let mut reader =
             Reader { freeing: Freeing::ByOtherReader, ..Reader::new(shape, ring, clock) };
@@ -165,7 +165,7 @@ impl Reader {
     /// Returns a reader for a snapshot that starts at this reader's position, or at the oldest
     /// sub-buffer if that is later. This reader is unchanged.
     #[must_use]
-    pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
+    pub fn for_snapshot(&self, cells: &Cells, shape: &Shape) -> Reader {
         let position = self.overtaken_position(cells, shape).unwrap_or(self.position);
         // In discard mode, events after this reader's position are never overwritten.
         let freeing =
@@ -175,7 +175,7 @@ impl Reader {
 
     /// Limits the reader to the events before `end`, a snapshot's cut-off.
     #[must_use]
-    pub fn until(self, end: Moment) -> Reader {
+    pub fn with_cutoff(self, end: RingState) -> Reader {
         Reader { end: Some(end), ..self }
     }
 
@@ -188,11 +188,11 @@ impl Reader {
         // Acquire: as above.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let oldest = self.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
-        oldest.filter(|oldest| self.is_behind(*oldest))
+        oldest.filter(|oldest| self.is_before(*oldest))
     }
 
     /// Skips all events recorded or discarded so far, and does not report them.
-    pub fn pass_over(&mut self, cells: &Cells, shape: &Shape) {
+    pub fn skip_all(&mut self, cells: &Cells, shape: &Shape) {
         // Acquire: pairs with the release of a writer's last store. Events that are discarded
         // meanwhile may count either way.
         self.position = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
@@ -202,7 +202,7 @@ impl Reader {
 
     /// Starts a new recording. Packets and discarded events so far have been reported; later
     /// packets and discarded events are counted from 0.
-    pub fn begin_anew(&mut self) {
+    pub fn start_recording(&mut self) {
         let told = self.discarded.saturating_sub(self.before);
         self.forgotten = self.forgotten.saturating_add(told);
         (self.count, self.before, self.discarded) = (0, 0, 0);
@@ -211,24 +211,24 @@ impl Reader {
     /// Makes the reader free events only when [`free`](Self::free) is called, once the caller has
     /// stored them.
     #[must_use]
-    pub fn when_told(self) -> Reader {
+    pub fn with_explicit_free(self) -> Reader {
         Reader { freeing: Freeing::OnFree, ..self }
     }
 
     /// Returns a reader for a ring whose last reader belonged to an earlier process. The reader
     /// continues at `position`, after the packet with the header `last`, and does not free
     /// anything.
-    pub fn behind(
+    pub fn resume(
         shape: &Shape,
         ring: usize,
         clock: Clock,
-        (position, left): (u64, Left),
+        (position, left): (u64, ReaderState),
         last: Option<Header>,
     ) -> Reader {
         let reader =
             Reader { freeing: Freeing::Never, position, ..Reader::new(shape, ring, clock) };
         let (before, forgotten) = (left.discarded_before, left.discarded_forgotten);
-        Reader { before, forgotten, ..reader.going_on(last) }
+        Reader { before, forgotten, ..reader.continue_after(last) }
     }
 
     /// Returns the number of events discarded so far in this ring and in the rings that it
@@ -246,7 +246,7 @@ impl Reader {
     /// Makes this reader's packets continue those of a replaced ring: packet number, time and
     /// discarded events continue from its last header.
     #[must_use]
-    pub fn going_on(self, last: Option<Header>) -> Reader {
+    pub fn continue_after(self, last: Option<Header>) -> Reader {
         let Some(last) = last else { return self };
         let (last_time, count) = (last.last_time, last.number.saturating_add(1));
         Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
@@ -255,17 +255,17 @@ impl Reader {
     /// Stores the position up to which taken events will be written to a file, and the file's size
     /// before and after. If this process is killed, its successor keeps a complete write and undoes
     /// a partial one.
-    pub fn announce(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
+    pub fn store_pending_write(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::SizeBefore, sizes.0, Relaxed);
         cells.store(control, Word::SizeAfter, sizes.1, Relaxed);
         // Release: a successor that sees the position sees the sizes; pairs with the acquire in
-        // `Cells::left`.
+        // `Cells::reader_state`.
         cells.store(control, Word::Next, self.position, Release);
     }
 
     /// Stores the numbers of discarded and forgotten events, for this process's successor.
-    pub fn note_before(&self, cells: &Cells, shape: &Shape) {
+    pub fn store_discarded(&self, cells: &Cells, shape: &Shape) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::Before, self.before, Relaxed);
         cells.store(control, Word::Forgotten, self.forgotten, Relaxed);
@@ -273,7 +273,7 @@ impl Reader {
 
     /// Stores, for this process's successor, that the contents of the rings that this ring replaced
     /// are to be discarded.
-    pub fn note_first(&self, cells: &Cells, shape: &Shape) {
+    pub fn store_cleared(&self, cells: &Cells, shape: &Shape) {
         cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
     }
 
@@ -285,7 +285,7 @@ impl Reader {
 
     /// Returns the approximate number of unread bytes; headers and unused ends of sub-buffers count
     /// too.
-    pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
+    pub fn unread_size(&self, cells: &Cells, shape: &Shape) -> u64 {
         // Relaxed: for display only.
         let control = shape.control_of(self.ring);
         let write = cells.load(control, Word::Write, Relaxed);
@@ -294,14 +294,14 @@ impl Reader {
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// Returns true if the ring has no unread event. Unlike [`waiting`](Self::waiting) this does
-    /// not count the header of a sub-buffer that a writer began before it was migrated to another
-    /// processor.
+    /// Returns true if the ring has no unread event. Unlike [`unread_size`](Self::unread_size) this
+    /// does not count the header of a sub-buffer that a writer began before it was migrated to
+    /// another processor.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
         let extent = self.extent(cells, shape, write);
-        self.is_corrupt || matches!(extent, Extent::Nothing | Extent::Nonsense)
+        self.is_corrupt || matches!(extent, Extent::Nothing | Extent::Invalid)
     }
 
     /// Appends the next packet to `buffer`, a header and events. With `part`, also takes the events
@@ -312,14 +312,14 @@ impl Reader {
         shape: &Shape,
         part: bool,
         buffer: &mut Vec<u8>,
-    ) -> Taken {
+    ) -> TakeOutcome {
         let start = buffer.len();
         let taken = self.take_with(cells, shape, part, |place| {
             buffer.extend_from_slice(&[0; packet::SIZE]);
             cells.append_to(place, buffer);
         });
         match taken {
-            Taken::Packet(packet) => {
+            TakeOutcome::Packet(packet) => {
                 let header = packet.header.to_bytes();
                 buffer[start..start + packet::SIZE].copy_from_slice(&header);
             }
@@ -346,7 +346,7 @@ impl Reader {
         cells: &Cells,
         shape: &Shape,
         part: bool,
-    ) -> (Taken, Range<usize>) {
+    ) -> (TakeOutcome, Range<usize>) {
         assert!(self.takes_in_place(shape), "what is not copied would be overwritten");
         let mut events = 0..0;
         let taken = self.take_with(cells, shape, part, |place| events = place);
@@ -378,12 +378,12 @@ impl Reader {
         shape: &Shape,
         part: bool,
         copy: impl FnMut(Range<usize>),
-    ) -> Taken {
+    ) -> TakeOutcome {
         if self.is_corrupt {
-            return Taken::Nothing;
+            return TakeOutcome::Empty;
         }
         let taken = self.take_next(cells, shape, part, copy);
-        self.is_corrupt = taken == Taken::Nonsense;
+        self.is_corrupt = taken == TakeOutcome::Invalid;
         taken
     }
 
@@ -393,7 +393,7 @@ impl Reader {
         shape: &Shape,
         part: bool,
         mut copy: impl FnMut(Range<usize>),
-    ) -> Taken {
+    ) -> TakeOutcome {
         let control = shape.control_of(self.ring);
         // Skips sub-buffers whose events have all been taken as parts.
         for _ in 0..=shape.subbuffer_count {
@@ -406,10 +406,12 @@ impl Reader {
             let (until, is_partial) = match self.extent_before_limit(cells, shape, write) {
                 Extent::Whole(until) => (until, false),
                 Extent::Part(until) if part => (until, true),
-                Extent::Part(_) | Extent::Nothing => return Taken::Nothing,
-                Extent::Nonsense => {
+                Extent::Part(_) | Extent::Nothing => return TakeOutcome::Empty,
+                Extent::Invalid => {
                     let write = self.write_after_copies(cells, shape);
-                    return self.skip_overwritten(cells, shape, write).unwrap_or(Taken::Nonsense);
+                    return self
+                        .skip_overwritten(cells, shape, write)
+                        .unwrap_or(TakeOutcome::Invalid);
                 }
             };
             let begin = self.events_position(shape);
@@ -417,7 +419,7 @@ impl Reader {
             let place = self.place(shape, begin);
             let mut first = [0; HEADER_SIZE];
             if !cells.can_read(place..place + size) {
-                return Taken::Nonsense;
+                return TakeOutcome::Invalid;
             }
             if size > 0 {
                 cells.copy_out(place, &mut first);
@@ -442,10 +444,10 @@ impl Reader {
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
             let discarded = self.total_discarded(discarded);
             let header = self.header(shape, size, first_time, until.time, discarded);
-            return Taken::Packet(Packet { header, is_partial });
+            return TakeOutcome::Packet(Packet { header, is_partial });
         }
         // An honest writer never leaves that many empty sub-buffers.
-        Taken::Nonsense
+        TakeOutcome::Invalid
     }
 
     /// Loads the writers' position after all bytes were copied.
@@ -459,7 +461,12 @@ impl Reader {
 
     /// Moves the reader's position forward to the oldest sub-buffer that is not overwritten.
     /// Returns `None` if the reader is not behind it.
-    fn skip_overwritten(&mut self, cells: &Cells, shape: &Shape, write: u64) -> Option<Taken> {
+    fn skip_overwritten(
+        &mut self,
+        cells: &Cells,
+        shape: &Shape,
+        write: u64,
+    ) -> Option<TakeOutcome> {
         let oldest = match (shape.mode, self.freeing) {
             // Writers overwrite events that the other reader has freed. Loaded after `write`, which
             // a writer stores when it has begun to overwrite.
@@ -470,20 +477,20 @@ impl Reader {
             (Mode::Overwrite, _) => self.oldest(shape, write)?,
         };
         let skipped = oldest.wrapping_sub(self.position);
-        self.is_behind(oldest).then(|| {
+        self.is_before(oldest).then(|| {
             // CTF readers detect lost packets by missing numbers. A sub-buffer that was taken in
             // part counts too.
             let size = shape.subbuffer_size as u64;
             let lost = (skipped + self.position % size) / size;
             self.count = self.count.saturating_add(lost);
             self.position = self.position.wrapping_add(skipped);
-            Taken::Overwritten(skipped)
+            TakeOutcome::Overwritten(skipped)
         })
     }
 
     /// Returns true if the reader is before `position`. Positions wrap: a distance of 2^63 or more
     /// is negative.
-    fn is_behind(&self, position: u64) -> bool {
+    fn is_before(&self, position: u64) -> bool {
         (1..1 << 63).contains(&position.wrapping_sub(self.position))
     }
 
@@ -521,7 +528,7 @@ impl Reader {
     /// Returns the part of the [extent](Self::extent) before the reader's cut-off, if there is one.
     fn extent_before_limit(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let Some(end) = self.end else { return self.extent(cells, shape, write) };
-        if !self.is_behind(end.position) {
+        if !self.is_before(end.position) {
             return Extent::Nothing;
         }
         let extent = self.extent(cells, shape, write);
@@ -531,7 +538,7 @@ impl Reader {
         if !is_beyond {
             return extent;
         }
-        let Moment { position, time, discarded } = end;
+        let RingState { position, time, discarded } = end;
         match Reader::is_events(position.wrapping_sub(self.events_position(shape))) {
             true => Extent::Part(ExtentEnd { position, time, discarded, next: position }),
             // Only invalid data have a cut-off within a header.
@@ -549,7 +556,7 @@ impl Reader {
         // header was stored by a program that writes invalid data.
         let offset = (self.position % shape.subbuffer_size as u64) as usize;
         if waiting > 2 * shape.ring_size() as u64 || (1..packet::SIZE).contains(&offset) {
-            return Extent::Nonsense;
+            return Extent::Invalid;
         }
         let start = self.subbuffer_start(shape);
         let events = self.events_position(shape);
@@ -559,10 +566,10 @@ impl Reader {
             let mut bytes = [0; packet::SIZE];
             let place = self.place(shape, start);
             if !cells.can_read(place..place + packet::SIZE) {
-                return Extent::Nonsense;
+                return Extent::Invalid;
             }
             cells.copy_out(place, &mut bytes);
-            let Some(header) = Header::from_bytes(&bytes) else { return Extent::Nonsense };
+            let Some(header) = Header::from_bytes(&bytes) else { return Extent::Invalid };
             let end = start.wrapping_add(header.content_size);
             let next = start.wrapping_add(header.packet_size);
             let is_sound = header.content_size <= shape.subbuffer_size as u64
@@ -577,12 +584,12 @@ impl Reader {
                     discarded: header.discarded,
                     next,
                 }),
-                false => Extent::Nonsense,
+                false => Extent::Invalid,
             };
         }
-        let moment = cells.steady(shape, self.ring, write);
+        let moment = cells.try_state(shape, self.ring, write);
         let Some(moment) = moment else { return Extent::Nothing };
-        let Moment { position, time, discarded } = moment;
+        let RingState { position, time, discarded } = moment;
         if position.wrapping_sub(start) >= shape.subbuffer_size as u64 {
             return Extent::Nothing;
         }
@@ -591,7 +598,7 @@ impl Reader {
             size if Reader::is_events(size) => {
                 Extent::Part(ExtentEnd { position, time, discarded, next: position })
             }
-            _ => Extent::Nonsense,
+            _ => Extent::Invalid,
         }
     }
 
@@ -635,15 +642,15 @@ const STEADY_TRIES: usize = 8;
 impl Cells {
     /// Returns the ring's current state. If events are recorded too fast to load the time of the
     /// last one, the time is the maximum; readers limit it to the current time.
-    pub fn moment(&self, shape: &Shape, ring: usize) -> Moment {
-        let position = self.end(shape, ring);
-        let without_time = Moment { position, time: u64::MAX, discarded: u64::MAX };
-        self.steady(shape, ring, position).unwrap_or(without_time)
+    pub fn state(&self, shape: &Shape, ring: usize) -> RingState {
+        let position = self.write_position(shape, ring);
+        let without_time = RingState { position, time: u64::MAX, discarded: u64::MAX };
+        self.try_state(shape, ring, position).unwrap_or(without_time)
     }
 
     /// Returns the writers' position and the time of the last event before it; `None` if the
     /// position changed in every attempt. `end` is the position that was loaded last.
-    fn steady(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<Moment> {
+    fn try_state(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<RingState> {
         // Each writer stores the time of its event before the position after it. Suppose that the
         // position is the same before and after the load of the time. Then all events up to it are
         // not later than that time, and all later events are not earlier. The discarded events are
@@ -654,7 +661,7 @@ impl Cells {
             let discarded = self.lost(shape, ring);
             let again = self.load(control, Word::Write, Acquire);
             if again == end {
-                return Some(Moment { position: end, time, discarded });
+                return Some(RingState { position: end, time, discarded });
             }
             end = again;
         }
@@ -662,16 +669,16 @@ impl Cells {
     }
 
     /// Returns the writers' position.
-    pub fn end(&self, shape: &Shape, ring: usize) -> u64 {
+    pub fn write_position(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Write, Acquire)
     }
 
     /// Returns the state that a ring's last reader has stored in the ring.
-    pub fn left(&self, shape: &Shape, ring: usize) -> Left {
+    pub fn reader_state(&self, shape: &Shape, ring: usize) -> ReaderState {
         let control = shape.control_of(ring);
-        // Acquire: pairs with the release in `Reader::announce`.
+        // Acquire: pairs with the release in `Reader::store_pending_write`.
         let next = self.load(control, Word::Next, Acquire);
-        Left {
+        ReaderState {
             start: shape.start,
             read: self.load(control, Word::Read, Acquire),
             next,
@@ -679,7 +686,7 @@ impl Cells {
             size_after: self.load(control, Word::SizeAfter, Relaxed),
             discarded_before: self.load(control, Word::Before, Relaxed),
             discarded_forgotten: self.load(control, Word::Forgotten, Relaxed),
-            is_first: self.load(control, Word::First, Relaxed) != 0,
+            is_cleared: self.load(control, Word::First, Relaxed) != 0,
         }
     }
 
@@ -704,7 +711,7 @@ impl Cells {
     }
 
     /// Returns the number of lost events that the reader's process has not yet added to its totals
-    /// by [`note_counted`](Self::note_counted). Excludes events lost before recordings were
+    /// by [`store_counted`](Self::store_counted). Excludes events lost before recordings were
     /// cleared.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
@@ -714,7 +721,7 @@ impl Cells {
     }
 
     /// Stores that all events lost so far have been counted, for this process's successor.
-    pub fn note_counted(&self, shape: &Shape, ring: usize) {
+    pub fn store_counted(&self, shape: &Shape, ring: usize) {
         let lost = self.lost(shape, ring);
         self.store(shape.control_of(ring), Word::Counted, lost, Relaxed);
     }

@@ -129,7 +129,7 @@ impl Slot {
         &self,
         writer: Box<Writer>,
         patience: Duration,
-    ) -> Result<Result<Box<Writer>, StillUsed>, Box<Writer>> {
+    ) -> Result<Result<Box<Writer>, WriterInUse>, Box<Writer>> {
         let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
@@ -141,7 +141,7 @@ impl Slot {
         let used_sequences = !self.fast.swap(fast, Ordering::SeqCst).is_null();
         let old = self.writer.swap(writer, Ordering::SeqCst);
         if !self.is_unused_within(patience, used_sequences) {
-            return Ok(Err(StillUsed));
+            return Ok(Err(WriterInUse));
         }
         // SAFETY: as in `take`.
         #[expect(unsafe_code)]
@@ -163,8 +163,8 @@ impl Slot {
     /// Removes the writer, and returns it once no thread uses it any more. After `patience` returns
     /// an error: a thread that is stopped or was killed still uses the writer. The writer is then
     /// leaked and the slot stays empty. Must not be called by a thread that other threads wait for.
-    pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
-        let Some(guard) = ChangeGuard::acquire(self) else { return Err(StillUsed) };
+    pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, WriterInUse> {
+        let Some(guard) = ChangeGuard::acquire(self) else { return Err(WriterInUse) };
         let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
         let writer = self.writer.swap(ptr::null_mut(), Ordering::SeqCst);
         if writer.is_null() {
@@ -173,7 +173,7 @@ impl Slot {
         if !self.is_unused_within(patience, used_sequences) {
             // A user of a new writer could not be distinguished from a user of the old one.
             guard.keep_forever();
-            return Err(StillUsed);
+            return Err(WriterInUse);
         }
         // SAFETY: a box that `put` took apart. It is no longer in the slot, no sequence that loaded
         // it before is still running, and it has no other users.
@@ -217,12 +217,12 @@ impl Drop for ChangeGuard<'_> {
 
 /// Error of a change: a thread still uses the writer, or another change is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StillUsed;
+pub struct WriterInUse;
 
-impl std::fmt::Display for StillUsed {
+impl std::fmt::Display for WriterInUse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a thread has not finished with the ring, so its memory stays mapped")
     }
 }
 
-impl std::error::Error for StillUsed {}
+impl std::error::Error for WriterInUse {}

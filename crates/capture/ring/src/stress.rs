@@ -10,7 +10,7 @@
 
 use crate::event_layout::GRAIN;
 use crate::{
-    Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Slot, Taken, Writer, packet,
+    Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Slot, TakeOutcome, Writer, packet,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -55,8 +55,8 @@ fn take(writer: &Writer, readers: &mut [Reader], names: &mut Vec<u64>) {
         loop {
             let mut bytes = Vec::new();
             match reader.take(&writer.cells, &writer.shape, true, &mut bytes) {
-                Taken::Nothing => break,
-                Taken::Packet(_) => {
+                TakeOutcome::Empty => break,
+                TakeOutcome::Packet(_) => {
                     for event in bytes[packet::SIZE..].chunks(SIZE) {
                         let words = event[HEADER_SIZE..].chunks(8);
                         let mut words =

@@ -59,7 +59,7 @@ impl StringBudget {
     #[cold]
     #[inline(never)]
     #[expect(unsafe_code)]
-    pub(crate) unsafe fn string(
+    pub(crate) unsafe fn append_or_measure(
         &mut self,
         start: *mut u8,
         size: usize,

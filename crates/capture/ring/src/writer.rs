@@ -152,10 +152,10 @@ impl Writer {
     /// some milliseconds the first time. Without this call the writer does not wake the reader.
     #[cfg(not(loom))]
     #[must_use]
-    pub fn waking(mut self, fd: i32) -> Writer {
+    pub fn with_eventfd(mut self, fd: i32) -> Writer {
         // Without barriers in the kernel the reader does not rely on being woken: see
         // `Cells::fall_asleep`.
-        blkkin_sys::heed_barriers();
+        blkkin_sys::register_for_barriers();
         self.waker = Waker::new(fd);
         self
     }
@@ -185,10 +185,10 @@ impl Writer {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
     }
 
-    /// Excludes most of the memory from this process's core dumps; see [`Cells::dump_little`].
+    /// Excludes most of the memory from this process's core dumps; see [`Cells::limit_dump`].
     #[cfg(not(loom))]
-    pub fn dump_little(&self) {
-        self.cells.dump_little(&self.shape);
+    pub fn limit_dump(&self) {
+        self.cells.limit_dump(&self.shape);
     }
 
     /// Returns the clock that gives the times of this writer's events.

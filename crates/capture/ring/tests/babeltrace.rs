@@ -3,7 +3,7 @@
 
 mod support;
 
-use blkkin_ring::{Clock, HEADER_SIZE, Mode, Outcome, Reader, Taken, Writer};
+use blkkin_ring::{Clock, HEADER_SIZE, Mode, Outcome, Reader, TakeOutcome, Writer};
 use blkkin_sys::testing::{Scratch, is_installed, skip};
 use std::process::Command;
 use support::{Set, move_to, shape};
@@ -68,10 +68,10 @@ impl Stream {
         let mut overwritten = 0;
         loop {
             match self.reader.take(&self.set.cells, &self.set.shape, true, &mut self.packets) {
-                Taken::Packet(_) => {}
-                Taken::Overwritten(size) => overwritten += size.div_ceil(4096),
-                Taken::Nothing => return overwritten,
-                Taken::Nonsense => panic!("nonsense"),
+                TakeOutcome::Packet(_) => {}
+                TakeOutcome::Overwritten(size) => overwritten += size.div_ceil(4096),
+                TakeOutcome::Empty => return overwritten,
+                TakeOutcome::Invalid => panic!("nonsense"),
             }
         }
     }

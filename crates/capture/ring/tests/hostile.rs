@@ -4,7 +4,7 @@
 
 mod support;
 
-use blkkin_ring::{Clock, Mode, Outcome, Reader, Taken, packet};
+use blkkin_ring::{Clock, Mode, Outcome, Reader, TakeOutcome, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::testing::Random;
 use std::os::fd::AsFd;
@@ -30,9 +30,9 @@ fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     for _ in 0..1000 {
         let mut bytes = Vec::new();
         match reader.take(&set.cells, &set.shape, true, &mut bytes) {
-            Taken::Nothing | Taken::Nonsense => break,
-            Taken::Overwritten(_) => {}
-            Taken::Packet(taken) => {
+            TakeOutcome::Empty | TakeOutcome::Invalid => break,
+            TakeOutcome::Overwritten(_) => {}
+            TakeOutcome::Packet(taken) => {
                 let header = taken.header;
                 assert!(bytes.len() <= set.shape.subbuffer_size);
                 assert_eq!(header.content_size, bytes.len() as u64);
@@ -125,8 +125,8 @@ fn nonsense_in_one_ring_leaves_the_others_alone() {
     memory.word(4096 + 2 * 256).store(u64::MAX / 2, Relaxed);
     let mut buffer = Vec::new();
     let mut damaged = Reader::new(&set.shape, 2, Clock::Monotonic);
-    assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), Taken::Nonsense);
-    assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), Taken::Nothing);
+    assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), TakeOutcome::Invalid);
+    assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), TakeOutcome::Empty);
     assert!(buffer.is_empty());
     let mut readers = vec![
         Reader::new(&set.shape, 0, Clock::Monotonic),

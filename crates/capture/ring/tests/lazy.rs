@@ -112,7 +112,7 @@ fn l11_a_ring_calms_down_behind_a_burst() {
         assert!(is_recorded(&writer, 1, number));
         number += 1;
         set.take_all(&mut readers, true, &mut harvest);
-        let waiting: u64 = readers.iter().map(|one| one.waiting(&set.cells, &set.shape)).sum();
+        let waiting: u64 = readers.iter().map(|one| one.unread_size(&set.cells, &set.shape)).sum();
         assert_eq!(waiting, 0, "at {number}");
     }
     assert!(harvest.events.iter().map(|event| event.2).eq(0..number));

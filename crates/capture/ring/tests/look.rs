@@ -2,7 +2,7 @@
 
 mod support;
 
-use blkkin_ring::{Clock, Mode, Outcome, Reader, Taken};
+use blkkin_ring::{Clock, Mode, Outcome, Reader, TakeOutcome};
 use blkkin_sys::SharedMemory;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -35,7 +35,7 @@ fn who_only_looks_frees_nothing() {
         let mut looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
         let taken = looker.take(&set.cells, &set.shape, true, &mut Vec::new());
         // In overwrite mode, freed events may be overwritten at any time.
-        let is_packet = matches!(taken, Taken::Packet(_));
+        let is_packet = matches!(taken, TakeOutcome::Packet(_));
         assert_eq!(is_packet, mode == Mode::Overwrite, "{mode:?}: {taken:?}");
         assert_eq!(read(), before, "{mode:?}");
     }
@@ -50,9 +50,9 @@ fn a_reader_with_an_end_stops_at_its_moment() {
         let set = Set::new(shape(2, 4096, 64, Mode::Overwrite));
         let writer = set.writer(CLOCK);
         for before in 0..120usize {
-            let moment = set.cells.moment(&set.shape, 0);
-            let moment_of_other_ring = set.cells.moment(&set.shape, 1);
-            let looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK).until(moment);
+            let moment = set.cells.state(&set.shape, 0);
+            let moment_of_other_ring = set.cells.state(&set.shape, 1);
+            let looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK).with_cutoff(moment);
             if before % 8 == 0 {
                 (0..more).for_each(|_| assert!(is_recorded(&writer, 2, 0)));
                 let mut harvest = Harvest::default();
@@ -60,7 +60,7 @@ fn a_reader_with_an_end_stops_at_its_moment() {
                 assert_eq!(harvest.events.len(), before + before.div_ceil(8) * more);
                 let other = Reader::from_oldest(&set.cells, &set.shape, 1, CLOCK);
                 let mut nothing = Harvest::default();
-                set.take_all(&mut [other.until(moment_of_other_ring)], true, &mut nothing);
+                set.take_all(&mut [other.with_cutoff(moment_of_other_ring)], true, &mut nothing);
                 assert!(nothing.events.is_empty());
             }
             assert!(is_recorded(&writer, 1, before as u64));
@@ -78,7 +78,7 @@ fn what_is_taken_in_its_place_is_the_same() {
     let mut number = 0;
     // Copies the same events, so that both parts and whole sub-buffers occur, also after they are
     // freed.
-    let mut copies = Reader::new(&set.shape, 0, CLOCK).when_told();
+    let mut copies = Reader::new(&set.shape, 0, CLOCK).with_explicit_free();
     let mut stays = copies.clone();
     assert!(stays.takes_in_place(&set.shape) && !set.readers(CLOCK)[0].takes_in_place(&set.shape));
     for burst in [1, 30, 200, 500, 3, 90] {
@@ -90,7 +90,7 @@ fn what_is_taken_in_its_place_is_the_same() {
             let mut copied = Vec::new();
             let taken = copies.take(&set.cells, &set.shape, true, &mut copied);
             let (in_place, events) = stays.take_in_place(&set.cells, &set.shape, true);
-            let (Taken::Packet(one), Taken::Packet(other)) = (taken, in_place) else {
+            let (TakeOutcome::Packet(one), TakeOutcome::Packet(other)) = (taken, in_place) else {
                 assert_eq!(taken, in_place);
                 break;
             };

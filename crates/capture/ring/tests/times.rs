@@ -3,7 +3,7 @@
 
 mod support;
 
-use blkkin_ring::{Clock, Mode, Taken, packet};
+use blkkin_ring::{Clock, Mode, TakeOutcome, packet};
 use blkkin_sys::SharedMemory;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -58,7 +58,7 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
         memory.copy_in(at, &u64::MAX.to_le_bytes());
         let mut bytes = Vec::new();
         let taken = readers[0].take(&set.cells, &set.shape, true, &mut bytes);
-        let Taken::Packet(damaged) = taken else { panic!("{taken:?}") };
+        let TakeOutcome::Packet(damaged) = taken else { panic!("{taken:?}") };
         assert!(damaged.header.last_time <= blkkin_sys::monotonic_ns(), "{at}: {damaged:?}");
         memory.word(LAST_TIME).store(0, Relaxed);
         // Checks that times of events are within those of their packets.

@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 use support::{Harvest, Recorder, Set, is_recorded, record, shape, size_of};
 
 /// Eventfd that wakes a reader; children may inherit it.
-struct Bell(File);
+struct WakeEventfd(File);
 
-impl Bell {
-    fn new(flags: i32) -> Bell {
+impl WakeEventfd {
+    fn new(flags: i32) -> WakeEventfd {
         // SAFETY: the descriptor is new, and not used elsewhere.
         #[expect(unsafe_code)]
         let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | flags)) };
-        Bell(File::from(fd))
+        WakeEventfd(File::from(fd))
     }
 
     /// Returns the number of wake-ups since the last call.
@@ -43,7 +43,7 @@ impl Bell {
     }
 }
 
-fn check(writer: &impl Recorder, set: &Set, bell: &Bell, what: &str) {
+fn check(writer: &impl Recorder, set: &Set, bell: &WakeEventfd, what: &str) {
     for number in 0..3 {
         assert!(is_recorded(writer, 1, number));
         assert_eq!(bell.count(), 0, "{what}: the reader is awake");
@@ -72,9 +72,9 @@ fn who_records_wakes_the_reader() {
         }
         for with_sequences in [true, false] {
             let set = Set::new(shape(rings, 4096, 4, Mode::Discard));
-            let bell = Bell::new(libc::EFD_CLOEXEC);
+            let bell = WakeEventfd::new(libc::EFD_CLOEXEC);
             let writer = || {
-                let writer = set.writer(clock).waking(bell.0.as_raw_fd());
+                let writer = set.writer(clock).with_eventfd(bell.0.as_raw_fd());
                 if with_sequences { writer } else { writer.without_sequences() }
             };
             check(&writer(), &set, &bell, "a writer");
@@ -97,8 +97,8 @@ fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
     for with_sequences in [true, false] {
         let set = Set::new(shape(2, 4096, 16, Mode::Discard));
-        let bell = Bell::new(libc::EFD_CLOEXEC);
-        let writer = set.writer(clock).waking(bell.0.as_raw_fd());
+        let bell = WakeEventfd::new(libc::EFD_CLOEXEC);
+        let writer = set.writer(clock).with_eventfd(bell.0.as_raw_fd());
         let writer = if with_sequences { writer } else { writer.without_sequences() };
         let mut numbers = 0..;
         let mut record_some = |bytes: usize| {
@@ -160,7 +160,7 @@ fn other_process() {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let map = || SharedMemory::map(file.as_fd()).unwrap();
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
-    let writer = Writer::new(Cells::new(map()), clock).unwrap().waking(bell.parse().unwrap());
+    let writer = Writer::new(Cells::new(map()), clock).unwrap().with_eventfd(bell.parse().unwrap());
     let rings = writer.shape().rings;
     let slot = Slot::new();
     slot.put(Box::new(writer)).unwrap();
@@ -187,7 +187,7 @@ fn is_read(memory: &SharedMemory, rings: usize) -> bool {
     })
 }
 
-fn start_other_process(set: &Set, bell: &Bell) -> Child {
+fn start_other_process(set: &Set, bell: &WakeEventfd) -> Child {
     let path = format!("/proc/{}/fd/{}", std::process::id(), set.file.as_raw_fd());
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "other_process", "--nocapture"])
@@ -206,7 +206,7 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
     let (mut readers, mut harvest) = (set.readers(clock), Harvest::default());
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
-    let bell = Bell::new(0);
+    let bell = WakeEventfd::new(0);
     let mut other = start_other_process(&set, &bell);
     let mut take = || {
         set.take_all(&mut readers, true, &mut harvest);
@@ -239,7 +239,7 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
 /// the need for the barrier: it then fails, in one run with 37 misses in a million races.
 #[test]
 fn nobody_sleeps_while_there_are_events() {
-    assert!(blkkin_sys::heed_barriers(), "a kernel with barriers for all");
+    assert!(blkkin_sys::register_for_barriers(), "a kernel with barriers for all");
     let has_barrier = std::env::var_os("BLKKIN_TEST_WITHOUT_BARRIER").is_none();
     let [woken, found, missed] = race(has_barrier, Duration::from_secs(6));
     assert_eq!(missed, 0, "beside {woken} and {found}");

@@ -67,7 +67,7 @@ pub fn set_context(name: &str, value: &str) -> bool {
         let Some(entry) = add(name).and_then(|place| ENTRIES.get(place)) else {
             return false;
         };
-        entry.set(cut(value));
+        entry.set(truncate(value));
         true
     })
     .unwrap_or(false)
@@ -75,7 +75,7 @@ pub fn set_context(name: &str, value: &str) -> bool {
 
 /// Returns the value up to its first NUL, truncated to [`VALUE_SIZE_MAX`] bytes at a boundary of
 /// characters.
-fn cut(value: &str) -> &[u8] {
+fn truncate(value: &str) -> &[u8] {
     let end = value.bytes().position(|byte| byte == 0).unwrap_or(value.len());
     let end = (0..=end.min(VALUE_SIZE_MAX)).rev().find(|end| value.is_char_boundary(*end));
     &value.as_bytes()[..end.unwrap_or(0)]

@@ -1,7 +1,7 @@
 //! The slots of the program's channels. A slot is empty, or has the rings that the agent provided.
 
-use crate::moment;
-use blkkin_ring::{Slot, StillUsed, Writer, rooms};
+use crate::timestamp;
+use blkkin_ring::{Slot, Writer, WriterInUse, large_event_memory};
 use blkkin_sys::WipedOnFork;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,7 +26,7 @@ static EVENT_SIZES: [AtomicUsize; SLOTS_SIZE] = [const { AtomicUsize::new(0) }; 
 /// Registers slots and rooms with the kernel, which clears them in forked children. Returns false
 /// if the kernel cannot do that.
 pub(crate) fn prepare() -> bool {
-    rooms::prepare() && SLOTS.arm()
+    large_event_memory::prepare() && SLOTS.arm()
 }
 
 /// Returns the maximum size in bytes of a channel's events. While rings are being replaced, this
@@ -38,7 +38,7 @@ pub(crate) fn event_size_max(channel: usize) -> usize {
 /// Allocates memory for the largest events of the rings that are about to be attached to a channel.
 fn prepare_rooms(channel: usize, writer: &Writer) {
     let size = writer.event_size_max();
-    rooms::provide(size);
+    large_event_memory::provide(size);
     EVENT_SIZES[channel % SLOTS_SIZE].store(size, Ordering::Relaxed);
 }
 
@@ -61,7 +61,7 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
             let clock = writer.clock();
             prepare_rooms(channel, &writer);
             slot.put(writer)?;
-            moment::set_clock(clock);
+            timestamp::set_clock(clock);
             Ok(())
         }
         None => Err(writer),
@@ -70,7 +70,7 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
 
 /// Detaches a channel's rings and returns them, once no thread uses them any more. Fails if a
 /// thread still uses them after `patience`.
-pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
+pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>, WriterInUse> {
     match find_slot(channel) {
         Some(slot) => slot.take(patience),
         None => Ok(None),

@@ -58,7 +58,7 @@ pub(crate) mod state;
 
 use crate::registry::decision;
 use blkkin_control::{FromApplication, encode};
-use blkkin_sys::descriptor::{close_inherited, each_held};
+use blkkin_sys::descriptor::{close_inherited, each_registered};
 use blkkin_sys::socket::send_now;
 use blkkin_sys::{monotonic_ns, process};
 use connections::Connections;
@@ -71,9 +71,9 @@ use std::time::{Duration, Instant};
 
 /// Set once this process, or a process that it was forked from, has had the thread.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
-/// Set by [`hold`]: the start is postponed until [`let_go`].
-static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Set by [`begin_children_at_once`]: the fork handler starts the thread of a child.
+/// Set by [`postpone_start`]: the start is postponed until [`start_postponed`].
+static IS_POSTPONED: AtomicBool = AtomicBool::new(false);
+/// Set by [`start_children_at_fork`]: the fork handler starts the thread of a child.
 static STARTS_AT_FORK: AtomicBool = AtomicBool::new(false);
 
 /// Connects to an agent, unless there is a connection; at most one attempt a second. The agent's
@@ -92,16 +92,16 @@ pub fn start() {
     });
 }
 
-/// Postpones the search for an agent until [`let_go`], for a program that is traced only in some of
-/// its modes. Works only before `main` and before this library's own start: in a function of
-/// `.init_array.00100`.
-pub fn hold() {
-    IS_HELD.store(true, Ordering::Relaxed);
+/// Postpones the search for an agent until [`start_postponed`], for a program that is traced only
+/// in some of its modes. Works only before `main` and before this library's own start: in a
+/// function of `.init_array.00100`.
+pub fn postpone_start() {
+    IS_POSTPONED.store(true, Ordering::Relaxed);
 }
 
-/// Starts the search for an agent that [`hold`] has postponed.
-pub fn let_go() {
-    if IS_HELD.swap(false, Ordering::Relaxed) {
+/// Starts the search for an agent that [`postpone_start`] has postponed.
+pub fn start_postponed() {
+    if IS_POSTPONED.swap(false, Ordering::Relaxed) {
         before_main();
     }
 }
@@ -111,9 +111,9 @@ pub(crate) fn before_main() {
     catch_panics(|| {
         let settings = settings::get();
         if settings.is_inert {
-            bell::listen();
+            bell::enable_decisions();
             decision::decide_all();
-        } else if !IS_HELD.load(Ordering::Relaxed) {
+        } else if !IS_POSTPONED.load(Ordering::Relaxed) {
             start_thread(settings.wait_limits);
         }
     });
@@ -126,7 +126,7 @@ pub(crate) fn after_main() {
         let mut goodbye = Vec::new();
         let is_written = encode(&FromApplication::Goodbye, &mut goodbye).is_ok();
         if is_written && runs.load(Ordering::Acquire) != 0 {
-            each_held(purpose::GREETED, |socket| send_now(socket, &goodbye));
+            each_registered(purpose::ACCEPTED, |socket| send_now(socket, &goodbye));
         }
         bell::withdraw_page();
     });
@@ -178,9 +178,9 @@ fn start_first_thread(limits: WaitLimits) -> Option<()> {
     let shared = Arc::clone(&progress);
     spawn_thread(move || {
         shared.is_running.store(true, Ordering::Release);
-        run_for(&mut connections, limits);
+        serve_until_rules(&mut connections, limits);
         shared.has_rules.store(true, Ordering::Release);
-        run_to_end(connections);
+        serve_to_end(connections);
     })?;
     // If the program installs a seccomp filter while the C library still initialises the thread,
     // the filter could end the program.
@@ -218,14 +218,15 @@ pub(crate) fn start_for_event() {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
     // Another event may have started the thread meanwhile.
-    let is_served = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
+    let is_served =
+        bell::is_quiet() || bell::are_decisions_enabled() || runs.load(Ordering::Acquire) != 0;
     let now = monotonic_ns();
     if is_served && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
         return;
     }
     let is_child = child.load(Ordering::Acquire) != 0;
     let filters = if is_child { filters } else { bell::filters() };
-    if !may_begin(filters.load(Ordering::Relaxed)) {
+    if !can_start_thread(filters.load(Ordering::Relaxed)) {
         NEXT.store(now + PAUSE_NS, Ordering::Relaxed);
         return;
     }
@@ -243,7 +244,7 @@ pub(crate) fn start_for_event() {
 /// Returns true if this thread can start another one, and is probably permitted the system calls
 /// for that: it has as many seccomp filters as the process had before. An additional filter may
 /// kill the process for a forbidden call, so the function must not simply try.
-fn may_begin(filters: u64) -> bool {
+fn can_start_thread(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {
         return false;
@@ -262,7 +263,7 @@ fn start_thread_on_call() {
             return release_thread();
         }
         bell::withdraw_page();
-        run_to_end(connections);
+        serve_to_end(connections);
     };
     process::without_signals(|| {
         if claim_thread() && spawn_thread(body).is_none() {
@@ -279,14 +280,14 @@ fn start_thread_in_child() {
         let mut connections = Connections::new();
         let is_met = connections.connect();
         let limits = settings::get().wait_limits;
-        run_for(&mut connections, if is_met { limits } else { WaitLimits::NONE });
+        serve_until_rules(&mut connections, if is_met { limits } else { WaitLimits::NONE });
         let [_, child] = STATE.words();
         // The waiting event may continue only after `decide_all`, whose last step updates the
         // levels that C's macros read.
         child.store(DECIDING | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
         decision::decide_all();
         child.store(0, Ordering::SeqCst);
-        run_to_end(connections);
+        serve_to_end(connections);
     };
     process::without_signals(|| {
         if !claim_thread() {
@@ -303,26 +304,26 @@ fn start_thread_in_child() {
 }
 
 /// Serves the connections until the agents have sent their rules, or a time limit has passed.
-fn run_for(connections: &mut Connections, limits: WaitLimits) {
+fn serve_until_rules(connections: &mut Connections, limits: WaitLimits) {
     let begin = Instant::now();
-    let (greeting, orders) = (begin + limits.greeting, begin + limits.rules);
+    let (greeting, orders) = (begin + limits.acceptance, begin + limits.rules);
     connections.run_until(
-        |connections| connections.is_greeted() || Instant::now() >= greeting,
+        |connections| connections.is_accepted() || Instant::now() >= greeting,
         Some(greeting),
     );
-    if connections.is_greeted() {
+    if connections.is_accepted() {
         connections.run_until(
-            |connections| connections.has_answered() || Instant::now() >= orders,
+            |connections| connections.has_initial_rules() || Instant::now() >= orders,
             Some(orders),
         );
     }
 }
 
 /// Serves the connections until every agent has refused this program for good.
-fn run_to_end(mut connections: Connections) {
+fn serve_to_end(mut connections: Connections) {
     // The flag of a started thread stays set after the end: all agents have refused this program
     // for good, or there was a panic. So no other thread is started.
-    catch_panics(|| connections.run_until(|connections| connections.is_over(), None));
+    catch_panics(|| connections.run_until(|connections| connections.is_refused_by_all(), None));
     catch_panics(|| drop(connections));
 }
 
@@ -347,7 +348,7 @@ fn register_fork_handler() -> bool {
 
 /// Makes children start their thread at the fork instead of at their first event. For callers that
 /// cache the decision not to record an event, and so would have no first event in a child.
-pub fn begin_children_at_once() {
+pub fn start_children_at_fork() {
     STARTS_AT_FORK.store(true, Ordering::Relaxed);
 }
 

@@ -38,7 +38,7 @@ impl EventType {
     pub fn record_with(&'static self, kinds: &'static [Kind], encode: impl Fn(&mut Encoder<'_>)) {
         let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
         if wanted_by == UNKNOWN {
-            wanted_by = self.make_known(kinds);
+            wanted_by = self.register(kinds);
         }
         if wanted_by == 0 {
             return;
@@ -77,7 +77,7 @@ impl EventType {
     ) {
         let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
         if wanted_by == UNKNOWN {
-            wanted_by = self.make_known(kinds);
+            wanted_by = self.register(kinds);
         }
         if wanted_by != 0 {
             self.record_any(encode, wanted_by, room.encoder(self.header_id()));
@@ -110,7 +110,7 @@ impl EventType {
     ///
     /// A signal handler may have only 8 KiB of stack, of which the kernel takes a part, and may
     /// record events of any size. So the stack holds small events only, in the memory of the first
-    /// attempt. Larger events are encoded in [rooms](blkkin_ring::rooms).
+    /// attempt. Larger events are encoded in [large_event_memory](blkkin_ring::large_event_memory).
     fn record_any(
         &'static self,
         encode: &dyn Fn(&mut Encoder<'_>),
@@ -203,7 +203,7 @@ impl EventType {
     /// an entry for the type, and the first id that is stored is final. So no thread waits for
     /// another, and no event is lost.
     #[cold]
-    pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
+    pub fn register(&'static self, kinds: &'static [Kind]) -> u64 {
         if state::is_undecided() {
             if registry::is_quiet() {
                 return 0;

@@ -13,7 +13,7 @@ pub struct EventType {
     pub(crate) level: Level,
     pub(crate) field_names: &'static [&'static str],
     /// Source file and line of the instrumentation point.
-    pub(crate) place: (&'static str, u32),
+    pub(crate) source_location: (&'static str, u32),
     /// Bitmap of the channels that want events of this type, or [`UNKNOWN`]. Lower half: channels
     /// that record all of these events unchanged. Upper half: channels that record conditionally,
     /// by a filter, or with contexts before the fields.
@@ -60,7 +60,7 @@ impl EventType {
             name,
             level,
             field_names,
-            place,
+            source_location: place,
             wanted_by: AtomicU64::new(UNKNOWN),
             id: AtomicU32::new(NO_ID),
         }
@@ -68,7 +68,7 @@ impl EventType {
 
     /// Returns true once it is decided which channels want events of this type.
     #[inline(always)]
-    pub fn is_known(&self) -> bool {
+    pub fn is_decided(&self) -> bool {
         self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
     }
 
@@ -132,7 +132,7 @@ impl EventType {
 
     /// Returns the source file and line of the instrumentation point.
     pub fn place(&self) -> (&'static str, u32) {
-        self.place
+        self.source_location
     }
 }
 

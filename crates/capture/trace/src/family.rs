@@ -116,8 +116,8 @@ impl Family {
     }
 
     /// Registers the event type for [`DEFAULT_LEVEL`], before the first event of that type.
-    pub fn introduce(&'static self) {
-        self.at(DEFAULT_LEVEL).make_known(self.kinds);
+    pub fn register_default(&'static self) {
+        self.at(DEFAULT_LEVEL).register(self.kinds);
     }
 
     /// Records an event of this family, if a channel wants it.
@@ -186,7 +186,7 @@ impl PutString for &str {
 /// Content of an annotation: a text, or a key and its value.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Said<S> {
+pub enum AnnotationContent<S> {
     Event(S),
     String { key: S, val: S },
     Integer { key: S, val: i64 },
@@ -203,7 +203,7 @@ pub struct Annotation<S> {
     pub trace_id: i64,
     pub span_id: i64,
     pub parent_span_id: i64,
-    pub said: Said<S>,
+    pub content: AnnotationContent<S>,
 }
 
 impl<S: PutString> Annotation<S> {
@@ -216,10 +216,10 @@ impl<S: PutString> Annotation<S> {
     /// Returns the family that the annotation belongs to.
     #[inline(always)]
     pub fn family(&self) -> &'static Family {
-        match self.said {
-            Said::Event(_) => &TIMESTAMP,
-            Said::String { .. } => &KEYVAL_STRING,
-            Said::Integer { .. } => &KEYVAL_INTEGER,
+        match self.content {
+            AnnotationContent::Event(_) => &TIMESTAMP,
+            AnnotationContent::String { .. } => &KEYVAL_STRING,
+            AnnotationContent::Integer { .. } => &KEYVAL_INTEGER,
         }
     }
 }
@@ -237,13 +237,13 @@ impl<S: PutString> Payload for Annotation<S> {
         self.ip.put(pen)?;
         let ids = [self.trace_id, self.span_id, self.parent_span_id];
         pen.put_words(ids.map(i64::cast_unsigned))?;
-        match self.said {
-            Said::Event(event) => event.put(pen),
-            Said::String { key, val } => {
+        match self.content {
+            AnnotationContent::Event(event) => event.put(pen),
+            AnnotationContent::String { key, val } => {
                 key.put(pen)?;
                 val.put(pen)
             }
-            Said::Integer { key, val } => {
+            AnnotationContent::Integer { key, val } => {
                 key.put(pen)?;
                 pen.put(val.to_le_bytes())
             }

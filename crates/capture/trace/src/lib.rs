@@ -23,11 +23,11 @@ mod event_type;
 pub mod family;
 pub mod id;
 mod kind;
-mod moment;
 pub mod registry;
 pub mod sample;
 pub mod span;
 mod start;
+mod timestamp;
 mod value;
 
 /// Severity of an event: LTTng's fifteen levels.
@@ -50,5 +50,5 @@ pub use event_type::EventType;
 pub use id::{SpanId, TraceId};
 pub use kind::{Kind, Labels};
 pub use sample::Sampler;
-pub use span::{CoreAnnotation, Endpoint, KeyValue, Moment, Span, SpanKind, Trace};
+pub use span::{CoreAnnotation, Endpoint, KeyValue, Span, SpanKind, Timestamp, Trace};
 pub use value::{Fields, Number, Value};

@@ -44,7 +44,7 @@
 mod annotations;
 mod endpoint;
 
-pub use crate::moment::Moment;
+pub use crate::timestamp::Timestamp;
 pub use annotations::{CoreAnnotation, KeyValue};
 pub use endpoint::Endpoint;
 
@@ -232,7 +232,7 @@ impl<'a> Trace<'a> {
     #[inline(always)]
     pub fn span_of(self, kind: SpanKind, level: Level) -> Span<'a> {
         let is_wanted = self.is_followed() && family::SPAN.at(level).is_enabled();
-        let start = if is_wanted { Moment::now() } else { Moment::NONE };
+        let start = if is_wanted { Timestamp::now() } else { Timestamp::NONE };
         Span(OpenSpan { trace: self, start, kind, level })
     }
 
@@ -333,8 +333,8 @@ pub struct Span<'a>(OpenSpan<'a>);
 #[derive(Clone, Copy, Debug)]
 struct OpenSpan<'a> {
     trace: Trace<'a>,
-    /// Start time; [`Moment::NONE`] if the span is not to be recorded.
-    start: Moment,
+    /// Start time; [`Timestamp::NONE`] if the span is not to be recorded.
+    start: Timestamp,
     kind: SpanKind,
     level: Level,
 }
@@ -347,7 +347,7 @@ impl<'a> Span<'a> {
     /// Returns the span's `Trace`, and does not record the span.
     #[inline]
     pub fn release(mut self) -> Trace<'a> {
-        self.0.start = Moment::NONE;
+        self.0.start = Timestamp::NONE;
         self.0.trace
     }
 

@@ -24,10 +24,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
-use support::{Daemon, LONG, Program, ProgramMessage, add, filtered, rule};
+use support::{LONG, Program, ProgramMessage, TestAgent, add, filtered, rule};
 
 /// A running program; a line in its input makes it do its next step.
-struct Running {
+struct RunningProgram {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<std::process::ChildStdout>,
@@ -36,12 +36,12 @@ struct Running {
 /// Prefix of lines that a program prints, to distinguish them from lines of the test harness.
 const MARK: &str = "program: ";
 
-impl Running {
-    fn start(name: &str, daemon: &Daemon) -> Running {
-        Running::with(name, daemon, &[])
+impl RunningProgram {
+    fn start(name: &str, daemon: &TestAgent) -> RunningProgram {
+        RunningProgram::with(name, daemon, &[])
     }
 
-    fn with(name: &str, daemon: &Daemon, variables: &[(&str, &str)]) -> Running {
+    fn with(name: &str, daemon: &TestAgent, variables: &[(&str, &str)]) -> RunningProgram {
         let mut command = own_test::<&str>(&[], name);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BLKKIN_") {
@@ -52,19 +52,19 @@ impl Running {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
-        Running { child, input, output: BufReader::new(output) }
+        RunningProgram { child, input, output: BufReader::new(output) }
     }
 
     /// Makes the program do a step, and returns its next line.
     #[track_caller]
     fn step(&mut self) -> String {
         self.input.as_mut().unwrap().write_all(b"\n").unwrap();
-        self.heard()
+        self.read_line()
     }
 
     /// Returns the program's next line.
     #[track_caller]
-    fn heard(&mut self) -> String {
+    fn read_line(&mut self) -> String {
         loop {
             let mut line = String::new();
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "it has ended");
@@ -85,7 +85,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -93,14 +93,14 @@ impl Drop for Running {
 }
 
 /// Prints a line for the test, in the program's process.
-fn say(what: &str) {
+fn print_line(what: &str) {
     let mut output = std::io::stdout().lock();
     writeln!(output, "{MARK}{what}").unwrap();
     output.flush().unwrap();
 }
 
 /// Waits for the next step, in the program's process. Returns false at the end of the input.
-fn next() -> bool {
+fn wait_for_step() -> bool {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap() > 0
 }
@@ -110,17 +110,17 @@ fn next() -> bool {
 #[ignore = "a program of other tests"]
 fn counts() {
     let mut number = 0u32;
-    while next() {
+    while wait_for_step() {
         event!(Level::Info, "count:step", number = number, name = "a name");
         number += 1;
-        say("done");
+        print_line("done");
     }
 }
 
 #[test]
 fn a_program_is_found_and_records_what_it_is_told_to() {
-    let daemon = Daemon::new("found");
-    let mut running = Running::start("counts", &daemon);
+    let daemon = TestAgent::new("found");
+    let mut running = RunningProgram::start("counts", &daemon);
     let mut program = daemon.program();
     assert_eq!(program.pid(), running.child.id());
     let Some(Hello { version, role, program: name, release }) = program.hello.clone() else {
@@ -175,8 +175,8 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
 
 #[test]
 fn who_records_wakes_the_daemon() {
-    let daemon = Daemon::new("wake");
-    let mut running = Running::start("counts", &daemon);
+    let daemon = TestAgent::new("wake");
+    let mut running = RunningProgram::start("counts", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     program.enable(0, &[rule("*")]);
@@ -195,20 +195,20 @@ fn who_records_wakes_the_daemon() {
 #[ignore = "a program of other tests"]
 fn hurries() {
     event!(Level::Info, "hurry:first");
-    say("done");
-    next();
+    print_line("done");
+    wait_for_step();
 }
 
 #[test]
 fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
-    let daemon = Daemon::new("hurry");
-    let mut running = Running::with("hurries", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    let daemon = TestAgent::new("hurry");
+    let mut running = RunningProgram::with("hurries", &daemon, &[("BLKKIN_WAIT", "20000")]);
     let mut program = daemon.program();
     program.add(1, &[]);
     program.enable(1, &[rule("hurry:*")]);
     std::thread::sleep(Duration::from_millis(200));
     program.ping();
-    running.heard();
+    running.read_line();
     assert_eq!(program.names(1), ["hurry:first"]);
     running.end();
 }
@@ -216,28 +216,28 @@ fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
 /// With the default waiting time, a short program's first event is recorded.
 #[test]
 fn l10_a_short_program_records_its_first_event() {
-    let daemon = Daemon::new("short");
-    let mut running = Running::start("hurries", &daemon);
+    let daemon = TestAgent::new("short");
+    let mut running = RunningProgram::start("hurries", &daemon);
     let mut program = daemon.program();
     program.add(1, &[]);
     program.enable(1, &[rule("hurry:*")]);
     program.ping();
-    running.heard();
+    running.read_line();
     assert_eq!(program.names(1), ["hurry:first"]);
     running.end();
 }
 
 #[test]
 fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
-    let daemon = Daemon::new("silent");
+    let daemon = TestAgent::new("silent");
     let start = Instant::now();
-    let mut running = Running::start("hurries", &daemon);
-    running.heard();
+    let mut running = RunningProgram::start("hurries", &daemon);
+    running.read_line();
     running.end();
     let at_once = start.elapsed();
     let start = Instant::now();
-    let mut running = Running::with("hurries", &daemon, &[("BLKKIN_WAIT", "300")]);
-    running.heard();
+    let mut running = RunningProgram::with("hurries", &daemon, &[("BLKKIN_WAIT", "300")]);
+    running.read_line();
     running.end();
     let waited = start.elapsed();
     assert!(waited >= Duration::from_millis(300), "{waited:?}");
@@ -249,7 +249,7 @@ fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
 #[test]
 #[ignore = "a program of other tests"]
 fn looks() {
-    while next() {
+    while wait_for_step() {
         blkkin_trace::start();
         event!(Level::Info, "look:step");
         let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -257,15 +257,15 @@ fn looks() {
             let path = task.unwrap().path().join("comm");
             std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
         });
-        say(if names.into_iter().any(|name| name == "blkkin") { "thread" } else { "none" });
+        print_line(if names.into_iter().any(|name| name == "blkkin") { "thread" } else { "none" });
     }
 }
 
 #[test]
 fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
-    let mut daemon = Daemon::new("late");
+    let mut daemon = TestAgent::new("late");
     daemon.close();
-    let mut running = Running::start("looks", &daemon);
+    let mut running = RunningProgram::start("looks", &daemon);
     assert_eq!(running.step(), "none");
     assert_eq!(running.step(), "none");
     daemon.listen();
@@ -303,7 +303,7 @@ fn try_ring(pid: u32, number: u64) -> bool {
             if bytes[..8] != control::bell::MAGIC.to_ne_bytes() {
                 return false;
             }
-            file.write_all_at(&number.to_ne_bytes(), control::bell::RING).unwrap();
+            file.write_all_at(&number.to_ne_bytes(), control::bell::CALL).unwrap();
             return true;
         }
     }
@@ -318,9 +318,9 @@ fn threads(pid: u32) -> usize {
 /// event.
 #[test]
 fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
-    let mut daemon = Daemon::new("older");
+    let mut daemon = TestAgent::new("older");
     daemon.close();
-    let mut running = Running::start("counts", &daemon);
+    let mut running = RunningProgram::start("counts", &daemon);
     running.step();
     let pid = running.child.id();
     let before = threads(pid);
@@ -361,28 +361,28 @@ fn only_handles() {
         event!(Level::Info, "handles:inside");
         COUNT.fetch_add(1, SeqCst);
     }
-    next();
-    say("ready");
-    next();
+    wait_for_step();
+    print_line("ready");
+    wait_for_step();
     let interrupted = while_interrupted(handle, || {
         while COUNT.load(SeqCst) < 1000 {
             std::hint::spin_loop();
         }
     });
     assert_eq!(interrupted, Ok(()));
-    say("handled");
-    next();
+    print_line("handled");
+    wait_for_step();
     event!(Level::Info, "handles:outside");
-    say("done");
-    next();
+    print_line("done");
+    wait_for_step();
 }
 
 /// A signal handler starts no thread; the next event outside of a signal handler starts it.
 #[test]
 fn l10_signal_handlers_leave_it_to_others_to_attach() {
-    let mut daemon = Daemon::new("handles");
+    let mut daemon = TestAgent::new("handles");
     daemon.close();
-    let mut running = Running::start("only_handles", &daemon);
+    let mut running = RunningProgram::start("only_handles", &daemon);
     // The program has already tried to connect, and found no agent.
     assert_eq!(running.step(), "ready");
     daemon.listen();
@@ -395,8 +395,8 @@ fn l10_signal_handlers_leave_it_to_others_to_attach() {
 
 #[test]
 fn who_is_disabled_does_nothing() {
-    let daemon = Daemon::new("disabled");
-    let mut running = Running::with("looks", &daemon, &[("BLKKIN_DISABLE", "1")]);
+    let daemon = TestAgent::new("disabled");
+    let mut running = RunningProgram::with("looks", &daemon, &[("BLKKIN_DISABLE", "1")]);
     assert_eq!(running.step(), "none");
     assert!(daemon.connected(Duration::from_millis(50)).is_none());
     running.end();
@@ -404,7 +404,7 @@ fn who_is_disabled_does_nothing() {
 
 #[test]
 fn mistakes_in_variables_are_told_if_somebody_wants_to_know() {
-    let daemon = Daemon::new("mistakes");
+    let daemon = TestAgent::new("mistakes");
     let check = |debug: &str, expected: &[&str]| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "hurries"]).env("BLKKIN_SOCKET", &daemon.path);
@@ -424,8 +424,8 @@ fn mistakes_in_variables_are_told_if_somebody_wants_to_know() {
 
 #[test]
 fn a_program_is_called_as_is_said() {
-    let daemon = Daemon::new("called");
-    let running = Running::with("counts", &daemon, &[("BLKKIN_PROGRAM", "a\nname")]);
+    let daemon = TestAgent::new("called");
+    let running = RunningProgram::with("counts", &daemon, &[("BLKKIN_PROGRAM", "a\nname")]);
     assert_eq!(daemon.program().hello.unwrap().program, "aname");
     running.end();
 }
@@ -449,16 +449,16 @@ fn filters() {
         }
         event!(Level::Info, "filter:none");
     };
-    while next() {
+    while wait_for_step() {
         pass();
-        say("done");
+        print_line("done");
     }
 }
 
 #[test]
 fn filters_decide_for_each_event() {
-    let daemon = Daemon::new("filters");
-    let mut running = Running::start("filters", &daemon);
+    let daemon = TestAgent::new("filters");
+    let mut running = RunningProgram::start("filters", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     let pid = running.child.id();
@@ -494,8 +494,8 @@ fn filters_decide_for_each_event() {
 
 #[test]
 fn one_of_several_rules_is_enough() {
-    let daemon = Daemon::new("rules");
-    let mut running = Running::start("filters", &daemon);
+    let daemon = TestAgent::new("rules");
+    let mut running = RunningProgram::start("filters", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     program.add(1, &[]);
@@ -515,12 +515,12 @@ fn one_of_several_rules_is_enough() {
 #[test]
 #[ignore = "a program of other tests"]
 fn contexts() {
-    while next() {
+    while wait_for_step() {
         set_context("test:request", "first");
         let thread = std::thread::Builder::new().name("named thread".to_owned());
         let record = || {
             event!(Level::Info, "context:event", field = 7u16, text = "some text");
-            say(&format!("{}", blkkin_sys::thread_id()));
+            print_line(&format!("{}", blkkin_sys::thread_id()));
         };
         thread.spawn(record).unwrap().join().unwrap();
         set_context("test:request", "second");
@@ -529,8 +529,8 @@ fn contexts() {
 
 #[test]
 fn contexts_stand_before_the_fields() {
-    let daemon = Daemon::new("contexts");
-    let mut running = Running::start("contexts", &daemon);
+    let daemon = TestAgent::new("contexts");
+    let mut running = RunningProgram::start("contexts", &daemon);
     let mut program = daemon.program();
     let supplied = |name: &str| Context::Supplied { name: name.to_owned() };
     let mut contexts = vec![supplied("test:request"), supplied("test:none")];
@@ -592,8 +592,8 @@ fn contexts_stand_before_the_fields() {
 
 #[test]
 fn a_daemon_that_comes_back_finds_its_programs_again() {
-    let mut daemon = Daemon::new("back");
-    let mut running = Running::start("counts", &daemon);
+    let mut daemon = TestAgent::new("back");
+    let mut running = RunningProgram::start("counts", &daemon);
     for turn in 0..3 {
         let start = Instant::now();
         let mut program = daemon.program();
@@ -621,8 +621,8 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
 /// connects again.
 #[test]
 fn a_daemon_that_is_found_again_keeps_the_rings() {
-    let daemon = Daemon::new("keeps");
-    let mut running = Running::start("counts", &daemon);
+    let daemon = TestAgent::new("keeps");
+    let mut running = RunningProgram::start("counts", &daemon);
     let mut before = daemon.program();
     before.add(3, &[]);
     before.enable(3, &[rule("*")]);
@@ -640,7 +640,7 @@ fn a_daemon_that_is_found_again_keeps_the_rings() {
     assert_eq!(program.orphans, [0]);
     // The agent now uses another number for the channel.
     let keep = KeepChannel { channel: 8, orphan: 0 };
-    program.say(&ToApplication::KeepChannel(keep), &[]);
+    program.send(&ToApplication::KeepChannel(keep), &[]);
     program.channels.insert(8, channel);
     program.ping();
     assert_eq!(rings(), was);
@@ -657,32 +657,32 @@ fn a_daemon_that_is_found_again_keeps_the_rings() {
     program.ping();
     assert_eq!(rings(), None);
     // The rings can be kept only once.
-    program.say(&ToApplication::KeepChannel(keep), &[]);
+    program.send(&ToApplication::KeepChannel(keep), &[]);
     assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
     running.end();
 }
 
 #[test]
 fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
-    let daemon = Daemon::new("nonsense");
-    let running = Running::start("counts", &daemon);
+    let daemon = TestAgent::new("nonsense");
+    let running = RunningProgram::start("counts", &daemon);
     let (remove, apply) = (ToApplication::RemoveChannel(7), ToApplication::Apply(7));
     let say_all: [&dyn Fn(&mut Program); 6] = [
-        &|program| program.say(&remove, &[]),
-        &|program| program.say(&apply, &[]),
-        &|program| program.say_bytes(&[0xff; 100], &[]),
+        &|program| program.send(&remove, &[]),
+        &|program| program.send(&apply, &[]),
+        &|program| program.send_bytes(&[0xff; 100], &[]),
         &|program| {
             program.add(1, &[]);
             program.add(1, &[]);
         },
-        &|program| program.say(&Opening::Hello(program.hello.clone().unwrap()), &[]),
+        &|program| program.send(&Opening::Hello(program.hello.clone().unwrap()), &[]),
         &|program| {
             program.add(1, &[]);
             let rule = control::ChannelRule { channel: 1, rule: rule("*") };
             let mut bytes = Vec::new();
             control::encode(&ToApplication::Rule(rule), &mut bytes).unwrap();
             for _ in 0..=limits::RULES_MAX {
-                program.try_bytes(&bytes, &[]);
+                program.try_send_bytes(&bytes, &[]);
             }
         },
     ];
@@ -698,7 +698,7 @@ fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
     // Invalid memory disables only its channel.
     let mut program = daemon.program();
     let (reads, writes) = std::io::pipe().unwrap();
-    program.say(&add(1, &[]), &[reads.as_fd(), writes.as_fd()]);
+    program.send(&add(1, &[]), &[reads.as_fd(), writes.as_fd()]);
     program.enable(1, &[rule("*")]);
     program.ping();
     program.remove(1);
@@ -708,14 +708,14 @@ fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
 
 #[test]
 fn who_is_refused_for_good_is_silent() {
-    let daemon = Daemon::new("refused");
-    let mut running = Running::start("looks", &daemon);
+    let daemon = TestAgent::new("refused");
+    let mut running = RunningProgram::start("looks", &daemon);
     let refuse = |try_again| {
         let mut program = Program::new(daemon.connected(LONG).unwrap());
         program.receive_hello();
         let reason = "because".to_owned();
         let refused = Refused { version: Version::OURS, try_again, reason };
-        program.say(&Answer::Refused(refused), &[]);
+        program.send(&Answer::Refused(refused), &[]);
     };
     refuse(true);
     refuse(true);
@@ -731,19 +731,19 @@ fn who_is_refused_for_good_is_silent() {
 #[test]
 #[ignore = "a program of other tests"]
 fn samples() {
-    while next() {
-        say(&sample::global().rules().to_string());
+    while wait_for_step() {
+        print_line(&sample::global().rules().to_string());
     }
 }
 
 #[test]
 fn a_daemon_overrules_sampling() {
-    let daemon = Daemon::new("sampling");
-    let mut running = Running::with("samples", &daemon, &[("BLKKIN_SAMPLE", "1/100")]);
+    let daemon = TestAgent::new("sampling");
+    let mut running = RunningProgram::with("samples", &daemon, &[("BLKKIN_SAMPLE", "1/100")]);
     assert_eq!(running.step(), "1/100");
     let mut program = daemon.program();
     let mut check = |rules: Option<&str>, expected: &str| {
-        program.say(&ToApplication::Sampling(rules.map(str::to_owned)), &[]);
+        program.send(&ToApplication::Sampling(rules.map(str::to_owned)), &[]);
         program.ping();
         assert_eq!(running.step(), expected);
     };
@@ -762,7 +762,7 @@ fn a_daemon_overrules_sampling() {
 #[ignore = "a program of other tests"]
 fn races() {
     const TYPES: usize = 1500;
-    next();
+    wait_for_step();
     std::thread::scope(|scope| {
         for thread in 0..4 {
             scope.spawn(move || {
@@ -779,16 +779,16 @@ fn races() {
         }
     });
     assert_eq!(registry::types_refused(), 0);
-    say("done");
-    next();
+    print_line("done");
+    wait_for_step();
 }
 
 /// Types are registered while an agent connects and disconnects repeatedly. No agent misses a type,
 /// and all recorded events can be decoded, because their types were described before.
 #[test]
 fn no_type_is_missed_while_daemons_come_and_go() {
-    let mut daemon = Daemon::new("race");
-    let mut running = Running::start("races", &daemon);
+    let mut daemon = TestAgent::new("race");
+    let mut running = RunningProgram::start("races", &daemon);
     running.input.as_mut().unwrap().write_all(b"\n").unwrap();
     let mut last = None;
     for turn in 0..5 {
@@ -805,7 +805,7 @@ fn no_type_is_missed_while_daemons_come_and_go() {
             last = Some(program);
         }
     }
-    running.heard();
+    running.read_line();
     let mut program = last.unwrap();
     program.events(0);
     let types = program.types();
@@ -823,7 +823,7 @@ fn no_type_is_missed_while_daemons_come_and_go() {
 #[test]
 #[ignore = "a program of other tests"]
 fn oversized() {
-    next();
+    wait_for_step();
     let place = (file!(), line!());
     let long = format!("p:{}", "x".repeat(limits::EVENT_NAME_SIZE_MAX)).leak();
     let bad: [EventType; 3] = [
@@ -836,14 +836,14 @@ fn oversized() {
     two.record((1u8, 2u8));
     three.record((1u8,));
     event!(Level::Info, "p:good");
-    say(&registry::types_refused().to_string());
-    next();
+    print_line(&registry::types_refused().to_string());
+    wait_for_step();
 }
 
 #[test]
 fn types_that_cannot_be_told_are_refused() {
-    let daemon = Daemon::new("oversized");
-    let mut running = Running::start("oversized", &daemon);
+    let daemon = TestAgent::new("oversized");
+    let mut running = RunningProgram::start("oversized", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     program.enable(0, &[rule("*")]);
@@ -857,8 +857,8 @@ fn types_that_cannot_be_told_are_refused() {
 /// The library's thread sleeps as long as no agent sends a message.
 #[test]
 fn an_idle_thread_does_not_wake() {
-    let daemon = Daemon::new("idle");
-    let mut running = Running::start("counts", &daemon);
+    let daemon = TestAgent::new("idle");
+    let mut running = RunningProgram::start("counts", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     program.enable(0, &[rule("*")]);
@@ -897,13 +897,13 @@ fn forks() {
         Ok("raw") => Fork::Raw,
         _ => Fork::Library,
     };
-    while next() {
+    while wait_for_step() {
         event!(Level::Info, "fork:parent");
         let ended = in_child(fork, |_: &[AtomicU64; 1]| {
             // A type that the parent has registered, and a type that the parent has not.
             event!(Level::Info, "fork:parent");
             event!(Level::Info, "fork:child", step = 0);
-            say("forked");
+            print_line("forked");
             for step in 1.. {
                 let mut line = String::new();
                 std::io::stdin().read_line(&mut line).unwrap();
@@ -915,25 +915,25 @@ fn forks() {
                 }
                 event!(Level::Info, "fork:parent");
                 event!(Level::Info, "fork:child", step = step);
-                say("done");
+                print_line("done");
             }
         });
-        say(&format!("{ended:?}"));
+        print_line(&format!("{ended:?}"));
     }
 }
 
-impl Running {
+impl RunningProgram {
     #[track_caller]
     fn step_with(&mut self, line: &str) -> String {
         self.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
-        self.heard()
+        self.read_line()
     }
 }
 
 #[test]
 fn a_forked_child_is_a_process_of_its_own() {
-    let daemon = Daemon::new("fork");
-    let mut running = Running::start("forks", &daemon);
+    let daemon = TestAgent::new("fork");
+    let mut running = RunningProgram::start("forks", &daemon);
     let mut parent = daemon.program();
     parent.add(0, &[]);
     parent.enable(0, &[rule("*")]);
@@ -985,8 +985,8 @@ fn l10_a_child_records_from_its_first_line_on() {
 }
 
 fn check_child(variables: &[(&str, &str)]) {
-    let daemon = Daemon::new(&format!("waits-{}", variables.len()));
-    let mut running = Running::with("forks", &daemon, variables);
+    let daemon = TestAgent::new(&format!("waits-{}", variables.len()));
+    let mut running = RunningProgram::with("forks", &daemon, variables);
     let mut parent = daemon.program();
     parent.add(0, &[]);
     parent.enable(0, &[rule("*")]);
@@ -996,7 +996,7 @@ fn check_child(variables: &[(&str, &str)]) {
     child.add(0, &[]);
     child.enable(0, &[rule("*")]);
     child.ping();
-    assert_eq!(running.heard(), "forked");
+    assert_eq!(running.read_line(), "forked");
     assert_eq!(child.names(0), ["fork:parent", "fork:child"]);
     assert_eq!(parent.names(0), ["fork:parent"]);
     assert_eq!(running.step_with("end"), "Ok([0])");
@@ -1005,8 +1005,8 @@ fn check_child(variables: &[(&str, &str)]) {
 
 #[test]
 fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
-    let daemon = Daemon::new("raw");
-    let mut running = Running::with("forks", &daemon, &[("FORK", "raw")]);
+    let daemon = TestAgent::new("raw");
+    let mut running = RunningProgram::with("forks", &daemon, &[("FORK", "raw")]);
     let mut parent = daemon.program();
     parent.add(0, &[]);
     parent.add(1, &[Context::Pid]);
@@ -1046,7 +1046,7 @@ fn forks_into_sandboxes() {
             is_refused.store((!is_sandboxed || refuse(Call::Getrandom)).into(), SeqCst);
             event!(Level::Info, "sandbox:child");
         });
-        say(&format!("{ended:?}"));
+        print_line(&format!("{ended:?}"));
         line.clear();
     }
 }
@@ -1056,8 +1056,9 @@ fn forks_into_sandboxes() {
 /// attaching.
 #[test]
 fn children_that_sandbox_themselves_are_left_alone() {
-    let daemon = Daemon::new("sandboxes");
-    let mut running = Running::with("forks_into_sandboxes", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    let daemon = TestAgent::new("sandboxes");
+    let mut running =
+        RunningProgram::with("forks_into_sandboxes", &daemon, &[("BLKKIN_WAIT", "20000")]);
     let mut parent = daemon.program();
     parent.add(0, &[]);
     parent.enable(0, &[rule("*")]);
@@ -1070,7 +1071,7 @@ fn children_that_sandbox_themselves_are_left_alone() {
         child.add(0, &[]);
         child.enable(0, &[rule("*")]);
         child.ping();
-        assert_eq!(running.heard(), "Ok([1])");
+        assert_eq!(running.read_line(), "Ok([1])");
         assert_eq!(child.names(0), ["sandbox:child"]);
     }
     running.end();
@@ -1080,7 +1081,7 @@ fn children_that_sandbox_themselves_are_left_alone() {
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_often() {
-    next();
+    wait_for_step();
     for number in 0..200 {
         let ended = in_child(Fork::Library, |_: &[AtomicU64; 1]| {
             event!(Level::Info, "often:child", number = number);
@@ -1096,17 +1097,17 @@ fn forks_often() {
         event!(Level::Info, "often:parent", number = number);
         set_context("often:context", "parent");
     }
-    say("done");
-    next();
+    print_line("done");
+    wait_for_step();
 }
 
 /// Children do not wait for a lock that the parent's thread held at the fork: children and parent
 /// end in time.
 #[test]
 fn forks_while_rules_change() {
-    let daemon = Daemon::new("often");
+    let daemon = TestAgent::new("often");
     // The agent does not answer the children, so a longer wait would delay them.
-    let mut running = Running::with("forks_often", &daemon, &[("BLKKIN_WAIT", "0")]);
+    let mut running = RunningProgram::with("forks_often", &daemon, &[("BLKKIN_WAIT", "0")]);
     let mut parent = daemon.program();
     parent.add(0, &[Context::Supplied { name: "often:context".to_owned() }]);
     running.input.as_mut().unwrap().write_all(b"\n").unwrap();
@@ -1139,7 +1140,7 @@ fn forks_while_rules_change() {
             }
         }
         let _done = StopGuard(&is_done);
-        assert_eq!(running.heard(), "done");
+        assert_eq!(running.read_line(), "done");
     });
     assert!(parents > 0);
     assert!(!children.is_empty());
@@ -1155,9 +1156,9 @@ fn is_interrupted() {
         event!(Level::Debug, "signal:filtered", number = 7);
     }
     static IS_OVER: AtomicBool = AtomicBool::new(false);
-    next();
+    wait_for_step();
     std::thread::spawn(|| {
-        next();
+        wait_for_step();
         IS_OVER.store(true, SeqCst);
     });
     let interrupted = while_interrupted(handle, || {
@@ -1167,14 +1168,14 @@ fn is_interrupted() {
         }
     });
     assert_eq!(interrupted, Ok(()));
-    say("done");
-    next();
+    print_line("done");
+    wait_for_step();
 }
 
 #[test]
 fn signal_handlers_record() {
-    let daemon = Daemon::new("signals");
-    let mut running = Running::start("is_interrupted", &daemon);
+    let daemon = TestAgent::new("signals");
+    let mut running = RunningProgram::start("is_interrupted", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     program.add(1, &[Context::Tid, Context::Procname]);
@@ -1202,7 +1203,7 @@ fn signal_handlers_record() {
         program.ping();
     }
     running.input.as_mut().unwrap().write_all(b"\n").unwrap();
-    running.heard();
+    running.read_line();
     running.end();
 }
 
@@ -1218,7 +1219,7 @@ event_enum!(State as i16 { Idle, Busy, Broken });
 #[test]
 #[ignore = "a program of other tests"]
 fn has_many_values() {
-    while next() {
+    while wait_for_step() {
         for state in [State::Idle, State::Busy, State::Broken] {
             let latencies: Vec<f32> = vec![0.5; state as u8 as usize % 8];
             event!(
@@ -1231,14 +1232,14 @@ fn has_many_values() {
                 offsets = &[-1i64, 1][..],
             );
         }
-        say("done");
+        print_line("done");
     }
 }
 
 #[test]
 fn arrays_sequences_and_enumerations_are_recorded() {
-    let daemon = Daemon::new("many");
-    let mut running = Running::start("has_many_values", &daemon);
+    let daemon = TestAgent::new("many");
+    let mut running = RunningProgram::start("has_many_values", &daemon);
     let mut program = daemon.program();
     program.add(0, &[]);
     let mut check = |filter: &str, expected: &[i16]| {
@@ -1329,13 +1330,13 @@ fn has_little_stack() {
     for name in ["test:one", "test:two"] {
         assert!(set_context(name, &value));
     }
-    assert!(next());
+    assert!(wait_for_step());
     loop {
         for (name, body) in bodies {
-            say(&format!("{name} {}", stack_used(LITTLE_STACK, body).unwrap()));
+            print_line(&format!("{name} {}", stack_used(LITTLE_STACK, body).unwrap()));
         }
-        say("done");
-        if !next() {
+        print_line("done");
+        if !wait_for_step() {
             break;
         }
     }
@@ -1351,8 +1352,8 @@ const STACK_USED_MAX: usize = 4096;
 /// deepest nesting.
 #[test]
 fn l9_recording_needs_little_stack() {
-    let daemon = Daemon::new("stack");
-    let mut running = Running::start("has_little_stack", &daemon);
+    let daemon = TestAgent::new("stack");
+    let mut running = RunningProgram::start("has_little_stack", &daemon);
     let mut program = daemon.program();
     let supplied = |name: &str| Context::Supplied { name: name.to_owned() };
     let mut contexts = vec![supplied("test:one"), supplied("test:two")];
@@ -1384,7 +1385,7 @@ fn l9_recording_needs_little_stack() {
     for pass in 0..2 {
         running.input.as_mut().unwrap().write_all(b"\n").unwrap();
         loop {
-            let said = running.heard();
+            let said = running.read_line();
             let Some((name, used)) = said.split_once(' ') else { break };
             let used = used.parse::<usize>().unwrap();
             assert!(used <= STACK_USED_MAX, "pass {pass}: {name}: {used} bytes of stack");
@@ -1421,23 +1422,23 @@ fn is_confined() {
             std::hint::spin_loop();
         }
     });
-    next();
+    wait_for_step();
     for step in [2, 4] {
         let start = Instant::now();
         while STEP.load(SeqCst) != step && start.elapsed() < LONG {
             std::thread::sleep(Duration::from_millis(1));
         }
-        say(&format!("{}", STEP.load(SeqCst)));
-        next();
+        print_line(&format!("{}", STEP.load(SeqCst)));
+        wait_for_step();
         STEP.fetch_max(step + 1, SeqCst);
     }
 }
 
 #[test]
 fn a_confined_thread_makes_no_system_call() {
-    let daemon = Daemon::new("confined");
+    let daemon = TestAgent::new("confined");
     let variables = [("BLKKIN_WAIT", "20000")];
-    let mut running = Running::with("is_confined", &daemon, &variables);
+    let mut running = RunningProgram::with("is_confined", &daemon, &variables);
     let mut program = daemon.program();
     program.add(0, &[]);
     program.add(1, &[Context::Cpu, Context::Supplied { name: "a:b".to_owned() }]);
@@ -1458,7 +1459,7 @@ fn a_confined_thread_makes_no_system_call() {
 #[test]
 #[ignore = "a program of other tests"]
 fn has_threads() {
-    next();
+    wait_for_step();
     for _ in 0..100 {
         let threads = [(); 5].map(|()| {
             std::thread::spawn(|| {
@@ -1467,14 +1468,14 @@ fn has_threads() {
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
-    say("done");
-    next();
+    print_line("done");
+    wait_for_step();
 }
 
 #[test]
 fn threads_come_and_go() {
-    let daemon = Daemon::new("threads");
-    let mut running = Running::start("has_threads", &daemon);
+    let daemon = TestAgent::new("threads");
+    let mut running = RunningProgram::start("has_threads", &daemon);
     let mut program = daemon.program();
     program.add(0, &[Context::Tid]);
     program.enable(0, &[rule("*")]);
@@ -1489,8 +1490,8 @@ fn threads_come_and_go() {
 /// numbers of channels without contexts.
 #[test]
 fn channels_beyond_the_most_are_left_out() {
-    let daemon = Daemon::new("two");
-    let mut running = Running::start("counts", &daemon);
+    let daemon = TestAgent::new("two");
+    let mut running = RunningProgram::start("counts", &daemon);
     let mut program = daemon.program();
     // More channels than a program can have.
     for number in 0..40 {

@@ -237,7 +237,7 @@ impl Callsite {
             Box::leak(Box::new(EventVariant { field_kinds, event, kinds: kinds.leak() }));
         // Registered now, while other threads at this callsite wait: otherwise one of their events
         // would be lost.
-        variant.event.make_known(variant.kinds);
+        variant.event.register(variant.kinds);
         variant
     }
 }

@@ -15,10 +15,10 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
     dispatches.push(dispatch.downgrade());
     drop(dispatches);
     ONCE.call_once(|| {
-        registry::on_change(ask_again);
+        registry::on_change(refresh_interest);
         // `tracing` caches disabled callsites, also in forked children, and never calls the layer
         // for them.
-        daemon::begin_children_at_once();
+        daemon::start_children_at_fork();
     });
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
 /// thread's subscriber alone, and assumes none if the subscriber belongs to another thread. So the
 /// subscriber is set for this thread during the rebuild. With several subscribers, `tracing`
 /// queries all.
-fn ask_again() {
+fn refresh_interest() {
     let dispatches = DISPATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let one = dispatches.iter().find_map(WeakDispatch::upgrade);
     drop(dispatches);

@@ -52,7 +52,7 @@ pub use callsite::refused as callsites_refused;
 pub use remote::{context_of, current_context, parse_traceparent, traceparent, with_parent};
 
 use blkkin_sys::monotonic_ns;
-use blkkin_trace::{Incoming, Moment, SpanContext, SpanId, sample};
+use blkkin_trace::{Incoming, SpanContext, SpanId, Timestamp, sample};
 use callsite::Callsite;
 use spans::{EnclosingSpan, OpenSpans, SpanData};
 use tracing_core::span::{Attributes, Id, Record};
@@ -65,20 +65,20 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// Returns the layer, with a filter that hides unwanted spans and events from this layer alone. The
 /// process's [sampler](sample::global) decides about a request whose span has no parent.
-pub fn layer<S>() -> Filtered<Layer, Wanted, S>
+pub fn layer<S>() -> Filtered<Layer, WantedFilter, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: OpenSpans::new(), service: None }.with_filter(Wanted(()))
+    Layer { spans: OpenSpans::new(), service: None }.with_filter(WantedFilter(()))
 }
 
 /// Returns a layer for a service: its spans and events carry the service's name and address. Spans
 /// and events of a plain [`layer`] belong to the program as a whole.
-pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
+pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, WantedFilter, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: OpenSpans::new(), service: Some(service) }.with_filter(Wanted(()))
+    Layer { spans: OpenSpans::new(), service: Some(service) }.with_filter(WantedFilter(()))
 }
 
 /// Layer that records spans and events; returned by [`layer`] and [`layer_of`].
@@ -114,9 +114,9 @@ fn root() -> Option<SpanContext> {
 
 /// Filter that passes only spans and events that a channel wants.
 #[derive(Debug)]
-pub struct Wanted(());
+pub struct WantedFilter(());
 
-impl<S> Filter<S> for Wanted {
+impl<S> Filter<S> for WantedFilter {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         // A callsite that is not in the table yet is checked at its first event.
         callsite::find(metadata).is_none_or(Callsite::is_wanted)
@@ -161,7 +161,7 @@ where
         span.callsite = Some(callsite);
         attributes.record(&mut span.values);
         // Measured last, so that the time to record the values is not part of the span.
-        span.start = Moment::now();
+        span.start = Timestamp::now();
         self.spans.insert(id, Some(span));
     }
 

@@ -4,7 +4,7 @@
 
 use crate::callsite::Callsite;
 use crate::fields::FieldValues;
-use blkkin_trace::{Moment, SpanContext};
+use blkkin_trace::{SpanContext, Timestamp};
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing_core::span::Id;
@@ -26,7 +26,7 @@ type Span = Option<Box<SpanData>>;
 /// Data of an open span, or of an event.
 pub(crate) struct SpanData {
     pub(crate) context: Option<SpanContext>,
-    pub(crate) start: Moment,
+    pub(crate) start: Timestamp,
     pub(crate) callsite: Option<&'static Callsite>,
     pub(crate) values: FieldValues,
 }
@@ -47,7 +47,7 @@ impl SpanData {
         // opens a span meanwhile.
         let pool = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop());
         let mut span = pool.ok().flatten().unwrap_or_else(|| {
-            let (context, start, callsite) = (None, Moment::NONE, None);
+            let (context, start, callsite) = (None, Timestamp::NONE, None);
             Box::new(SpanData { context, start, callsite, values: FieldValues::new() })
         });
         span.values.clear(fields_count);

@@ -20,7 +20,7 @@ pub(crate) struct Absence {
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
 /// Longest absence of a program with unsealed rings. A program that has not reconnected by then has
 /// unmapped its rings.
-const RINGS_KEPT: Duration = Duration::from_secs(65);
+const UNSEALED_ABSENCE_MAX: Duration = Duration::from_secs(65);
 /// First pause between checks whether the process still runs. It is short, because a connection
 /// often ends a moment before its process does.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ impl Absence {
     /// rings whose descriptors it was sent, and the agent does not touch the rings until that is
     /// impossible.
     pub(crate) fn begin(since: Instant, has_unsealed: bool) -> Absence {
-        let until = since + if has_unsealed { RINGS_KEPT } else { ABSENCE_MAX };
+        let until = since + if has_unsealed { UNSEALED_ABSENCE_MAX } else { ABSENCE_MAX };
         Absence { since, until, check: since + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 
@@ -56,7 +56,7 @@ impl Absence {
     /// Returns whether the program has had time to unmap its rings, so that it cannot reconnect
     /// with them.
     pub(crate) fn has_outlasted_rings(&self, now: Instant) -> bool {
-        self.since + RINGS_KEPT <= now
+        self.since + UNSEALED_ABSENCE_MAX <= now
     }
 }
 
@@ -77,6 +77,6 @@ mod tests {
         assert_eq!(checks, expected);
         assert_eq!(absence.next(), start + ABSENCE_MAX);
         assert!(!absence.has_outlasted_rings(start + ABSENCE_MAX));
-        assert!(Absence::begin(start, true).has_outlasted_rings(start + RINGS_KEPT));
+        assert!(Absence::begin(start, true).has_outlasted_rings(start + UNSEALED_ABSENCE_MAX));
     }
 }

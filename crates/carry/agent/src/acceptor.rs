@@ -18,14 +18,14 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time without failures that ends a series of failures. Only the first failure of a series is
 /// logged.
-const QUIET: Duration = Duration::from_secs(10);
+const SERIES_GAP: Duration = Duration::from_secs(10);
 /// Maximum number of descriptors reserved for the agent's own work. With few descriptors, a quarter
 /// of them is reserved instead.
-const KEPT_MAX: u64 = 1024;
+const RESERVED_MAX: u64 = 1024;
 
 /// Returns how many descriptors are reserved for the agent's own work, if the process has `all`.
-pub(crate) fn own_descriptors(all: u64) -> u64 {
-    KEPT_MAX.min(all / 4)
+pub(crate) fn reserved_descriptors(all: u64) -> u64 {
+    RESERVED_MAX.min(all / 4)
 }
 
 /// Listening socket, with the pauses after failed attempts to accept.
@@ -36,19 +36,19 @@ pub(crate) struct Acceptor {
     /// connections.
     again: Option<Instant>,
     pause: Duration,
-    trouble: Option<Trouble>,
+    count_failure: Option<FailureSeries>,
 }
 
-/// Series of failed attempts to accept, each less than [`QUIET`] after the previous one.
+/// Series of failed attempts to accept, each less than [`SERIES_GAP`] after the previous one.
 #[derive(Debug)]
-struct Trouble {
+struct FailureSeries {
     count: u64,
     last: Instant,
 }
 
 /// Result of an attempt to accept.
 #[derive(Debug)]
-pub(crate) enum Arrival {
+pub(crate) enum AcceptResult {
     Nothing,
     Connection(DeferredClose<Socket>),
     /// Connection to refuse, with the reason: all free descriptors are reserved for the agent's own
@@ -62,12 +62,12 @@ pub(crate) type Line = Option<String>;
 impl Acceptor {
     /// Makes an acceptor, and watches its listening socket.
     pub(crate) fn open(listener: Listener, poller: &Poller) -> io::Result<Acceptor> {
-        let acceptor = Acceptor { listener, again: None, pause: PAUSE_MIN, trouble: None };
-        acceptor.ask(poller)?;
+        let acceptor = Acceptor { listener, again: None, pause: PAUSE_MIN, count_failure: None };
+        acceptor.watch(poller)?;
         Ok(acceptor)
     }
 
-    fn ask(&self, poller: &Poller) -> io::Result<()> {
+    fn watch(&self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.listener, Source::Listener, EventFlags::IN)
     }
 
@@ -85,7 +85,7 @@ impl Acceptor {
 
     /// Accepts a connection, if one waits. Returns a line for the log if a series of failures
     /// begins or ends.
-    pub(crate) fn accept(&mut self, poller: &Poller, now: Instant) -> (Arrival, Line) {
+    pub(crate) fn accept(&mut self, poller: &Poller, now: Instant) -> (AcceptResult, Line) {
         let socket = match self.listener.accept() {
             // Closing the socket may block, as its queue may hold descriptors that the peer has
             // passed.
@@ -94,36 +94,36 @@ impl Acceptor {
                 DeferredClose::new(socket, uid)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.listen(poller, now);
-                return (Arrival::Nothing, None);
+                self.resume(poller, now);
+                return (AcceptResult::Nothing, None);
             }
             Err(error) => {
-                self.shut(poller, now);
+                self.suspend(poller, now);
                 let line = self.trouble(now, &error.to_string());
-                return (Arrival::Nothing, line);
+                return (AcceptResult::Nothing, line);
             }
         };
-        self.listen(poller, now);
+        self.resume(poller, now);
         // The kernel assigns the lowest free descriptor, so its value shows how many are in use.
         let number = u64::from(socket.as_fd().as_raw_fd().unsigned_abs());
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let kept = own_descriptors(limit);
+        let kept = reserved_descriptors(limit);
         if number >= limit - kept {
             let reason = format!(
                 "of {limit} descriptors only the {kept} for traces are left; end programs, or give the agent \
                  more (LimitNOFILE of its unit, ulimit -n)"
             );
             let line = self.trouble(now, &reason);
-            return (Arrival::Surplus(socket, reason), line);
+            return (AcceptResult::Surplus(socket, reason), line);
         }
-        let line = self.calm(now);
-        (Arrival::Connection(socket), line)
+        let line = self.end_series(now);
+        (AcceptResult::Connection(socket), line)
     }
 
     /// Ends a pause: watches the listening socket again.
-    fn listen(&mut self, poller: &Poller, now: Instant) {
+    fn resume(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_some() {
-            match self.ask(poller) {
+            match self.watch(poller) {
                 Ok(()) => (self.again, self.pause) = (None, PAUSE_MIN),
                 Err(_) => self.pause(now),
             }
@@ -131,7 +131,7 @@ impl Acceptor {
     }
 
     /// Begins a pause: stops watching the listening socket.
-    fn shut(&mut self, poller: &Poller, now: Instant) {
+    fn suspend(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_none() {
             poller.remove(&self.listener);
         }
@@ -145,16 +145,16 @@ impl Acceptor {
 
     /// Handles an accepted connection. Returns a line for the log if a series of failures has
     /// ended.
-    fn calm(&mut self, now: Instant) -> Line {
-        let trouble = self.trouble.take_if(|trouble| now >= trouble.last + QUIET)?;
+    fn end_series(&mut self, now: Instant) -> Line {
+        let trouble = self.count_failure.take_if(|trouble| now >= trouble.last + SERIES_GAP)?;
         Some(format!("lets others in again; {} attempts had failed", trouble.count))
     }
 
     /// Counts a failed attempt. Returns a line for the log if the failure is the first of a series.
     fn trouble(&mut self, now: Instant, reason: &str) -> Line {
-        let trouble = self.trouble.take().filter(|trouble| now < trouble.last + QUIET);
+        let trouble = self.count_failure.take().filter(|trouble| now < trouble.last + SERIES_GAP);
         let count = trouble.as_ref().map_or(0, |trouble| trouble.count) + 1;
-        self.trouble = Some(Trouble { count, last: now });
+        self.count_failure = Some(FailureSeries { count, last: now });
         trouble.is_none().then(|| {
             format!(
                 "cannot let others in: {reason}. It is tried again, and not told again meanwhile"
@@ -182,21 +182,24 @@ mod tests {
         assert_eq!(asks(&poller), 1);
         let (begun, mut now) = (Instant::now(), Instant::now());
         for number in 0..10 {
-            acceptor.shut(&poller, now);
+            acceptor.suspend(&poller, now);
             let expected = (PAUSE_MIN * (1 << number)).min(PAUSE_MAX);
             assert_eq!(acceptor.next(), Some(now + expected));
             assert_eq!(acceptor.trouble(now, "too few").is_some(), number == 0);
             now += expected;
         }
         assert_eq!(asks(&poller), 0, "nobody is asked about it");
-        assert!(now < begun + QUIET && acceptor.calm(now).is_none());
+        assert!(now < begun + SERIES_GAP && acceptor.end_series(now).is_none());
         acceptor.retry_soon(begun);
         assert_eq!(acceptor.next(), Some(begun + PAUSE_MIN));
-        assert!(matches!(acceptor.accept(&poller, now), (Arrival::Connection(_), None)));
-        assert!(matches!(acceptor.accept(&poller, now), (Arrival::Nothing, None)));
+        assert!(matches!(acceptor.accept(&poller, now), (AcceptResult::Connection(_), None)));
+        assert!(matches!(acceptor.accept(&poller, now), (AcceptResult::Nothing, None)));
         assert_eq!(acceptor.next(), None);
-        now += QUIET;
-        assert_eq!(acceptor.calm(now).unwrap(), "lets others in again; 10 attempts had failed");
-        assert!(acceptor.calm(now).is_none() && acceptor.trouble(now, "too few").is_some());
+        now += SERIES_GAP;
+        assert_eq!(
+            acceptor.end_series(now).unwrap(),
+            "lets others in again; 10 attempts had failed"
+        );
+        assert!(acceptor.end_series(now).is_none() && acceptor.trouble(now, "too few").is_some());
     }
 }

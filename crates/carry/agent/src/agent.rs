@@ -1,11 +1,12 @@
 //! Event loop of the agent: waits for events, dispatches each to its handler, and drains rings.
 
-use crate::acceptor::{Acceptor, Arrival, own_descriptors};
+use crate::acceptor::{AcceptResult, Acceptor, reserved_descriptors};
 use crate::announcer::Announcer;
 use crate::command::{Command, Requester};
 use crate::connection::Connection;
 use crate::deferred_close::{DeferredClose, Intake, intake_of};
 use crate::directories::Directories;
+use crate::fair_queue::{LAST_TURN, TURN, Turns};
 use crate::log::Log;
 use crate::node::Node;
 use crate::notebook::Notebook;
@@ -20,7 +21,6 @@ use crate::saved::{self, SavedState};
 use crate::sessions::Sessions;
 use crate::snapshots::Snapshots;
 use crate::source::{ConnectionId, EACH_WRITE, Poller, Source, source_of};
-use crate::turns::{LAST_TURN, TURN, Turns};
 use blkkin_control::{
     Answer, DecodeError, Decoder, Hello, Opening, Received, Refused, Request, Role, Version,
     Welcome,
@@ -82,7 +82,7 @@ pub struct Agent {
 const ACCEPTED_AT_ONCE: usize = 64;
 
 /// Returns the limit on this process's descriptors.
-fn descriptors_in_all() -> u64 {
+fn descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -90,8 +90,8 @@ fn descriptors_in_all() -> u64 {
 /// Returns the number of descriptors for users: the limit on this process, without the descriptors
 /// reserved for the agent's own work.
 fn descriptors_of_users() -> u64 {
-    let all = descriptors_in_all();
-    all - own_descriptors(all)
+    let all = descriptor_limit();
+    all - reserved_descriptors(all)
 }
 
 /// Returns the resource limits of each user. On a public agent, a user has at most three quarters
@@ -214,7 +214,7 @@ impl Agent {
             // again. The last turn is longer, so that all connections are served.
             let turn = if is_stopped { LAST_TURN } else { TURN };
             let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
-            let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
+            let _ = self.serve_in_turns(turn, ready, |&(id, _)| id, serve);
             if is_stopped {
                 self.notify_manager(blkkin_sys::STOPPING);
                 self.end();
@@ -258,20 +258,20 @@ impl Agent {
         }
         let Node { programs, sessions, log, .. } = &mut self.node;
         programs.end_absences(now, sessions, log);
-        self.node.settle(now);
+        self.node.continue_changes(now);
         self.node.use_directories(now);
         self.node.step_snapshots();
         self.node.step_clear_jobs();
         // Handles the next request of commands whose last request is finished. If the turn's time
         // is used up, the remaining commands follow in the next turn.
         let resumed = std::mem::take(&mut self.node.peers.resumed).into_iter().collect();
-        let left = self.take_turns(TURN, resumed, |&id| id, Agent::take_messages);
+        let left = self.serve_in_turns(TURN, resumed, |&id| id, Agent::handle_messages);
         self.node.peers.resumed.extend(left);
     }
 
     /// Serves connections for a limited time, in the order of [`Turns`]. Returns the connections
     /// that were not served.
-    fn take_turns<T>(
+    fn serve_in_turns<T>(
         &mut self,
         length: Duration,
         mut ready: Vec<T>,
@@ -304,9 +304,9 @@ impl Agent {
             let (arrival, line) = self.node.acceptor.accept(&self.node.poller, Instant::now());
             line.iter().for_each(|line| self.node.log.line(line));
             let (socket, surplus) = match arrival {
-                Arrival::Nothing => return,
-                Arrival::Connection(socket) => (socket, None),
-                Arrival::Surplus(socket, reason) => (socket, Some(reason)),
+                AcceptResult::Nothing => return,
+                AcceptResult::Connection(socket) => (socket, None),
+                AcceptResult::Surplus(socket, reason) => (socket, Some(reason)),
             };
             let Ok(peer) = socket.peer() else { continue };
             let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
@@ -321,8 +321,8 @@ impl Agent {
                     self.node.free_descriptors(&account, 1);
                     let hold = |connection: &mut Connection| {
                         // The shares are returned in this order when the connection is closed.
-                        connection.hold(account.take(Quota::Descriptors, 1)?);
-                        connection.hold(account.take(Quota::Connections, 1)?);
+                        connection.store_share(account.reserve(Quota::Descriptors, 1)?);
+                        connection.store_share(account.reserve(Quota::Connections, 1)?);
                         ConnectionQuota::new(&account)
                     };
                     hold(&mut connection).map_err(|error: QuotaError| error.to_string())
@@ -355,7 +355,7 @@ impl Agent {
             Ok(None) if is_open && decoder.waiting().1 == 0 => {}
             received => {
                 if is_program(&received) {
-                    self.node.count_turned_away(peer, reason);
+                    self.node.count_refused_program(peer, reason);
                 }
                 return;
             }
@@ -400,7 +400,7 @@ impl Agent {
             Intake::Never => return self.node.disconnect(id),
         }
         let is_open = peer.receive();
-        self.take_messages(id);
+        self.handle_messages(id);
         match is_open {
             Ok(true) => self.node.watch(id),
             Ok(false) | Err(_) => self.node.disconnect(id),
@@ -408,7 +408,7 @@ impl Agent {
     }
 
     /// Handles all completely received messages of a program, or one request of a command.
-    fn take_messages(&mut self, id: ConnectionId) {
+    fn handle_messages(&mut self, id: ConnectionId) {
         while let Some(peer) = self.node.peers.get_mut(id) {
             let outcome = match &mut peer.state {
                 PeerState::Opening(decoder) => match decoder.take() {
@@ -429,7 +429,7 @@ impl Agent {
                         let (peer, reason) = (peer.peer, std::mem::take(reason));
                         self.node.disconnect(id);
                         if is_program(&received) {
-                            self.node.count_turned_away(peer, reason);
+                            self.node.count_refused_program(peer, reason);
                         }
                         return;
                     }
@@ -476,14 +476,14 @@ impl Agent {
         let Some(peer) = self.node.peers.get_mut(id) else { return Ok(()) };
         let state = std::mem::replace(&mut peer.state, PeerState::Closing);
         let PeerState::Opening(decoder) = state else { return Ok(()) };
-        let descriptors = match account.take(Quota::Descriptors, own) {
+        let descriptors = match account.reserve(Quota::Descriptors, own) {
             Ok(descriptors) => descriptors,
             Err(error) => {
                 let (version, reason) = (Version::OURS, error.to_string());
                 let refused = Refused { version, try_again: true, reason: reason.clone() };
                 let sent = peer.connection.send(&Answer::Refused(refused), vec![]);
                 if matches!(hello.role, Role::Application { .. }) {
-                    self.node.count_turned_away(Peer { pid, uid, gid }, reason);
+                    self.node.count_refused_program(Peer { pid, uid, gid }, reason);
                 }
                 return sent;
             }
@@ -499,7 +499,7 @@ impl Agent {
                 let process = self.node.inspector.inspect(pid, uid)?;
                 // If the process still runs after the inspection, its process id was not reused
                 // before.
-                let is_left = peer.connection.is_left();
+                let is_left = peer.connection.peer_has_ended();
                 let process = if is_left { process.ended() } else { process };
                 let (name, release) = (hello.program, hello.release);
                 let introduction = Introduction {

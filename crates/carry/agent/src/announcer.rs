@@ -43,7 +43,7 @@ pub(crate) struct Announcer(#[expect(dead_code, reason = "its end is noticed")] 
 struct Announcement {
     /// User whose programs are rung; `None` for all users.
     uid: Option<u32>,
-    /// Mark of the agent's socket: see [`bell::mark_of`].
+    /// Mark of the agent's socket: see [`bell::socket_hash`].
     socket: u64,
     /// Mount id of the kernel's mount of memfds. A file on that mount is a memfd.
     mount: u64,
@@ -70,10 +70,10 @@ impl Announcer {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
         let mount = mount_of(&memory)?;
-        let calls = Announcement { uid, socket: bell::mark_of(&socket), mount };
+        let calls = Announcement { uid, socket: bell::socket_hash(&socket), mount };
         let (lives, ends) = channel();
         let call = move || {
-            crate::confine::confine_to_calls();
+            crate::confine::confine_to_announcing();
             calls.run(&ends);
         };
         std::thread::Builder::new().name("blkkin-caller".to_owned()).spawn(call)?;
@@ -90,14 +90,14 @@ impl Announcement {
             // Each scan writes a new number, so that a program whose last attempt to connect failed
             // tries again.
             let number = blkkin_sys::monotonic_ns() | 1;
-            if self.call_all(number, ends).is_none() {
+            if self.ring_all(number, ends).is_none() {
                 return;
             }
         }
     }
 
     /// Scans all processes once; returns `None` if the announcer was dropped.
-    fn call_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
+    fn ring_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
         // The number in a page rings all processes that have mapped the page, so sandboxed
         // processes are collected first.
         let mut sandboxed = SandboxedProcesses::new();
@@ -105,12 +105,12 @@ impl Announcement {
             note_sandboxed(process?, &mut sandboxed);
         }
         for process in processes(ends)? {
-            self.call(&process?, number, &sandboxed);
+            self.ring_process(&process?, number, &sandboxed);
         }
         Some(())
     }
 
-    fn call(&self, process: &Path, number: u64, sandboxed: &SandboxedProcesses) {
+    fn ring_process(&self, process: &Path, number: u64, sandboxed: &SandboxedProcesses) {
         let is_meant = |uid| fs::metadata(process).is_ok_and(|status| status.uid() == uid);
         if self.uid.is_some_and(|uid| !is_meant(uid)) {
             return;
@@ -155,7 +155,7 @@ impl Announcement {
             false => 0,
         };
         if answer != page.ring && is_meant {
-            file.write_all_at(&answer.to_ne_bytes(), bell::RING)?;
+            file.write_all_at(&answer.to_ne_bytes(), bell::CALL)?;
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ fn read(file: &File) -> io::Result<Page> {
         return Err(Errno::INVAL.into());
     }
     let sockets = std::array::from_fn(|socket| word(bell::SOCKETS + 8 * socket as u64));
-    Ok(Page { filters: word(bell::FILTERS), sockets, ring: word(bell::RING) })
+    Ok(Page { filters: word(bell::FILTERS), sockets, ring: word(bell::CALL) })
 }
 
 /// Returns whether a thread of the process has other seccomp filters than `filters`, the number at
@@ -287,7 +287,7 @@ mod tests {
 
     fn rung(file: &File) -> u64 {
         let mut bytes = [0; 8];
-        file.read_exact_at(&mut bytes, bell::RING).unwrap();
+        file.read_exact_at(&mut bytes, bell::CALL).unwrap();
         u64::from_ne_bytes(bytes)
     }
 
@@ -344,13 +344,13 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             assert_eq!(stage.load(SeqCst), 1);
-            calls.call_all(99, &ends).unwrap();
+            calls.ring_all(99, &ends).unwrap();
             let while_sandboxed = rung();
             stage.store(3, SeqCst);
             child.join().unwrap().unwrap();
             assert_eq!(while_sandboxed, 0);
         });
-        calls.call_all(99, &ends).unwrap();
+        calls.ring_all(99, &ends).unwrap();
         assert_eq!(rung(), 99);
     }
 

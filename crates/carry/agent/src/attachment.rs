@@ -11,7 +11,7 @@ use crate::rule_history::RuleHistory;
 use crate::session::{RuleSet, SessionId};
 use crate::trace::{StreamKey, Trace};
 use blkkin_control::Cause;
-use blkkin_ring::Left;
+use blkkin_ring::ReaderState;
 use std::cmp::Ordering;
 use std::io;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ pub(crate) struct Attachment {
     pub(crate) retry: Option<Instant>,
     removal: Option<Removal>,
     /// Cause and error of the last failed write; `None` after a successful write.
-    pub(crate) trouble: Option<(Cause, String)>,
+    pub(crate) write_error: Option<(Cause, String)>,
     /// Losses by cause. They include discarded events up to the count `discarded_seen`; later ones
     /// are not attributed to a cause yet.
     pub(crate) losses: Losses,
@@ -109,7 +109,7 @@ impl Attachment {
             adopted: Vec::new(),
             retry: None,
             removal: None,
-            trouble: None,
+            write_error: None,
             losses: Losses::default(),
             discarded_seen: 0,
         }
@@ -147,9 +147,9 @@ impl Attachment {
 
     /// Restarts packet numbers and counters for a new trace, after the old trace was closed. Does
     /// nothing while adopted rings hold packets that could not be written yet.
-    pub(crate) fn begin_anew(&mut self) {
+    pub(crate) fn restart(&mut self) {
         if self.adopted.is_empty() {
-            (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
+            (0..self.rings.count()).for_each(|ring| self.rings.restart(ring));
         }
     }
 
@@ -209,19 +209,20 @@ impl Attachment {
     /// Adopts rings for a session that takes snapshots. Of each ring, all packets are kept that
     /// were recorded since the session was last cleared.
     fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {
-        for ring in 0..most_rings(&self.rings, &sets) {
+        for ring in 0..ring_count_max(&self.rings, &sets) {
             let mut is_wanted = true;
             for AdoptedRings { rings: set, .. } in sets.iter_mut().rev() {
-                let Some(state) = set.left(ring) else { continue };
+                let Some(state) = set.prior_state(ring) else { continue };
                 let position = if is_wanted { state.read } else { set.end(ring) };
                 set.read_from(ring, (position, state), None);
-                is_wanted &= !state.is_first;
+                is_wanted &= !state.is_cleared;
             }
         }
         self.adopted = sets;
     }
 
-    /// Adopts rings whose packets are written to a trace. Returns the sets that are already drained.
+    /// Adopts rings whose packets are written to a trace. Returns the sets that are already
+    /// drained.
     fn adopt_to_write(
         &mut self,
         mut sets: Vec<AdoptedRings>,
@@ -229,8 +230,9 @@ impl Attachment {
     ) -> io::Result<Vec<AdoptedRings>> {
         // Number of sets of which every ring is drained.
         let mut drained = sets.len();
-        for ring in 0..most_rings(&self.rings, &sets) {
-            let states: Vec<Left> = sets.iter().filter_map(|set| set.rings.left(ring)).collect();
+        for ring in 0..ring_count_max(&self.rings, &sets) {
+            let states: Vec<ReaderState> =
+                sets.iter().filter_map(|set| set.rings.prior_state(ring)).collect();
             let mut resumed = ResumePoint::default();
             let settle = |size: u64| {
                 resumed = resume(&states, size);
@@ -274,7 +276,7 @@ impl Attachment {
     pub(crate) fn write_adopted(&mut self, trace: &mut Trace) -> io::Result<Vec<AdoptedRings>> {
         let stream = self.stream();
         let adopted = &mut self.adopted;
-        for ring in 0..most_rings(&self.rings, adopted) {
+        for ring in 0..ring_count_max(&self.rings, adopted) {
             let mut packets = Packets::default();
             let marks: Vec<_> = adopted.iter().map(|set| set.rings.mark_of(ring)).collect();
             let sets = adopted.iter_mut().map(|set| &mut set.rings);
@@ -286,7 +288,7 @@ impl Attachment {
                 let mut own = Packets::default();
                 let mut before = None;
                 while before.replace(own.headers().len()) != Some(own.headers().len()) {
-                    set.take(ring, &mut own);
+                    set.read_packets(ring, &mut own);
                 }
                 set.finish(ring, &mut own);
                 packets.append(own);
@@ -403,7 +405,7 @@ impl Attachment {
 }
 
 /// Returns the largest number of rings in one set.
-fn most_rings(rings: &Rings, left: &[AdoptedRings]) -> usize {
+fn ring_count_max(rings: &Rings, left: &[AdoptedRings]) -> usize {
     left.iter().map(|set| set.rings.count()).fold(rings.count(), usize::max)
 }
 
@@ -423,7 +425,7 @@ impl Attachment {
     /// Returns the present cause of discarded events: the trace cannot be written, or the rings are
     /// full.
     fn cause(&self) -> (Cause, Option<String>) {
-        match &self.trouble {
+        match &self.write_error {
             Some((cause, reason)) => (*cause, Some(reason.clone())),
             None => (Cause::RingFull, None),
         }
@@ -462,10 +464,10 @@ impl Attachment {
 
     /// Returns the packets that are lost if the rings are given up now: those that are not written
     /// yet.
-    pub(crate) fn unread(&self) -> Losses {
+    pub(crate) fn unread_losses(&self) -> Losses {
         let mut losses = Losses::default();
         if self.is_written {
-            let (cause, reason) = match &self.trouble {
+            let (cause, reason) = match &self.write_error {
                 Some(_) => self.cause(),
                 None => (Cause::AgentAway, None),
             };

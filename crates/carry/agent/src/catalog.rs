@@ -20,7 +20,7 @@ pub(crate) struct Catalog {
     /// Indexes below `scanned` whose entries are still empty.
     missing: Vec<usize>,
     /// Number of types that are not recorded: invalid types, and types beyond [`CatalogLimits`].
-    broken: u32,
+    refused_count: u32,
     /// Total size of the descriptions that were read, in bytes.
     bytes: usize,
     /// Memory of the types in bytes. Each trace that describes them takes about as much memory.
@@ -59,7 +59,7 @@ impl Catalog {
             types,
             scanned: 0,
             missing,
-            broken: 0,
+            refused_count: 0,
             bytes: 0,
             size: 0,
             share,
@@ -84,7 +84,7 @@ impl Catalog {
     /// the limits of the agent or the program.
     pub(crate) fn refused(&self) -> u32 {
         let untold = self.word(catalog::REFUSED).unwrap_or(0);
-        self.broken.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
+        self.refused_count.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
     }
 
     /// Returns the memory of the types in bytes.
@@ -122,7 +122,7 @@ impl Catalog {
             }
             match self.read(index, word, limits) {
                 Ok(Some(event_type)) => self.types.push(event_type),
-                Ok(None) => self.broken += 1,
+                Ok(None) => self.refused_count += 1,
                 Err(error) => {
                     self.missing.push(index);
                     self.missing.extend(missing);
@@ -139,7 +139,7 @@ impl Catalog {
         word: u64,
         limits: CatalogLimits,
     ) -> io::Result<Option<EventType>> {
-        let Some(place) = catalog::place(word) else { return Ok(None) };
+        let Some(place) = catalog::decode_word(word) else { return Ok(None) };
         let is_full = self.types.len() >= limits.types || self.bytes + place.len() > limits.bytes;
         if is_full {
             return Ok(None);

@@ -45,8 +45,8 @@ impl Rate {
 /// several programs stay in order even when the time of day is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
-    /// Rate of the processor's counter, with the value of [`Clocks::begun`] at its measurement. The
-    /// rate is valid until that value changes.
+    /// Rate of the processor's counter, with the value of [`Clocks::restarts`] at its measurement.
+    /// The rate is valid until that value changes.
     tsc: Option<(u64, Rate)>,
     /// Rate of the monotonic clock, with the total suspended time of the machine at its
     /// measurement, in nanoseconds.
@@ -62,7 +62,7 @@ pub(crate) struct Clocks {
     frequency: Option<u64>,
     /// Number of restarts of the measurement: the counter may be reset when the machine is
     /// suspended, and jump when it is migrated.
-    begun: u64,
+    restarts: u64,
 }
 
 /// Values of all clocks at one moment.
@@ -93,7 +93,7 @@ const TRIES: usize = 3;
 
 impl Clocks {
     pub(crate) fn new() -> Clocks {
-        Clocks { start: Moment::now(), frequency: None, begun: 0 }
+        Clocks { start: Moment::now(), frequency: None, restarts: 0 }
     }
 
     /// Returns the rate of `clock` for a session. The first call of a session measures the rate,
@@ -126,11 +126,11 @@ impl Clocks {
     /// and then reads the clocks.
     fn tsc_rate(&mut self, rates: &mut Rates, look: &mut dyn FnMut(Duration) -> Moment) -> Rate {
         let mut now = look(Duration::ZERO);
-        if !self.goes_on_to(&now) {
+        if !self.has_continued(&now) {
             self.begin_at(now);
         }
         if let Some((begun, rate)) = rates.tsc
-            && begun == self.begun
+            && begun == self.restarts
         {
             return rate;
         }
@@ -148,13 +148,13 @@ impl Clocks {
         let frequency = self.frequency.unwrap_or(SECOND);
         let shown_ns = u128::from(now.tsc) * u128::from(SECOND) / u128::from(frequency);
         let rate = Rate { frequency, offset_ns: now.since_1970_ns.saturating_sub(shown_ns) };
-        rates.tsc = Some((self.begun, rate));
+        rates.tsc = Some((self.restarts, rate));
         rate
     }
 
     /// Returns whether the counter has run at its frequency from the start of the measurement to
     /// `now`, without a reset or a jump.
-    fn goes_on_to(&self, now: &Moment) -> bool {
+    fn has_continued(&self, now: &Moment) -> bool {
         if now.tsc < self.start.tsc
             || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED_NS
         {
@@ -171,7 +171,7 @@ impl Clocks {
 
     fn begin_at(&mut self, now: Moment) {
         self.start = now;
-        self.begun += 1;
+        self.restarts += 1;
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
             // unit would cause a larger difference.
             assert!(difference < u128::from(SECOND), "{clock:?} is {difference} ns off");
         }
-        assert_eq!(clocks.begun, 0, "nothing has jumped");
+        assert_eq!(clocks.restarts, 0, "nothing has jumped");
     }
 
     const FREQUENCY: u64 = 2_600_000_000;
@@ -260,7 +260,7 @@ mod tests {
     impl Machine {
         fn new(tsc: u64) -> Machine {
             let now = Moment { tsc, monotonic_ns: SECOND, suspended_ns: 0, since_1970_ns: NOON_NS };
-            let clocks = Clocks { start: now, frequency: None, begun: 0 };
+            let clocks = Clocks { start: now, frequency: None, restarts: 0 };
             Machine { clocks, now, ticks: FREQUENCY }
         }
 

@@ -19,10 +19,10 @@ use std::path::Path;
 
 /// Capabilities that an agent started as root keeps. It needs them to access files with another
 /// user's rights.
-const POWERS: CapabilitySet =
+const CAPABILITIES: CapabilitySet =
     CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
 /// Capability to inspect processes of other users.
-const POWER_TO_LOOK: CapabilitySet = CapabilitySet::SYS_PTRACE;
+const INSPECT_CAPABILITY: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
 /// Files that the agent may read: about processes, processors, users, and the time zone.
 const READ: [&str; 8] = [
@@ -40,7 +40,7 @@ const READ: [&str; 8] = [
 /// stay readable. Returns the restrictions that failed.
 pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> {
     let steps = [
-        ("powers of root", drop_powers(POWERS)),
+        ("powers of root", drop_capabilities(CAPABILITIES)),
         (
             "new privileges",
             rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string()),
@@ -57,16 +57,16 @@ pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> 
 /// Confines this thread to reading symbolic links, also those in `/proc` of other users' processes.
 pub(crate) fn confine_to_links() {
     // Restrictions that fail here also fail in `confine`, whose caller logs them.
-    let _ = drop_powers(POWER_TO_LOOK);
+    let _ = drop_capabilities(INSPECT_CAPABILITY);
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = permit(&[]);
 }
 
 /// Confines this thread to inspecting processes, also of other users, and to writing to files that
 /// those processes have open.
-pub(crate) fn confine_to_calls() {
+pub(crate) fn confine_to_announcing() {
     // The caller of `confine` logs restrictions that fail.
-    let _ = drop_powers(POWER_TO_LOOK);
+    let _ = drop_capabilities(INSPECT_CAPABILITY);
     let _ = rustix::thread::set_no_new_privs(true);
     let _ = permit(&[
         libc::SYS_openat,
@@ -86,7 +86,7 @@ pub(crate) fn confine_to_calls() {
     ]);
 }
 
-fn drop_powers(powers: CapabilitySet) -> Result<(), String> {
+fn drop_capabilities(powers: CapabilitySet) -> Result<(), String> {
     if blkkin_sys::user_id() == 0 {
         rustix::thread::set_thread_groups(&[]).map_err(|error| error.to_string())?;
     }

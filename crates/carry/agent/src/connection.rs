@@ -34,7 +34,7 @@ struct Piece {
 impl Connection {
     /// Makes a connection that is charged to the account of user `uid`.
     pub(crate) fn new(mut socket: DeferredClose<Socket>, uid: u32) -> Connection {
-        socket.is_of(uid);
+        socket.set_uid(uid);
         Connection { socket, uid, waiting: VecDeque::new(), waiting_size: 0 }
     }
 
@@ -45,8 +45,8 @@ impl Connection {
 
     /// Attaches a share of a quota to the connection. The share is returned when the connection is
     /// closed.
-    pub(crate) fn hold(&mut self, share: Share) {
-        self.socket.hold(share);
+    pub(crate) fn store_share(&mut self, share: Share) {
+        self.socket.store_share(share);
     }
 
     /// Sends a message with descriptors. Fails if too many bytes are queued.
@@ -108,7 +108,7 @@ impl Connection {
 
     /// Returns whether the process that connected has ended, even if another process holds the
     /// connection.
-    pub(crate) fn is_left(&self) -> bool {
+    pub(crate) fn peer_has_ended(&self) -> bool {
         self.socket.peer_has_ended()
     }
 

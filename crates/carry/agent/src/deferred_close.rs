@@ -5,9 +5,9 @@
 //! dropped.
 //!
 //! Usually one thread of the pool closes, and another one stands by. If a job has waited for
-//! [`LATE`], the standby thread runs the job, and starts the next standby thread. A user can block
-//! [`BUSY_MAX`] threads. Further jobs of this user wait for these threads; jobs of other users do
-//! not.
+//! [`STANDBY_DELAY`], the standby thread runs the job, and starts the next standby thread. A user
+//! can block [`BUSY_MAX`] threads. Further jobs of this user wait for these threads; jobs of other
+//! users do not.
 
 use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
@@ -51,12 +51,12 @@ impl<T: Close> DeferredClose<T> {
     }
 
     /// Sets the user who may cause closing to block.
-    pub(crate) fn is_of(&mut self, uid: u32) {
+    pub(crate) fn set_uid(&mut self, uid: u32) {
         self.uid = uid;
     }
 
     /// Attaches a share of a quota, which is returned when the resource is closed.
-    pub(crate) fn hold(&mut self, share: Share) {
+    pub(crate) fn store_share(&mut self, share: Share) {
         self.shares.push(share);
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn intake_of(uid: u32) -> Intake {
     let queue = state.queues.get(&uid).filter(|queue| queue.waiting.len() >= WAITING_MAX);
     match queue.and_then(|queue| queue.waiting.front()) {
         None => Intake::Open,
-        Some((since, _)) if since.elapsed() < STUCK => Intake::Later,
+        Some((since, _)) if since.elapsed() < WAIT_MAX => Intake::Later,
         Some(_) => Intake::Never,
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn run(account: &Account, job: Box<dyn FnOnce() + Send>) {
 }
 
 /// Time that a job waits before the standby thread runs it.
-const LATE: Duration = Duration::from_millis(100);
+const STANDBY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum number of threads that one user can block.
 const BUSY_MAX: usize = 8;
 /// Maximum number of threads in the pool.
@@ -130,7 +130,7 @@ const STACK_SIZE: usize = 128 << 10;
 /// for the agent's own work.
 const WAITING_MAX: usize = 256;
 /// Time that the first job of a full queue may wait. After that, the user's connections are closed.
-const STUCK: Duration = Duration::from_secs(2);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -250,7 +250,8 @@ impl ClosePool {
                 continue;
             };
             if state.free == 1 && state.threads >= THREADS_MIN {
-                if let Some(left) = LATE.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
+                if let Some(left) =
+                    STANDBY_DELAY.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
                 {
                     let waited = self.changed.wait_timeout(state, left);
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;

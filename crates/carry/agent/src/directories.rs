@@ -89,7 +89,7 @@ impl Directories {
         // The account may be that of another user, who owns a range of user ids.
         let account = accounts.of(owner.uid);
         let guarded = self.is_guarded(owner);
-        let descriptor = guarded.then(|| account.take(Quota::Descriptors, 1)).transpose()?;
+        let descriptor = guarded.then(|| account.reserve(Quota::Descriptors, 1)).transpose()?;
         let (sender, made) = channel();
         let own_path = path.clone();
         let make = move || {
@@ -145,7 +145,7 @@ impl Directories {
                 session.output = Output::trusted(session.output.path().to_owned(), owner);
                 continue;
             }
-            let descriptor = accounts.of(owner.uid).take_unchecked(Quota::Descriptors, 1);
+            let descriptor = accounts.of(owner.uid).reserve_unchecked(Quota::Descriptors, 1);
             let output = session.output.clone();
             guarded.entry(owner.uid).or_default().push((output, owner, descriptor));
         }

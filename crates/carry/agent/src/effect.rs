@@ -25,7 +25,10 @@ impl Effect {
         Effect::Send { to, message, descriptors: vec![] }
     }
 
-    pub(crate) fn pass(to: ConnectionId, (message, descriptors): Message) -> Effect {
+    pub(crate) fn send_with_descriptors(
+        to: ConnectionId,
+        (message, descriptors): Message,
+    ) -> Effect {
         Effect::Send { to, message, descriptors }
     }
 }

@@ -30,6 +30,7 @@ mod date;
 mod deferred_close;
 mod directories;
 mod effect;
+mod fair_queue;
 mod log;
 mod losses;
 mod metadata;
@@ -59,7 +60,6 @@ mod size_limit;
 mod snapshots;
 mod source;
 mod trace;
-mod turns;
 
 pub use agent::{Agent, Options};
 pub use background::Background;

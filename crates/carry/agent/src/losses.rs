@@ -1,6 +1,6 @@
 //! Losses by cause, and counters of a channel summed over rings, for the replies to commands.
 
-use blkkin_control::{Cause, Ended, Loss, limits};
+use blkkin_control::{Cause, Loss, RingTotals, limits};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -144,7 +144,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// Converts the totals that an earlier agent has saved.
-    pub(crate) fn of(ended: &Ended) -> Totals {
+    pub(crate) fn of(ended: &RingTotals) -> Totals {
         Totals {
             rings: ended.rings,
             recorded: ended.events_recorded,
@@ -157,8 +157,8 @@ impl Totals {
     }
 
     /// Returns the totals as a message about the channel named `channel`.
-    pub(crate) fn message(self, session: &str, channel: &str) -> Ended {
-        Ended {
+    pub(crate) fn message(self, session: &str, channel: &str) -> RingTotals {
+        RingTotals {
             session: session.to_owned(),
             channel: channel.to_owned(),
             rings: self.rings,

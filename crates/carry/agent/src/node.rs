@@ -53,9 +53,9 @@ pub(crate) struct Node {
 }
 
 /// Number of queued bytes above which a list is paused until the command has read.
-const LISTED_AHEAD: usize = 256 << 10;
+const LIST_QUEUE_MAX: usize = 256 << 10;
 /// Time limit for sending changes to programs in one turn of the loop.
-const VISITS_AT_ONCE: Duration = Duration::from_millis(10);
+const CHANGE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Pause before the next drain of a program while one of its traces cannot be written.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// Time after which the last stores of a processor are visible to all other processors.
@@ -149,7 +149,7 @@ impl Node {
 
     /// Closes a connection. If the peer is a program, the events that it has recorded are kept.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
-        let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.is_left());
+        let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.peer_has_ended());
         if self.peers.remove(id).is_some() {
             self.acceptor.retry_soon(Instant::now());
         }
@@ -157,9 +157,9 @@ impl Node {
     }
 
     /// Counts the refusal of a program's connection as a loss.
-    pub(crate) fn count_turned_away(&mut self, peer: Peer, reason: String) {
+    pub(crate) fn count_refused_program(&mut self, peer: Peer, reason: String) {
         let programs = &self.programs;
-        self.sessions.count_turned_away(peer, reason, &self.inspector, || programs.pids());
+        self.sessions.count_refused_connection(peer, reason, &self.inspector, || programs.pids());
     }
 
     pub(crate) fn free_descriptors(&mut self, account: &Account, more: u64) {
@@ -190,7 +190,7 @@ impl Node {
                 let Some(file) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it told twice where its event types are"));
                 };
-                let share = program.account.take(Quota::TypeBytes, 0)?;
+                let share = program.account.reserve(Quota::TypeBytes, 0)?;
                 program.catalog = Some(Catalog::open(file, share)?);
                 self.begin_to_record(id)
             }
@@ -223,7 +223,12 @@ impl Node {
             self.disconnect(earlier);
         }
         let messages = self.programs.reconnect(id, &mut self.sessions, &self.log)?;
-        self.apply(messages.into_iter().map(|message| Effect::pass(id, message)).collect());
+        self.apply(
+            messages
+                .into_iter()
+                .map(|message| Effect::send_with_descriptors(id, message))
+                .collect(),
+        );
         self.record(|recorder| recorder.adopt(id));
         if let Some(program) = self.programs.get(id) {
             self.sessions.count_given_up(program.process.pid);
@@ -292,13 +297,13 @@ impl Node {
                 }
                 // The agent does not request a wake-up: each event would cause one, although it
                 // could not be written.
-                (false, true) if program.has_only_trouble() => retry,
+                (false, true) if program.has_all_writes_failed() => retry,
                 (false, true) => {
                     program.doze(true);
                     Some(now + PAUSE_IN_TROUBLE)
                 }
                 (false, false) => (!was_asleep).then(|| {
-                    program.pace.rest(now);
+                    program.pace.begin_idle(now);
                     program.doze(false);
                     // A thread without memory barriers may have seen that the agent was awake, and
                     // then stored an event. The event is visible after this pause.
@@ -309,7 +314,7 @@ impl Node {
                 program.wake_up();
             }
             if let Some(error) = drain.trouble
-                && !program.is_in_trouble
+                && !program.has_logged_failure
             {
                 let line = format!(
                     "{}: cannot write what it records: {error}; events are kept as long as its \
@@ -318,7 +323,7 @@ impl Node {
                 );
                 self.log.about(program.account.uid(), &line);
             }
-            program.is_in_trouble = trouble;
+            program.has_logged_failure = trouble;
             if drain.found && program.account.is_over(Quota::RingBytes) {
                 over.push(program.account.clone());
             }
@@ -370,7 +375,7 @@ impl Node {
                 self.finish(id, &Reply::Done);
             }
             Ok(Answer::Unchanged) => self.finish(id, &Reply::Done),
-            Ok(Answer::Settle(follow_up, scope)) => self.begin_to_settle(id, follow_up, scope),
+            Ok(Answer::Settle(follow_up, scope)) => self.begin_change(id, follow_up, scope),
             Ok(Answer::MakeDirectory { path, owner, purpose }) => {
                 let accounts = &mut self.accounts;
                 let made = self.directories.make(id, path, owner, purpose, accounts);
@@ -398,7 +403,7 @@ impl Node {
     pub(crate) fn send_list(&mut self, id: ConnectionId, mut listing: Listing) {
         loop {
             let Some(peer) = self.peers.get(id) else { return };
-            if peer.connection.waiting_size() > LISTED_AHEAD {
+            if peer.connection.waiting_size() > LIST_QUEUE_MAX {
                 break;
             }
             let Some(reply) = listing.next(&mut self.programs) else {
@@ -413,19 +418,26 @@ impl Node {
 
     /// Begins to send a change to all programs in `scope`. The command is answered when the
     /// programs have confirmed the change.
-    fn begin_to_settle(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
+    fn begin_change(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
         let to_visit = self.programs.ids(|program| scope.has(program));
         let (session, waits_for, deadline) = (scope.session, Vec::new(), None);
-        let pending = PendingRequest { command, session, to_visit, waits_for, deadline, follow_up };
+        let pending = PendingRequest {
+            command,
+            session,
+            unsent: to_visit,
+            unconfirmed: waits_for,
+            deadline,
+            follow_up,
+        };
         self.pending.push_back(pending);
-        self.settle(Instant::now());
+        self.continue_changes(Instant::now());
     }
 
     /// Sends a change to further programs until the time `until`. Returns whether the change was
     /// sent to all programs.
-    fn visit(&mut self, pending: &mut PendingRequest, until: Instant) -> bool {
+    fn send_change(&mut self, pending: &mut PendingRequest, until: Instant) -> bool {
         let at = self.sessions.position(pending.session);
-        while let Some(id) = pending.to_visit.pop() {
+        while let Some(id) = pending.unsent.pop() {
             let has_changed = match (&pending.follow_up, at) {
                 (FollowUp::Destroy { session, .. }, _) => {
                     self.record(|recorder| recorder.remove_session(id, *session))
@@ -434,24 +446,24 @@ impl Node {
                 (_, None) => false,
             };
             if has_changed {
-                pending.waits_for.push((id, self.record(|recorder| recorder.ping(id))));
+                pending.unconfirmed.push((id, self.record(|recorder| recorder.ping(id))));
             }
             if Instant::now() >= until {
                 break;
             }
         }
-        pending.to_visit.is_empty()
+        pending.unsent.is_empty()
     }
 
     /// Continues all requests that wait for programs, in round-robin order, and answers requests
     /// that are complete.
-    pub(crate) fn settle(&mut self, now: Instant) {
-        let until = now + VISITS_AT_ONCE;
+    pub(crate) fn continue_changes(&mut self, now: Instant) {
+        let until = now + CHANGE_TIME_MAX;
         for _ in 0..self.pending.len() {
             let Some(mut pending) = self.pending.pop_front() else { break };
             if pending.deadline.is_none()
                 && Instant::now() < until
-                && self.visit(&mut pending, until)
+                && self.send_change(&mut pending, until)
             {
                 pending.begin_wait();
             }
@@ -486,7 +498,7 @@ impl Node {
             FollowUp::Destroy { session, name, uid } => {
                 // Packets that cannot be written are counted as lost.
                 let _ = self.programs.detach(session, &mut self.sessions);
-                let losses = self.sessions.bury(session, name, uid, &self.accounts);
+                let losses = self.sessions.archive_losses(session, name, uid, &self.accounts);
                 losses.iter().for_each(|loss| self.reply(command, loss));
                 None
             }

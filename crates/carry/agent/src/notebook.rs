@@ -3,7 +3,7 @@
 //! appended when a trace begins or a loss is counted.
 
 use crate::session::{Session, SessionId};
-use blkkin_control::{Saved, SavedClosed, SavedTrace, encode};
+use blkkin_control::{SavedCompletion, SavedTrace, StateRecord, encode};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -59,7 +59,7 @@ impl Notebook {
     }
 
     /// Appends a note. A failure is logged, and recording continues.
-    pub(crate) fn add(&self, saved: &Saved) {
+    pub(crate) fn add(&self, saved: &StateRecord) {
         let mut bytes = Vec::new();
         let _ = encode(saved, &mut bytes);
         let append = |mut file: File| file.write_all(&bytes);
@@ -120,10 +120,10 @@ impl Note {
     /// Appends a note that the trace was closed and its losses were counted.
     pub(crate) fn close(&self) {
         let [uuid_first, uuid_second] = halves(self.uuid);
-        self.notebook.add(&Saved::Closed(SavedClosed { uuid_first, uuid_second }));
+        self.notebook.add(&StateRecord::Closed(SavedCompletion { uuid_first, uuid_second }));
     }
 
-    pub(crate) fn saved(&self) -> Saved {
+    pub(crate) fn saved(&self) -> StateRecord {
         saved_trace(self.uuid, self.session_name.clone(), self.suspended())
     }
 
@@ -154,8 +154,8 @@ fn halves(uuid: [u8; 16]) -> [u64; 2] {
     })
 }
 
-pub(crate) fn saved_trace(uuid: [u8; 16], name: String, trace: SuspendedTrace) -> Saved {
+pub(crate) fn saved_trace(uuid: [u8; 16], name: String, trace: SuspendedTrace) -> StateRecord {
     let [uuid_first, uuid_second] = halves(uuid);
     let SuspendedTrace { session, pid, directory, .. } = trace;
-    Saved::Trace(SavedTrace { session, name, pid, uuid_first, uuid_second, directory })
+    StateRecord::Trace(SavedTrace { session, name, pid, uuid_first, uuid_second, directory })
 }

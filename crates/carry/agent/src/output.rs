@@ -429,7 +429,7 @@ mod tests {
             Mount::new(&["--bind", inner.to_str().unwrap()], path.join("covered")).unwrap();
         let owner = Owner { uid: blkkin_sys::user_id(), gid: 0 };
         let account = Accounts::new(Limits::default(), None).of(owner.uid);
-        let descriptor = account.take(Quota::Descriptors, 1).unwrap();
+        let descriptor = account.reserve(Quota::Descriptors, 1).unwrap();
         let root = Root::open(path, owner, descriptor).unwrap();
         let check = |name: &str, flags: OFlags, expected: Result<(), io::ErrorKind>| {
             let mode = match flags.contains(OFlags::CREATE) {

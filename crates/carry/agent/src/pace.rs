@@ -24,13 +24,13 @@ const PATIENCE: u32 = 8;
 /// Time between wake-ups below which polling is cheaper. If several programs record at the same
 /// time, it is multiplied by their number, so that all programs together wake the agent no more
 /// often than one alone would.
-const TOO_SOON: Duration = Duration::from_micros(700);
+const WAKE_UP_GAP_MIN: Duration = Duration::from_micros(700);
 /// Time without events after which the history of a program is ignored.
-const LONG_AGO: Duration = Duration::from_millis(10);
+const IDLE_TIME: Duration = Duration::from_millis(10);
 /// Fill level above which the interval shrinks, in parts of 256.
-const FULL: u64 = 64;
+const HIGH_FILL: u64 = 64;
 /// Fill level below which the interval may grow, in parts of 256.
-const WORTH: u64 = 32;
+const LOW_FILL: u64 = 32;
 
 /// Polling interval of a program, and the history that determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +43,18 @@ pub(crate) struct Pace {
     /// Start of the first drain after the last wake-up; `rested` is the time of the last empty
     /// drain.
     last_wake_up: Option<Instant>,
-    rested: Option<Instant>,
+    last_empty_drain: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { interval: SHORTEST, found: 0, found_before: 0, last_wake_up: None, rested: None }
+        Pace {
+            interval: SHORTEST,
+            found: 0,
+            found_before: 0,
+            last_wake_up: None,
+            last_empty_drain: None,
+        }
     }
 }
 
@@ -58,12 +64,12 @@ impl Pace {
     pub(crate) fn after(&mut self, now: Instant, fullest: u64, programs: u32) -> Duration {
         if self.found == 0 {
             let since = |then: Option<Instant>| {
-                then.map_or(LONG_AGO, |then| now.saturating_duration_since(then))
+                then.map_or(IDLE_TIME, |then| now.saturating_duration_since(then))
             };
             // Drains that are further apart find packets less often.
-            let too_soon = (TOO_SOON * programs).min(LONGEST / 2);
+            let too_soon = (WAKE_UP_GAP_MIN * programs).min(LONGEST / 2);
             let often = too_soon.max(self.interval * 3 / 2) * self.found_before;
-            self.interval = if since(self.rested) >= LONG_AGO {
+            self.interval = if since(self.last_empty_drain) >= IDLE_TIME {
                 SHORTEST
             } else if since(self.last_wake_up) < often {
                 (self.interval * 2).min(LONGEST)
@@ -73,9 +79,9 @@ impl Pace {
             self.last_wake_up = Some(now);
         }
         self.found = self.found.saturating_add(1);
-        if fullest > FULL {
+        if fullest > HIGH_FILL {
             self.interval = (self.interval / 2).max(SHORTEST);
-        } else if fullest < WORTH && self.found > PATIENCE {
+        } else if fullest < LOW_FILL && self.found > PATIENCE {
             self.interval = (self.interval * 2).min(LONGEST);
         }
         self.interval
@@ -83,15 +89,15 @@ impl Pace {
 
     /// Returns whether the program has recorded events lately.
     pub(crate) fn is_busy(&self, now: Instant) -> bool {
-        let is_recent = |then: Instant| now.saturating_duration_since(then) < LONG_AGO;
-        self.found > 0 || self.rested.is_some_and(is_recent)
+        let is_recent = |then: Instant| now.saturating_duration_since(then) < IDLE_TIME;
+        self.found > 0 || self.last_empty_drain.is_some_and(is_recent)
     }
 
     /// Handles an empty drain. From now on the agent does not poll; the next event of the program
     /// wakes the agent.
-    pub(crate) fn rest(&mut self, now: Instant) {
+    pub(crate) fn begin_idle(&mut self, now: Instant) {
         self.found_before = std::mem::take(&mut self.found);
-        self.rested = Some(now);
+        self.last_empty_drain = Some(now);
     }
 }
 
@@ -173,8 +179,8 @@ mod tests {
         for _ in 0..20 {
             pace.after(now, 1, 1);
         }
-        pace.rest(now);
-        assert_eq!(pace.after(now + LONG_AGO, 1, 1), SHORTEST);
+        pace.begin_idle(now);
+        assert_eq!(pace.after(now + IDLE_TIME, 1, 1), SHORTEST);
     }
 
     /// Simulates a program for one second. `apart` returns the times between its events, and drains
@@ -197,7 +203,7 @@ mod tests {
                 }
                 now += pace.after(now, 1, programs) + late.mul_f64(share());
             }
-            pace.rest(now);
+            pace.begin_idle(now);
         }
         wakes
     }

@@ -19,13 +19,13 @@ const STEP: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Distance from the file's end in bytes at which write-back begins. Programs that follow the trace
 /// read closer to its end.
-const SETTLED: u64 = 64 << 20;
+const WRITE_BACK_DISTANCE: u64 = 64 << 20;
 /// Distance from the file's end in bytes at which written pages are dropped.
-const FORGOTTEN: u64 = 128 << 20;
+const DROP_DISTANCE: u64 = 128 << 20;
 /// Distance from the file's end in bytes at which pages are dropped that were still dirty at
-/// [`FORGOTTEN`].
-const FORGOTTEN_LATER: u64 = 256 << 20;
-const DISTANCES: [u64; 3] = [SETTLED, FORGOTTEN, FORGOTTEN_LATER];
+/// [`DROP_DISTANCE`].
+const LATE_DROP_DISTANCE: u64 = 256 << 20;
+const DISTANCES: [u64; 3] = [WRITE_BACK_DISTANCE, DROP_DISTANCE, LATE_DROP_DISTANCE];
 /// Maximum number of pieces in the queue while the disk is slow. Further pieces are left to the
 /// kernel's own write-back.
 const WAITING_MAX: usize = 64;
@@ -54,7 +54,7 @@ impl PageCacheTrimmer {
 
     /// Queues the pieces that are due after a file has grown from `sizes.start` to `sizes.end`
     /// bytes.
-    pub(crate) fn has_grown(&self, file: &Arc<File>, sizes: Range<u64>) {
+    pub(crate) fn queue_due(&self, file: &Arc<File>, sizes: Range<u64>) {
         for piece in due(sizes) {
             let _ = self.0.try_send((Arc::clone(file), piece));
         }

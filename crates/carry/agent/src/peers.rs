@@ -72,8 +72,8 @@ const REFUSED_MAX: usize = 4;
 impl ConnectionQuota {
     pub(crate) fn new(account: &Arc<Account>) -> Result<ConnectionQuota, QuotaError> {
         Ok(ConnectionQuota {
-            descriptors: account.take(Quota::Descriptors, 0)?,
-            message_bytes: account.take(Quota::MessageBytes, 0)?,
+            descriptors: account.reserve(Quota::Descriptors, 0)?,
+            message_bytes: account.reserve(Quota::MessageBytes, 0)?,
         })
     }
 }

@@ -87,14 +87,14 @@ impl Process {
 
     /// Returns whether `processes` selects this process. `executables` are the compiled patterns of
     /// `processes`.
-    pub(crate) fn is_among(&self, processes: &Processes, executables: &[Executable]) -> bool {
+    pub(crate) fn is_selected_by(&self, processes: &Processes, executables: &[Executable]) -> bool {
         if processes.pids.is_empty() && executables.is_empty() {
             return true;
         }
         let is_named = |pid: u32, executable: &PathBuf| {
             let name = executable.file_name().unwrap_or_default().as_bytes();
             let path = executable.as_os_str().as_bytes();
-            processes.pids.contains(&pid) || executables.iter().any(|one| one.fits(path, name))
+            processes.pids.contains(&pid) || executables.iter().any(|one| one.matches(path, name))
         };
         is_named(self.pid, &self.executable)
             || (processes.children
@@ -121,7 +121,7 @@ impl Executable {
     }
 
     /// Returns whether the pattern matches an executable with this path and file name.
-    pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
+    pub(crate) fn matches(&self, path: &[u8], name: &[u8]) -> bool {
         self.pattern.fits(if self.is_path { path } else { name })
     }
 }
@@ -210,7 +210,7 @@ mod tests {
             let compiled: Vec<Executable> =
                 executables.iter().map(|text| Executable::new(text)).collect();
             let executables = executables.iter().map(|&text| text.to_owned()).collect();
-            own.is_among(&Processes { pids: pids.to_vec(), executables, children }, &compiled)
+            own.is_selected_by(&Processes { pids: pids.to_vec(), executables, children }, &compiled)
         };
         assert!(among(&[], &[], false));
         assert!(among(&[own.pid], &[], false));

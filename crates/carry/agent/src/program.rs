@@ -14,7 +14,7 @@ use crate::session::{Session, SessionId};
 use crate::source::ConnectionId;
 use crate::trace::Trace;
 use blkkin_control::{AddChannel, Cause, Clock, KeepChannel, ToApplication};
-use blkkin_ring::Moment;
+use blkkin_ring::RingState;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -59,7 +59,7 @@ pub(crate) struct Program {
     /// Set if the agent has requested a wake-up, and has found no event since.
     pub(crate) is_asleep: bool,
     /// Set after a failed write was logged, until a write succeeds.
-    pub(crate) is_in_trouble: bool,
+    pub(crate) has_logged_failure: bool,
     /// Number of the last `Ping` that was sent; `ponged` is the number of the last `Pong` that was
     /// received.
     pub(crate) pinged: u64,
@@ -141,7 +141,7 @@ impl Program {
             pace: Pace::default(),
             wake_ups: WakeUpLimiter::default(),
             is_asleep: false,
-            is_in_trouble: false,
+            has_logged_failure: false,
             pinged: 0,
             ponged: 0,
         }
@@ -175,7 +175,7 @@ impl Program {
 
     /// Returns whether the program may reconnect: it has not sent `Goodbye`, and its process may
     /// still run.
-    pub(crate) fn may_come(&self) -> bool {
+    pub(crate) fn may_reconnect(&self) -> bool {
         !self.is_ending && may_run(self.process.pid)
     }
 
@@ -243,9 +243,9 @@ impl Program {
     }
 
     /// Returns whether the program's attachments have rings with this identity, or have had them.
-    pub(crate) fn has_had(&self, identity: Identity) -> bool {
+    pub(crate) fn has_mapped(&self, identity: Identity) -> bool {
         self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
-            || self.recovery.is_buried(identity)
+            || self.recovery.has_tombstone(identity)
     }
 
     /// Returns whether there are unsealed rings. The program may not have mapped such rings yet, so
@@ -260,7 +260,7 @@ impl Program {
     }
 
     /// Returns whether the last write of every trace has failed.
-    pub(crate) fn has_only_trouble(&self) -> bool {
+    pub(crate) fn has_all_writes_failed(&self) -> bool {
         let mut written = self.attachments.iter().filter(|attachment| attachment.is_written);
         written.all(|attachment| attachment.retry.is_some())
     }
@@ -284,7 +284,7 @@ impl Program {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             attachment.attribute();
             attachment.retry = None;
-            let before = attachment.trouble.take();
+            let before = attachment.write_error.take();
             let mut trouble = None;
             trace.allow_postponing(now.is_some());
             let mut fail = |error: io::Error| {
@@ -309,7 +309,7 @@ impl Program {
                     }
                     Err(error) => {
                         attachment.retry = fail(error);
-                        attachment.trouble = trouble;
+                        attachment.write_error = trouble;
                         continue;
                     }
                 }
@@ -318,7 +318,7 @@ impl Program {
             for ring in 0..attachment.rings.count() {
                 let mark = attachment.rings.mark(ring);
                 packets.clear();
-                attachment.rings.take(ring, &mut packets);
+                attachment.rings.read_packets(ring, &mut packets);
                 if packets.is_empty() {
                     continue;
                 }
@@ -350,9 +350,9 @@ impl Program {
             }
             // The events that were discarded before this write belong to the cause of the earlier,
             // failed write.
-            attachment.trouble = before;
+            attachment.write_error = before;
             attachment.attribute();
-            attachment.trouble = trouble;
+            attachment.write_error = trouble;
         }
         self.recovery.finish(finished);
         drain
@@ -448,7 +448,7 @@ impl Program {
     pub(crate) fn ends_of_rings(
         &self,
         session: SessionId,
-    ) -> impl Iterator<Item = ((Identity, usize), Moment)> {
+    ) -> impl Iterator<Item = ((Identity, usize), RingState)> {
         let own = self.attachments.iter().filter(move |one| one.session == session);
         let readable = own.filter(|one| one.rings.is_sealed());
         let sets = readable.flat_map(Attachment::sets);
@@ -508,7 +508,7 @@ impl Program {
     }
 
     /// Drops all unwritten packets of a session.
-    pub(crate) fn forget(&mut self, session: SessionId) {
+    pub(crate) fn drop_packets(&mut self, session: SessionId) {
         let mut done = Vec::new();
         for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
             if !attachment.rings.is_sealed() {
@@ -524,7 +524,7 @@ impl Program {
     }
 
     /// Returns whether the program has handled all messages that preceded `Ping(ping)`.
-    pub(crate) fn is_settled(&self, ping: u64) -> bool {
+    pub(crate) fn has_confirmed(&self, ping: u64) -> bool {
         self.ponged >= ping
     }
 }
@@ -578,7 +578,7 @@ impl Program {
             let identity = rings.identity;
             if continued.contains(&identity) {
                 // These rings stay in use; the messages name them.
-            } else if self.has_had(identity) || before.has_had(identity) {
+            } else if self.has_mapped(identity) || before.has_mapped(identity) {
                 self.recovery.release(rings.orphan.number);
             } else {
                 self.recovery.keep_orphaned(rings);

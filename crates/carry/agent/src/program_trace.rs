@@ -83,7 +83,7 @@ pub(crate) fn describe(
 pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     let words = blkkin_sys::random_words().unwrap_or_else(|| {
-        let [first, second, ..] = blkkin_sys::whereabouts();
+        let [first, second, ..] = blkkin_sys::moment_identity();
         [first, second]
     });
     uuid[..8].copy_from_slice(&words[0].to_le_bytes());

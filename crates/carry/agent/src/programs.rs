@@ -201,7 +201,7 @@ impl Programs {
         let deadline = Instant::now() + LAST_WAIT;
         let is_open = |one: &Program| one.absence.is_some() && one.has_unsealed();
         loop {
-            let has_ended = |one: &Program| one.absence.is_some() && !one.may_come();
+            let has_ended = |one: &Program| one.absence.is_some() && !one.may_reconnect();
             while let Some(at) = self.departed.iter().position(has_ended) {
                 self.end_absence(at, sessions, log);
             }
@@ -339,7 +339,7 @@ impl Programs {
         self.departed.retain(|program| !program.attachments.is_empty());
         for attachment in &gone {
             sessions.count_ended(attachment);
-            sessions.count_loss(session, &attachment.unread());
+            sessions.count_loss(session, &attachment.unread_losses());
         }
         trouble
     }
@@ -348,13 +348,13 @@ impl Programs {
     /// clearing each trace.
     pub(crate) fn clear(&mut self, session: SessionId, mut note: impl FnMut(io::Result<()>)) {
         for program in self.all_mut() {
-            program.forget(session);
+            program.drop_packets(session);
             if let Some(trace) = program.traces.get_mut(&session) {
                 note(trace.clear());
             }
         }
         // Programs that will not reconnect have no packets of the session any more.
-        for program in self.departed.iter_mut().filter(|one| !one.may_come()) {
+        for program in self.departed.iter_mut().filter(|one| !one.may_reconnect()) {
             program.attachments.retain(|attachment| attachment.session != session);
         }
         self.departed.retain(|program| !program.attachments.is_empty());
@@ -388,7 +388,7 @@ fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
 fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let absence = program.absence.take();
     let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));
-    let may_come = !is_late && program.may_come();
+    let may_come = !is_late && program.may_reconnect();
     let drain = if may_come {
         let mut drain = program.drain_all(None);
         program.write_discarded(None, &mut drain);
@@ -406,7 +406,7 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let mut cut: HashSet<SessionId> = HashSet::new();
     let written = program.attachments.extract_if(.., |attachment| attachment.is_written);
     for mut attachment in written.collect::<Vec<Attachment>>() {
-        attachment.begin_anew();
+        attachment.restart();
         sessions.count_ended(&attachment);
         if !may_come {
             // No other copy of the packets exists.
@@ -428,7 +428,7 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
 /// sessions whose traces miss events.
 fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut Sessions) {
     let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
-    let may_come = program.may_come();
+    let may_come = program.may_reconnect();
     let closed = program.traces.extract_if(.., |session, _| !own.contains(session));
     for (session, mut trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
         sessions.spare(session, trace.directory());

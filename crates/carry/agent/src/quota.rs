@@ -89,7 +89,7 @@ impl Quota {
     }
 
     /// Returns the name of the quota in the output of `blkkin status`, which scripts read.
-    fn word(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Quota::Connections => "connections",
             Quota::Descriptors => "descriptors",
@@ -102,7 +102,7 @@ impl Quota {
 
     /// Returns the name of the counted resource for messages, and advice for a user who has
     /// exhausted the quota.
-    fn words(self) -> (&'static str, &'static str) {
+    fn description(self) -> (&'static str, &'static str) {
         match self {
             Quota::Connections => ("connections", "end some programs or commands"),
             Quota::Descriptors => (
@@ -137,7 +137,7 @@ pub(crate) struct QuotaError {
 impl QuotaError {
     pub(crate) fn reason(self) -> String {
         let QuotaError { uid, what, limit, is_shared } = self;
-        let (of_what, _) = what.words();
+        let (of_what, _) = what.description();
         if is_shared {
             return format!("user {uid} would leave other users too few {of_what}");
         }
@@ -152,7 +152,7 @@ impl QuotaError {
 
     /// Returns advice for the user who has exhausted the quota.
     pub(crate) fn advice(self) -> &'static str {
-        self.what.words().1
+        self.what.description().1
     }
 }
 
@@ -264,7 +264,7 @@ impl Account {
     }
 
     /// Returns whether both token buckets are full. The account can be dropped only then.
-    fn is_rested(&self, now: Instant) -> bool {
+    fn has_full_buckets(&self, now: Instant) -> bool {
         lock(&self.matching).left(now) == TIME_MAX && lock(&self.metadata).left(now) == TIME_MAX
     }
 
@@ -285,7 +285,7 @@ impl Account {
 
     /// Returns whether a reservation of `amount` would be within the user's limit if the user had
     /// no other reservation.
-    pub(crate) fn could_have(&self, what: Quota, amount: u64) -> bool {
+    pub(crate) fn is_within_limit(&self, what: Quota, amount: u64) -> bool {
         amount <= what.limit(&self.limits)
     }
 
@@ -301,16 +301,20 @@ impl Account {
 
     /// Reserves `amount` of a quota; fails if the user would exceed the limit or leave too little
     /// to other users.
-    pub(crate) fn take(self: &Arc<Account>, what: Quota, amount: u64) -> Result<Share, QuotaError> {
+    pub(crate) fn reserve(
+        self: &Arc<Account>,
+        what: Quota,
+        amount: u64,
+    ) -> Result<Share, QuotaError> {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.set(amount)?;
         Ok(share)
     }
 
     /// Reserves `amount` of a quota even beyond the limit, for a resource that exists already.
-    pub(crate) fn take_unchecked(self: &Arc<Account>, what: Quota, amount: u64) -> Share {
+    pub(crate) fn reserve_unchecked(self: &Arc<Account>, what: Quota, amount: u64) -> Share {
         let mut share = Share { account: self.clone(), what, amount: 0 };
-        share.take_unchecked(amount);
+        share.grow_unchecked(amount);
         share
     }
 
@@ -318,7 +322,7 @@ impl Account {
     pub(crate) fn messages(&self) -> impl Iterator<Item = blkkin_control::Quota> {
         Quota::ALL.into_iter().map(|what| blkkin_control::Quota {
             uid: self.uid,
-            what: what.word().to_owned(),
+            what: what.name().to_owned(),
             used: self.used[what as usize].load(Relaxed),
             limit: what.limit(&self.limits),
             refused: self.refused[what as usize].load(Relaxed),
@@ -358,7 +362,7 @@ impl Share {
 
     /// Increases the reserved amount by `more`, even beyond the limit. Other reservations of the
     /// user are refused until the user is within the limit again.
-    pub(crate) fn take_unchecked(&mut self, more: u64) {
+    pub(crate) fn grow_unchecked(&mut self, more: u64) {
         self.change(self.amount.saturating_add(more));
     }
 
@@ -407,8 +411,9 @@ impl Accounts {
             // Drops accounts without shares. Their buckets must be full, so that users cannot gain
             // time by reconnecting.
             let now = Instant::now();
-            self.by_user
-                .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_rested(now));
+            self.by_user.retain(|_, account| {
+                Arc::strong_count(account) > 1 || !account.has_full_buckets(now)
+            });
         }
         let uid = self.ranges.owner_of(uid);
         let new = || {
@@ -449,13 +454,13 @@ mod tests {
         let used =
             |account: &Account| account.messages().nth(2).map(|told| (told.used, told.refused));
         let account = accounts.of(7);
-        let mut first = account.take(Quota::RingBytes, 6).unwrap();
-        let second = account.take(Quota::RingBytes, 4).unwrap();
-        let refused = account.take(Quota::RingBytes, 1).unwrap_err().to_string();
+        let mut first = account.reserve(Quota::RingBytes, 6).unwrap();
+        let second = account.reserve(Quota::RingBytes, 4).unwrap();
+        let refused = account.reserve(Quota::RingBytes, 1).unwrap_err().to_string();
         let expected = "user 7 would have more than 10 bytes of rings; use smaller sub-buffers, or \
                         end sessions";
         assert_eq!(refused, expected);
-        assert!(accounts.of(8).take(Quota::RingBytes, 10).is_ok(), "it is another user's");
+        assert!(accounts.of(8).reserve(Quota::RingBytes, 10).is_ok(), "it is another user's");
         assert_eq!(used(&account), Some((10, 1)));
         drop(second);
         first.grow(4).unwrap();
@@ -463,8 +468,8 @@ mod tests {
         first.set(2).unwrap();
         assert_eq!(used(&account), Some((2, 3)));
         // While an unchecked reservation exceeds the limit, all other reservations are refused.
-        let mut anyway = account.take_unchecked(Quota::RingBytes, 5);
-        anyway.take_unchecked(6);
+        let mut anyway = account.reserve_unchecked(Quota::RingBytes, 5);
+        anyway.grow_unchecked(6);
         assert_eq!(used(&account), Some((13, 3)));
         assert!(first.grow(1).is_err() && first.set(1).is_ok());
         drop(anyway);
@@ -486,7 +491,7 @@ mod tests {
         let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };
         let mut accounts = Accounts::new(limits, Some(1000));
         let take_all = |account: &Arc<Account>, what| {
-            let mut share = account.take(what, 0).unwrap();
+            let mut share = account.reserve(what, 0).unwrap();
             let mut count = 0;
             while share.grow(1).is_ok() {
                 count += 1;
@@ -502,9 +507,9 @@ mod tests {
         let taken = [2000, 2001, 2002, 2003]
             .map(|uid| greedy(&mut accounts, &mut shares, uid, Quota::Descriptors));
         assert_eq!(taken, [750, 187, 47, 12]);
-        let refused = accounts.of(2003).take(Quota::Descriptors, 1).unwrap_err().to_string();
+        let refused = accounts.of(2003).reserve(Quota::Descriptors, 1).unwrap_err().to_string();
         assert!(refused.starts_with("user 2003 would leave other users too few"), "{refused}");
-        assert!(accounts.of(0).take(Quota::Descriptors, 4).is_ok());
+        assert!(accounts.of(0).reserve(Quota::Descriptors, 4).is_ok());
         let rings =
             [1, 2, 3, 4, 5].map(|uid| greedy(&mut accounts, &mut shares, uid, Quota::RingBytes));
         assert_eq!(rings, [100, 100, 100, 75, 18]);

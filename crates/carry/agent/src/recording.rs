@@ -123,20 +123,22 @@ impl<'n> Recorder<'n> {
         // In this case the agent has the memory mapped, most likely also when the rings are
         // adopted.
         let is_same = |one: &Program| process(one) == process(program);
-        let is_known = self.programs.all().any(|one| is_same(one) && one.has_had(identity));
+        let is_known = self.programs.all().any(|one| is_same(one) && one.has_mapped(identity));
         let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
         let Program { recovery, descriptors, .. } = program;
         let rings = OrphanedRings { orphan, identity, memory: Some(memory) };
         match recovery.offer(rings, is_known, || descriptors.grow(1).is_ok())? {
             Offer::Kept => {}
-            Offer::Lost(memory) => memory.iter().for_each(|memory| self.lose(id, memory)),
+            Offer::Lost(memory) => {
+                memory.iter().for_each(|memory| self.count_orphans_lost(id, memory))
+            }
         }
         Ok(())
     }
 
     /// Counts the packets of orphaned rings as lost, because the rings exceed a limit. `memory` is
     /// the memory of the rings.
-    fn lose(&mut self, id: ConnectionId, memory: &OwnedFd) {
+    fn count_orphans_lost(&mut self, id: ConnectionId, memory: &OwnedFd) {
         let Some(program) = self.programs.get(id) else { return };
         let rings = shape_of_orphans(memory).and_then(|shape| {
             self.channel_of(program, &shape)?;
@@ -231,7 +233,7 @@ impl<'n> Recorder<'n> {
             }
             let Some(program) = self.programs.get_mut(id) else { return };
             // With a tombstone, the rings count as read if the program offers them again.
-            channel.iter().for_each(|rings| program.recovery.bury(rings.identity));
+            channel.iter().for_each(|rings| program.recovery.add_tombstone(rings.identity));
             let line =
                 format!("{}: what an earlier agent has left is lost: {error}", program.title());
             self.log.about(program.account.uid(), &line);
@@ -387,18 +389,18 @@ impl<'n> Recorder<'n> {
         let sets = adoption.map_or(&mut nothing, |adoption| &mut adoption.sets);
         let ring_bytes = if is_written {
             self.free_rings(id, key, &account, own, &mut Vec::new());
-            let mut ring_bytes = account.take(Quota::RingBytes, own)?;
+            let mut ring_bytes = account.reserve(Quota::RingBytes, own)?;
             // The adopted sets are unmapped as soon as they are written.
-            ring_bytes.take_unchecked(size_of_sets(sets));
+            ring_bytes.grow_unchecked(size_of_sets(sets));
             ring_bytes
         } else {
             self.free_rings(id, key, &account, own, sets);
-            account.take(Quota::RingBytes, own + size_of_sets(sets))?
+            account.reserve(Quota::RingBytes, own + size_of_sets(sets))?
         };
         Ok(AttachmentQuota {
             ring_bytes,
-            type_bytes: account.take(Quota::TypeBytes, type_bytes)?,
-            _descriptors: account.take(Quota::Descriptors, descriptors)?,
+            type_bytes: account.reserve(Quota::TypeBytes, type_bytes)?,
+            _descriptors: account.reserve(Quota::Descriptors, descriptors)?,
         })
     }
 
@@ -414,7 +416,7 @@ impl<'n> Recorder<'n> {
         sets: &mut Vec<AdoptedRings>,
     ) {
         // If the new rings alone exceed the quota, nothing is evicted.
-        while account.could_have(Quota::RingBytes, own)
+        while account.is_within_limit(Quota::RingBytes, own)
             && !account.has(Quota::RingBytes, own + size_of_sets(sets))
         {
             if self.programs.free_rings(account.uid(), self.sessions, self.log) {
@@ -510,7 +512,7 @@ impl<'n> Recorder<'n> {
         });
         let descriptors = vec![file, program.wake.clone()];
         self.programs.save_if_long(self.sessions);
-        self.effects.push(Effect::pass(id, (message, descriptors)));
+        self.effects.push(Effect::send_with_descriptors(id, (message, descriptors)));
         for number in drained.iter().filter_map(|set| set.number) {
             self.send(id, ToApplication::Release(number));
         }
@@ -548,7 +550,7 @@ impl<'n> Recorder<'n> {
         let removed = program.take_removed(now);
         for attachment in &removed {
             self.sessions.count_ended(attachment);
-            self.sessions.count_loss(attachment.session, &attachment.unread());
+            self.sessions.count_loss(attachment.session, &attachment.unread_losses());
             self.sessions.count_loss(attachment.session, &attachment.lost_by_renewal());
         }
         !removed.is_empty()
@@ -615,7 +617,7 @@ mod tests {
         let pid = std::process::id();
         let introduction = Introduction {
             process: ProcessInspector::start().unwrap().inspect(pid, 0).unwrap(),
-            descriptors: account.take(Quota::Descriptors, OWN_DESCRIPTORS).unwrap(),
+            descriptors: account.reserve(Quota::Descriptors, OWN_DESCRIPTORS).unwrap(),
             account: account.clone(),
             pid_inner: pid,
             name: "program".to_owned(),
@@ -625,7 +627,7 @@ mod tests {
         };
         let mut program = Program::new(connection, introduction);
         let catalog = DeferredClose::new(catalog.try_clone().unwrap(), 0);
-        let share = account.take(Quota::TypeBytes, 0).unwrap();
+        let share = account.reserve(Quota::TypeBytes, 0).unwrap();
         program.catalog = Some(Catalog::open(catalog, share).unwrap());
         program
     }
@@ -700,7 +702,7 @@ mod tests {
     fn programs_follow_their_sessions() {
         let directory = tempfile::tempdir().unwrap();
         let mut node = Fixture::new(directory.path());
-        let selection = Selection::of(["*"]);
+        let selection = Selection::for_names(["*"]);
         let name = "session".to_owned();
         let events = Events { session: name.clone(), channel: None, selection };
         assert!(matches!(node.act(Request::EnableEvents(events)), Answer::Settle(..)));
@@ -730,7 +732,7 @@ mod tests {
         for has_rings in [true, false] {
             let directory = tempfile::tempdir().unwrap();
             let mut node = Fixture::new(directory.path());
-            let (name, selection) = ("session".to_owned(), Selection::of(["*"]));
+            let (name, selection) = ("session".to_owned(), Selection::for_names(["*"]));
             let events = Events { session: name.clone(), channel: None, selection };
             node.act(Request::EnableEvents(events));
             node.act(Request::StartSession(name));
@@ -771,13 +773,13 @@ mod tests {
     fn programs_without_quota_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let mut node = Fixture::new(directory.path());
-        let selection = Selection::of(["*"]);
+        let selection = Selection::for_names(["*"]);
         let name = "session".to_owned();
         let events = Events { session: name.clone(), channel: None, selection };
         node.act(Request::EnableEvents(events));
         node.act(Request::StartSession(name));
         let account = node.accounts.of(0);
-        let _all = account.take_unchecked(Quota::RingBytes, Limits::default().ring_bytes);
+        let _all = account.reserve_unchecked(Quota::RingBytes, Limits::default().ring_bytes);
         let mut recorder = Recorder::new(&mut node.programs, &mut node.sessions, &node.log);
         assert!(!recorder.update_channel(PROGRAM, 0, 0));
         assert!(recorder.effects.is_empty());
@@ -792,7 +794,7 @@ mod tests {
     fn programs_are_counted_as_turned_away_after_many_refusals() {
         let directory = tempfile::tempdir().unwrap();
         let mut node = Fixture::new(directory.path());
-        let (name, selection) = ("session".to_owned(), Selection::of(["*"]));
+        let (name, selection) = ("session".to_owned(), Selection::for_names(["*"]));
         let events = Events { session: name.clone(), channel: None, selection };
         node.act(Request::EnableEvents(events));
         node.act(Request::StartSession(name));
@@ -803,7 +805,7 @@ mod tests {
         }
         let inspector = ProcessInspector::start().unwrap();
         let peer = Peer { pid: own, uid: 0, gid: 0 };
-        node.sessions.count_turned_away(peer, "quota".to_owned(), &inspector, HashSet::new);
+        node.sessions.count_refused_connection(peer, "quota".to_owned(), &inspector, HashSet::new);
         let session = &node.sessions.list[0];
         let losses = node.sessions.loss_replies(session, node.programs.all());
         let causes = losses.iter().filter_map(|reply| match reply {

@@ -147,12 +147,12 @@ impl Recovery {
     pub(crate) fn finish(&mut self, sets: impl IntoIterator<Item = AdoptedRings>) {
         for set in sets {
             self.drained.extend(set.number);
-            self.bury(set.rings.identity());
+            self.add_tombstone(set.rings.identity());
         }
     }
 
     /// Adds a tombstone; drops the oldest one if there are too many.
-    pub(crate) fn bury(&mut self, identity: Identity) {
+    pub(crate) fn add_tombstone(&mut self, identity: Identity) {
         self.tombstones.push_back(identity);
         if self.tombstones.len() > TOMBSTONES_MAX {
             self.tombstones.pop_front();
@@ -160,7 +160,7 @@ impl Recovery {
     }
 
     /// Returns whether there is a tombstone with this identity.
-    pub(crate) fn is_buried(&self, identity: Identity) -> bool {
+    pub(crate) fn has_tombstone(&self, identity: Identity) -> bool {
         self.tombstones.contains(&identity)
     }
 
@@ -244,12 +244,12 @@ mod tests {
     fn tombstones_outlive_a_connection() {
         let (mut before, mut after) = (Recovery::default(), Recovery::default());
         let all: Vec<OrphanedRings> = (0..=TOMBSTONES_MAX as u32).map(|n| rings(n, true)).collect();
-        all.iter().for_each(|one| before.bury(one.identity));
+        all.iter().for_each(|one| before.add_tombstone(one.identity));
         before.release(7);
         before.disconnect();
         assert!(!before.has_drained());
         after.continue_from(&mut before);
-        assert!(!after.is_buried(all[0].identity), "the oldest made room");
-        assert!(all[1..].iter().all(|one| after.is_buried(one.identity)));
+        assert!(!after.has_tombstone(all[0].identity), "the oldest made room");
+        assert!(all[1..].iter().all(|one| after.has_tombstone(one.identity)));
     }
 }

@@ -40,10 +40,10 @@ pub(crate) struct PendingRequest {
     /// The session that has changed.
     pub(crate) session: SessionId,
     /// Connections of the programs to which the change was not sent yet.
-    pub(crate) to_visit: Vec<ConnectionId>,
+    pub(crate) unsent: Vec<ConnectionId>,
     /// Programs that have not confirmed the change, each with the number of the `Pong` that
     /// confirms it.
-    pub(crate) waits_for: Vec<(ConnectionId, u64)>,
+    pub(crate) unconfirmed: Vec<(ConnectionId, u64)>,
     /// Deadline for confirmations, because a program may be suspended; `None` until the change was
     /// sent to all programs.
     pub(crate) deadline: Option<Instant>,
@@ -67,11 +67,11 @@ impl PendingRequest {
     /// Returns whether all programs have confirmed the change, or the deadline has passed.
     pub(crate) fn is_over(&mut self, now: Instant, programs: &Programs) -> bool {
         let is_settled = |(id, ping): &(ConnectionId, u64)| {
-            programs.get(*id).is_none_or(|program| program.is_settled(*ping))
+            programs.get(*id).is_none_or(|program| program.has_confirmed(*ping))
         };
         // Removes programs that have confirmed the change, so that they are not checked again.
-        while self.waits_for.pop_if(|last| is_settled(last)).is_some() {}
-        self.deadline.is_some_and(|deadline| now >= deadline || self.waits_for.is_empty())
+        while self.unconfirmed.pop_if(|last| is_settled(last)).is_some() {}
+        self.deadline.is_some_and(|deadline| now >= deadline || self.unconfirmed.is_empty())
     }
 }
 
@@ -234,7 +234,7 @@ impl RequestHandler<'_> {
             Request::ClearSession(name) => {
                 let at = self.find(who, &name)?;
                 let account = self.accounts.of(who.owner.uid);
-                let descriptors = account.take(Quota::Descriptors, clearing::DEPTH_MAX);
+                let descriptors = account.reserve(Quota::Descriptors, clearing::DEPTH_MAX);
                 let descriptors = descriptors.map_err(exceeded)?;
                 Ok(Answer::Clear { session: at, descriptors })
             }
@@ -288,7 +288,7 @@ impl RequestHandler<'_> {
                 match rules.clone() {
                     Some(rules) => {
                         let account = self.accounts.of(who.owner.uid);
-                        let bytes = account.take(Quota::RuleBytes, size_of_sampling(&rules));
+                        let bytes = account.reserve(Quota::RuleBytes, size_of_sampling(&rules));
                         let _bytes = bytes.map_err(exceeded)?;
                         self.sessions
                             .sampling
@@ -360,7 +360,8 @@ impl RequestHandler<'_> {
         // Another session of that name may have been created meanwhile.
         self.may_create(owner, &wanted.name)?;
         let size = size_of_session(&wanted.name, output.path());
-        let bytes = self.accounts.of(owner.uid).take(Quota::RuleBytes, size).map_err(exceeded)?;
+        let bytes =
+            self.accounts.of(owner.uid).reserve(Quota::RuleBytes, size).map_err(exceeded)?;
         let id = self.sessions.take_number();
         self.sessions.list.push(Session {
             _bytes: bytes,
@@ -403,7 +404,8 @@ impl RequestHandler<'_> {
             return Err(bad_value(format!("events wait at most {WAIT_MAX_US} us, not {time}")));
         }
         let account = self.accounts.of(session.owner.uid);
-        let bytes = account.take(Quota::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
+        let bytes =
+            account.reserve(Quota::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
         session.channels.push(SessionChannel::new(channel, bytes));
         Ok(())
     }
@@ -489,7 +491,7 @@ impl RequestHandler<'_> {
             wanted.processes.executables.iter().map(|text| Executable::new(text)).collect();
         let is_wanted = |one: &Program| {
             let is_own = who.is_privileged || one.process.uid == who.owner.uid;
-            is_own && one.process.is_among(&wanted.processes, &executables)
+            is_own && one.process.is_selected_by(&wanted.processes, &executables)
         };
         let programs = self.programs.ids(is_wanted).into();
         Listing { programs, next_type: None, with_types: wanted.event_types }
@@ -555,7 +557,7 @@ impl RequestHandler<'_> {
                         let counts = rings.counts(ring);
                         let discarded = rings.discarded(ring);
                         let waiting = rings.waiting(ring);
-                        let cut = rings.cut(ring);
+                        let cut = rings.events_cut(ring);
                         if counts.packets == 0 && [discarded, waiting, cut] == [0; 3] {
                             // The program has never run on this processor.
                             continue;
@@ -587,7 +589,7 @@ impl RequestHandler<'_> {
             for (number, channel) in session.channels.iter().enumerate() {
                 let key = ChannelKey { session: session.id, channel: number };
                 let Some(evictions) = self.sessions.evictions(key) else { continue };
-                replies.push(Reply::Released(blkkin_control::Released {
+                replies.push(Reply::Released(blkkin_control::EvictedRings {
                     session: session.name.clone(),
                     channel: channel.channel.name.clone(),
                     rings: evictions.rings,
@@ -601,7 +603,9 @@ impl RequestHandler<'_> {
             }
         }
         if only.is_none() {
-            replies.extend(self.sessions.buried(|uid| who.is_privileged || uid == who.owner.uid));
+            replies.extend(
+                self.sessions.destroyed_losses(|uid| who.is_privileged || uid == who.owner.uid),
+            );
         }
         let accounts = self.accounts.all().into_iter();
         let seen = |account: &&Account| {

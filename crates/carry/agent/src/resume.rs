@@ -1,7 +1,7 @@
 //! Position at which a stream of an earlier agent is continued. It is computed from the size of the
 //! stream's file, and from the writes that the earlier agent announced in the rings' memory.
 
-use blkkin_ring::Left;
+use blkkin_ring::ReaderState;
 
 /// Position at which a stream is continued: in its file, and in the rings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,11 +19,11 @@ pub(crate) struct ResumePoint {
 ///
 /// Before each write, an agent announces the write in the memory of its own set. Its first write
 /// may contain all packets of the older sets; its later writes contain packets of its own set.
-pub(crate) fn resume(sets: &[Left], mut size: u64) -> ResumePoint {
+pub(crate) fn resume(sets: &[ReaderState], mut size: u64) -> ResumePoint {
     for (set, left) in sets.iter().enumerate().rev() {
         if left.size_after == 0 && left.next == left.start && left.read == left.start {
             // The agent of this set has not written anything.
-            if left.is_first {
+            if left.is_cleared {
                 return ResumePoint { size, set, position: None };
             }
             continue;
@@ -50,9 +50,9 @@ mod tests {
 
     /// Returns the state of a ring whose agent read up to `read` and announced the packets up to
     /// `next`.
-    fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> Left {
+    fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> ReaderState {
         let (discarded_before, discarded_forgotten, is_first) = (0, 0, false);
-        Left {
+        ReaderState {
             start: 0,
             read,
             next,
@@ -60,13 +60,13 @@ mod tests {
             size_after,
             discarded_before,
             discarded_forgotten,
-            is_first,
+            is_cleared: is_first,
         }
     }
 
     #[test]
     fn streams_are_gone_on_with_where_they_end() {
-        let check = |sets: &[Left], size, expected: (u64, usize, Option<u64>)| {
+        let check = |sets: &[ReaderState], size, expected: (u64, usize, Option<u64>)| {
             let found = resume(sets, size);
             assert_eq!((found.size, found.set, found.position), expected, "{sets:?} {size}");
         };
@@ -88,7 +88,7 @@ mod tests {
         check(&[first, left(0, 70, (500, 570))], 500, (500, 1, Some(0)));
         check(&[first, left(70, 70, (500, 570)), left(0, 0, (0, 0))], 570, (570, 1, Some(70)));
         // The session was cleared, and then nothing was recorded in the last set.
-        let cleared = Left { is_first: true, ..left(0, 0, (0, 0)) };
+        let cleared = ReaderState { is_cleared: true, ..left(0, 0, (0, 0)) };
         check(&[first, cleared], 0, (0, 1, None));
     }
 }

@@ -2,7 +2,9 @@
 //! a reader of each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Clock, Left, Mode, Moment, Reader, SHAPE_SIZE, Shape, Taken};
+use blkkin_ring::{
+    Cells, Clock, Mode, Reader, ReaderState, RingState, SHAPE_SIZE, Shape, TakeOutcome,
+};
 use blkkin_sys::{Piece, SharedMemory};
 use std::collections::HashMap;
 use std::fs::File;
@@ -41,7 +43,7 @@ impl Identity {
 }
 
 /// Positions of rings at one moment, by the identity of their memory and the ring's index in it.
-pub(crate) type RingEnds = HashMap<(Identity, usize), Moment>;
+pub(crate) type RingEnds = HashMap<(Identity, usize), RingState>;
 
 /// Saved state of a ring's reader, to which the reader can be rewound.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl Rings {
         blkkin_sys::seal_shared(file.as_fd(), shape.memory_size(), fixed)?;
         let kept = Arc::new(file.try_clone()?);
         let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?).without_holes(kept);
-        cells.dump_nothing();
+        cells.exclude_from_dump();
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), RingCounts::default())).collect();
         let identity = Identity::of(file)?;
@@ -118,28 +120,34 @@ impl Rings {
 
     /// Returns the state of a ring that an earlier agent has stored in the memory: its read
     /// position, and its last announced write. Returns `None` if there is no ring `ring`.
-    pub(crate) fn left(&self, ring: usize) -> Option<Left> {
-        (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
+    pub(crate) fn prior_state(&self, ring: usize) -> Option<ReaderState> {
+        (ring < self.count()).then(|| self.cells.reader_state(&self.shape, ring))
     }
 
     /// Returns the position at which the recorded packets of a ring end.
     pub(crate) fn end(&self, ring: usize) -> u64 {
-        self.cells.end(&self.shape, ring)
+        self.cells.write_position(&self.shape, ring)
     }
 
     /// Sets the position from which an adopted ring is read, and the state that the earlier agent
     /// has stored. `last` is the header of the last packet in the stream's file.
-    pub(crate) fn read_from(&mut self, ring: usize, from: (u64, Left), last: Option<Header>) {
-        self.readers[ring].0 = Reader::behind(&self.shape, ring, self.clock, from, last);
+    pub(crate) fn read_from(
+        &mut self,
+        ring: usize,
+        from: (u64, ReaderState),
+        last: Option<Header>,
+    ) {
+        self.readers[ring].0 = Reader::resume(&self.shape, ring, self.clock, from, last);
     }
 
     /// Makes rings, and returns them with the descriptor that is sent to the program. Pages are
     /// allocated when events are written to them.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let (file, cells) = Cells::create(c"blkkin-rings", &shape)?;
-        cells.dump_nothing();
-        let readers = (0..shape.rings)
-            .map(|ring| (Reader::new(&shape, ring, clock).when_told(), RingCounts::default()));
+        cells.exclude_from_dump();
+        let readers = (0..shape.rings).map(|ring| {
+            (Reader::new(&shape, ring, clock).with_explicit_free(), RingCounts::default())
+        });
         let identity = Identity::of(&file)?;
         let file = Arc::new(OwnedFd::from(file));
         let cells = cells.without_holes(file.clone());
@@ -204,7 +212,7 @@ impl Rings {
 
     /// Returns the number of events with shortened strings so far, as counted by the program. One
     /// ring has the count for all rings.
-    pub(crate) fn cut(&self, ring: usize) -> u64 {
+    pub(crate) fn events_cut(&self, ring: usize) -> u64 {
         self.cells.cut(&self.shape, ring)
     }
 
@@ -222,13 +230,13 @@ impl Rings {
     /// Stores in the memory, for the next agent, that all discarded events are counted.
     pub(crate) fn note_counted(&self) {
         if !self.is_adopted {
-            (0..self.count()).for_each(|ring| self.cells.note_counted(&self.shape, ring));
+            (0..self.count()).for_each(|ring| self.cells.store_counted(&self.shape, ring));
         }
     }
 
     /// Returns the number of unread bytes of a ring.
     pub(crate) fn waiting(&self, ring: usize) -> u64 {
-        self.readers[ring].0.waiting(&self.cells, &self.shape)
+        self.readers[ring].0.unread_size(&self.cells, &self.shape)
     }
 
     /// Returns whether the agent has read all events of a ring.
@@ -267,14 +275,14 @@ impl Rings {
 
     /// Reads packets of a ring into `packets`. Stops when `packets` has as many bytes as fit into
     /// the ring.
-    pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
+    pub(crate) fn read_packets(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
         let in_place = reader.takes_in_place(&self.shape);
         let (mut size, mut overwritten) = (packets.size(), 0);
         while size < self.shape.ring_size() as u64 {
             let taken = if in_place {
                 let (taken, events) = reader.take_in_place(&self.cells, &self.shape, true);
-                if matches!(taken, Taken::Packet(_)) {
+                if matches!(taken, TakeOutcome::Packet(_)) {
                     packets.in_place.push(events);
                 }
                 taken
@@ -282,13 +290,13 @@ impl Rings {
                 reader.take(&self.cells, &self.shape, true, &mut packets.copied)
             };
             match taken {
-                Taken::Packet(packet) => {
+                TakeOutcome::Packet(packet) => {
                     size += packet.header.packet_size;
                     counts.packets += 1;
                     counts.bytes += packet.header.content_size;
                     packets.headers.push(packet.header);
                 }
-                Taken::Overwritten(bytes) => {
+                TakeOutcome::Overwritten(bytes) => {
                     let lost = bytes / self.shape.subbuffer_size as u64;
                     counts.packets_lost = counts.packets_lost.saturating_add(lost);
                     // Otherwise a program that overwrites packets fast enough could keep the loop
@@ -298,8 +306,8 @@ impl Rings {
                         return;
                     }
                 }
-                Taken::Nothing => return,
-                Taken::Nonsense => {
+                TakeOutcome::Empty => return,
+                TakeOutcome::Invalid => {
                     counts.is_broken = true;
                     return;
                 }
@@ -323,7 +331,7 @@ impl Rings {
     /// Stores in the memory, for the next agent, that the packets read last will be written.
     /// `sizes` are the sizes of the file before and after the write.
     pub(crate) fn announce(&self, ring: usize, sizes: (u64, u64)) {
-        self.readers[ring].0.announce(&self.cells, &self.shape, sizes);
+        self.readers[ring].0.store_pending_write(&self.cells, &self.shape, sizes);
     }
 
     /// Frees the space of the packets that were read. They must have been written to the file.
@@ -351,9 +359,9 @@ impl Rings {
     /// Makes the numbers and counts of a ring's next packets continue after the packet `last`.
     pub(crate) fn continue_after(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
-        *reader = reader.clone().going_on(last);
+        *reader = reader.clone().continue_after(last);
         if !self.is_adopted {
-            reader.note_before(&self.cells, &self.shape);
+            reader.store_discarded(&self.cells, &self.shape);
         }
     }
 
@@ -374,21 +382,21 @@ impl Rings {
 
     /// Skips all packets of a ring, without storing this in the memory for the next agent.
     pub(crate) fn skip(&mut self, ring: usize) {
-        self.readers[ring].0.pass_over(&self.cells, &self.shape);
+        self.readers[ring].0.skip_all(&self.cells, &self.shape);
     }
 
     /// Restarts a ring's packet numbers and counters, for a new, empty file.
-    pub(crate) fn begin_anew(&mut self, ring: usize) {
-        self.readers[ring].0.begin_anew();
+    pub(crate) fn restart(&mut self, ring: usize) {
+        self.readers[ring].0.start_recording();
         self.note_beginning(ring);
     }
 
     /// Stores in the memory, for the next agent, that the ring's file is empty.
     fn note_beginning(&self, ring: usize) {
         let (reader, _) = &self.readers[ring];
-        reader.announce(&self.cells, &self.shape, (0, 0));
-        reader.note_before(&self.cells, &self.shape);
-        reader.note_first(&self.cells, &self.shape);
+        reader.store_pending_write(&self.cells, &self.shape, (0, 0));
+        reader.store_discarded(&self.cells, &self.shape);
+        reader.store_cleared(&self.cells, &self.shape);
         reader.free(&self.cells, &self.shape);
     }
 
@@ -399,33 +407,33 @@ impl Rings {
 
     /// Returns the number of packets that a snapshot of a ring would have.
     pub(crate) fn packets_kept(&self, ring: usize) -> u64 {
-        let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
-        let waiting = reader.waiting(&self.cells, &self.shape);
+        let reader = self.readers[ring].0.for_snapshot(&self.cells, &self.shape);
+        let waiting = reader.unread_size(&self.cells, &self.shape);
         waiting.div_ceil(self.shape.subbuffer_size as u64)
     }
 
     /// Returns the present position of a ring's writer.
-    pub(crate) fn moment(&self, ring: usize) -> Moment {
-        self.cells.moment(&self.shape, ring)
+    pub(crate) fn moment(&self, ring: usize) -> RingState {
+        self.cells.state(&self.shape, ring)
     }
 
     /// Copies the packets that a ring held at `end`, or holds now if `end` is `None`. The packets
     /// stay unread for the ring's own reader.
-    pub(crate) fn snapshot(&self, ring: usize, end: Option<Moment>, packets: &mut Packets) {
-        let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
-        let mut reader = reader.going_on(packets.headers.last().copied());
+    pub(crate) fn snapshot(&self, ring: usize, end: Option<RingState>, packets: &mut Packets) {
+        let reader = self.readers[ring].0.for_snapshot(&self.cells, &self.shape);
+        let mut reader = reader.continue_after(packets.headers.last().copied());
         if let Some(end) = end {
-            reader = reader.until(end);
+            reader = reader.with_cutoff(end);
         }
         let most = packets.copied.len() + self.shape.ring_size();
         let mut overwritten = 0;
         while packets.copied.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
-                Taken::Packet(packet) => packets.headers.push(packet.header),
+                TakeOutcome::Packet(packet) => packets.headers.push(packet.header),
                 // Otherwise a program that overwrites faster than the reader copies could keep the
                 // loop from ending.
-                Taken::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
-                Taken::Overwritten(_) | Taken::Nothing | Taken::Nonsense => return,
+                TakeOutcome::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
+                TakeOutcome::Overwritten(_) | TakeOutcome::Empty | TakeOutcome::Invalid => return,
             }
         }
     }
@@ -529,7 +537,7 @@ mod tests {
                 recorded += 1;
             }
             for (ring, packets) in all.iter_mut().enumerate() {
-                rings.take(ring, packets);
+                rings.read_packets(ring, packets);
                 rings.free(ring);
                 assert!(packets.size() <= most, "{} of {most}", packets.size());
             }

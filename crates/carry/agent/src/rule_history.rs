@@ -34,7 +34,7 @@ impl RuleHistory {
         self.sets.push((rules.matcher().clone(), 0));
         let count: usize = self.sets.iter().map(|(matcher, _)| matcher.len()).sum();
         if self.sets.len() > SETS_MAX || count > RULES_MAX {
-            self.forget();
+            self.drop_rules();
         }
     }
 
@@ -46,7 +46,7 @@ impl RuleHistory {
 
     /// Drops all sets of rules, so that all types are described. Descriptions without events do no
     /// harm.
-    fn forget(&mut self) {
+    fn drop_rules(&mut self) {
         self.has_unknown = true;
         self.sets = Vec::new();
     }
@@ -87,7 +87,7 @@ impl RuleHistory {
             account.spend_matching(begun.elapsed());
         }
         if self.has_unknown {
-            self.forget();
+            self.drop_rules();
             for event_type in &types[self.described.min(types.len())..] {
                 trace.add_event(stream, event_type);
             }

@@ -13,8 +13,8 @@ use crate::session::{
     size_of_sampling, size_of_session,
 };
 use blkkin_control::{
-    Decoder, Received, Rule, Saved, SavedClosed, SavedEnded, SavedLimit, SavedLoss, SavedSampling,
-    SavedSession, SavedTrace, SessionState,
+    Decoder, Received, Rule, SavedCompletion, SavedLimit, SavedLoss, SavedRingTotals,
+    SavedSampling, SavedSession, SavedTrace, SessionState, StateRecord,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::collections::{BTreeMap, HashMap};
@@ -55,7 +55,7 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
     // Sessions are at the start of the file, and their size is bounded for each user. Traces
     // follow; those beyond the limit are not continued.
     file.take(SIZE_MAX).read_to_end(&mut bytes)?;
-    let mut decoder: Decoder<Saved> = Decoder::new();
+    let mut decoder: Decoder<StateRecord> = Decoder::new();
     decoder.feed(&bytes, []);
     loop {
         match decoder.take() {
@@ -82,20 +82,21 @@ fn check_owner(found: &fs::Metadata, path: &Path) -> io::Result<()> {
 }
 
 impl SavedState {
-    fn add(&mut self, saved: Saved, accounts: &mut Accounts) {
+    fn add(&mut self, saved: StateRecord, accounts: &mut Accounts) {
         match saved {
-            Saved::Session(saved) => {
+            StateRecord::Session(saved) => {
                 let account = accounts.of(saved.state.owner);
                 self.sessions.push(session(saved, &account));
             }
-            Saved::Channel(channel) => {
+            StateRecord::Channel(channel) => {
                 if let Some(session) = self.sessions.last_mut() {
                     let account = accounts.of(session.owner.uid);
-                    let bytes = account.take_unchecked(Quota::RuleBytes, size_of_channel(&channel));
+                    let bytes =
+                        account.reserve_unchecked(Quota::RuleBytes, size_of_channel(&channel));
                     session.channels.push(SessionChannel::new(channel, bytes));
                 }
             }
-            Saved::Rule(Rule { channel, enabled, selection }) => {
+            StateRecord::Rule(Rule { channel, enabled, selection }) => {
                 let Some(session) = self.sessions.last_mut() else { return };
                 let account = accounts.of(session.owner.uid);
                 let mut channels = session.channels.iter_mut();
@@ -105,28 +106,28 @@ impl SavedState {
                     let _ = found.add(rule);
                 }
             }
-            Saved::Trace(trace) => {
+            StateRecord::Trace(trace) => {
                 let uuid = uuid_of(trace.uuid_first, trace.uuid_second);
                 let SavedTrace { session, pid, directory, .. } = trace;
                 self.traces
                     .insert(uuid, SuspendedTrace { session, pid, directory, is_earlier: true });
             }
-            Saved::Sampling(SavedSampling { user, rules }) => {
+            StateRecord::Sampling(SavedSampling { user, rules }) => {
                 let bytes =
-                    accounts.of(user).take_unchecked(Quota::RuleBytes, size_of_sampling(&rules));
+                    accounts.of(user).reserve_unchecked(Quota::RuleBytes, size_of_sampling(&rules));
                 self.sampling.insert(user, SamplingRules { rules, _bytes: bytes });
             }
-            Saved::Closed(SavedClosed { uuid_first, uuid_second }) => {
+            StateRecord::Closed(SavedCompletion { uuid_first, uuid_second }) => {
                 self.traces.remove(&uuid_of(uuid_first, uuid_second));
             }
-            Saved::Limit(SavedLimit { number, size_max }) => {
+            StateRecord::Limit(SavedLimit { number, size_max }) => {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 session.iter().for_each(|session| session.size_limit.set(size_max));
             }
-            Saved::Loss(SavedLoss { number, loss }) => {
+            StateRecord::Loss(SavedLoss { number, loss }) => {
                 self.losses.entry(number).or_default().set(loss);
             }
-            Saved::Ended(SavedEnded { number, ended }) => {
+            StateRecord::Ended(SavedRingTotals { number, ended }) => {
                 let session = self.sessions.iter().find(|session| session.id == number);
                 let mut channels = session.into_iter().flat_map(|session| &session.channels);
                 let at = channels.position(|one| one.channel.name == ended.channel);
@@ -143,7 +144,8 @@ impl SavedState {
 fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
     let SessionState { session, activity, owner, created_ns } = saved.state;
     let output = session.output.unwrap_or_default();
-    let bytes = account.take_unchecked(Quota::RuleBytes, size_of_session(&session.name, &output));
+    let bytes =
+        account.reserve_unchecked(Quota::RuleBytes, size_of_session(&session.name, &output));
     let created = Timestamp::from_nanosecond(created_ns.into()).unwrap_or_default();
     let owner = Owner { uid: owner, gid: saved.group };
     Session {

@@ -56,14 +56,14 @@ pub(crate) struct SessionChannel {
 pub(crate) struct SessionRule {
     processes: Processes,
     executables: Vec<Executable>,
-    order: Arc<SentRule>,
+    sent_rule: Arc<SentRule>,
 }
 
 /// A rule in the form that is sent to programs. All programs that the rule selects share it.
 #[derive(Debug)]
 pub(crate) struct SentRule {
     rule: EventRule,
-    patterns: Arc<CompiledRule>,
+    compiled: Arc<CompiledRule>,
     _bytes: Share,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct CompiledRule {
 /// Rules that are in force together for a process, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct RuleSet {
-    orders: Arc<[Arc<SentRule>]>,
+    sent_rules: Arc<[Arc<SentRule>]>,
     matcher: Matcher,
 }
 
@@ -89,8 +89,8 @@ pub(crate) struct Matcher(Arc<[Arc<CompiledRule>]>);
 impl FromIterator<Arc<SentRule>> for RuleSet {
     fn from_iter<I: IntoIterator<Item = Arc<SentRule>>>(orders: I) -> RuleSet {
         let orders: Arc<[Arc<SentRule>]> = orders.into_iter().collect();
-        let matcher = Matcher(orders.iter().map(|order| order.patterns.clone()).collect());
-        RuleSet { orders, matcher }
+        let matcher = Matcher(orders.iter().map(|order| order.compiled.clone()).collect());
+        RuleSet { sent_rules: orders, matcher }
     }
 }
 
@@ -103,7 +103,7 @@ impl Default for RuleSet {
 /// Compares the rules by identity, not by content.
 impl PartialEq for RuleSet {
     fn eq(&self, other: &RuleSet) -> bool {
-        let (own, other) = (&self.orders, &other.orders);
+        let (own, other) = (&self.sent_rules, &other.sent_rules);
         let is_same = |(one, other): (&Arc<SentRule>, &Arc<SentRule>)| Arc::ptr_eq(one, other);
         Arc::ptr_eq(own, other) || own.len() == other.len() && own.iter().zip(&**other).all(is_same)
     }
@@ -112,12 +112,12 @@ impl PartialEq for RuleSet {
 impl RuleSet {
     /// Returns the rules in the form that is sent to programs.
     pub(crate) fn rules(&self) -> impl Iterator<Item = &EventRule> {
-        self.orders.iter().map(|order| &order.rule)
+        self.sent_rules.iter().map(|order| &order.rule)
     }
 
     /// Returns whether the rules select no event, because none of them enables events.
     pub(crate) fn is_empty(&self) -> bool {
-        self.orders.iter().all(|order| !order.rule.enabled)
+        self.sent_rules.iter().all(|order| !order.rule.enabled)
     }
 
     pub(crate) fn matcher(&self) -> &Matcher {
@@ -146,8 +146,8 @@ impl SessionRule {
         selection: Selection,
     ) -> Result<SessionRule, QuotaError> {
         // The text is charged first, because the compiled rule takes several times as much memory.
-        let bytes = account.take(Quota::RuleBytes, size_of_selection(&selection))?;
-        let room = account.take(Quota::RuleBytes, 0)?;
+        let bytes = account.reserve(Quota::RuleBytes, size_of_selection(&selection))?;
+        let room = account.reserve(Quota::RuleBytes, 0)?;
         SessionRule::compile((bytes, room), enabled, selection, Share::grow)
     }
 
@@ -157,10 +157,10 @@ impl SessionRule {
         enabled: bool,
         selection: Selection,
     ) -> Option<SessionRule> {
-        let bytes = account.take_unchecked(Quota::RuleBytes, size_of_selection(&selection));
-        let room = account.take_unchecked(Quota::RuleBytes, 0);
+        let bytes = account.reserve_unchecked(Quota::RuleBytes, size_of_selection(&selection));
+        let room = account.reserve_unchecked(Quota::RuleBytes, 0);
         let owe = |room: &mut Share, more| {
-            room.take_unchecked(more);
+            room.grow_unchecked(more);
             Ok(())
         };
         SessionRule::compile((bytes, room), enabled, selection, owe).ok()
@@ -180,21 +180,21 @@ impl SessionRule {
         let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.size());
         grow(&mut room, (size.sum::<usize>() + rule.size()) as u64)?;
         let patterns = Arc::new(CompiledRule { rule, _bytes: room });
-        let order = Arc::new(SentRule { rule: sent, patterns, _bytes: bytes });
-        Ok(SessionRule { processes, executables, order })
+        let order = Arc::new(SentRule { rule: sent, compiled: patterns, _bytes: bytes });
+        Ok(SessionRule { processes, executables, sent_rule: order })
     }
 
     /// Returns whether `other` selects the same events of the same processes; it may differ in
     /// enabling or disabling them.
     fn selects_as(&self, other: &SessionRule) -> bool {
-        let (one, two) = (&self.order.rule, &other.order.rule);
+        let (one, two) = (&self.sent_rule.rule, &other.sent_rule.rule);
         self.processes == other.processes
             && (&one.names, &one.excluded, one.levels, &one.filter)
                 == (&two.names, &two.excluded, two.levels, &two.filter)
     }
 
     fn selection(&self) -> Selection {
-        let EventRule { names, excluded, levels, filter, .. } = self.order.rule.clone();
+        let EventRule { names, excluded, levels, filter, .. } = self.sent_rule.rule.clone();
         Selection { names, excluded, levels, filter, processes: self.processes.clone() }
     }
 }
@@ -211,14 +211,15 @@ impl SessionChannel {
         self.rules.retain(|other| !other.selects_as(&rule));
         self.rules.push(rule);
         let has_room = self.rules.len() <= limits::RULES_MAX || self.rules.pop().is_none();
-        self.all = self.rules.iter().map(|rule| rule.order.clone()).collect();
+        self.all = self.rules.iter().map(|rule| rule.sent_rule.clone()).collect();
         has_room
     }
 
     /// Returns the rules that apply to a process.
     pub(crate) fn rules_for(&self, process: &Process) -> RuleSet {
-        let is_meant = |rule: &&SessionRule| process.is_among(&rule.processes, &rule.executables);
-        let meant = self.rules.iter().filter(is_meant).map(|rule| rule.order.clone());
+        let is_meant =
+            |rule: &&SessionRule| process.is_selected_by(&rule.processes, &rule.executables);
+        let meant = self.rules.iter().filter(is_meant).map(|rule| rule.sent_rule.clone());
         let meant: Vec<Arc<SentRule>> = meant.collect();
         match meant.len() == self.rules.len() {
             true => self.all.clone(),
@@ -230,7 +231,7 @@ impl SessionChannel {
     pub(crate) fn rule_messages(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().map(|rule| Rule {
             channel: self.channel.name.clone(),
-            enabled: rule.order.rule.enabled,
+            enabled: rule.sent_rule.rule.enabled,
             selection: rule.selection(),
         })
     }

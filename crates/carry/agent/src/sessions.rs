@@ -13,7 +13,8 @@ use crate::quota::Accounts;
 use crate::saved::SavedState;
 use crate::session::{SamplingRules, Session, SessionChannel, SessionId};
 use blkkin_control::{
-    Cause, Reply, Saved, SavedEnded, SavedLimit, SavedLoss, SavedSampling, SavedSession, encode,
+    Cause, Reply, SavedLimit, SavedLoss, SavedRingTotals, SavedSampling, SavedSession, StateRecord,
+    encode,
 };
 use blkkin_sys::socket::Peer;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -126,7 +127,7 @@ impl Sessions {
         // and need no note.
         let Some(session) = self.list.iter().find(|one| one.id == session) else { return };
         for loss in own.messages(&session.name, false).filter(|loss| losses.has(loss.cause)) {
-            self.notebook.add(&Saved::Loss(SavedLoss { number: session.id, loss }));
+            self.notebook.add(&StateRecord::Loss(SavedLoss { number: session.id, loss }));
         }
     }
 
@@ -166,7 +167,7 @@ impl Sessions {
     }
 
     /// Counts a program whose connection was refused, once for each session that would record it.
-    pub(crate) fn count_turned_away(
+    pub(crate) fn count_refused_connection(
         &mut self,
         peer: Peer,
         reason: String,
@@ -200,7 +201,7 @@ impl Sessions {
 
     /// Returns the loss of an earlier agent's traces whose programs have not reconnected to this
     /// agent. Their rings hold an unknown number of events.
-    pub(crate) fn unreturned(&self, session: SessionId) -> Losses {
+    pub(crate) fn unreturned_losses(&self, session: SessionId) -> Losses {
         let own = self.suspended.values().filter(|one| one.is_earlier && one.session == session);
         let mut losses = Losses::default();
         losses.add(Cause::AgentAway, Amount::uncounted(own.count() as u64));
@@ -244,7 +245,7 @@ impl Sessions {
             totals.packets += counts.packets;
             totals.packets_lost += counts.packets_lost;
             totals.bytes += counts.bytes;
-            totals.cut = totals.cut.saturating_add(attachment.rings.cut(ring));
+            totals.cut = totals.cut.saturating_add(attachment.rings.events_cut(ring));
         }
         attachment.rings.note_counted();
         self.note_totals(key);
@@ -255,7 +256,7 @@ impl Sessions {
     pub(crate) fn count_unwritten(&mut self, attachment: &Attachment) {
         let lost = &mut self.ended.entry(attachment.key()).or_default().packets_lost;
         *lost = lost.saturating_add(attachment.packets_waiting());
-        self.count_loss(attachment.session, &attachment.unread());
+        self.count_loss(attachment.session, &attachment.unread_losses());
     }
 
     /// Counts rings of an earlier agent that are lost: adds `rings` and `packets` to the channel's
@@ -323,13 +324,13 @@ impl Sessions {
         programs: impl Iterator<Item = &'p Program>,
     ) -> Vec<Reply> {
         let mut losses = self.losses_of(session.id, programs);
-        losses.add_all(&self.unreturned(session.id));
+        losses.add_all(&self.unreturned_losses(session.id));
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
     /// Moves the losses of a session that was just destroyed to the losses kept for `blkkin
     /// status`. Returns them as replies to the command.
-    pub(crate) fn bury(
+    pub(crate) fn archive_losses(
         &mut self,
         id: SessionId,
         session: String,
@@ -338,7 +339,7 @@ impl Sessions {
     ) -> Vec<Reply> {
         // Programs that reconnect later have no session for their rings, so the rings are counted
         // as lost.
-        self.count_loss(id, &self.unreturned(id));
+        self.count_loss(id, &self.unreturned_losses(id));
         self.ended.retain(|key, _| key.session != id);
         self.clear_evictions(id);
         let losses = self.losses.remove(&id).unwrap_or_default();
@@ -360,7 +361,7 @@ impl Sessions {
     }
 
     /// Returns the losses of destroyed sessions, for the users for which `is_meant` returns true.
-    pub(crate) fn buried(&self, is_meant: impl Fn(u32) -> bool) -> Vec<Reply> {
+    pub(crate) fn destroyed_losses(&self, is_meant: impl Fn(u32) -> bool) -> Vec<Reply> {
         let own = self.destroyed.iter().filter(|one| is_meant(one.uid));
         own.flat_map(|one| one.losses.messages(&one.session, true)).map(Reply::Loss).collect()
     }
@@ -396,13 +397,13 @@ impl Sessions {
             is_wanted
         });
         let mut bytes = Vec::new();
-        let mut note = |saved: Saved| {
+        let mut note = |saved: StateRecord| {
             // Encoding cannot fail: all values come from messages or fit into messages, so they are
             // within the limits.
             let _ = encode(&saved, &mut bytes);
         };
         for session in &self.list {
-            note(Saved::Session(SavedSession {
+            note(StateRecord::Session(SavedSession {
                 number: session.id,
                 state: session.state(),
                 group: session.owner.gid,
@@ -410,18 +411,18 @@ impl Sessions {
                 snapshots: session.snapshots,
             }));
             if let Some(size_max) = session.size_limit.size_max() {
-                note(Saved::Limit(SavedLimit { number: session.id, size_max }));
+                note(StateRecord::Limit(SavedLimit { number: session.id, size_max }));
             }
             for channel in &session.channels {
-                note(Saved::Channel(channel.channel.clone()));
+                note(StateRecord::Channel(channel.channel.clone()));
             }
             let rules = session.channels.iter().flat_map(SessionChannel::rule_messages);
-            rules.map(Saved::Rule).for_each(&mut note);
+            rules.map(StateRecord::Rule).for_each(&mut note);
             self.saved_counters(session).into_iter().for_each(&mut note);
         }
         for (user, rules) in &self.sampling {
             let rules = rules.rules.clone();
-            note(Saved::Sampling(SavedSampling { user: *user, rules }));
+            note(StateRecord::Sampling(SavedSampling { user: *user, rules }));
         }
         let mut room: HashMap<SessionId, usize> =
             self.list.iter().map(|one| (one.id, SAVED_PATHS_MAX)).collect();
@@ -437,18 +438,18 @@ impl Sessions {
     }
 
     /// Returns the losses and totals of a session, as notes for the next agent.
-    fn saved_counters(&self, session: &Session) -> Vec<Saved> {
+    fn saved_counters(&self, session: &Session) -> Vec<StateRecord> {
         let losses = self.losses.get(&session.id).into_iter();
         let losses = losses.flat_map(|losses| losses.messages(&session.name, false));
-        let losses = losses.map(|loss| Saved::Loss(SavedLoss { number: session.id, loss }));
+        let losses = losses.map(|loss| StateRecord::Loss(SavedLoss { number: session.id, loss }));
         let ended = (0..session.channels.len()).filter_map(|at| self.saved_totals(session, at));
         losses.chain(ended).collect()
     }
 
-    fn saved_totals(&self, session: &Session, channel: usize) -> Option<Saved> {
+    fn saved_totals(&self, session: &Session, channel: usize) -> Option<StateRecord> {
         let totals = self.totals(ChannelKey { session: session.id, channel })?;
         let ended = totals.message(&session.name, &session.channels.get(channel)?.channel.name);
-        Some(Saved::Ended(SavedEnded { number: session.id, ended }))
+        Some(StateRecord::Ended(SavedRingTotals { number: session.id, ended }))
     }
 
     /// Appends a note of a channel's totals for the next agent.

@@ -15,7 +15,7 @@ use crate::size_limit::{FreeSpace, SizeLimit};
 use blkkin_control::{Context, EventType};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
-use blkkin_ctf::tsdl::{Written, write_more};
+use blkkin_ctf::tsdl::{WriteProgress, write_additions};
 use blkkin_ring::packet::{self, Header};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -55,7 +55,7 @@ pub(crate) struct Trace {
     /// Text of the metadata. `written` records the part of the schema that the text describes,
     /// `text_on_disk` the number of bytes of the text that are in the file.
     text: String,
-    written: Written,
+    written: WriteProgress,
     text_on_disk: usize,
     /// Set if the text of the metadata may lack event types of the schema.
     has_more: bool,
@@ -67,15 +67,15 @@ pub(crate) struct Trace {
     /// Open file of the mark, while the trace is being written; see [`MARK`].
     mark: Option<File>,
     /// Size limit of the session, with the free space of the file system in `space`.
-    bound: Option<Arc<SizeLimit>>,
+    size_limit: Option<Arc<SizeLimit>>,
     space: FreeSpace,
     /// Account to which the time of rewriting large metadata is charged; `may_put_off` is set if
     /// the rewriting may be postponed.
     account: Option<Arc<Account>>,
-    may_put_off: bool,
+    may_postpone: bool,
     /// Trimmer of the trace's memory in the page cache. Snapshots have none: they are small, and
     /// read soon.
-    behind: Option<PageCacheTrimmer>,
+    page_cache: Option<PageCacheTrimmer>,
 }
 
 /// The stream of a channel in this trace.
@@ -162,18 +162,18 @@ impl Trace {
             output,
             schema: metadata::trace(uuid, env, clock_name, rate),
             text: String::new(),
-            written: Written::default(),
+            written: WriteProgress::default(),
             text_on_disk: 0,
             has_more: true,
             streams: Vec::new(),
             files: HashMap::new(),
             note,
             mark: None,
-            bound: None,
+            size_limit: None,
             space: FreeSpace::default(),
             account: None,
-            may_put_off: false,
-            behind: None,
+            may_postpone: false,
+            page_cache: None,
         }
     }
 
@@ -194,8 +194,8 @@ impl Trace {
             Ok(Stream { number, name: String::new(), types: types.collect() })
         });
         let streams = streams.collect::<io::Result<Vec<Stream>>>()?;
-        let mut written = Written::default();
-        write_more(&schema, &mut written).map_err(io::Error::other)?;
+        let mut written = WriteProgress::default();
+        write_additions(&schema, &mut written).map_err(io::Error::other)?;
         let path = directory.join(MARK);
         let mark = output.open_file(&path).or_else(|_| output.create_file(&path)).ok();
         mark.iter().for_each(lock);
@@ -213,11 +213,11 @@ impl Trace {
             files: HashMap::new(),
             note: Some(note),
             mark,
-            bound: None,
+            size_limit: None,
             space: FreeSpace::default(),
             account: None,
-            may_put_off: false,
-            behind: None,
+            may_postpone: false,
+            page_cache: None,
         })
     }
 
@@ -258,7 +258,7 @@ impl Trace {
         let index = Some((index, INDEX_HEADER_SIZE));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
-        self.bound.iter().for_each(|bound| bound.add(file.size));
+        self.size_limit.iter().for_each(|bound| bound.add(file.size));
         let last = file.last;
         self.files.insert(key, file);
         Ok(last)
@@ -272,17 +272,17 @@ impl Trace {
     /// Sets whether rewriting large metadata may be postponed. If so, `append` fails with
     /// [`io::ErrorKind::ResourceBusy`] when the metadata was rewritten too often.
     pub(crate) fn allow_postponing(&mut self, may_put_off: bool) {
-        self.may_put_off = may_put_off;
+        self.may_postpone = may_put_off;
     }
 
     /// Sets the trimmer that drops the trace's pages from the page cache.
     pub(crate) fn trim_by(&mut self, behind: Option<PageCacheTrimmer>) {
-        self.behind = behind;
+        self.page_cache = behind;
     }
 
     /// Sets the limit on the total size of the session's traces.
     pub(crate) fn limit_by(&mut self, bound: Arc<SizeLimit>) {
-        self.bound = Some(bound);
+        self.size_limit = Some(bound);
     }
 
     /// Returns the size of a stream's file in bytes; 0 if the file is not open.
@@ -393,7 +393,8 @@ impl Trace {
     /// Writes the metadata file, if it does not describe all types of the schema.
     fn write_metadata(&mut self) -> io::Result<()> {
         if self.has_more {
-            let more = write_more(&self.schema, &mut self.written).map_err(io::Error::other)?;
+            let more =
+                write_additions(&self.schema, &mut self.written).map_err(io::Error::other)?;
             self.text.push_str(&more);
             self.has_more = false;
         }
@@ -403,7 +404,7 @@ impl Trace {
         let begun = Instant::now();
         let account = self.account.as_ref().filter(|_| self.text_on_disk > LARGE);
         if let Some(account) = account
-            && self.may_put_off
+            && self.may_postpone
             && !account.has_metadata_time(begun)
         {
             return Err(io::ErrorKind::ResourceBusy.into());
@@ -485,14 +486,14 @@ impl Trace {
         match self.files.get_mut(&key) {
             Some(file) => {
                 let before = file.size;
-                if let Some(bound) = &self.bound {
+                if let Some(bound) = &self.size_limit {
                     bound.check(packets.size())?;
                     self.space.take(&file.data, packets.size())?;
                 }
                 file.append(packets, rings)?;
-                self.bound.iter().for_each(|bound| bound.add(packets.size()));
-                if let Some(behind) = &self.behind {
-                    behind.has_grown(&file.data, before..file.size);
+                self.size_limit.iter().for_each(|bound| bound.add(packets.size()));
+                if let Some(behind) = &self.page_cache {
+                    behind.queue_due(&file.data, before..file.size);
                 }
                 Ok(())
             }

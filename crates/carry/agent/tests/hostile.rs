@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota, read, record_with, trace_below};
 
 /// Guard that sets a flag on drop, so that other threads of the test end.
-struct Over<'d>(&'d AtomicBool);
+struct StopGuard<'d>(&'d AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -48,7 +48,7 @@ fn scribbled_rings() {
 fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
     while !done.load(Relaxed) {
         let mut program = Program::start(node);
-        program.tell(0, "hostile:event");
+        program.add_type(0, "hostile:event");
         for _ in 0..200 {
             let memory = &program.memories[&0];
             for _ in 0..1000 {
@@ -65,7 +65,7 @@ fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
                 memory.word(at).store(value, Relaxed);
             }
             program.wake();
-            program.obey();
+            program.handle_messages();
         }
     }
 }
@@ -77,7 +77,7 @@ fn scribbled_catalogs() {
     check(|node, random, done| {
         while !done.load(Relaxed) {
             let mut program = Program::start(node);
-            program.tell(0, "hostile:event");
+            program.add_type(0, "hostile:event");
             for index in 0..2000 {
                 program.record(0, (index % 60_000) as u16 as u32, index);
                 let at = (random.next() % (catalog::SIZE as u64 / 8) * 8) as usize;
@@ -117,7 +117,7 @@ fn recorders_after_the_goodbye() {
     check(|node, _, done| {
         while !done.load(Relaxed) {
             let mut program = Program::start(node);
-            program.tell(0, "hostile:event");
+            program.add_type(0, "hostile:event");
             let writer = program.writers.remove(&0).unwrap();
             let end = Instant::now() + Duration::from_millis(300);
             std::thread::scope(|scope| {
@@ -138,14 +138,14 @@ fn recorders_after_the_goodbye() {
 
 /// Sessions end in time even if a program ignores all rules and does not answer `Ping`.
 #[test]
-fn who_does_not_stop() {
+fn sessions_end_without_confirmations() {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
-    program.tell(0, "hostile:event");
+    program.add_type(0, "hostile:event");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| add_to_what_is_read(&program, &done));
+        scope.spawn(|| announce_events(&program, &done));
         // The other thread must end even if a request fails.
         let ends = [
             Request::StopSession("s".into()),
@@ -155,7 +155,7 @@ fn who_does_not_stop() {
         let mut took = Vec::new();
         for request in &ends {
             let begun = Instant::now();
-            let answered = node.client.ask_all(request);
+            let answered = node.client.request_all(request);
             took.push(begun.elapsed());
             if answered.is_err() {
                 break;
@@ -169,7 +169,7 @@ fn who_does_not_stop() {
 
 /// Moves the end of each ring forward whenever the agent has read it, as fast as possible. Each
 /// step is as large as an event.
-fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
+fn announce_events(program: &Program, done: &AtomicBool) {
     // Size of an event in bytes, in the layout that the crate of the rings documents.
     let (event, memory) = (18, &program.memories[&0]);
     let shape = program.writers[&0].shape();
@@ -210,18 +210,18 @@ fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
 const LOADS: [(&str, Load); 5] = [
     ("records", |node, done| {
         let mut program = Program::start(node);
-        program.tell(0, "honest:event");
+        program.add_type(0, "honest:event");
         while !done.load(Relaxed) {
             for number in 0..1000 {
                 program.record(0, 0, number);
             }
-            program.obey();
+            program.handle_messages();
         }
     }),
     ("comes and goes", |node, done| {
         while !done.load(Relaxed) {
             let mut program = Program::start(node);
-            program.tell(0, "honest:event");
+            program.add_type(0, "honest:event");
             for number in 0..1000 {
                 program.record(0, 0, number);
             }
@@ -231,9 +231,9 @@ const LOADS: [(&str, Load); 5] = [
     ("scribbles", |node, done| scribble(node, &mut Random::new(7), done)),
     ("claims", |node, done| {
         let mut program = Program::start(node);
-        program.tell(0, "hostile:event");
+        program.add_type(0, "hostile:event");
         std::thread::scope(|scope| {
-            scope.spawn(|| add_to_what_is_read(&program, done));
+            scope.spawn(|| announce_events(&program, done));
             while !done.load(Relaxed) {
                 program.wake();
                 std::thread::sleep(Duration::from_micros(100));
@@ -266,7 +266,7 @@ fn agent_under_load() {
     let (begun, before) = (Instant::now(), agent_time());
     std::thread::scope(|scope| {
         scope.spawn(|| load(&node, &done));
-        let _over = Over(&done);
+        let _over = StopGuard(&done);
         std::thread::sleep(seconds("TEST_SHARE_SECONDS", 2));
     });
     let share = (agent_time() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
@@ -336,7 +336,7 @@ fn quotas() {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let mut honest = Program::start(&node);
-    honest.tell(0, "honest:event");
+    honest.add_type(0, "honest:event");
     honest.record(0, 0, 0);
     let trace = eventually("the trace is there", || trace_below(&node.output()));
     let session = |number: usize| {
@@ -371,7 +371,7 @@ fn quotas() {
     // One program adds ten thousand types at once.
     let mut greedy = Program::start(&node);
     for index in 0..10_000 {
-        greedy.tell(index, "greedy:event");
+        greedy.add_type(index, "greedy:event");
     }
     greedy.record(0, 0, 1);
     for number in 1..1000 {
@@ -393,7 +393,7 @@ fn quotas() {
 /// Rules that exceed the quota are refused with a hint. The destruction of a session returns its
 /// quota.
 #[test]
-fn rules_take_no_more_than_their_room() {
+fn rules_are_charged_to_a_quota() {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let output = node.directory.path().join("other");
@@ -408,7 +408,7 @@ fn rules_take_no_more_than_their_room() {
     let mut taken = 0;
     let refusal = loop {
         let session = ["s", "other"][taken % 2];
-        match node.client.ask_all(&Request::EnableEvents(rule(session, taken))) {
+        match node.client.request_all(&Request::EnableEvents(rule(session, taken))) {
             Ok(_) => taken += 1,
             Err(refusal) => break refusal.to_string(),
         }
@@ -440,13 +440,13 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let mut honest = Program::start(&node);
-    honest.tell(0, "honest:event");
+    honest.add_type(0, "honest:event");
     honest.record(0, 0, 0);
     let trace = eventually("the trace is there", || trace_below(&node.output()));
     let done = AtomicBool::new(false);
     let count = std::thread::scope(|scope| {
         // Ends the other threads even if an assertion fails here.
-        let _over = Over(&done);
+        let _over = StopGuard(&done);
         let (node, done, others) = (&node, &done, &others);
         for seed in [7, 8] {
             scope.spawn(move || others(node, &mut Random::new(seed), done));
@@ -458,7 +458,7 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
                 assert_eq!(honest.record(0, 0, count), Outcome::Recorded);
                 count += 1;
             }
-            honest.obey();
+            honest.handle_messages();
             std::thread::sleep(Duration::from_millis(1));
         }
         done.store(true, Relaxed);
@@ -508,7 +508,7 @@ fn requests_of_many_at_once() {
     let asked = asked / (requests.len() / 4000);
     let done = AtomicBool::new(false);
     let answered = std::thread::scope(|scope| {
-        let over = Over(&done);
+        let over = StopGuard(&done);
         let answered = scope.spawn(|| {
             let mut answered = 0;
             while !done.load(Relaxed) {

@@ -18,16 +18,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use support::{
-    Found, Node, Program, events, eventually, hello_after_refusal, read, trace_below, traces_below,
+    Node, Program, TraceContent, events, eventually, hello_after_refusal, read, trace_below,
+    traces_below,
 };
 
 #[test]
-fn what_a_program_records_is_in_the_trace() {
+fn recorded_events_are_in_the_trace() {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
     assert_eq!(program.in_force[&0].len(), 1);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     for number in 0..1000 {
         assert_eq!(program.record(0, 0, number), Outcome::Recorded);
     }
@@ -37,7 +38,7 @@ fn what_a_program_records_is_in_the_trace() {
     let schema = metadata::parse(fs::read(trace.join("metadata")).unwrap()).unwrap();
     assert_eq!(schema.streams[0].events[0].name.as_deref(), Some("test:first"));
     // A type that was added later is described before its events are in the trace.
-    program.tell(1, "test:second");
+    program.add_type(1, "test:second");
     program.record(0, 1, 1000);
     eventually("the event is written", || (read(&trace).numbers.len() == 1001).then_some(()));
     let schema = metadata::parse(fs::read(trace.join("metadata")).unwrap()).unwrap();
@@ -62,7 +63,7 @@ fn what_a_program_records_is_in_the_trace() {
 }
 
 #[test]
-fn programs_are_told_what_changes() {
+fn changes_are_sent_to_programs() {
     let mut node = Node::new();
     let mut program = Program::start(&node);
     assert!(program.writers.is_empty());
@@ -72,7 +73,7 @@ fn programs_are_told_what_changes() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Relaxed) {
-                program.obey();
+                program.handle_messages();
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
@@ -110,7 +111,7 @@ fn read_from_disk(file: &File) -> Option<u64> {
 }
 
 /// Returns whether the kernel reports how much it reads from the disk under this directory.
-fn tells_of_disk(directory: &Path) -> bool {
+fn reports_disk_reads(directory: &Path) -> bool {
     let path = directory.join("probe");
     fs::write(&path, [1; 4096]).unwrap();
     let file = File::open(&path).unwrap();
@@ -121,17 +122,17 @@ fn tells_of_disk(directory: &Path) -> bool {
 }
 
 #[test]
-fn what_was_long_written_is_not_kept_in_memory() {
+fn written_pages_are_dropped_from_the_page_cache() {
     let mut node = Node::new();
     let directory = node.output();
-    if !tells_of_disk(directory.parent().unwrap()) {
+    if !reports_disk_reads(directory.parent().unwrap()) {
         let reason = "a disk is needed, of which the kernel tells what was read";
-        skip("what_was_long_written_is_not_kept_in_memory", reason);
+        skip("written_pages_are_dropped_from_the_page_cache", reason);
         return;
     }
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     // On one processor, only one file of the trace grows.
     let mut processors = CpuSet::new();
     processors.set(sched_getcpu());
@@ -174,7 +175,7 @@ fn events_that_find_no_room_are_counted() {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let mut program = Program::start(&node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     // The program records faster than the agent can read.
     let attempted = 3_000_000;
     let mut lost = 0;
@@ -191,7 +192,7 @@ fn events_that_find_no_room_are_counted() {
 }
 
 /// Takes a snapshot, and returns the content of its only trace.
-fn snapshot(node: &mut Node) -> Found {
+fn snapshot(node: &mut Node) -> TraceContent {
     let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
     let replies = node.ask(&request);
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
@@ -203,7 +204,7 @@ fn snapshots_hold_the_latest_events() {
     let mut node = Node::new();
     node.record_all(Purpose::Snapshot);
     let mut program = Program::start(&node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     let snapshot = |node: &mut Node| snapshot(node).numbers;
     for number in 0..10 {
         program.record(0, 0, number);
@@ -229,7 +230,7 @@ fn snapshots_hold_the_latest_events() {
 
 /// A write error of one session is not reported to a command that stops another session.
 #[test]
-fn each_session_has_its_own_trouble() {
+fn write_errors_concern_one_session() {
     let mut node = Node::new();
     node.record_all(Purpose::Record);
     let output = node.directory.path().join("other");
@@ -237,11 +238,11 @@ fn each_session_has_its_own_trouble() {
     // A plain file in place of the directory for traces makes all writes fail.
     fs::write(output.join("ust"), "").unwrap();
     let mut program = Program::start(&node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     for channel in [0, 1] {
         program.record(channel, 0, 7);
     }
-    program.obeying(|| {
+    program.while_handling(|| {
         node.ask(&Request::StopSession("s".into()));
         let refusal = node.refusal(&Request::StopSession("other".into()));
         assert!(refusal.contains("not all that was recorded can be written"), "{refusal}");
@@ -254,7 +255,7 @@ fn each_session_has_its_own_trouble() {
 /// A program that has lost its connection continues its trace when it reconnects, before or after
 /// the agent has noticed. All recorded events are in the trace, and discarded events are counted.
 #[test]
-fn programs_that_come_back_go_on() {
+fn programs_that_reconnect_continue_their_trace() {
     for purpose in [Purpose::Record, Purpose::Snapshot] {
         for is_open in [false, true] {
             check_coming_back(purpose, is_open);
@@ -266,7 +267,7 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
     let mut node = Node::new();
     node.record_all(purpose);
     let mut program = Program::start(&node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     let (mut count, mut lost) = (0, 0);
     let mut record = |program: &Program, more: u64| {
         for number in count..count + more {
@@ -288,7 +289,7 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
         // events.
         let much = if purpose == Purpose::Record && round == 1 { 300_000 } else { 1000 };
         record(&program, much);
-        let before = program.come_back(&node);
+        let before = program.reconnect(&node);
         if is_open {
             open.push(before);
         }
@@ -372,7 +373,7 @@ fn clear_drops_all_that_was_recorded() {
     let tried = 300_000;
     let lost = (0..tried).filter(|_| program.record(0, 0, 2) == Outcome::Full).count();
     assert!(lost > 0);
-    program.come_back(&node);
+    program.reconnect(&node);
     eventually("all is written", || count_of(3 + tried as usize - lost)(&node));
     let traces = traces_below(&node.output());
     // A file that no agent has made is kept, and so is its directory.
@@ -400,7 +401,7 @@ fn clear_drops_all_that_was_recorded() {
 /// Connects a program that has recorded one event.
 fn start(node: &Node) -> Program {
     let mut program = Program::start(node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     program.record(0, 0, 1);
     program
 }
@@ -414,7 +415,7 @@ fn clear_drops_flight_recorders() {
     let mut program = start(&node);
     // The program reconnects before the clear, as after the start of another agent.
     program.lose_connection();
-    program.come_back(&node);
+    program.reconnect(&node);
     program.record(0, 0, 2);
     node.ask(&Request::ClearSession("s".into()));
     for number in 10..20 {
@@ -424,7 +425,7 @@ fn clear_drops_flight_recorders() {
     assert_eq!(snapshot(&mut node).numbers, expected);
     // Cleared events do not reappear when the program reconnects.
     program.lose_connection();
-    program.come_back(&node);
+    program.reconnect(&node);
     assert_eq!(snapshot(&mut node).numbers, expected);
 }
 
@@ -449,7 +450,7 @@ fn snapshots_of_what_came_first() {
     node.ask(&Request::EnableEvents(events("*")));
     node.ask(&Request::StartSession("s".into()));
     let mut program = Program::start(&node);
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     let mut number = 0;
     for is_cleared in [false, true] {
         if is_cleared {
@@ -470,7 +471,7 @@ fn snapshots_of_what_came_first() {
             assert!(found.numbers == expected, "{} {}", found.numbers.len(), expected.len());
             assert!(lost > 0 && found.gaps == 0);
             program.lose_connection();
-            program.come_back(&node);
+            program.reconnect(&node);
         }
     }
 }

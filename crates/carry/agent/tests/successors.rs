@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use support::{
-    Found, LOG, LeftRings, Program, Succession, events, eventually, quota, read, trace_below,
-    traces_below,
+    LOG, OrphanedRings, Program, Succession, TraceContent, events, eventually, quota, read,
+    trace_below, traces_below,
 };
 
 /// Makes and starts a session that records all events into each of these channels.
@@ -53,7 +53,7 @@ fn set_size(purpose: Purpose) -> u64 {
 
 fn program(agents: &Succession) -> Program {
     let mut program = Program::start_at(&agents.socket());
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     program
 }
 
@@ -97,28 +97,28 @@ fn lost(agents: &Succession) -> u64 {
 /// No event is lost or written twice if a program loses its connection several times, at different
 /// points of the protocol, with and without a change of agents.
 #[test]
-fn whatever_becomes_of_connections_each_event_is_there_once() {
+fn each_event_is_written_once_despite_lost_connections() {
     for first_agent_stays in [true, false] {
         let (mut agents, mut program) = recording(100);
         program.lose_connection();
         record(&program, 100..200);
         if !first_agent_stays {
-            agents.go_on();
+            agents.start_next();
         }
         // The program loses the connection before it has mapped its new rings, or before it has
         // handled the message to keep its rings.
-        program.come_and_vanish(&agents.socket());
+        program.reconnect_and_disconnect(&agents.socket());
         record(&program, 200..300);
-        program.come_and_vanish(&agents.socket());
+        program.reconnect_and_disconnect(&agents.socket());
         record(&program, 300..400);
-        program.come_back_to(&agents.socket());
+        program.reconnect_to(&agents.socket());
         record(&program, 400..500);
         wait_for(&agents, 500);
         // The program has the same rings, or new rings in their place.
         let (used, _) = quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
         assert_eq!(used, set_size(Purpose::Record));
-        agents.go_on();
-        program.come_back_to(&agents.socket());
+        agents.start_next();
+        program.reconnect_to(&agents.socket());
         record(&program, 500..600);
         agents.end();
         wait_for(&agents, 600);
@@ -127,7 +127,7 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
 
 /// However programs and agents end and reconnect, each event is written once or counted as lost.
 #[test]
-fn whatever_becomes_of_programs_and_agents() {
+fn random_lives_of_programs_and_agents_lose_no_event() {
     let number = |variable, usual| {
         std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
     };
@@ -183,15 +183,15 @@ fn live(seed: u64, limits: Limits) {
         }
         match what {
             "record" => record(&program, &mut random),
-            "vanish" => program.come_and_vanish(&agents.socket()),
-            "come" => drop(program.come_back_to(&agents.socket())),
+            "vanish" => program.reconnect_and_disconnect(&agents.socket()),
+            "come" => drop(program.reconnect_to(&agents.socket())),
             "come slowly" => {
-                program.come_slowly(&agents.socket());
+                program.reconnect_without_handling(&agents.socket());
                 pause(&mut random);
                 record(&program, &mut random);
-                eventually("a ping", || program.obey().then_some(()));
+                eventually("a ping", || program.handle_messages().then_some(()));
             }
-            "restart" => agents.go_on(),
+            "restart" => agents.start_next(),
             "clients" => {
                 drop((0..3).map(|_| agents.try_client()).collect::<Vec<_>>());
                 without_clients(&agents, 1);
@@ -202,10 +202,10 @@ fn live(seed: u64, limits: Limits) {
     }
     program.lose_connection();
     pause(&mut random);
-    program.come_back_to(&agents.socket());
+    program.reconnect_to(&agents.socket());
     record(&program, &mut random);
     agents.end();
-    let mut all = Found { is_whole: true, ..Found::default() };
+    let mut all = TraceContent { is_whole: true, ..TraceContent::default() };
     for found in traces_below(&agents.output()).iter().map(|trace| read(trace)) {
         all.numbers.extend(found.numbers);
         all.discarded += found.discarded;
@@ -247,10 +247,10 @@ fn full_rings_of_programs_that_come_and_go() {
                 std::thread::sleep(Duration::from_millis(pause));
                 match pause {
                     20 => program.lose_connection(),
-                    _ => program.come_and_vanish(&agents.socket()),
+                    _ => program.reconnect_and_disconnect(&agents.socket()),
                 }
             }
-            program.come_back_to(&agents.socket());
+            program.reconnect_to(&agents.socket());
         }
         done.store(true, Relaxed);
         records.join().unwrap()
@@ -265,7 +265,7 @@ fn full_rings_of_programs_that_come_and_go() {
 /// A program that reconnects while its session is being destroyed is sent messages to unmap its
 /// rings.
 #[test]
-fn back_while_the_session_goes() {
+fn reconnect_during_destruction_of_the_session() {
     let (agents, mut away) = recording(1);
     // The agent waits for the confirmation of this program, which does not answer, so the
     // destruction takes a while.
@@ -280,10 +280,10 @@ fn back_while_the_session_goes() {
             let sessions = agents.ask(&Request::ListSessions(None));
             (!sessions.iter().any(|one| matches!(one, Reply::Session(_)))).then_some(())
         });
-        away.come_back_to(&agents.socket());
+        away.reconnect_to(&agents.socket());
     });
     eventually("it has let go", || {
-        away.obey();
+        away.handle_messages();
         (away.files.is_empty() && away.orphan_count() == 0).then_some(())
     });
     drop(idle);
@@ -312,12 +312,12 @@ fn what_is_recorded_meanwhile_is_written_at_the_end() {
 fn cleared_before_rings_are_taken() {
     let (mut agents, mut program) = recording(100);
     program.lose_connection();
-    agents.go_on();
+    agents.start_next();
     record(&program, 100..200);
-    program.come_and_vanish(&agents.socket());
+    program.reconnect_and_disconnect(&agents.socket());
     agents.ask(&Request::ClearSession("s".into()));
     record(&program, 0..50);
-    program.come_back_to(&agents.socket());
+    program.reconnect_to(&agents.socket());
     record(&program, 50..60);
     wait_for(&agents, 60);
 }
@@ -358,9 +358,9 @@ fn more_channels_than_are_taken_of_others() {
     record(&program, 0);
     program.lose_connection();
     record(&program, 1);
-    program.come_slowly(&agents.socket());
+    program.reconnect_without_handling(&agents.socket());
     record(&program, 2);
-    eventually("a ping", || program.obey().then_some(()));
+    eventually("a ping", || program.handle_messages().then_some(()));
     record(&program, 3);
     eventually("all are written", || {
         let traces = names.iter().flat_map(|name| traces_below(&agents.output().join(name)));
@@ -378,16 +378,16 @@ fn sessions_that_are_stopped_meanwhile() {
         record(&program, 100..200);
         agents.ask(&Request::StopSession("s".into()));
         if !first_agent_stays {
-            agents.go_on();
+            agents.start_next();
         }
-        program.come_back_to(&agents.socket());
+        program.reconnect_to(&agents.socket());
         eventually("it is told to stop", || {
-            program.obey();
+            program.handle_messages();
             program.in_force.values().all(Vec::is_empty).then_some(())
         });
         wait_for(&agents, 200);
         agents.ask(&Request::StartSession("s".into()));
-        program.obeying(|| record_again(&agents));
+        program.while_handling(|| record_again(&agents));
         record(&program, 200..201);
         wait_for(&agents, 201);
     }
@@ -410,9 +410,9 @@ fn what_is_cleared_meanwhile_does_not_come_back() {
         });
         agents.ask(&Request::ClearSession("s".into()));
         if !first_agent_stays {
-            agents.go_on();
+            agents.start_next();
         }
-        program.come_back_to(&agents.socket());
+        program.reconnect_to(&agents.socket());
         record(&program, 0..7);
         wait_for(&agents, 7);
         agents.end();
@@ -430,7 +430,7 @@ fn types_without_room() {
     let mut first = program(&agents);
     record(&first, 0..3);
     wait_for(&agents, 3);
-    first.tell(1, &format!("test:second{}", "x".repeat(180)));
+    first.add_type(1, &format!("test:second{}", "x".repeat(180)));
     for number in 3..10 {
         first.record(0, number as u32 % 2, number);
     }
@@ -455,7 +455,8 @@ fn channels_that_are_lost_beside_others() {
     for channel in [0, 1] {
         before.record(channel, 0, 0);
     }
-    let of_both = |count: usize, found: &Found| found.numbers.len() == 2 * count && found.is_whole;
+    let of_both =
+        |count: usize, found: &TraceContent| found.numbers.len() == 2 * count && found.is_whole;
     let both = |count: usize| {
         eventually("both channels are written", || {
             let found = read(&trace_below(&agents.output())?);
@@ -465,12 +466,12 @@ fn channels_that_are_lost_beside_others() {
     both(1);
     agents.end();
     // The program offers the rings of the first channel only.
-    let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
-    agents.go_on();
+    let live = OrphanedRings { file: before.files.remove(&0).unwrap(), is_spent: false };
+    agents.start_next();
     let mut after = Program::start_with(&agents.socket(), std::process::id(), vec![live]);
-    after.tell(0, "test:first");
+    after.add_type(0, "test:first");
     eventually("it has rings", || {
-        after.obey();
+        after.handle_messages();
         (after.writers.len() == 2).then_some(())
     });
     for number in 1..10 {
@@ -487,10 +488,10 @@ fn channels_that_are_lost_beside_others() {
 
 /// Memory that no agent has made is not mapped, whatever ring size it states.
 #[test]
-fn memory_of_others_is_left_alone() {
+fn foreign_memory_is_not_mapped() {
     let (agents, _program) = recording(1);
     let big = SharedMemory::create_sparse(c"big", 512 << 20).unwrap().0;
-    let left = LeftRings { file: big.try_clone().unwrap(), is_spent: true };
+    let left = OrphanedRings { file: big.try_clone().unwrap(), is_spent: true };
     let other = Program::start_with(&agents.socket(), std::process::id(), vec![left]);
     eventually("it is done with", || {
         agents.ask(&Request::Status(None));
@@ -503,7 +504,7 @@ fn memory_of_others_is_left_alone() {
 /// Events that cannot be written stay in the rings, and writing is retried while the program may
 /// reconnect. After that they are counted as lost and reported.
 #[test]
-fn what_cannot_be_written() {
+fn unwritten_events_wait_or_are_counted() {
     let agents = Succession::begin(Limits::default());
     record_all(&agents, Purpose::Record, &["c"]);
     let obstacle = agents.output().join("ust");
@@ -517,7 +518,7 @@ fn what_cannot_be_written() {
     eventually("what the one has recorded is lost", || (lost(&agents) > 0).then_some(()));
     let before = lost(&agents);
     fs::remove_file(&obstacle).unwrap();
-    away.come_back_to(&agents.socket());
+    away.reconnect_to(&agents.socket());
     record(&away, 10..20);
     wait_for(&agents, 20);
     assert_eq!(lost(&agents), before);
@@ -538,16 +539,16 @@ fn more_rings_than_are_taken() {
     agents.end();
     record(&before, 1..100);
     // Memory that does not hold rings is not counted as a loss.
-    let other = |is_spent| LeftRings { file: support::sealed_memory(), is_spent };
+    let other = |is_spent| OrphanedRings { file: support::sealed_memory(), is_spent };
     let spent = (0..3).map(|_| other(true));
-    let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
+    let live = OrphanedRings { file: before.files.remove(&0).unwrap(), is_spent: false };
     let orphans = spent.chain((0..66).map(|_| other(false))).chain([live]).collect();
 
-    agents.go_on();
+    agents.start_next();
     let mut after = Program::start_with(&agents.socket(), std::process::id(), orphans);
-    after.tell(0, "test:first");
+    after.add_type(0, "test:first");
     eventually("it has rings, and has got all others back", || {
-        after.obey();
+        after.handle_messages();
         (!after.writers.is_empty() && after.orphan_count() == 0).then_some(())
     });
     let told = "have left more than 64 sets of rings; the others are lost: 6";
@@ -567,7 +568,7 @@ fn more_rings_than_are_taken() {
 /// Rings that are kept for snapshots of ended programs or agents are charged to their user. They
 /// are evicted to make room for new rings, and the loss is reported.
 #[test]
-fn what_is_kept_makes_room() {
+fn kept_rings_are_evicted_for_new_rings() {
     // The limit suffices for three sets of rings, and not for four.
     let (set, rings) = (set_size(Purpose::Snapshot), support::online_processors() as u64 + 1);
     let limits = Limits { ring_bytes: 7 * set / 2, ..Limits::default() };
@@ -584,8 +585,8 @@ fn what_is_kept_makes_room() {
         first.record(0, 0, number);
         agents.end();
         first.lose_connection();
-        agents.go_on();
-        first.come_back_to(&agents.socket());
+        agents.start_next();
+        first.reconnect_to(&agents.socket());
         first.record(0, 0, 100 + number);
     }
     // The first set was evicted to make room for the fourth one.
@@ -593,10 +594,10 @@ fn what_is_kept_makes_room() {
     let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
     assert_eq!(snapshot(&agents).numbers, kept);
     // The quota is the same after the program has lost its connection and reconnected.
-    first.obey();
+    first.handle_messages();
     assert_eq!(first.orphan_count(), 2);
-    first.come_and_vanish(&agents.socket());
-    first.come_back_to(&agents.socket());
+    first.reconnect_and_disconnect(&agents.socket());
+    first.reconnect_to(&agents.socket());
     assert_eq!((snapshot(&agents).numbers, told(&agents)), (kept.to_vec(), Some((rings, 1))));
     let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes").0;
     assert_eq!(used(), 3 * set);
@@ -619,7 +620,7 @@ fn what_is_kept_makes_room() {
 }
 
 /// Takes a snapshot, and returns the content of its only trace.
-fn snapshot(agents: &Succession) -> Found {
+fn snapshot(agents: &Succession) -> TraceContent {
     let replies = agents.ask(&Request::Snapshot(Snapshot { session: "s".into(), output: None }));
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
     let found = read(&trace_below(Path::new(path)).unwrap());
@@ -630,7 +631,7 @@ fn snapshot(agents: &Succession) -> Found {
 /// Unwritten packets of a recording are not dropped, even if their rings and the new rings together
 /// exceed the quota.
 #[test]
-fn what_is_to_be_written_needs_no_room() {
+fn unwritten_packets_exceed_the_quota() {
     let user = blkkin_sys::user_id();
     let set = set_size(Purpose::Record);
     let mut agents = Succession::begin(Limits { ring_bytes: set + 1, ..Limits::default() });
@@ -641,8 +642,8 @@ fn what_is_to_be_written_needs_no_room() {
         agents.end();
         program.lose_connection();
         record(&program, 2 * round + 1..2 * round + 2);
-        agents.go_on();
-        program.come_back_to(&agents.socket());
+        agents.start_next();
+        program.reconnect_to(&agents.socket());
     }
     wait_for(&agents, 6);
     eventually("there is one set of rings", || {
@@ -673,7 +674,7 @@ fn l11_rings_that_hold_much_are_given_up() {
         }
     }
     eventually("the program gets other rings", || {
-        program.obey();
+        program.handle_messages();
         let (used, refused) = used();
         (refused > 0 && used <= limit && !program.writers.is_empty()).then_some(())
     });

@@ -4,7 +4,7 @@
 mod support;
 
 use blkkin_agent::{Limits, Options};
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::{
     Applications, Channel, Hello, Mode, NewChannel, Opening, Processes, Purpose, Reply, Request,
     Role, Session, Snapshot, Version, encode,
@@ -46,12 +46,12 @@ impl Public {
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let mut public = Public { agent: None, directory, limits };
-        public.go_on();
+        public.start_next();
         Some(public)
     }
 
     /// Ends the running agent, and starts the next one on the same socket.
-    fn go_on(&mut self) {
+    fn start_next(&mut self) {
         self.agent = None;
         self.agent = Some(Running::start(Options {
             socket: self.socket(),
@@ -69,7 +69,7 @@ impl Public {
     }
 
     fn try_client(&self) -> Result<Client, blkkin_client::Error> {
-        Client::connect(&[self.socket()], "test", "0", Patience::default())
+        Client::connect(&[self.socket()], "test", "0", Timeouts::default())
     }
 
     fn socket(&self) -> PathBuf {
@@ -88,7 +88,7 @@ impl Public {
     /// Takes a snapshot of session `s`. Returns, for each trace in it, the numbers of the events.
     fn snapshot(&self, client: &mut Client) -> Vec<Vec<u64>> {
         let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
-        let replies = client.ask_all(&request).unwrap();
+        let replies = client.request_all(&request).unwrap();
         let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
         let traces = support::traces_below(path).into_iter();
         let numbers = |trace: PathBuf| {
@@ -133,10 +133,10 @@ fn session(output: PathBuf) -> Request {
 fn members_of_the_group_see_all_sessions() {
     let public = Public::start("members_of_the_group_see_all_sessions");
     let Some(public) = public else { return };
-    public.client().ask_all(&session(public.directory.path().join("trace"))).unwrap();
+    public.client().request_all(&session(public.directory.path().join("trace"))).unwrap();
     let check = |groups: [u32; 2], expected: usize| {
         let mut client = public.client_of(SOMEBODY, groups);
-        let sessions = client.ask_all(&Request::ListSessions(None)).unwrap();
+        let sessions = client.request_all(&Request::ListSessions(None)).unwrap();
         assert_eq!(sessions.len(), expected, "{groups:?}: {sessions:?}");
     };
     check([SOMEBODY, SOMEBODY], 0);
@@ -158,18 +158,18 @@ fn snapshots_are_made_by_who_asks_for_them() {
         Request::EnableEvents(events("*")),
         Request::StartSession("s".into()),
     ] {
-        root.ask_all(&request).unwrap();
+        root.request_all(&request).unwrap();
     }
     let mut program = public.program();
-    program.tell(0, "test:first");
+    program.add_type(0, "test:first");
     program.record(0, 0, 1);
     let mut member = public.client_of(SOMEBODY, [GROUP.1, SOMEBODY]);
     let snapshot = |output| Request::Snapshot(Snapshot { session: "s".into(), output });
-    let refused = member.ask_all(&snapshot(Some(roots.join("not-theirs")))).unwrap_err();
+    let refused = member.request_all(&snapshot(Some(roots.join("not-theirs")))).unwrap_err();
     assert!(refused.to_string().contains("ermission denied"), "{refused}");
     assert!(!roots.join("not-theirs").exists());
     let path = somebodys.join("snapshot");
-    let replies = member.ask_all(&snapshot(Some(path.clone()))).unwrap();
+    let replies = member.request_all(&snapshot(Some(path.clone()))).unwrap();
     assert_eq!(replies, [Reply::Written(path.clone())]);
     let trace = support::trace_below(&path).unwrap();
     assert_eq!(support::read(&trace).numbers, [(0, 1)]);
@@ -178,7 +178,7 @@ fn snapshots_are_made_by_who_asks_for_them() {
         assert_eq!((made.uid(), made.gid()), (SOMEBODY, GROUP.1));
     }
     // Without a path, a snapshot is written below the session's output.
-    let replies = member.ask_all(&snapshot(None)).unwrap();
+    let replies = member.request_all(&snapshot(None)).unwrap();
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
     assert_eq!(
         (path.parent(), fs::metadata(path).unwrap().uid()),
@@ -208,16 +208,16 @@ fn what_has_ended_is_kept_for_each_user() {
         Request::EnableEvents(events("*")),
         Request::StartSession("s".into()),
     ] {
-        root.ask_all(&request).unwrap();
+        root.request_all(&request).unwrap();
     }
     let all = Applications { processes: Processes::default(), event_types: false };
     let run = |root: &mut Client, number: u64| {
         let mut program = public.program();
-        program.tell(0, "test:first");
+        program.add_type(0, "test:first");
         program.record(0, 0, number);
         program.goodbye();
         eventually("it is gone", || {
-            let listed = root.ask_all(&Request::ListApplications(all.clone())).unwrap();
+            let listed = root.request_all(&Request::ListApplications(all.clone())).unwrap();
             listed.is_empty().then_some(())
         });
     };
@@ -231,7 +231,7 @@ fn what_has_ended_is_kept_for_each_user() {
     let expected: Vec<Vec<u64>> = (6..70).chain([1000]).map(|number| vec![number]).collect();
     assert_eq!(found, expected);
     // The evicted rings of dropped programs are counted.
-    let status = root.ask_all(&Request::Status(None)).unwrap();
+    let status = root.request_all(&Request::Status(None)).unwrap();
     let rings = |reply: &Reply| match reply {
         Reply::Ended(ended) => Some(ended.rings),
         _ => None,
@@ -255,10 +255,10 @@ fn record_own(public: &Public) -> (Client, Program, PathBuf) {
         Request::EnableEvents(events("*")),
         Request::StartSession("s".into()),
     ] {
-        client.ask_all(&request).unwrap();
+        client.request_all(&request).unwrap();
     }
     let mut program = as_user(SOMEBODY, OWN, || public.program());
-    program.tell(0, "own:event");
+    program.add_type(0, "own:event");
     (client, program, output)
 }
 
@@ -269,8 +269,8 @@ fn check_answers(what: &str, socket: PathBuf) {
     let (sender, answered) = std::sync::mpsc::channel();
     // Asks on another thread, because the client's own timeout is longer.
     std::thread::spawn(move || {
-        let client = Client::connect(&[socket], "test", "0", Patience::default());
-        let answer = client.and_then(|mut client| client.ask_all(&Request::ListSessions(None)));
+        let client = Client::connect(&[socket], "test", "0", Timeouts::default());
+        let answer = client.and_then(|mut client| client.request_all(&Request::ListSessions(None)));
         let _ = sender.send(answer.map(drop).map_err(|error| error.to_string()));
     });
     let answer = answered.recv_timeout(Duration::from_secs(5));
@@ -280,7 +280,7 @@ fn check_answers(what: &str, socket: PathBuf) {
 
 /// Sends a request that must fail, and returns the error message.
 fn refusal(client: &mut Client, request: &Request) -> String {
-    client.ask_all(request).unwrap_err().to_string()
+    client.request_all(request).unwrap_err().to_string()
 }
 
 const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
@@ -327,7 +327,7 @@ fn n8_what_is_mounted_over_a_trace_is_not_entered() {
         (support::read(&trace).numbers == [(0, 1)]).then_some(trace)
     });
     let Some(hung) = Hung::over(test, &trace, SOMEBODY) else { return };
-    program.tell(1, "own:other");
+    program.add_type(1, "own:other");
     program.record(0, 1, 2);
     program.wake();
     std::thread::sleep(Duration::from_millis(300));
@@ -351,7 +351,7 @@ fn n8_outputs_on_file_systems_of_others_are_refused() {
         let output = Some(mounted.path().join(name));
         let session = Session { name: name.into(), purpose: Purpose::Record, output };
         let client = if is_root { &mut root } else { &mut own };
-        let answer = client.ask_all(&Request::CreateSession(session));
+        let answer = client.request_all(&Request::CreateSession(session));
         answer.map(drop).map_err(|error| error.to_string())
     };
     let Some(network) = Served::start(test, "fuse.sshfs", 0) else { return };
@@ -381,9 +381,9 @@ fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     let mut go_on = |what: &str, path: &Path, number: u64| {
         public.agent = None;
         let hung = Hung::over(test, path, SOMEBODY)?;
-        public.go_on();
+        public.start_next();
         check_answers(&format!("a mount over {what}, and a new agent"), public.socket());
-        as_user(SOMEBODY, OWN, || program.come_back_to(&public.socket()));
+        as_user(SOMEBODY, OWN, || program.reconnect_to(&public.socket()));
         program.record(program.newest, 0, number);
         program.wake();
         check_answers(&format!("its program is back, under a mount over {what}"), public.socket());
@@ -436,7 +436,7 @@ fn a_quota_of_messages() {
     let mut root = public.client();
     let mut halves = Vec::new();
     for (kept, refused) in [(1, 0), (2, 0), (3, 0), (3, 1), (3, 2)] {
-        halves.push(as_user(SOMEBODY, OWN, || Half::send(&public.socket())));
+        halves.push(as_user(SOMEBODY, OWN, || IncompleteRequest::send(&public.socket())));
         eventually("three are kept, and others dropped", || {
             let bytes = quota(&mut root, SOMEBODY, "message-bytes");
             assert!(bytes.0 <= 100_000, "{bytes:?}");
@@ -444,7 +444,7 @@ fn a_quota_of_messages() {
             (bytes == (kept * HALF_SIZE, refused) && connections == (kept, 0)).then_some(())
         });
     }
-    let _half = Half::send(&public.socket());
+    let _half = IncompleteRequest::send(&public.socket());
     eventually("it is another user's", || {
         (quota(&mut root, 0, "message-bytes") == (HALF_SIZE, 0)).then_some(())
     });
@@ -458,12 +458,12 @@ fn a_quota_of_event_types() {
     let Some(public) = Public::start_with("a_quota_of_event_types", limits) else { return };
     let mut root = public.client();
     for request in record_all(&public, Purpose::Record) {
-        root.ask_all(&request).unwrap();
+        root.request_all(&request).unwrap();
     }
     // A program's types take half of the quota, and their descriptions in its trace the other half.
     let greedy = || {
         let mut program = public.program();
-        (0..700).for_each(|index| program.tell(index, "greedy:event"));
+        (0..700).for_each(|index| program.add_type(index, "greedy:event"));
         program.record(0, 0, 1);
         program
     };
@@ -494,7 +494,7 @@ fn a_quota_of_rings() {
     let Some(public) = Public::start_with(test, limits) else { return };
     let mut root = public.client();
     for request in record_all(&public, Purpose::Snapshot) {
-        root.ask_all(&request).unwrap();
+        root.request_all(&request).unwrap();
     }
     let program = public.program();
     let (size, _) = quota(&mut root, 0, "ring-bytes");
@@ -505,7 +505,7 @@ fn a_quota_of_rings() {
     let Some(public) = Public::start_with(test, limits) else { return };
     let mut root = public.client();
     for request in record_all(&public, Purpose::Snapshot) {
-        root.ask_all(&request).unwrap();
+        root.request_all(&request).unwrap();
     }
     let [first, second, third] =
         as_user(SOMEBODY, OWN, || [public.program(), public.program(), public.program()]);
@@ -517,7 +517,7 @@ fn a_quota_of_rings() {
     drop((first, second, third));
     let count = |root: &mut Client| {
         let applications = Applications { processes: Processes::default(), event_types: false };
-        root.ask_all(&Request::ListApplications(applications)).unwrap().len()
+        root.request_all(&Request::ListApplications(applications)).unwrap().len()
     };
     eventually("they have ended", || (count(&mut root) == 0).then_some(()));
     assert_eq!(quota(&mut root, SOMEBODY, "ring-bytes").0, 2 * size);
@@ -532,7 +532,7 @@ fn a_quota_of_descriptors() {
         let public = Public::start_with(test, limits)?;
         let mut root = public.client();
         for request in record_all(&public, Purpose::Record) {
-            root.ask_all(&request).unwrap();
+            root.request_all(&request).unwrap();
         }
         Some((public, root))
     };
@@ -583,10 +583,10 @@ fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
 const HALF_SIZE: u64 = 30_000;
 
 /// A connected command that has sent only the start of a request.
-struct Half(#[expect(dead_code, reason = "held open")] UnixStream);
+struct IncompleteRequest(#[expect(dead_code, reason = "held open")] UnixStream);
 
-impl Half {
-    fn send(socket: &Path) -> Half {
+impl IncompleteRequest {
+    fn send(socket: &Path) -> IncompleteRequest {
         let mut stream = UnixStream::connect(socket).unwrap();
         let hello = Hello {
             version: Version::OURS,
@@ -604,6 +604,6 @@ impl Half {
         bytes.extend(request);
         // Fails if the agent closes the connection meanwhile.
         let _ = stream.write_all(&bytes);
-        Half(stream)
+        IncompleteRequest(stream)
     }
 }

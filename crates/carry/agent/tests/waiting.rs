@@ -83,9 +83,10 @@ fn answered_within(node: &Node) -> Duration {
             std::slice::from_ref(&path),
             "test",
             "0",
-            blkkin_client::Patience::default(),
+            blkkin_client::Timeouts::default(),
         );
-        let answered = client.and_then(|mut client| client.ask_all(&Request::ListSessions(None)));
+        let answered =
+            client.and_then(|mut client| client.request_all(&Request::ListSessions(None)));
         longest = longest.max(begun.elapsed());
         assert!(answered.is_ok(), "{answered:?} after {longest:?}");
         std::thread::sleep(Duration::from_millis(20));
@@ -171,7 +172,7 @@ fn n8_outputs_that_hang_have_nobody_wait() {
     let mut node = Node::new();
     node.record_all(Purpose::Snapshot);
     let mut program = Program::start(&node);
-    program.tell(0, "honest:event");
+    program.add_type(0, "honest:event");
     program.record(0, 0, 0);
     let output = mounted.path().join("trace");
     let requests = [
@@ -187,11 +188,11 @@ fn n8_outputs_that_hang_have_nobody_wait() {
             &[node.agent.as_ref().unwrap().socket().to_owned()],
             "test",
             "0",
-            blkkin_client::Patience::default(),
+            blkkin_client::Timeouts::default(),
         );
         let mut client = client.unwrap();
         std::thread::scope(|scope| {
-            let asks = scope.spawn(move || client.ask_all(&request));
+            let asks = scope.spawn(move || client.request_all(&request));
             std::thread::sleep(Duration::from_millis(100));
             check_answers("while an output hangs", &node);
             let answered = asks.join().unwrap().unwrap_err().to_string();
@@ -253,14 +254,14 @@ fn n9_snapshots_end() {
                 &[node.agent.as_ref().unwrap().socket().to_owned()],
                 "test",
                 "0",
-                blkkin_client::Patience::default(),
+                blkkin_client::Timeouts::default(),
             )
             .unwrap();
             let (done, answered) = (&done, &answered);
             scope.spawn(move || {
                 while !done.load(Relaxed) {
                     let request = Snapshot { session: "s".into(), output: None };
-                    client.ask_all(&Request::Snapshot(request)).unwrap();
+                    client.request_all(&Request::Snapshot(request)).unwrap();
                     answered.fetch_add(1, SeqCst);
                 }
             });
@@ -300,7 +301,7 @@ fn n9_rules_and_types_without_number() {
     let mut programs: Vec<Program> = (0..4).map(|_| Program::start(&node)).collect();
     for program in &mut programs {
         for index in 0..TYPES {
-            program.tell(index, &format!("hostile:event-{index:05}"));
+            program.add_type(index, &format!("hostile:event-{index:05}"));
         }
     }
     let before = resident_kib();
@@ -313,7 +314,7 @@ fn n9_rules_and_types_without_number() {
             let done = &done;
             scope.spawn(move || {
                 while !done.load(Relaxed) {
-                    program.obey();
+                    program.handle_messages();
                     program.record(0, TYPES - 1, 1);
                     program.wake();
                     std::thread::sleep(Duration::from_millis(5));
@@ -325,13 +326,14 @@ fn n9_rules_and_types_without_number() {
         scope.spawn(move || {
             while !done.load(Relaxed) {
                 let begun = Instant::now();
-                let patience = blkkin_client::Patience {
+                let patience = blkkin_client::Timeouts {
                     opening: Duration::from_secs(60),
                     item: Duration::from_secs(60),
                 };
                 let addresses = [path.clone()];
                 let client = blkkin_client::Client::connect(&addresses, "test", "0", patience);
-                let answer = client.and_then(|mut one| one.ask_all(&Request::ListSessions(None)));
+                let answer =
+                    client.and_then(|mut one| one.request_all(&Request::ListSessions(None)));
                 // Only the time matters: the answer is a long list of all sessions and rules.
                 drop(answer);
                 longest.fetch_max(begun.elapsed().as_millis() as u64, SeqCst);
@@ -341,7 +343,7 @@ fn n9_rules_and_types_without_number() {
         let refused = loop {
             let mut request = events("x");
             request.selection.names = patterns(rules);
-            match client.ask_all(&Request::EnableEvents(request)) {
+            match client.request_all(&Request::EnableEvents(request)) {
                 Ok(_) => rules += 1,
                 Err(error) => break error.to_string(),
             }
@@ -376,7 +378,7 @@ fn n9_long_lists_are_sent_as_they_are_read() {
     let mut programs: Vec<Program> = (0..8).map(|_| Program::start(&node)).collect();
     for program in &mut programs {
         for index in 0..8192 {
-            program.tell(index, &format!("long:{}-{index:05}", "x".repeat(40)));
+            program.add_type(index, &format!("long:{}-{index:05}", "x".repeat(40)));
         }
         program.record(0, 0, 1);
         program.wake();
@@ -392,7 +394,7 @@ fn n9_long_lists_are_sent_as_they_are_read() {
         types.sum::<usize>()
     };
     eventually("all types are known", || (count(&node.ask(&all(false))) == 8 * 8192).then_some(()));
-    let mut replies = node.client.ask(&all(true)).unwrap();
+    let mut replies = node.client.request(&all(true)).unwrap();
     // The command pauses before it reads.
     std::thread::sleep(Duration::from_millis(500));
     let types = replies.by_ref().filter(|reply| matches!(reply, Ok(Reply::EventType(_)))).count();

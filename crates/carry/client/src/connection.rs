@@ -30,7 +30,7 @@ impl Deadline {
 
     /// Returns the remaining time, at least [`SHORTEST`], or `None` without a deadline. Fails after
     /// the deadline.
-    fn left(self) -> Result<Option<Duration>, ErrorKind> {
+    fn remaining(self) -> Result<Option<Duration>, ErrorKind> {
         let Some(at) = self.at else { return Ok(None) };
         match at.saturating_duration_since(Instant::now()) {
             Duration::ZERO => Err(ErrorKind::TimedOut),
@@ -60,7 +60,7 @@ impl Connection {
                 Err(error) => match error.kind() {
                     ErrorKind::NotFound | ErrorKind::ConnectionRefused => {}
                     ErrorKind::PermissionDenied => forbidden = forbidden.or(Some(address)),
-                    _ => return Err(at(address, deadline, error)),
+                    _ => return Err(socket_error(address, deadline, error)),
                 },
             }
         }
@@ -72,14 +72,14 @@ impl Connection {
 
     pub(crate) fn send(&mut self, mut bytes: &[u8], deadline: Deadline) -> Result<(), Error> {
         while !bytes.is_empty() {
-            let written = deadline.left().map_err(io::Error::from).and_then(|left| {
+            let written = deadline.remaining().map_err(io::Error::from).and_then(|left| {
                 self.stream.set_write_timeout(left)?;
                 self.stream.write(bytes)
             });
             match written {
                 Ok(size) => bytes = &bytes[size..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(at(&self.address, deadline, error)),
+                Err(error) => return Err(socket_error(&self.address, deadline, error)),
             }
         }
         Ok(())
@@ -93,23 +93,23 @@ impl Connection {
     ) -> Result<Received<M>, Error> {
         loop {
             let taken = decoder.take();
-            let wrong = |error| Error::Nonsense { address: self.address.clone(), error };
+            let wrong = |error| Error::InvalidMessage { address: self.address.clone(), error };
             if let Some(received) = taken.map_err(wrong)? {
                 return Ok(received);
             }
             let mut bytes = [0; READ_SIZE];
-            let read = deadline.left().map_err(io::Error::from).and_then(|left| {
+            let read = deadline.remaining().map_err(io::Error::from).and_then(|left| {
                 self.stream.set_read_timeout(left)?;
                 self.stream.read(&mut bytes)
             });
             match read {
-                Ok(0) => return Err(Error::Gone { address: self.address.clone() }),
+                Ok(0) => return Err(Error::Disconnected { address: self.address.clone() }),
                 Ok(size) => {
                     self.received += size as u64;
                     decoder.feed(&bytes[..size], []);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(at(&self.address, deadline, error)),
+                Err(error) => return Err(socket_error(&self.address, deadline, error)),
             }
         }
     }
@@ -125,20 +125,20 @@ fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
         let _ = sender.send(UnixStream::connect(path));
     })?;
     let late = |_| io::Error::from(ErrorKind::TimedOut);
-    match deadline.left()? {
+    match deadline.remaining()? {
         Some(left) => connected.recv_timeout(left).map_err(late)?,
         None => connected.recv().unwrap_or_else(|_| Err(ErrorKind::Other.into())),
     }
 }
 
 /// Converts an I/O error of the socket to an [`Error`] with the agent's address.
-fn at(address: &Path, deadline: Deadline, error: io::Error) -> Error {
+fn socket_error(address: &Path, deadline: Deadline, error: io::Error) -> Error {
     let address = address.to_owned();
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            Error::Late { address, waited: deadline.patience }
+            Error::TimedOut { address, waited: deadline.patience }
         }
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::Gone { address },
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::Disconnected { address },
         _ => Error::Socket { address, error },
     }
 }

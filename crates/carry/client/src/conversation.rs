@@ -6,16 +6,16 @@ use std::time::Duration;
 
 /// Timeouts of a client's operations.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// Time that the agent has to accept a connection and to answer `Hello`.
     pub opening: Duration,
     /// Time that the agent has to send each item of a reply.
     pub item: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { opening: Duration::from_secs(5), item: Duration::from_secs(30) }
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts { opening: Duration::from_secs(5), item: Duration::from_secs(30) }
     }
 }
 
@@ -24,8 +24,8 @@ impl Default for Patience {
 pub(crate) struct Conversation {
     pub(crate) connection: Connection,
     pub(crate) decoder: Decoder<Reply>,
-    pub(crate) patience: Patience,
+    pub(crate) patience: Timeouts,
     /// Set if the last reply was received completely. Otherwise the next items received still
     /// belong to that reply.
-    pub(crate) is_in_step: bool,
+    pub(crate) has_whole_reply: bool,
 }

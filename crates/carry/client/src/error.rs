@@ -25,7 +25,7 @@ pub enum Error {
         refused: Refused,
     },
     /// The request exceeds a limit, and was not sent.
-    Unfit(Fault),
+    LimitExceeded(Fault),
     /// The agent reports that the request failed.
     Failed {
         address: PathBuf,
@@ -33,21 +33,21 @@ pub enum Error {
         failed: Failed,
     },
     /// The agent closed the connection before the end of its reply.
-    Gone { address: PathBuf },
+    Disconnected { address: PathBuf },
     /// A message from the agent cannot be decoded.
-    Nonsense {
+    InvalidMessage {
         address: PathBuf,
         /// Reason why the message is invalid, and its position.
         error: DecodeError,
     },
     /// The agent did not accept the connection, or did not answer, before the timeout.
-    Late {
+    TimedOut {
         address: PathBuf,
         /// Timeout that was exceeded.
         waited: Duration,
     },
     /// The reply exceeds the maximum size of a reply.
-    TooMuch { address: PathBuf },
+    ReplyTooLarge { address: PathBuf },
     /// A system call on the socket failed.
     Socket {
         address: PathBuf,
@@ -58,7 +58,7 @@ pub enum Error {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
-        Error::Unfit(fault)
+        Error::LimitExceeded(fault)
     }
 }
 
@@ -75,24 +75,24 @@ impl fmt::Display for Error {
             Error::Refused { address, refused } => {
                 write!(f, "the agent at {} refuses: {}", address.display(), refused.reason)
             }
-            Error::Unfit(fault) => fault.fmt(f),
+            Error::LimitExceeded(fault) => fault.fmt(f),
             Error::Failed { address, failed } => {
                 let Failed { code, message, .. } = failed;
                 write!(f, "{message} [{code}] (agent at {})", address.display())
             }
-            Error::Gone { address } => {
+            Error::Disconnected { address } => {
                 write!(f, "the agent at {} went away before it had answered", address.display())
             }
-            Error::Nonsense { address, error } => {
+            Error::InvalidMessage { address, error } => {
                 write!(f, "cannot understand the agent at {}: {error}", address.display())
             }
-            Error::Late { address, waited } => write!(
+            Error::TimedOut { address, waited } => write!(
                 f,
                 "the agent at {} has not answered for {} s",
                 address.display(),
                 waited.as_secs_f64()
             ),
-            Error::TooMuch { address } => {
+            Error::ReplyTooLarge { address } => {
                 write!(f, "the agent at {} does not come to an end", address.display())
             }
             Error::Socket { address, error } => {
@@ -116,14 +116,14 @@ impl Error {
             ),
             Error::Refused { refused, .. } if refused.try_again => "try again later".into(),
             Error::Failed { failed, .. } => failed.hint.clone()?,
-            Error::Gone { .. } => {
+            Error::Disconnected { .. } => {
                 "it may have done it nevertheless: look with `blkkin session list`; \
                                    the agent's own messages say why it ended"
                     .into()
             }
-            Error::Nonsense { error, .. } => match error.fault.reason {
+            Error::InvalidMessage { error, .. } => match error.fault.reason {
                 Reason::OtherVersion { .. } => return None,
-                Reason::NotOurs | Reason::UnknownKind { .. } => {
+                Reason::OtherProtocol | Reason::UnknownKind { .. } => {
                     format!("{VARIABLE} may name the socket of another program")
                 }
                 _ => "install the same release on both sides, and start the agent again".into(),
@@ -132,9 +132,9 @@ impl Error {
                 "paths of sockets have at most 107 bytes".into()
             }
             Error::Refused { .. }
-            | Error::Unfit(_)
-            | Error::Late { .. }
-            | Error::TooMuch { .. }
+            | Error::LimitExceeded(_)
+            | Error::TimedOut { .. }
+            | Error::ReplyTooLarge { .. }
             | Error::Socket { .. } => return None,
         })
     }

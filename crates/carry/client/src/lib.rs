@@ -9,11 +9,11 @@ mod conversation;
 mod error;
 mod replies;
 
-pub use conversation::Patience;
+pub use conversation::Timeouts;
 pub use error::Error;
 pub use replies::Replies;
 
-use blkkin_control::address::Surroundings;
+use blkkin_control::address::SocketEnvironment;
 use blkkin_control::{
     Answer, Decoder, Fault, Hello, Opening, Received, Reply, Request, Role, Version, Welcome,
     encode,
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Returns the addresses on which an agent for this process may listen, in the order in which to
 /// try them.
 pub fn addresses() -> Vec<PathBuf> {
-    Surroundings::new(blkkin_sys::user_id(), env::var_os).candidates()
+    SocketEnvironment::new(blkkin_sys::user_id(), env::var_os).candidates()
 }
 
 /// Checks that a request is within the limits of the protocol, so that it can be sent. Does not
@@ -38,11 +38,11 @@ pub fn check(request: &Request) -> Result<(), Fault> {
 /// A command's connection to an agent, for requests and their replies.
 ///
 /// ```no_run
-/// use blkkin_client::{Client, Patience, addresses};
+/// use blkkin_client::{Client, Timeouts, addresses};
 /// use blkkin_control::{Reply, Request};
 ///
-/// let mut client = Client::connect(&addresses(), "blkkin", "0.1.0", Patience::default())?;
-/// for reply in client.ask(&Request::ListSessions(None))? {
+/// let mut client = Client::connect(&addresses(), "blkkin", "0.1.0", Timeouts::default())?;
+/// for reply in client.request(&Request::ListSessions(None))? {
 ///     let Reply::Session(state) = reply? else { continue };
 ///     println!("{}", state.session.name);
 /// }
@@ -61,7 +61,7 @@ impl Client {
         addresses: &[PathBuf],
         program: &str,
         release: &str,
-        patience: Patience,
+        patience: Timeouts,
     ) -> Result<Client, Error> {
         let deadline = Deadline::after(patience.opening);
         let mut connection = Connection::open(addresses, deadline)?;
@@ -82,14 +82,17 @@ impl Client {
                 sent?;
                 let decoder = decoder.followed_by();
                 let is_in_step = true;
-                let conversation = Conversation { connection, decoder, patience, is_in_step };
+                let conversation =
+                    Conversation { connection, decoder, patience, has_whole_reply: is_in_step };
                 Ok(Client { conversation, welcome })
             }
             Ok(Received::Message { message: Answer::Refused(refused), .. }) => {
                 Err(Error::Refused { address: connection.address, refused })
             }
             // In all versions of the protocol, the agent's first message is of a known kind.
-            Ok(Received::Unknown { .. }) => Err(Error::Gone { address: connection.address }),
+            Ok(Received::Unknown { .. }) => {
+                Err(Error::Disconnected { address: connection.address })
+            }
             Err(error) => Err(error),
         }
     }
@@ -106,21 +109,21 @@ impl Client {
 
     /// Sends a request, and returns an iterator over the items of its reply. Unread items of the
     /// previous reply are skipped first.
-    pub fn ask(&mut self, request: &Request) -> Result<Replies<'_>, Error> {
+    pub fn request(&mut self, request: &Request) -> Result<Replies<'_>, Error> {
         let mut bytes = Vec::new();
         encode(request, &mut bytes)?;
         let conversation = &mut self.conversation;
-        if !conversation.is_in_step {
+        if !conversation.has_whole_reply {
             Replies::of(conversation).skip()?;
         }
         let deadline = Deadline::after(conversation.patience.item);
         conversation.connection.send(&bytes, deadline)?;
-        conversation.is_in_step = false;
+        conversation.has_whole_reply = false;
         Ok(Replies::of(conversation))
     }
 
     /// Sends a request, and returns all items of its reply.
-    pub fn ask_all(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
-        self.ask(request)?.collect()
+    pub fn request_all(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
+        self.request(request)?.collect()
     }
 }

@@ -43,7 +43,7 @@ impl<'c> Replies<'c> {
         let deadline = Deadline::after(patience.item);
         loop {
             if connection.received - self.start > REPLY_SIZE_MAX {
-                return Err(Error::TooMuch { address: connection.address.clone() });
+                return Err(Error::ReplyTooLarge { address: connection.address.clone() });
             }
             // Items of kinds that only a newer agent defines are skipped.
             if let Received::Message { message, .. } = connection.receive(decoder, deadline)? {
@@ -62,7 +62,7 @@ impl Iterator for Replies<'_> {
         }
         let reply = self.receive();
         self.is_over = matches!(reply, Ok(Reply::Done | Reply::Failed(_)) | Err(_));
-        self.conversation.is_in_step = self.is_over && reply.is_ok();
+        self.conversation.has_whole_reply = self.is_over && reply.is_ok();
         match reply {
             Ok(Reply::Done) => None,
             Ok(Reply::Failed(failed)) => {

@@ -3,7 +3,7 @@
 
 mod support;
 
-use blkkin_client::{Client, Error, Patience};
+use blkkin_client::{Client, Error, Timeouts};
 use blkkin_control::{
     Activity, Answer, Failed, Purpose, Refused, Reply, Request, Role, Session, SessionState,
     Version, code,
@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::StandIn;
 
-const PATIENCE: Patience =
-    Patience { opening: Duration::from_secs(20), item: Duration::from_secs(20) };
-const IMPATIENCE: Patience =
-    Patience { opening: Duration::from_millis(50), item: Duration::from_millis(50) };
+const PATIENCE: Timeouts =
+    Timeouts { opening: Duration::from_secs(20), item: Duration::from_secs(20) };
+const IMPATIENCE: Timeouts =
+    Timeouts { opening: Duration::from_millis(50), item: Duration::from_millis(50) };
 
-fn connect(path: &Path, patience: Patience) -> Result<Client, Error> {
+fn connect(path: &Path, patience: Timeouts) -> Result<Client, Error> {
     Client::connect(&[path.to_owned()], "test", "1", patience)
 }
 
@@ -57,12 +57,12 @@ fn requests_one_after_the_other() {
     let list = Request::ListSessions(None);
     let start = Request::StartSession("x".into());
     let both = vec![session("a"), session("b")];
-    assert_eq!(client.ask_all(&list).expect("a list"), both);
+    assert_eq!(client.request_all(&list).expect("a list"), both);
     // Unread items of a reply are skipped.
-    let first = client.ask(&list).expect("a list").next();
+    let first = client.request(&list).expect("a list").next();
     assert!(matches!(first, Some(Ok(Reply::Session(_)))));
-    assert_eq!(client.ask_all(&list).expect("a list"), both);
-    let error = client.ask_all(&start).expect_err("no such session");
+    assert_eq!(client.request_all(&list).expect("a list"), both);
+    let error = client.request_all(&start).expect_err("no such session");
     check(
         &error,
         &daemon.path,
@@ -70,14 +70,14 @@ fn requests_one_after_the_other() {
         Some("make it"),
     );
     // A failed request does not end the connection.
-    let _ = client.ask(&start).expect("to be asked");
-    assert_eq!(client.ask_all(&Request::GetSampling).expect("an answer"), []);
+    let _ = client.request(&start).expect("to be asked");
+    assert_eq!(client.request_all(&Request::GetSampling).expect("an answer"), []);
     let asked = [list.clone(), list.clone(), list, start.clone(), start, Request::GetSampling];
     assert_eq!(daemon.requests(), asked);
 }
 
 #[test]
-fn what_is_said_first() {
+fn hello_is_sent_first() {
     let daemon = StandIn::of(|mut conversation| {
         let (hello, _) = conversation.welcome().expect("a hello");
         assert_eq!((hello.version, hello.role), (Version::OURS, Role::Command));
@@ -149,7 +149,7 @@ fn refused() {
     let check_refusal = |try_again, hint| {
         let daemon = StandIn::of(move |mut conversation| {
             let (version, reason) = (Version { major: 9, minor: 3 }, "too old".to_owned());
-            conversation.say(&Answer::Refused(Refused { version, try_again, reason }));
+            conversation.send(&Answer::Refused(Refused { version, try_again, reason }));
         });
         let error = connect(&daemon.path, PATIENCE).expect_err("refused");
         check(&error, &daemon.path, "the agent at PATH refuses: too old", hint);
@@ -177,14 +177,14 @@ fn a_newer_daemon() {
     let daemon = StandIn::of(|mut conversation| {
         let newer = Version { minor: Version::OURS.minor + 1, ..Version::OURS };
         let Some((_, mut decoder)) = conversation.welcome_as(newer) else { return };
-        while conversation.hear(&mut decoder).is_some() {
-            conversation.say_bytes(b"\x03\0\0\0\xff\x04new");
-            conversation.say(&session("a"));
-            conversation.say(&Reply::Done);
+        while conversation.receive_request(&mut decoder).is_some() {
+            conversation.send_bytes(b"\x03\0\0\0\xff\x04new");
+            conversation.send(&session("a"));
+            conversation.send(&Reply::Done);
         }
     });
     let mut client = connect(&daemon.path, PATIENCE).expect("welcome");
-    let all = client.ask_all(&Request::ListSessions(None)).expect("a list");
+    let all = client.request_all(&Request::ListSessions(None)).expect("a list");
     assert_eq!(all, [session("a")]);
 }
 
@@ -192,7 +192,7 @@ fn a_newer_daemon() {
 fn nonsense() {
     let check_nonsense = |bytes: &'static [u8], message, hint| {
         let daemon = StandIn::of(move |mut conversation| {
-            conversation.say_bytes(bytes);
+            conversation.send_bytes(bytes);
             conversation.wait();
         });
         let error = connect(&daemon.path, PATIENCE).expect_err("nonsense");
@@ -223,17 +223,17 @@ fn a_daemon_that_goes() {
 
     let daemon = StandIn::of(|mut conversation| {
         let Some((_, mut decoder)) = conversation.welcome() else { return };
-        conversation.hear(&mut decoder);
-        conversation.say(&session("a"));
+        conversation.receive_request(&mut decoder);
+        conversation.send(&session("a"));
         // The connection ends within a message.
-        conversation.say_bytes(b"\x05\0\0");
+        conversation.send_bytes(b"\x05\0\0");
     });
     let mut client = connect(&daemon.path, PATIENCE).expect("welcome");
-    let mut replies = client.ask(&Request::ListSessions(None)).expect("to be asked");
+    let mut replies = client.request(&Request::ListSessions(None)).expect("to be asked");
     assert_eq!(replies.next().expect("an item").expect("a session"), session("a"));
     check(&replies.next().expect("an error").expect_err("gone"), &daemon.path, told, Some(hint));
     assert!(replies.next().is_none());
-    let again = client.ask_all(&Request::GetSampling).expect_err("still gone");
+    let again = client.request_all(&Request::GetSampling).expect_err("still gone");
     check(&again, &daemon.path, told, Some(hint));
 }
 
@@ -248,12 +248,12 @@ fn a_daemon_that_says_nothing() {
 
     let daemon = StandIn::of(|mut conversation| {
         conversation.welcome();
-        conversation.say(&session("a"));
+        conversation.send(&session("a"));
         conversation.wait();
     });
-    let patience = Patience { opening: PATIENCE.opening, ..IMPATIENCE };
+    let patience = Timeouts { opening: PATIENCE.opening, ..IMPATIENCE };
     let mut client = connect(&daemon.path, patience).expect("welcome");
-    let error = client.ask_all(&Request::ListSessions(None)).expect_err("late");
+    let error = client.request_all(&Request::ListSessions(None)).expect_err("late");
     check(&error, &daemon.path, told, None);
 }
 
@@ -264,16 +264,16 @@ fn a_daemon_that_takes_its_time() {
         let newer = Version { minor: Version::OURS.minor + 1, ..Version::OURS };
         conversation.welcome_as(newer);
         for _ in 0..40 {
-            conversation.say_bytes(b"\0\0\0\0\xff\x04");
+            conversation.send_bytes(b"\0\0\0\0\xff\x04");
             std::thread::sleep(Duration::from_millis(10));
         }
-        conversation.say(&Reply::Done);
+        conversation.send(&Reply::Done);
         conversation.wait();
     });
-    let patience = Patience { opening: PATIENCE.opening, ..IMPATIENCE };
+    let patience = Timeouts { opening: PATIENCE.opening, ..IMPATIENCE };
     let mut client = connect(&daemon.path, patience).expect("welcome");
-    let error = client.ask_all(&Request::GetSampling).expect_err("late");
-    assert!(matches!(error, Error::Late { .. }), "{error}");
+    let error = client.request_all(&Request::GetSampling).expect_err("late");
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
 }
 
 /// The timeout of connecting also holds if the agent accepts no connections and its backlog is
@@ -310,8 +310,8 @@ fn requests_beyond_limits() {
     assert_eq!(blkkin_client::check(&request).expect_err("unfit").to_string(), fault);
     let daemon = StandIn::answering(|_| vec![Reply::Done]);
     let mut client = connect(&daemon.path, PATIENCE).expect("welcome");
-    let error = client.ask_all(&request).expect_err("unfit");
+    let error = client.request_all(&request).expect_err("unfit");
     check(&error, &daemon.path, fault, None);
-    assert_eq!(client.ask_all(&Request::GetSampling).expect("an answer"), []);
+    assert_eq!(client.request_all(&Request::GetSampling).expect("an answer"), []);
     assert_eq!(daemon.requests(), [Request::GetSampling]);
 }

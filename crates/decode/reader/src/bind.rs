@@ -9,7 +9,7 @@ use crate::trace::Trace;
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
 use blkkin_filter::{
-    Filter, FilterError, Integer, Labels, Operand, OperandKind, Pseudo, Severity, Step, Value,
+    Filter, FilterError, Integer, Labels, Operand, OperandKind, PseudoField, Severity, Step, Value,
     Values,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ impl BoundFilter {
             }
         }
         if operand.kind == OperandKind::Payload {
-            names.extend(Pseudo::ALL.iter().map(|pseudo| pseudo.name()));
+            names.extend(PseudoField::ALL.iter().map(|pseudo| pseudo.name()));
         }
         Err(FilterError::unknown_field(&self.filter, index, names))
     }
@@ -143,16 +143,16 @@ fn scopes(kind: OperandKind) -> &'static [Scope] {
 }
 
 /// Returns the scopes and names of the fields that can have the value of a pseudo-field.
-fn fields_of(pseudo: Pseudo) -> (&'static [Scope], &'static [&'static str]) {
+fn fields_of(pseudo: PseudoField) -> (&'static [Scope], &'static [&'static str]) {
     const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext];
     match pseudo {
-        Pseudo::Cpu => (
+        PseudoField::Cpu => (
             &[Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext],
             &["cpu_id", "cpu"],
         ),
-        Pseudo::Pid => (CONTEXTS, &["vpid", "pid"]),
-        Pseudo::Tid => (CONTEXTS, &["vtid", "tid"]),
-        Pseudo::Procname => (CONTEXTS, &["procname"]),
+        PseudoField::Pid => (CONTEXTS, &["vpid", "pid"]),
+        PseudoField::Tid => (CONTEXTS, &["vtid", "tid"]),
+        PseudoField::Procname => (CONTEXTS, &["procname"]),
         _ => (&[], &[]),
     }
 }
@@ -399,20 +399,20 @@ impl EventValues<'_, '_> {
         })
     }
 
-    fn pseudo(&self, pseudo: Pseudo) -> Option<Value<'_>> {
+    fn pseudo(&self, pseudo: PseudoField) -> Option<Value<'_>> {
         match pseudo {
-            Pseudo::Name => Some(Value::Str(self.event.class().name.as_ref()?.as_bytes())),
-            Pseudo::Time => self.event.time().map(Value::Int),
-            Pseudo::Severity => {
+            PseudoField::Name => Some(Value::Str(self.event.class().name.as_ref()?.as_bytes())),
+            PseudoField::Time => self.event.time().map(Value::Int),
+            PseudoField::Severity => {
                 let level = self.event.class().log_level?;
                 let known = level.try_into().ok().and_then(Severity::from_number);
                 Some(known.map_or(Value::Int(level), Severity::value))
             }
-            Pseudo::Stream => self.event.stream().instance.map(Value::Uint),
-            Pseudo::Trace => Some(Value::Str(self.event.trace().name.as_bytes())),
-            Pseudo::Pid => self.env("vpid"),
-            Pseudo::Procname => self.env("procname"),
-            Pseudo::Cpu | Pseudo::Tid => None,
+            PseudoField::Stream => self.event.stream().instance.map(Value::Uint),
+            PseudoField::Trace => Some(Value::Str(self.event.trace().name.as_bytes())),
+            PseudoField::Pid => self.env("vpid"),
+            PseudoField::Procname => self.env("procname"),
+            PseudoField::Cpu | PseudoField::Tid => None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::limits::EVENT_SIZE_MAX;
 use crate::packet::{Mark, PacketRef};
 use crate::trace::TraceData;
 use blkkin_ctf::decode::{
-    DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
+    DecodeError, DecodeErrorKind, EventSkipper, Machine, NullVisitor, Stop, View, Visitor,
 };
 use std::sync::Arc;
 
@@ -49,9 +49,9 @@ impl PacketBytes {
 }
 
 impl SkipOutcome {
-    fn from_skipping(skipping: Skipping<'_>) -> SkipOutcome {
+    fn from_skipping(skipping: EventSkipper<'_>) -> SkipOutcome {
         let at_end = skipping.is_at_end();
-        let Skipping { position, count, stop, went_back, .. } = skipping;
+        let EventSkipper { position, count, stop, clock_decreased: went_back, .. } = skipping;
         SkipOutcome { position, count, stop, at_end, went_back }
     }
 }
@@ -240,8 +240,8 @@ impl Cursor {
     fn decode_packet_header(&mut self, data: &TraceData) -> Result<(), Problem> {
         match data.decoder.packet(View::whole(&self.header), &mut self.machine) {
             Ok(_) => Ok(()),
-            Err(Stop::Short) => Err(self.overrun_problem()),
-            Err(Stop::Bad(error)) => Err(self.decode_problem(&error)),
+            Err(Stop::Incomplete) => Err(self.overrun_problem()),
+            Err(Stop::Invalid(error)) => Err(self.decode_problem(&error)),
         }
     }
 
@@ -250,7 +250,7 @@ impl Cursor {
     #[inline]
     pub(crate) fn next(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
         if self.next_start.is_none() {
-            self.body(data, &mut Nothing)?;
+            self.body(data, &mut NullVisitor)?;
         }
         self.event_start = self.next_start.unwrap_or(self.event_start);
         let ahead = (self.buffered as u64 * 8).saturating_sub(self.event_start);
@@ -351,7 +351,7 @@ impl Cursor {
         let Some((mut skip_a, mut skip_b)) = parts else {
             return [a.skip_some(data_a, size), b.skip_some(data_b, size)];
         };
-        Skipping::run_two(&mut skip_a, &mut skip_b);
+        EventSkipper::run_two(&mut skip_a, &mut skip_b);
         skip_a.run();
         skip_b.run();
         let (skip_a, skip_b) =
@@ -363,7 +363,11 @@ impl Cursor {
 
     /// Makes a walk over the next `size` buffered bytes. Returns `None` unless more bytes follow
     /// them in the window.
-    fn part_skipping<'c>(&'c mut self, data: &'c TraceData, size: usize) -> Option<Skipping<'c>> {
+    fn part_skipping<'c>(
+        &'c mut self,
+        data: &'c TraceData,
+        size: usize,
+    ) -> Option<EventSkipper<'c>> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         let all = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
         let end = (self.event_start / 8) as usize + size;
@@ -372,7 +376,7 @@ impl Cursor {
         }
         let view = View::new(&self.buffer[..end], self.base, end as u64 * 8);
         let stream = self.packet.as_ref()?.packet.stream;
-        Some(Skipping::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
+        Some(EventSkipper::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
     }
 
     /// Applies the result of a walk over a part of the window. Returns what [`Cursor::skip_some`]
@@ -431,7 +435,7 @@ impl Cursor {
             cursor.event_start = cursor.next_start.take().unwrap_or(cursor.event_start);
         }
         while let (Some(mut skip_a), Some(mut skip_b)) = (a.skipping(data_a), b.skipping(data_b)) {
-            Skipping::run_two(&mut skip_a, &mut skip_b);
+            EventSkipper::run_two(&mut skip_a, &mut skip_b);
             let (skip_a, skip_b) =
                 (SkipOutcome::from_skipping(skip_a), SkipOutcome::from_skipping(skip_b));
             count += skip_a.count + skip_b.count;
@@ -450,11 +454,11 @@ impl Cursor {
         count
     }
 
-    fn skipping<'c>(&'c mut self, data: &'c TraceData) -> Option<Skipping<'c>> {
+    fn skipping<'c>(&'c mut self, data: &'c TraceData) -> Option<EventSkipper<'c>> {
         let packet = self.packet.as_ref()?;
         let view = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
         let (stream, machine) = (packet.packet.stream, &mut self.machine);
-        Some(Skipping::new(&data.decoder, stream, view, self.event_start, machine))
+        Some(EventSkipper::new(&data.decoder, stream, view, self.event_start, machine))
     }
 
     /// Applies the result of a walk, and reads more bytes. Returns false at the packet's end.
@@ -524,7 +528,7 @@ impl Cursor {
                     return Ok(true);
                 }
                 None => {
-                    if !self.read_more(Stop::Short)? {
+                    if !self.read_more(Stop::Incomplete)? {
                         return Ok(false);
                     }
                 }
@@ -553,12 +557,12 @@ impl Cursor {
     #[cold]
     fn read_more(&mut self, stop: Stop) -> Result<bool, Problem> {
         match stop {
-            Stop::Bad(error) => {
+            Stop::Invalid(error) => {
                 let problem = self.decode_problem(&error);
                 self.end_packet();
                 Err(problem)
             }
-            Stop::Short if !self.complete => {
+            Stop::Incomplete if !self.complete => {
                 let buffered = self.buffered - (self.event_start / 8) as usize;
                 if buffered >= EVENT_SIZE_MAX {
                     let problem = self.too_large();
@@ -568,7 +572,7 @@ impl Cursor {
                 self.fill((buffered * 2).clamp(AHEAD, EVENT_SIZE_MAX))?;
                 Ok(true)
             }
-            Stop::Short => {
+            Stop::Incomplete => {
                 let cut = self.packet.as_ref().is_some_and(|packet| packet.missing_bytes > 0);
                 let problem = self.overrun_problem();
                 self.end_packet();
@@ -680,7 +684,7 @@ impl Cursor {
 
     fn decode_problem(&self, error: &DecodeError) -> Problem {
         let kind = match error.kind {
-            DecodeErrorKind::UnknownEvent(_) => ProblemKind::Undescribed(error.to_string()),
+            DecodeErrorKind::UnknownEvent(_) => ProblemKind::UnknownEventClass(error.to_string()),
             _ => ProblemKind::Data(error.to_string()),
         };
         self.problem(error.at_bits, kind)

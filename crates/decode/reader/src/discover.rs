@@ -34,7 +34,7 @@ pub enum Source {
 
 /// Result of opening sources: traces, and problems with traces that could not be opened.
 #[derive(Debug, Default)]
-pub struct Opened {
+pub struct OpenTraces {
     /// Traces that could be opened, in the order of their ids.
     pub traces: Vec<Arc<Trace>>,
     /// Problems that kept a trace or file from being opened.
@@ -42,13 +42,13 @@ pub struct Opened {
 }
 
 /// Opens all traces of `sources`, with ids from 0 on.
-pub fn open(sources: &[Source]) -> Opened {
+pub fn open(sources: &[Source]) -> OpenTraces {
     open_numbered(sources, 0)
 }
 
 /// Opens all traces of `sources`. The ids of the traces start at `first_id`.
-pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
-    let mut opened = Opened::default();
+pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> OpenTraces {
+    let mut opened = OpenTraces::default();
     let mut found = Vec::new();
     for source in sources {
         match source {
@@ -62,7 +62,7 @@ pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
             },
         }
     }
-    open_found(found, first_id, &mut opened);
+    open_inputs(found, first_id, &mut opened);
     opened
 }
 
@@ -77,7 +77,7 @@ fn find(given: &Path) -> Result<Vec<TraceInput>, Problem> {
         return Err(Problem::new(given, None, ProblemKind::NoTrace));
     }
     directories.sort();
-    directories.into_iter().map(|path| found_directory(given, path)).collect()
+    directories.into_iter().map(|path| directory_input(given, path)).collect()
 }
 
 fn search(path: &Path, depth: usize, directories: &mut Vec<PathBuf>) -> Result<(), Problem> {
@@ -103,7 +103,7 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>, Problem> {
     entries.map_err(problem)
 }
 
-fn found_directory(given: &Path, path: PathBuf) -> Result<TraceInput, Problem> {
+fn directory_input(given: &Path, path: PathBuf) -> Result<TraceInput, Problem> {
     let metadata = Metadata::File(path.join("metadata"));
     let mut files: Vec<PathBuf> = entries(&path)?
         .into_iter()
@@ -116,7 +116,7 @@ fn found_directory(given: &Path, path: PathBuf) -> Result<TraceInput, Problem> {
         .collect();
     files.sort();
     let files = files.into_iter().map(|path| Arc::new(StreamFile::new(path))).collect();
-    Ok(TraceInput { path, given: given.to_owned(), metadata, files, shared: false })
+    Ok(TraceInput { path, source_path: given.to_owned(), metadata, files, shared: false })
 }
 
 fn find_file(given: &Path) -> Result<TraceInput, Problem> {
@@ -127,7 +127,7 @@ fn find_file(given: &Path) -> Result<TraceInput, Problem> {
     }
     Ok(TraceInput {
         path: directory.to_owned(),
-        given: given.to_owned(),
+        source_path: given.to_owned(),
         metadata: Metadata::File(metadata),
         files: vec![Arc::new(StreamFile::new(given.to_owned()))],
         shared: false,
@@ -180,7 +180,7 @@ fn describes(schema: &Schema, part: &Schema) -> bool {
 }
 
 /// Opens the found directories. Directories with the same UUID become one trace.
-fn open_found(found: Vec<TraceInput>, first_id: usize, opened: &mut Opened) {
+fn open_inputs(found: Vec<TraceInput>, first_id: usize, opened: &mut OpenTraces) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
         let (schema, metadata_size) = match found.parse(&mut opened.problems) {
@@ -205,7 +205,7 @@ fn open_found(found: Vec<TraceInput>, first_id: usize, opened: &mut Opened) {
                         false => (&found.path, &group.described_by),
                     };
                     let kind =
-                        ProblemKind::OtherMetadata { described_by: described_by.clone(), uuid };
+                        ProblemKind::MetadataMismatch { described_by: described_by.clone(), uuid };
                     opened.problems.push(Problem::new(path, None, kind));
                 }
                 if is_longer {
@@ -359,7 +359,7 @@ fn file_streams(
 /// user gave.
 fn name(schema: &Schema, group: &[TraceInput]) -> String {
     let [found, others @ ..] = group else { return String::new() };
-    let way = found.path.strip_prefix(&found.given).unwrap_or(Path::new(""));
+    let way = found.path.strip_prefix(&found.source_path).unwrap_or(Path::new(""));
     let way = if others.is_empty() { way.display().to_string() } else { String::new() };
     match (schema.trace.env_str("hostname"), way.as_str()) {
         (Some(hostname), "") => hostname.to_owned(),

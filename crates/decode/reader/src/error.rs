@@ -36,7 +36,7 @@ pub enum ProblemKind {
         size: usize,
     },
     /// Two directories have the same UUID, but their metadata differ.
-    OtherMetadata {
+    MetadataMismatch {
         /// Directory with the metadata that are used for both directories.
         described_by: PathBuf,
         /// UUID that both directories have.
@@ -50,14 +50,14 @@ pub enum ProblemKind {
     /// A packet or event is invalid.
     Data(String),
     /// The metadata lacks the class of an event, as happens while a trace is still being recorded.
-    Undescribed(String),
+    UnknownEventClass(String),
     /// The file is truncated within its last packet.
-    Cut {
+    Truncated {
         /// Number of bytes that the packet declares but the file lacks.
         missing: u64,
     },
     /// The file is truncated within a packet's header.
-    CutInHeader,
+    TruncatedHeader,
     /// An event is larger than the reader's limit.
     EventTooLarge,
 }
@@ -78,8 +78,8 @@ impl Problem {
 
     /// Returns true if all data were read in spite of the problem.
     pub fn is_warning(&self) -> bool {
-        use ProblemKind::{ForeignPacket, OtherMetadata, StrayMetadata};
-        matches!(self.kind, StrayMetadata { .. } | OtherMetadata { .. } | ForeignPacket { .. })
+        use ProblemKind::{ForeignPacket, MetadataMismatch, StrayMetadata};
+        matches!(self.kind, StrayMetadata { .. } | MetadataMismatch { .. } | ForeignPacket { .. })
     }
 
     /// Returns advice for the user on how to solve the problem, if any is known.
@@ -89,7 +89,7 @@ impl Problem {
                 "a trace is a directory with a file called `metadata`; give its path, or that of \
                  a directory above it",
             ),
-            ProblemKind::Cut { .. } | ProblemKind::CutInHeader => {
+            ProblemKind::Truncated { .. } | ProblemKind::TruncatedHeader => {
                 Some("the events before are complete; for a recording that goes on use --follow")
             }
             _ => None,
@@ -111,7 +111,7 @@ impl fmt::Display for Problem {
                 let bytes = if *size == 1 { "byte" } else { "bytes" };
                 write!(f, "{size} {bytes} behind the last metadata packet left out")
             }
-            ProblemKind::OtherMetadata { described_by, uuid } => write!(
+            ProblemKind::MetadataMismatch { described_by, uuid } => write!(
                 f,
                 "metadata differs from that of {} although both have the UUID {uuid}; packets \
                  are read with the latter",
@@ -122,11 +122,13 @@ impl fmt::Display for Problem {
                 "packet has the UUID {uuid}, which is not that of the metadata; it is read all \
                  the same"
             ),
-            ProblemKind::Data(message) | ProblemKind::Undescribed(message) => f.write_str(message),
-            ProblemKind::Cut { missing } => {
+            ProblemKind::Data(message) | ProblemKind::UnknownEventClass(message) => {
+                f.write_str(message)
+            }
+            ProblemKind::Truncated { missing } => {
                 write!(f, "file ends {missing} bytes before its last packet does")
             }
-            ProblemKind::CutInHeader => f.write_str("file ends within a packet's header"),
+            ProblemKind::TruncatedHeader => f.write_str("file ends within a packet's header"),
             ProblemKind::EventTooLarge => {
                 write!(f, "event takes more than {} MiB", EVENT_SIZE_MAX >> 20)
             }

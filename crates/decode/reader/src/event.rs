@@ -2,9 +2,9 @@
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
-use crate::packet::PacketPlace;
+use crate::packet::PacketLocation;
 use crate::trace::{Stream, Trace};
-use blkkin_ctf::decode::{Nothing, Visitor};
+use blkkin_ctf::decode::{NullVisitor, Visitor};
 use blkkin_ctf::schema::{EventClass, StreamClass};
 
 /// Event of a stream. [`Event::visit`] decodes its fields.
@@ -93,7 +93,7 @@ impl<'e> Event<'e> {
     #[inline]
     pub(crate) fn skip_body(&mut self) {
         if !self.cursor.is_body_decoded() {
-            self.visit(&mut Nothing);
+            self.visit(&mut NullVisitor);
         }
     }
 
@@ -127,7 +127,7 @@ impl<'e> Event<'e> {
 #[derive(Debug)]
 pub struct PacketView<'p> {
     /// Location of the packet in its file, and the fields of its header.
-    pub place: PacketPlace<'p>,
+    pub place: PacketLocation<'p>,
     /// Begin of the packet in nanoseconds from the clock's origin; `None` if unknown.
     pub begin_ns: Option<i64>,
     /// End of the packet in nanoseconds from the clock's origin; `None` if unknown.

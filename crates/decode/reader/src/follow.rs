@@ -2,14 +2,15 @@
 //!
 //! A [`Follower`] reads in rounds. A round delivers the whole packets that were added since the
 //! last round, merged by time. Events are ordered within a round, and between rounds as far as the
-//! producer's delay allows. Before a round, [`Follower::look`] checks for added files and metadata;
-//! if there are any, it opens all sources again, and each stream continues after its last packet.
+//! producer's delay allows. Before a round, [`Follower::refresh`] checks for added files and
+//! metadata; if there are any, it opens all sources again, and each stream continues after its last
+//! packet.
 
-use crate::discover::{Opened, Source, open_numbered};
+use crate::discover::{OpenTraces, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
+use crate::event_merge::Consumer;
 use crate::file::{FileId, id_of};
 use crate::limits::DEPTH_MAX;
-use crate::ordered::Consumer;
 use crate::packet::StreamId;
 use crate::packets::StreamPackets;
 use crate::reading::Reading;
@@ -94,13 +95,13 @@ impl Follower {
 
     /// Checks for added packets, files and metadata. Returns true if the sources were opened again.
     /// Changed traces then have new ids, and streams may have new numbers.
-    pub fn look(&mut self) -> bool {
+    pub fn refresh(&mut self) -> bool {
         self.refresh_if(self.listed_at.elapsed() >= LIST_INTERVAL)
     }
 
-    /// Checks like [`Follower::look`], but lists the files even if the last listing was less than
-    /// 250 ms ago. Meant for the check before the last round.
-    pub fn look_at_all(&mut self) -> bool {
+    /// Checks like [`Follower::refresh`], but lists the files even if the last listing was less
+    /// than 250 ms ago. Meant for the check before the last round.
+    pub fn refresh_all(&mut self) -> bool {
         self.refresh_if(true)
     }
 
@@ -145,9 +146,9 @@ impl Follower {
         is_new
     }
 
-    /// Delivers the events of the packets that [`Follower::look`] found. `select` sets the range,
-    /// filter and other options of the reading.
-    pub fn round(
+    /// Delivers the events of the packets that [`Follower::refresh`] found. `select` sets the
+    /// range, filter and other options of the reading.
+    pub fn deliver(
         &mut self,
         select: impl for<'r> FnOnce(Reading<'r>) -> Reading<'r>,
         consumer: &mut impl Consumer,
@@ -169,7 +170,7 @@ impl Follower {
 
     /// Opens all sources again; each stream continues after its last delivered packet.
     fn open(&mut self) {
-        let Opened { mut traces, problems } = open_numbered(&self.sources, self.next_id);
+        let OpenTraces { mut traces, problems } = open_numbered(&self.sources, self.next_id);
         self.next_id += traces.len();
         for trace in traces.iter_mut().filter_map(Arc::get_mut) {
             let is_same = |old: &&Arc<Trace>| is_same_trace(old, trace);
@@ -192,7 +193,7 @@ impl Follower {
             self.packets.push(packets);
         }
         self.traces = traces;
-        let is_unfinished = |problem: &Problem| problem.kind == ProblemKind::CutInHeader;
+        let is_unfinished = |problem: &Problem| problem.kind == ProblemKind::TruncatedHeader;
         let (unfinished, problems) = problems.into_iter().partition(is_unfinished);
         let unfinished: Vec<Problem> = unfinished;
         self.unfinished = unfinished.into_iter().map(|problem| problem.path).collect();

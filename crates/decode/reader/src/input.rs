@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(crate) struct TraceInput {
     pub(crate) path: PathBuf,
     /// Path that the user gave; the trace's name is relative to it.
-    pub(crate) given: PathBuf,
+    pub(crate) source_path: PathBuf,
     pub(crate) metadata: Metadata,
     pub(crate) files: Vec<Arc<StreamFile>>,
     /// Set if streams of one class may share a file, as they do on standard input.

@@ -66,7 +66,7 @@ impl Reading<'_> {
             for (input, part) in inputs.iter_mut().zip(slice.parts) {
                 input.cursor.accept_bytes(part.read, &mut spare);
                 input.begin_slice(part.packets, part.started_packets, part.last_number, slice.span);
-                if slice.is_rest {
+                if slice.extends_to_end {
                     input.extend_to_end(self.packets(input.stream));
                 }
             }

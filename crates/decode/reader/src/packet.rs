@@ -56,7 +56,7 @@ pub(crate) struct Mark {
 
 /// Location of a packet and its header, for messages and statistics.
 #[derive(Clone, Copy, Debug)]
-pub struct PacketPlace<'p> {
+pub struct PacketLocation<'p> {
     /// Path of the packet's stream file.
     pub path: &'p Path,
     /// Offset of the packet in the file, in bytes.
@@ -77,9 +77,9 @@ impl PacketRef {
         (self.packet.stream, self.packet.instance)
     }
 
-    pub(crate) fn location(&self) -> PacketPlace<'_> {
+    pub(crate) fn location(&self) -> PacketLocation<'_> {
         let PacketRef { file, offset, size, packet, .. } = self;
-        PacketPlace { path: file.path(), offset: *offset, size: *size, packet }
+        PacketLocation { path: file.path(), offset: *offset, size: *size, packet }
     }
 
     /// Returns true if `other`, from another file of the stream, is a copy of this packet.

@@ -124,7 +124,9 @@ impl StreamPackets {
         problem: Problem,
     ) -> Option<Problem> {
         match packet {
-            Some(packet) if self.growing && matches!(problem.kind, ProblemKind::Undescribed(_)) => {
+            Some(packet)
+                if self.growing && matches!(problem.kind, ProblemKind::UnknownEventClass(_)) =>
+            {
                 let packet = PacketRef { delivered_events: events, ..packet.clone() };
                 self.undescribed = Some((packet, problem));
                 None
@@ -217,7 +219,7 @@ impl StreamPackets {
             self.number += 1;
             packet.number = self.number;
             if packet.missing_bytes > 0 {
-                let kind = ProblemKind::Cut { missing: packet.missing_bytes };
+                let kind = ProblemKind::Truncated { missing: packet.missing_bytes };
                 let end = packet.offset + packet.size;
                 self.problems.push(Problem::new(packet.file.path(), Some(end), kind));
             }

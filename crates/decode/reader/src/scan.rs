@@ -105,15 +105,15 @@ impl FileScan {
             self.machine.clock = clock_before;
             match trace.decoder.packet(View::whole(&self.buffer[..read]), &mut self.machine) {
                 Ok(packet) => break packet,
-                Err(Stop::Short) if read == wanted_size && wanted_size < HEADER_SIZE_MAX => {
+                Err(Stop::Incomplete) if read == wanted_size && wanted_size < HEADER_SIZE_MAX => {
                     wanted_size *= 8
                 }
-                Err(Stop::Short) => {
+                Err(Stop::Incomplete) => {
                     return Ok(ScanResult::TruncatedHeader(
-                        self.problem(0, ProblemKind::CutInHeader),
+                        self.problem(0, ProblemKind::TruncatedHeader),
                     ));
                 }
-                Err(Stop::Bad(error)) => {
+                Err(Stop::Invalid(error)) => {
                     let kind = ProblemKind::Data(error.to_string());
                     return Err(self.problem(error.at_bits / 8, kind));
                 }

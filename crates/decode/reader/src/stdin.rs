@@ -36,14 +36,14 @@ pub(crate) fn open(metadata: Option<&Path>) -> Result<TraceInput, Problem> {
         }
     };
     io::copy(&mut input, &mut spool).map_err(problem("read"))?;
-    Ok(found(metadata, spool))
+    Ok(spool_input(metadata, spool))
 }
 
-fn found(metadata: Vec<u8>, spool: File) -> TraceInput {
+fn spool_input(metadata: Vec<u8>, spool: File) -> TraceInput {
     let file = StreamFile::from_open(NAME.into(), spool);
     TraceInput {
         path: NAME.into(),
-        given: NAME.into(),
+        source_path: NAME.into(),
         metadata: Metadata::Bytes(metadata),
         files: vec![Arc::new(file)],
         shared: true,

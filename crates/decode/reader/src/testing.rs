@@ -17,14 +17,14 @@
 //! of the order of their folders' names.
 
 use crate::event::Event;
+use crate::event_merge::Consumer;
 use crate::loss::Loss;
-use crate::ordered::Consumer;
 use crate::reading::Reading;
 use crate::stats::Stats;
 use crate::trace::{Stream, Trace};
-use crate::{Opened, Source, open};
+use crate::{OpenTraces, Source, open};
 use blkkin_ctf::decode::{Decoder, Node, Visitor};
-use blkkin_ctf::encode::{Encoder, PacketEnd, PacketWriter, Value, unchanged};
+use blkkin_ctf::encode::{Encoder, PacketEnd, PacketWriter, Value, lower_unchanged};
 use blkkin_ctf::metadata;
 use blkkin_ctf::schema::Scope;
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ impl TraceFolder {
     pub(crate) fn new(description: &str) -> TraceFolder {
         let schema = metadata::parse(metadata_text("", true).into_bytes()).expect("valid metadata");
         let decoder = Decoder::new(Arc::new(schema)).expect("a decoder");
-        let lowered = unchanged(&decoder).expect("a schema that can be written");
+        let lowered = lower_unchanged(&decoder).expect("a schema that can be written");
         let mut folder = TraceFolder {
             folder: tempfile::tempdir().expect("a temporary folder"),
             encoder: Arc::new(Encoder::new(lowered).expect("an encoder")),
@@ -107,7 +107,7 @@ impl TraceFolder {
         Source::Path(self.path().to_owned())
     }
 
-    pub(crate) fn open(&self) -> Opened {
+    pub(crate) fn open(&self) -> OpenTraces {
         open(&[self.source()])
     }
 

@@ -51,7 +51,7 @@ impl Text {
 
     /// Returns the text that `print` appends, or an empty text if it exceeds the limit of
     /// [`Text::append`].
-    pub fn of(print: impl FnMut(&mut Text)) -> Text {
+    pub fn from_print(print: impl FnMut(&mut Text)) -> Text {
         let mut text = Text::default();
         let _ = text.append(print);
         text
@@ -103,7 +103,7 @@ impl Text {
                 self.length += count as u32;
             }
             // The counted bytes might fit, but `write` needs all `N`.
-            None => self.did_not_fit(N),
+            None => self.count_overflow(N),
         }
     }
 
@@ -138,13 +138,13 @@ impl Text {
                 place.copy_from_slice(bytes);
                 self.length += bytes.len() as u32;
             }
-            None => self.did_not_fit(bytes.len()),
+            None => self.count_overflow(bytes.len()),
         }
     }
 
     /// Adds `size` bytes, which were not written, to the text's length.
     #[inline(always)]
-    fn did_not_fit(&mut self, size: usize) {
+    fn count_overflow(&mut self, size: usize) {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.length = self.length.max(self.bytes.len() as u32).saturating_add(size);
     }
@@ -160,7 +160,7 @@ impl Text {
 
     /// Returns a byte range of the text, to be overwritten.
     #[inline]
-    pub fn place(&mut self, range: Range<usize>) -> &mut [u8] {
+    pub fn slice_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         &mut self.bytes[range]
     }
 
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn replaces_a_part_by_a_longer_or_shorter_one() {
         for new in ["", "b", "longer than before"] {
-            let mut text = Text::of(|text| text.extend_from_slice(b"from here to there"));
+            let mut text = Text::from_print(|text| text.extend_from_slice(b"from here to there"));
             text.replace(5..9, new.as_bytes());
             assert_eq!(*text, *format!("from {new} to there").as_bytes());
         }

@@ -3,8 +3,8 @@
 //! All open requests form a list ordered by the time of their last event. The assembler emits from
 //! the old end of this list: requests that were idle for the idle time, and, while memory or spans
 //! exceed the limits, further ones, counted as evicted. Events for a request that was already
-//! emitted open a second request, marked [`Oddity::Late`] as long as the trace id is among the
-//! recent ones.
+//! emitted open a second request, marked [`Oddity::Late`](crate::Oddity::Late) as long as the trace
+//! id is among the recent ones.
 //!
 //! The caller supplies the time: event time for a finished recording, so that the reading speed
 //! does not matter, and the wall clock for a live one.
@@ -13,7 +13,7 @@ use crate::interner::Interner;
 use crate::join::Scratch;
 use crate::losses::Losses;
 use crate::open_request::{Body, OpenRequest};
-use crate::report::{Said, What};
+use crate::report::{ReportContent, SpanReport};
 use crate::request::{Completion, Request};
 use crate::resolver::Resolver;
 use crate::tree;
@@ -153,8 +153,13 @@ impl Assembler {
     /// Adds a report, unless its trace id or span id is 0. `now` should not decrease; a smaller
     /// value counts as no progress of time.
     #[inline]
-    pub fn add(&mut self, report: &Said<'_>, now: i64, sink: &mut impl Sink) -> ControlFlow<()> {
-        let is_wide = report.what == What::WideTraceId;
+    pub fn add(
+        &mut self,
+        report: &SpanReport<'_>,
+        now: i64,
+        sink: &mut impl Sink,
+    ) -> ControlFlow<()> {
+        let is_wide = report.content == ReportContent::WideTraceId;
         if report.trace_id == 0 && report.trace_id_high == 0 || report.span_id == 0 && !is_wide {
             self.counts.left_out += 1;
             return ControlFlow::Continue(());
@@ -188,7 +193,7 @@ impl Assembler {
 
     /// Records that the trace `source` lost events between two times, in nanoseconds since 1970.
     /// `None` means unbounded.
-    pub fn lose(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
+    pub fn add_loss(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         self.losses.add(source, from, to);
     }
 

@@ -46,7 +46,7 @@ impl<S: Sink> Collector<S> {
     }
 
     /// Returns the number of events unrelated to spans.
-    pub fn others(&self) -> u64 {
+    pub fn unrelated_events(&self) -> u64 {
         self.extractor.others()
     }
 }
@@ -67,7 +67,7 @@ impl<S: Sink> Consumer for Collector<S> {
 
     fn loss(&mut self, trace: &Trace, _: &Stream, loss: &Loss) -> ControlFlow<()> {
         let ns = |time: Option<(i64, u64)>| time.map(|(ns, _)| ns);
-        self.assembler.lose(trace.id as u32, ns(loss.from), ns(loss.to));
+        self.assembler.add_loss(trace.id as u32, ns(loss.from), ns(loss.to));
         ControlFlow::Continue(())
     }
 }

@@ -2,12 +2,12 @@
 //! visitor puts the values of an event's fields into slots.
 
 use crate::field_values::{
-    DURATION, EVENT, FLAGS, FieldValues, FieldVisitor, IGNORED, IP, KEY, KIND, NAMES, OWN, PARENT,
-    PROCNAME, SERVICE, SPAN_ID, SPAN_NAME, START, Slot, TRACE_ID, TRACE_ID_HIGH, TRACE_NAME, VALUE,
-    Value,
+    DURATION, EVENT, FLAGS, FieldValues, FieldVisitor, IGNORED, IP, KEY, KIND, NAMES, PARENT,
+    PROCNAME, PROGRAM_FIELD, SERVICE, SPAN_ID, SPAN_NAME, START, Slot, TRACE_ID, TRACE_ID_HIGH,
+    TRACE_NAME, VALUE, Value,
 };
 use crate::refusal::{Example, Reason, Refusals};
-use crate::report::{Said, What, Whole};
+use crate::report::{CompleteSpan, ReportContent, SpanReport};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Node;
 use blkkin_ctf::schema::{EnvValue, EventClass, FieldClass, Scope};
@@ -22,7 +22,7 @@ pub struct Extractor {
     traces: Vec<Option<TraceShapes>>,
     fields: FieldValues,
     refusals: Refusals,
-    others: u64,
+    unrelated_events: u64,
 }
 
 /// Shapes of one trace's event classes, determined at its first event.
@@ -79,7 +79,7 @@ impl Extractor {
     pub fn read<R>(
         &mut self,
         event: &mut Event<'_>,
-        take: impl FnOnce(&Said<'_>) -> R,
+        take: impl FnOnce(&SpanReport<'_>) -> R,
     ) -> Option<R> {
         let trace = event.trace();
         if self.traces.len() <= trace.id {
@@ -89,7 +89,7 @@ impl Extractor {
         let stream = event.stream().class;
         let shape = &shapes.classes[stream][event.class_index()];
         if matches!(shape, EventShape::Other) {
-            self.others += 1;
+            self.unrelated_events += 1;
             return None;
         }
         let own_fields = match shape {
@@ -118,7 +118,7 @@ impl Extractor {
         match builder.build(shape, take) {
             Ok(result) => Some(result),
             Err(None) => {
-                self.others += 1;
+                self.unrelated_events += 1;
                 None
             }
             Err(Some(reason)) => {
@@ -135,7 +135,7 @@ impl Extractor {
 
     /// Returns the number of events unrelated to spans.
     pub fn others(&self) -> u64 {
-        self.others
+        self.unrelated_events
     }
 
     #[cold]
@@ -159,7 +159,7 @@ impl TraceShapes {
         let slot = |node: &Node| match (node.scope, node.name.as_deref()) {
             (Scope::Payload, Some(name)) if is_member(node) => {
                 let number = NAMES.iter().position(|known| *known == name);
-                number.map_or(OWN, |number| number as Slot)
+                number.map_or(PROGRAM_FIELD, |number| number as Slot)
             }
             (Scope::CommonContext | Scope::SpecificContext, Some("procname")) => PROCNAME,
             _ => IGNORED,
@@ -244,12 +244,12 @@ impl<'r> ReportBuilder<'r> {
     fn build<R>(
         &self,
         shape: &'r EventShape,
-        take: impl FnOnce(&Said<'_>) -> R,
+        take: impl FnOnce(&SpanReport<'_>) -> R,
     ) -> Result<R, Option<Reason>> {
         let fields = self.fields;
         let time = self.time.ok_or(Some(Reason::NoTime))?;
         let time_ns = u64::try_from(time).map_err(|_| Some(Reason::TimeOutOfRange))?;
-        let mut report = Said {
+        let mut report = SpanReport {
             trace_id: 0,
             trace_id_high: 0,
             span_id: 0,
@@ -260,14 +260,14 @@ impl<'r> ReportBuilder<'r> {
             port: 0,
             time_ns,
             source: self.trace.id as u32,
-            what: What::WideTraceId,
+            content: ReportContent::WideTraceId,
         };
         match shape {
             EventShape::Other => Err(None),
             EventShape::Unknown => Err(Some(Reason::Unknown)),
             EventShape::Timestamp => {
                 self.annotation(&mut report)?;
-                report.what = What::Event(fields.text(EVENT)?);
+                report.content = ReportContent::Event(fields.text(EVENT)?);
                 Ok(take(&report))
             }
             EventShape::KeyValue => {
@@ -276,7 +276,7 @@ impl<'r> ReportBuilder<'r> {
                     Value::Absent => return Err(Some(Reason::Missing(NAMES[VALUE as usize]))),
                     value => fields.value(value),
                 };
-                report.what = What::KeyValue(fields.text(KEY)?, value);
+                report.content = ReportContent::KeyValue(fields.text(KEY)?, value);
                 Ok(take(&report))
             }
             EventShape::WideTraceId => {
@@ -298,8 +298,9 @@ impl<'r> ReportBuilder<'r> {
                 };
                 let debug = fields.number_or(FLAGS, 0)? & DEBUG != 0;
                 let (start_ns, duration_ns) = self.times(time)?;
-                let whole = Whole { start_ns, duration_ns, kind, debug, target: "", fields: &[] };
-                report.what = What::Span(whole);
+                let whole =
+                    CompleteSpan { start_ns, duration_ns, kind, debug, target: "", fields: &[] };
+                report.content = ReportContent::Span(whole);
                 Ok(take(&report))
             }
             EventShape::TracingSpan { target, name, has_service } => {
@@ -307,11 +308,12 @@ impl<'r> ReportBuilder<'r> {
                 report.name = name;
                 self.service(*has_service, target, &mut report)?;
                 let (start_ns, duration_ns) = self.times(time)?;
-                let own: Vec<_> = self.own().collect();
+                let own: Vec<_> = self.program_fields().collect();
                 let kind = Kind::Internal;
                 let fields = &own[..];
-                let whole = Whole { start_ns, duration_ns, kind, debug: false, target, fields };
-                report.what = What::Span(whole);
+                let whole =
+                    CompleteSpan { start_ns, duration_ns, kind, debug: false, target, fields };
+                report.content = ReportContent::Span(whole);
                 Ok(take(&report))
             }
             EventShape::TracingEvent { name, has_service } => {
@@ -322,14 +324,14 @@ impl<'r> ReportBuilder<'r> {
                 self.ids(&mut report)?;
                 self.service(*has_service, "", &mut report)?;
                 let text = self.format_event(name);
-                report.what = What::Event(&text);
+                report.content = ReportContent::Event(&text);
                 Ok(take(&report))
             }
         }
     }
 
     #[inline]
-    fn annotation<'s>(&'s self, report: &mut Said<'s>) -> Result<(), Option<Reason>> {
+    fn annotation<'s>(&'s self, report: &mut SpanReport<'s>) -> Result<(), Option<Reason>> {
         report.trace_id = self.fields.id(TRACE_ID)?;
         report.span_id = self.fields.id(SPAN_ID)?;
         report.parent_id = self.fields.number(PARENT)?;
@@ -337,7 +339,7 @@ impl<'r> ReportBuilder<'r> {
         self.endpoint(report)
     }
 
-    fn endpoint<'s>(&'s self, report: &mut Said<'s>) -> Result<(), Option<Reason>> {
+    fn endpoint<'s>(&'s self, report: &mut SpanReport<'s>) -> Result<(), Option<Reason>> {
         report.service = self.fields.text(SERVICE)?;
         report.port = self.fields.port()?;
         report.ip = self.fields.text_or(IP, "")?;
@@ -350,7 +352,7 @@ impl<'r> ReportBuilder<'r> {
         &'s self,
         has_service: bool,
         target: &'s str,
-        report: &mut Said<'s>,
+        report: &mut SpanReport<'s>,
     ) -> Result<(), Option<Reason>> {
         if has_service {
             return self.endpoint(report);
@@ -359,7 +361,7 @@ impl<'r> ReportBuilder<'r> {
         Ok(())
     }
 
-    fn ids(&self, report: &mut Said<'_>) -> Result<(), Option<Reason>> {
+    fn ids(&self, report: &mut SpanReport<'_>) -> Result<(), Option<Reason>> {
         report.trace_id = self.fields.number(TRACE_ID)?;
         report.trace_id_high = self.fields.number_or(TRACE_ID_HIGH, 0)?;
         if report.trace_id == 0 && report.trace_id_high == 0 {
@@ -393,9 +395,9 @@ impl<'r> ReportBuilder<'r> {
     }
 
     /// Returns names and values of the fields that the traced program added itself.
-    fn own(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
+    fn program_fields(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
         let nodes = self.trace.decoder().nodes();
-        self.fields.own.iter().map(move |(node, value)| {
+        self.fields.program_fields.iter().map(move |(node, value)| {
             let name = nodes.get(*node as usize).and_then(|node| node.name.as_deref());
             (name.unwrap_or_default(), self.fields.value(*value))
         })
@@ -403,12 +405,12 @@ impl<'r> ReportBuilder<'r> {
 
     /// Formats an event of the `tracing` crate: its message, or its name, then its fields.
     fn format_event(&self, name: &str) -> String {
-        let message = self.own().find_map(|(key, value)| match value {
+        let message = self.program_fields().find_map(|(key, value)| match value {
             ValueRef::Str(text) if key == "message" => Some(text),
             _ => None,
         });
         let mut text = message.unwrap_or(name).to_owned();
-        for (key, value) in self.own().filter(|(key, _)| *key != "message") {
+        for (key, value) in self.program_fields().filter(|(key, _)| *key != "message") {
             let _ = match value {
                 ValueRef::Str(value) => write!(text, " {key}={value}"),
                 ValueRef::Int(value) => write!(text, " {key}={value}"),

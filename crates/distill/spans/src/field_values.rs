@@ -5,7 +5,7 @@ use blkkin_ctf::decode::{Node, NodeKind, Visitor};
 use blkkin_ctf::schema::{IntKind, Scope};
 use blkkin_model::ValueRef;
 
-/// Index of a field name in [`NAMES`], or [`OWN`] or [`IGNORED`].
+/// Index of a field name in [`NAMES`], or [`PROGRAM_FIELD`] or [`IGNORED`].
 pub(crate) type Slot = u8;
 
 pub(crate) const NAMES: [&str; 17] = [
@@ -45,7 +45,7 @@ pub(crate) const FLAGS: Slot = 14;
 pub(crate) const SPAN_NAME: Slot = 15;
 pub(crate) const PROCNAME: Slot = 16;
 /// Slot of a field that the program added itself.
-pub(crate) const OWN: Slot = 17;
+pub(crate) const PROGRAM_FIELD: Slot = 17;
 /// Slot of a field that is ignored.
 pub(crate) const IGNORED: Slot = 18;
 
@@ -55,7 +55,7 @@ pub(crate) const IGNORED: Slot = 18;
 pub(crate) struct FieldValues {
     pub(crate) values: [Value; NAMES.len()],
     /// Node id and value of the fields that the program added itself.
-    pub(crate) own: Vec<(u32, Value)>,
+    pub(crate) program_fields: Vec<(u32, Value)>,
     text: String,
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum Value {
 impl FieldValues {
     pub(crate) fn clear(&mut self) {
         self.values = [Value::Absent; NAMES.len()];
-        self.own.clear();
+        self.program_fields.clear();
         self.text.clear();
     }
 
@@ -173,7 +173,7 @@ impl FieldVisitor<'_> {
             {
                 self.fields.values[slot as usize] = value;
             }
-            _ if self.own_fields < NAMES.len() => self.fields.own.push((node.id, value)),
+            _ if self.own_fields < NAMES.len() => self.fields.program_fields.push((node.id, value)),
             _ => {}
         }
     }
@@ -198,7 +198,7 @@ impl FieldVisitor<'_> {
     #[inline]
     fn is_used(&self, node: &Node) -> bool {
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(IGNORED);
-        slot < OWN || slot == OWN && self.own_fields < NAMES.len()
+        slot < PROGRAM_FIELD || slot == PROGRAM_FIELD && self.own_fields < NAMES.len()
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) struct Symbol(pub(crate) u32);
 
 /// Bit that marks strings of one request.
-pub(crate) const OWN: u32 = 1 << 31;
+pub(crate) const REQUEST_LOCAL: u32 = 1 << 31;
 
 /// Predefined strings, in the order of the constants below.
 const KNOWN: [&str; 13] =

@@ -1,9 +1,9 @@
 //! Assembles events into requests, in bounded memory.
 //!
-//! An [`Extractor`] reads what an event reports about a span ([`Said`]). An [`Assembler`] collects
-//! these reports by request until the request is idle or memory is short, then hands a [`Request`]
-//! to a [`Sink`]: its spans as a tree, and its anomalies. A [`Collector`] combines both as a
-//! consumer of merged events. The modules below them, in the order of the data: `field_values`
+//! An [`Extractor`] reads what an event reports about a span ([`SpanReport`]). An [`Assembler`]
+//! collects these reports by request until the request is idle or memory is short, then hands a
+//! [`Request`] to a [`Sink`]: its spans as a tree, and its anomalies. A [`Collector`] combines both
+//! as a consumer of merged events. The modules below them, in the order of the data: `field_values`
 //! (fields of an event), `interner` and `open_request` (compact storage of reports), `join`
 //! (reports become drafts of spans, one for each side of a call), `parents`, `skew` and `tree`.
 //!
@@ -55,5 +55,5 @@ pub use assembler::{Assembler, Counts, Limits, Sink};
 pub use collector::Collector;
 pub use extract::Extractor;
 pub use refusal::{Example, Reason, Refusals};
-pub use report::{Said, What, Whole};
+pub use report::{CompleteSpan, ReportContent, SpanReport};
 pub use request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step};

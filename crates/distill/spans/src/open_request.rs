@@ -3,8 +3,8 @@
 //! A [`Reporter`] (span, parent, name, service, address) is stored once and shared by its
 //! [`Report`]s. Strings are interned symbols, or stored in the request itself.
 
-use crate::interner::{Interner, OWN, Symbol};
-use crate::report::{Said, What, Whole};
+use crate::interner::{Interner, REQUEST_LOCAL, Symbol};
+use crate::report::{CompleteSpan, ReportContent, SpanReport};
 use blkkin_model::{Kind, ValueRef};
 use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
@@ -143,7 +143,7 @@ impl OpenRequest {
     #[inline]
     pub(crate) fn add(
         &mut self,
-        report: &Said<'_>,
+        report: &SpanReport<'_>,
         interner: &mut Interner,
         reporters_max: usize,
     ) -> bool {
@@ -158,10 +158,19 @@ impl OpenRequest {
         };
         let Some(reporter) = self.reporter(reporter, reporters_max) else { return false };
         let (time, source) = (report.time_ns, report.source);
-        let body = match report.what {
-            What::Event(text) => Body::Event(self.symbol(interner, text)),
-            What::KeyValue(key, value) => Body::Tag(self.symbol(interner, key), self.value(value)),
-            What::Span(Whole { start_ns, duration_ns, kind, debug, target, fields }) => {
+        let body = match report.content {
+            ReportContent::Event(text) => Body::Event(self.symbol(interner, text)),
+            ReportContent::KeyValue(key, value) => {
+                Body::Tag(self.symbol(interner, key), self.value(value))
+            }
+            ReportContent::Span(CompleteSpan {
+                start_ns,
+                duration_ns,
+                kind,
+                debug,
+                target,
+                fields,
+            }) => {
                 for (key, value) in fields {
                     let body = Body::Tag(self.symbol(interner, key), self.value(*value));
                     self.reports.push(Report { time, reporter, source, body });
@@ -169,8 +178,8 @@ impl OpenRequest {
                 let target = self.symbol(interner, target);
                 Body::Span { start: start_ns, duration: duration_ns, target, kind, debug }
             }
-            What::Undated(kind) => Body::Undated(kind),
-            What::WideTraceId => return true,
+            ReportContent::Undated(kind) => Body::Undated(kind),
+            ReportContent::WideTraceId => return true,
         };
         self.reports.push(Report { time, reporter, source, body });
         true
@@ -211,7 +220,7 @@ impl OpenRequest {
     }
 
     fn own(&mut self, text: &str) -> Symbol {
-        let symbol = Symbol(OWN | self.ends.len() as u32);
+        let symbol = Symbol(REQUEST_LOCAL | self.ends.len() as u32);
         self.texts.push_str(text);
         // An offset beyond 32 bits exceeds every limit on a request.
         self.ends.push(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
@@ -232,10 +241,10 @@ impl OpenRequest {
 
     pub(crate) fn text<'p>(&'p self, interner: &'p Interner, symbol: Symbol) -> &'p str {
         let Symbol(number) = symbol;
-        if number & OWN == 0 {
+        if number & REQUEST_LOCAL == 0 {
             return interner.text(symbol);
         }
-        let number = (number & !OWN) as usize;
+        let number = (number & !REQUEST_LOCAL) as usize;
         let end = |number: usize| self.ends.get(number).map_or(0, |end| *end as usize);
         let start = number.checked_sub(1).map_or(0, end);
         self.texts.get(start..end(number)).unwrap_or_default()

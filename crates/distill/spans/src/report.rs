@@ -4,12 +4,12 @@ use blkkin_model::{Kind, ValueRef};
 
 /// Report of one event about one span. Empty strings mean unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Said<'a> {
+pub struct SpanReport<'a> {
     /// Lower half of the trace id.
     pub trace_id: u64,
     /// Upper half of the trace id; 0 if the event does not contain it.
     pub trace_id_high: u64,
-    /// Span id; 0 only if the report is [`What::WideTraceId`].
+    /// Span id; 0 only if the report is [`ReportContent::WideTraceId`].
     pub span_id: u64,
     /// Span id of the parent; 0 for a root.
     pub parent_id: u64,
@@ -26,27 +26,27 @@ pub struct Said<'a> {
     /// The reader's id of the trace that contains the event. Losses are matched by it.
     pub source: u32,
     /// Content of the report.
-    pub what: What<'a>,
+    pub content: ReportContent<'a>,
 }
 
 /// Content of a report: annotation, tag, complete span, or upper half of the trace id.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum What<'a> {
+pub enum ReportContent<'a> {
     /// An annotation: something that happened in the span.
     Event(&'a str),
     /// A tag of the span.
     KeyValue(&'a str, ValueRef<'a>),
     /// A complete span with start and duration.
-    Span(Whole<'a>),
+    Span(CompleteSpan<'a>),
     /// A complete span without start and duration.
     Undated(Kind),
-    /// The upper half of the trace id, in [`Said::trace_id_high`].
+    /// The upper half of the trace id, in [`SpanReport::trace_id_high`].
     WideTraceId,
 }
 
 /// A complete span, reported by its own event.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Whole<'a> {
+pub struct CompleteSpan<'a> {
     /// Start of the span, in nanoseconds since 1970.
     pub start_ns: u64,
     /// Duration of the span, in nanoseconds.

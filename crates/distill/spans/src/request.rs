@@ -141,7 +141,7 @@ impl<'a> Step<'a> {
     }
 
     /// Returns true if the span has this anomaly.
-    pub fn is(&self, oddity: Oddity) -> bool {
+    pub fn has_oddity(&self, oddity: Oddity) -> bool {
         self.odd & bit(oddity) != 0
     }
 
@@ -162,7 +162,7 @@ impl<'a> Step<'a> {
 
     /// Returns the id of the parent, if the parent span is missing.
     pub fn missing_parent(&self) -> Option<SpanId> {
-        self.span.parent_id.filter(|_| self.is(Oddity::MissingParent))
+        self.span.parent_id.filter(|_| self.has_oddity(Oddity::MissingParent))
     }
 }
 

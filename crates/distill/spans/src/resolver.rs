@@ -1,6 +1,6 @@
 //! Strings of one request, and a total order of its reports that depends only on their content.
 
-use crate::interner::{Interner, OWN, Symbol};
+use crate::interner::{Interner, REQUEST_LOCAL, Symbol};
 use crate::open_request::{Body, OpenRequest, Report, Reporter, TagValue};
 use std::cmp::Ordering;
 
@@ -18,7 +18,7 @@ impl<'p> Resolver<'p> {
     }
 
     pub(crate) fn is_same(self, a: Symbol, b: Symbol) -> bool {
-        a == b || ((a.0 | b.0) & OWN != 0 && self.get(a) == self.get(b))
+        a == b || ((a.0 | b.0) & REQUEST_LOCAL != 0 && self.get(a) == self.get(b))
     }
 
     fn compare_symbols(self, a: Symbol, b: Symbol) -> Ordering {

@@ -9,14 +9,17 @@
 //! with an optional `~ADDRESS` after the name, and [`TreeText`] formats requests as indented trees.
 
 mod bounds;
-mod halves;
 mod hostile;
+mod join;
 mod losses;
 mod order;
 mod skew;
 mod trees;
 
-use crate::{Assembler, Completion, Limits, Oddity, Request, Said, Sink, Step, What, Whole};
+use crate::{
+    Assembler, CompleteSpan, Completion, Limits, Oddity, ReportContent, Request, Sink, SpanReport,
+    Step,
+};
 use blkkin_model::{Kind, ValueRef};
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -102,7 +105,7 @@ fn draw_step(out: &mut String, step: &Step<'_>) {
 }
 
 /// Parses a line into a report.
-fn report(line: &str) -> Said<'_> {
+fn report(line: &str) -> SpanReport<'_> {
     let mut words = line.split_whitespace();
     let time = words.next().expect("a time");
     let ids = words.next().expect("ids");
@@ -110,7 +113,7 @@ fn report(line: &str) -> Said<'_> {
     let (span, parent) = span.split_once('<').unwrap_or((span, "0"));
     let (trace, high) = trace.split_once('^').unwrap_or((trace, "0"));
     let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{line}: `{text}`"));
-    let mut report = Said {
+    let mut report = SpanReport {
         trace_id: number(trace),
         trace_id_high: number(high),
         span_id: number(span),
@@ -121,7 +124,7 @@ fn report(line: &str) -> Said<'_> {
         port: 0,
         time_ns: number(time),
         source: 0,
-        what: What::WideTraceId,
+        content: ReportContent::WideTraceId,
     };
     let mut word = words.next().expect("something");
     if word == "wide" {
@@ -135,8 +138,8 @@ fn report(line: &str) -> Said<'_> {
         (report.ip, report.port) = (ip, port.parse().expect("a port"));
         word = words.next().expect("something");
     }
-    report.what = if word == "undated" {
-        What::Undated(Kind::Server)
+    report.content = if word == "undated" {
+        ReportContent::Undated(Kind::Server)
     } else if let Some(kind) = word.strip_prefix('@') {
         let kind = match kind {
             "client" => Kind::Client,
@@ -146,11 +149,18 @@ fn report(line: &str) -> Said<'_> {
         };
         let (start, duration) = words.next().and_then(|word| word.split_once('+')).expect("times");
         let (start_ns, duration_ns) = (number(start), number(duration));
-        What::Span(Whole { start_ns, duration_ns, kind, debug: false, target: "", fields: &[] })
+        ReportContent::Span(CompleteSpan {
+            start_ns,
+            duration_ns,
+            kind,
+            debug: false,
+            target: "",
+            fields: &[],
+        })
     } else {
         match word.split_once('=') {
-            None => What::Event(word),
-            Some((key, value)) => What::KeyValue(
+            None => ReportContent::Event(word),
+            Some((key, value)) => ReportContent::KeyValue(
                 key,
                 match value.strip_prefix('#') {
                     Some(value) => ValueRef::Int(value.parse().expect("a number")),

@@ -106,7 +106,7 @@ impl<'b> TreeBuilder<'b> {
         let shift = |at: usize| shifts.get(at).copied().unwrap_or(0);
 
         // Build everything that spans borrow first.
-        let pieces = self.pieces();
+        let pieces = self.report_ranges();
         let (tags, replaced) = self.tags(&pieces);
         let annotations = self.annotations(&pieces, &replaced, &shift);
 
@@ -176,7 +176,7 @@ impl<'b> TreeBuilder<'b> {
     }
 
     /// Returns the range of each draft in `Scratch::assigned`.
-    fn pieces(&self) -> Vec<Range<usize>> {
+    fn report_ranges(&self) -> Vec<Range<usize>> {
         let assigned = &self.scratch.assigned;
         let mut from = 0;
         (0..self.scratch.drafts.len())

@@ -42,7 +42,7 @@ fn jittered(pause: Duration, random: u64) -> Duration {
 fn random() -> u64 {
     match blkkin_sys::random_words::<1>() {
         Some([word]) => word,
-        None => blkkin_sys::whereabouts()[3].wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        None => blkkin_sys::moment_identity()[3].wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }
 }
 

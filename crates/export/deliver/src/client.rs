@@ -53,7 +53,7 @@ impl Client {
             return self.scribe.send(record).await;
         }
         let options = &self.options;
-        match self.connection.ask(|| request(options, record)).await {
+        match self.connection.send(|| request(options, record)).await {
             Err(reason) => Verdict::retry(reason),
             Ok(answer) if protocol == Protocol::Grpc => grpc::verdict(&answer),
             Ok(answer) => http::verdict(&answer, record.format, SystemTime::now()),

@@ -41,11 +41,11 @@ causes! {
 }
 
 /// Counters since the exporter was opened. At any moment `found + pushed == delivered +
-/// dropped_in_all() + waiting`.
+/// dropped_total() + waiting`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Spans that waited in the queue folder when it was opened.
-    pub found: u64,
+    pub recovered: u64,
     /// Spans pushed since the exporter was opened.
     pub pushed: u64,
     /// Spans accepted by the destination.
@@ -61,13 +61,13 @@ pub struct Counters {
     /// Failed attempts that were followed by a retry.
     pub retries: u64,
     /// Refused batches that were stored in the folder of refused batches.
-    pub refused_kept: u64,
+    pub refused_stored: u64,
     /// Refused batches that were not stored: no folder, no room in it, or a disk error.
-    pub refused_not_kept: u64,
+    pub refused_not_stored: u64,
     /// Number of damaged ranges found in the queue.
     pub damages: u64,
     /// Malformed answers to accepted batches.
-    pub answers_odd: u64,
+    pub answers_malformed: u64,
 }
 
 impl Counters {
@@ -77,7 +77,7 @@ impl Counters {
     }
 
     /// Returns the number of spans dropped for any cause.
-    pub fn dropped_in_all(&self) -> u64 {
+    pub fn dropped_total(&self) -> u64 {
         self.dropped.iter().sum()
     }
 

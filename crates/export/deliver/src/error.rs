@@ -1,6 +1,6 @@
 //! Errors: [`Error`] when an exporter is opened, and [`Refusal`] when a span is pushed.
 
-use crate::supported_urls::UNDERSTOOD;
+use crate::supported_urls::SUPPORTED_URLS;
 use blkkin_wire::Format;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub enum Error {
     /// The queue contains batches in another format.
     OtherFormat {
         /// Format of the queued batches.
-        found: Format,
+        queued: Format,
         /// Format of the destination.
-        wanted: Format,
+        expected: Format,
     },
     /// The queue contains batches written by a later release.
     Newer,
@@ -43,13 +43,17 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Destination(why) => {
-                write!(f, "spans cannot be sent there: {why}; what is understood:\n{}", UNDERSTOOD)
+                write!(
+                    f,
+                    "spans cannot be sent there: {why}; what is understood:\n{}",
+                    SUPPORTED_URLS
+                )
             }
             Error::Headers(why) => write!(f, "headers: {why}"),
             Error::Certificates(why) => write!(f, "certificates: {why}"),
             Error::Options(why) => f.write_str(why),
             Error::Queue(error) => write!(f, "the queue's {error}"),
-            Error::OtherFormat { found, wanted } => write!(
+            Error::OtherFormat { queued: found, expected: wanted } => write!(
                 f,
                 "what waits in the queue is {}, not {}; send it with that format first, or use another folder",
                 found.name(),

@@ -49,4 +49,4 @@ pub use error::{Error, Refusal};
 pub use exporter::Exporter;
 pub use headers::Headers;
 pub use options::{Options, WhenFull};
-pub use supported_urls::UNDERSTOOD;
+pub use supported_urls::SUPPORTED_URLS;

@@ -182,7 +182,7 @@ fn count_backlog(mut reader: Reader, wanted: Format) -> Result<Backlog, Error> {
         };
         let record = Record::decode(item.kind, item.payload).ok_or(Error::Newer)?;
         if record.format != wanted {
-            return Err(Error::OtherFormat { found: record.format, wanted });
+            return Err(Error::OtherFormat { queued: record.format, expected: wanted });
         }
         backlog.spans += gaps.add(&record) + u64::from(record.spans);
         backlog.time_ms = Some(record.time_ms);
@@ -206,7 +206,7 @@ impl DiskReader {
                     QueueItem::Damage
                 }
             },
-            Some(Item::Damage(_) | Item::Gone(_)) => {
+            Some(Item::Damage(_) | Item::Missing(_)) => {
                 self.gaps.mark_gap();
                 QueueItem::Damage
             }

@@ -41,7 +41,7 @@ impl RefusedFolder {
 
     /// Stores a batch durably. Returns false if there is no room: the first refused batches are
     /// worth more than later batches.
-    pub(crate) fn keep(&mut self, name: &str, record: &Record, reason: &str) -> io::Result<bool> {
+    pub(crate) fn store(&mut self, name: &str, record: &Record, reason: &str) -> io::Result<bool> {
         let bytes = (record.body.len() + reason.len() + 1) as u64;
         if self.bytes + bytes > self.bytes_max || self.files + 2 > FILES_MAX {
             return Ok(false);
@@ -86,11 +86,11 @@ mod tests {
         let record = Record { format, is_gzip: true, spans: 1, spans_before: 0, time_ms, body };
         let mut refused = RefusedFolder::open(folder.clone(), 2500).expect("to open");
         assert!(!folder.exists());
-        assert!(refused.keep("1", &record, "bad").expect("to keep"));
+        assert!(refused.store("1", &record, "bad").expect("to keep"));
         // Files of an earlier exporter count towards the limit.
         let mut refused = RefusedFolder::open(folder.clone(), 2500).expect("to open");
-        assert!(refused.keep("2", &record, "bad").expect("to keep"));
-        assert!(!refused.keep("3", &record, "bad").expect("to refuse"));
+        assert!(refused.store("2", &record, "bad").expect("to keep"));
+        assert!(!refused.store("3", &record, "bad").expect("to refuse"));
         let mut names: Vec<_> = std::fs::read_dir(&folder).expect("a folder").collect();
         names.sort_by_key(|entry| entry.as_ref().expect("an entry").file_name());
         let names: Vec<_> =

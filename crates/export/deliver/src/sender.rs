@@ -199,7 +199,7 @@ impl Sender {
         // Names are unique and sort in order.
         let name = format!("{:013}-{:016x}", record.time_ms, record.spans_before);
         let kept = match &mut self.refused {
-            Some(refused) => refused.keep(&name, record, &reason),
+            Some(refused) => refused.store(&name, record, &reason),
             None => Ok(false),
         };
         let (is_kept, trouble) = match kept {
@@ -225,13 +225,13 @@ impl Sender {
         match end {
             Settlement::Delivered { rejected, is_malformed } => {
                 counters.deliver(spans, rejected, record.body.len() as u64);
-                counters.answers_odd += u64::from(is_malformed);
+                counters.answers_malformed += u64::from(is_malformed);
             }
             Settlement::Dropped(cause) => counters.drop_waiting(cause, spans),
             Settlement::Refused { is_kept } => {
                 counters.drop_waiting(Cause::Refused, spans);
-                counters.refused_kept += u64::from(is_kept);
-                counters.refused_not_kept += u64::from(!is_kept);
+                counters.refused_stored += u64::from(is_kept);
+                counters.refused_not_stored += u64::from(!is_kept);
             }
         }
         match freed {

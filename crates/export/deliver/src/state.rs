@@ -85,7 +85,7 @@ impl QueueClock {
 impl SharedState {
     pub(crate) fn new(options: Options, queue: Queue, backlog: Backlog) -> SharedState {
         let counters =
-            Counters { found: backlog.spans, waiting: backlog.spans, ..Counters::default() };
+            Counters { recovered: backlog.spans, waiting: backlog.spans, ..Counters::default() };
         let state = State {
             batch: None,
             sealed: None,

@@ -1,7 +1,7 @@
 //! Supported destination URLs.
 
 /// Supported URLs, for error messages.
-pub const UNDERSTOOD: &str = "\
+pub const SUPPORTED_URLS: &str = "\
 http://HOST:9411/api/v2/spans    Zipkin
 http://HOST:9411/api/v1/spans    Zipkin's first format
 http://HOST:4318/v1/traces       OpenTelemetry, OTLP over HTTP

@@ -4,7 +4,7 @@
 
 use blkkin_deliver::{Cause, Destination, Exporter, Options, WhenFull};
 use blkkin_model::{SpanId, SpanRef, TagRef, TraceId};
-use blkkin_sys::testing::{amount, figure};
+use blkkin_sys::testing::{env_number, figure};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -46,7 +46,7 @@ fn what_nobody_takes_is_bounded() {
             ..Options::new(Destination::parse(&url, None).expect("a destination"))
         };
         let exporter = Exporter::open(options).expect("an exporter");
-        let count = amount("TEST_TIMES", 1) * 10 * QUEUE_BYTES / text.len() as u64;
+        let count = env_number("TEST_TIMES", 1) * 10 * QUEUE_BYTES / text.len() as u64;
         let mut disk_max = 0;
         for number in 0..count {
             let id = SpanId::from_number(number + 1).expect("an id");
@@ -62,7 +62,7 @@ fn what_nobody_takes_is_bounded() {
         let dropped = counters.dropped(Cause::QueueFull) + counters.dropped(Cause::Ended);
         assert_eq!(counters.pushed, count);
         assert_eq!(dropped + counters.waiting, count, "{counters:?}");
-        assert_eq!(counters.dropped_in_all(), dropped);
+        assert_eq!(counters.dropped_total(), dropped);
         assert!(counters.dropped(Cause::QueueFull) >= count * 8 / 10, "{counters:?}");
         assert_eq!(is_on_disk, counters.waiting > 0);
         // Other files, such as the stored position, are small.
@@ -70,7 +70,7 @@ fn what_nobody_takes_is_bounded() {
     }
     let grown = peak() - before;
     assert!(grown < 5 * QUEUE_BYTES, "{grown}");
-    let times = amount("TEST_TIMES", 1) * 10;
+    let times = env_number("TEST_TIMES", 1) * 10;
     figure(
         "D6",
         &format!(

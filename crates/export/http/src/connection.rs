@@ -66,7 +66,7 @@ impl Connection {
 
     /// Sends a request and returns the answer, or the reason why it is missing. If the future is
     /// dropped, the server may have received the request or not.
-    pub async fn ask(
+    pub async fn send(
         &mut self,
         request: impl Fn() -> Result<Request<Full<Bytes>>, String>,
     ) -> Result<Answer, String> {
@@ -74,7 +74,7 @@ impl Connection {
         // The server may have closed an idle connection; the client detects that only when it
         // sends.
         if let Some(open) = self.open.take() {
-            match timeout(patience, open.ask(request()?, bytes_max)).await {
+            match timeout(patience, open.send(request()?, bytes_max)).await {
                 Ok(Ok((answer, open))) => {
                     self.open = open;
                     return Ok(answer);
@@ -86,7 +86,7 @@ impl Connection {
         let connecting = self.peer.connect_timeout;
         let open = timeout(connecting, connect(&self.peer)).await;
         let open = open.map_err(|_| timed_out("connection", connecting))??;
-        let asked = timeout(patience, open.ask(request()?, bytes_max)).await;
+        let asked = timeout(patience, open.send(request()?, bytes_max)).await;
         let (answer, open) = asked.map_err(|_| timed_out("answer", patience))??;
         self.open = open;
         Ok(answer)
@@ -127,7 +127,7 @@ async fn handshake(
 
 impl OpenConnection {
     /// Sends a request and reads the answer. Also returns the connection, if it can be reused.
-    async fn ask(
+    async fn send(
         self,
         request: Request<Full<Bytes>>,
         bytes_max: usize,

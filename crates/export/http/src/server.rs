@@ -95,7 +95,7 @@ impl Server {
             }
             request.body(Full::<Bytes>::default()).map_err(|error| error.to_string())
         };
-        self.runtime.block_on(self.connection.ask(request))
+        self.runtime.block_on(self.connection.send(request))
     }
 }
 

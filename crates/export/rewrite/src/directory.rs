@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// Name of the metadata file until the trace is complete.
 const METADATA_PARTIAL: &str = ".metadata.partial";
 
-/// Created directories and files. They are removed on drop, unless [`OutputDirectory::keep`] was
-/// called.
+/// Created directories and files. They are removed on drop, unless [`OutputDirectory::complete`]
+/// was called.
 #[derive(Debug)]
 pub(crate) struct OutputDirectory {
     /// Created directories, parents first.
@@ -80,7 +80,7 @@ impl OutputDirectory {
     }
 
     /// Gives the metadata files their final names, and keeps all files.
-    pub(crate) fn keep(mut self) -> Result<(), Error> {
+    pub(crate) fn complete(mut self) -> Result<(), Error> {
         for directory in &self.traces {
             let path = directory.join("metadata");
             fs::rename(directory.join(METADATA_PARTIAL), &path)
@@ -152,7 +152,7 @@ mod tests {
         // Renaming one metadata file fails, so no trace is kept.
         let output = make(&root);
         fs::create_dir(root.join("a/b/metadata")).expect("to make a folder");
-        let error = output.keep().expect_err("a directory is in the way");
+        let error = output.complete().expect_err("a directory is in the way");
         assert_eq!(error.path, root.join("a/b/metadata"));
         fs::remove_dir_all(root.join("a/b")).expect("to remove");
         assert_eq!(tree(&root), [root.join("a")]);
@@ -162,7 +162,7 @@ mod tests {
     fn what_is_kept_is_a_trace() {
         let scratch = Scratch::new("rewrite");
         let root = scratch.0.join("new");
-        make(&root).keep().expect("to keep");
+        make(&root).complete().expect("to keep");
         let files: Vec<PathBuf> = ["a/b/metadata", "a/b/stream", "a/metadata", "a/stream"]
             .iter()
             .map(|name| root.join(name))

@@ -127,7 +127,7 @@ impl Rewriter {
             summary.packets += stream.packets;
             summary.bytes += stream.bytes;
         }
-        self.output.keep()?;
+        self.output.complete()?;
         Ok(summary)
     }
 
@@ -230,8 +230,8 @@ fn prepare(trace: &Trace, form: Form, uuid: Option<Uuid>) -> Result<(Encoder, Ve
         Form::Version(version) => version,
     };
     let lowered = match version {
-        Version::Ctf1 => encode::for_ctf1(trace.decoder()),
-        Version::Ctf2 => encode::for_ctf2(trace.decoder()),
+        Version::Ctf1 => encode::lower_to_ctf1(trace.decoder()),
+        Version::Ctf2 => encode::lower_to_ctf2(trace.decoder()),
     };
     let mut lowered = lowered.map_err(|error| format!("cannot be written: {error}"))?;
     Arc::make_mut(&mut lowered.schema).trace.uuid = uuid;

@@ -8,7 +8,7 @@
 
 use crate::directory::OutputDirectory;
 use crate::error::Error;
-use blkkin_ctf::encode::{EncodeError, Encoder, Head, PacketEnd, PacketWriter};
+use blkkin_ctf::encode::{EncodeError, Encoder, PacketEnd, PacketHead, PacketWriter};
 use blkkin_reader::{Event, Loss, LossKind};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) struct StreamWriter {
     id: StreamId,
     writer: PacketWriter,
     /// Packet header and packet context, copied from the source packet.
-    head: Option<Head>,
+    head: Option<PacketHead>,
     source_packet: Option<u64>,
     /// Packet to which events are added.
     open: Option<OpenPacket>,

@@ -9,7 +9,7 @@ use blkkin_ctf::schema::Uuid;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Number of leading bytes that a new UUID copies from the source.
-const KEPT: usize = 10;
+const PREFIX_BYTES: usize = 10;
 
 /// Returns a new UUID for each of `sources`, in the same order.
 pub(crate) fn renew(sources: &[Option<Uuid>]) -> Vec<Option<Uuid>> {
@@ -21,7 +21,7 @@ pub(crate) fn renew(sources: &[Option<Uuid>]) -> Vec<Option<Uuid>> {
         let rank = sorted.partition_point(|other| *other < uuid) as u64;
         let mut bytes = uuid.0;
         // There are far too few traces for a carry into a seventh byte.
-        bytes[KEPT..].copy_from_slice(&(random + rank).to_be_bytes()[2..]);
+        bytes[PREFIX_BYTES..].copy_from_slice(&(random + rank).to_be_bytes()[2..]);
         Uuid(bytes)
     };
     sources.iter().map(|uuid| uuid.map(with_rank)).collect()
@@ -51,7 +51,10 @@ mod tests {
         };
         assert_eq!(order(&new), order(&sources));
         for (new, old) in new.iter().flatten().zip(sources.iter().flatten()) {
-            assert!(new != old && new.0[..KEPT] == old.0[..KEPT], "{new} for {old}");
+            assert!(
+                new != old && new.0[..PREFIX_BYTES] == old.0[..PREFIX_BYTES],
+                "{new} for {old}"
+            );
         }
     }
 }

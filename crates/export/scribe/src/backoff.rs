@@ -18,7 +18,7 @@ impl Backoff {
 
     /// Doubles the delay after a failure and returns the delay before the next retry: a random time
     /// between half of the current delay and all of it.
-    pub fn failed(&mut self) -> Duration {
+    pub fn next_delay(&mut self) -> Duration {
         let turn = self.next.min(self.longest);
         self.next = turn.saturating_mul(2).min(self.longest);
         let [random] = blkkin_sys::random_words::<1>().unwrap_or([u64::MAX]);
@@ -26,7 +26,7 @@ impl Backoff {
     }
 
     /// Resets the delay after a success.
-    pub fn succeeded(&mut self) {
+    pub fn reset(&mut self) {
         self.next = self.first;
     }
 }
@@ -41,10 +41,10 @@ mod tests {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
         for turn_ms in [100, 200, 400, 800, 1000, 1000, 1000] {
             let turn = Duration::from_millis(turn_ms);
-            let waits = backoff.failed();
+            let waits = backoff.next_delay();
             assert!(waits >= turn / 2 && waits <= turn, "{waits:?} of {turn:?}");
         }
-        backoff.succeeded();
-        assert!(backoff.failed() <= Duration::from_millis(100));
+        backoff.reset();
+        assert!(backoff.next_delay() <= Duration::from_millis(100));
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn encoded_bytes_are_decoded() {
         for size in 0..100_u8 {
             let bytes: Vec<u8> = (0..size).map(|at| at.wrapping_mul(37)).collect();
             let (mut text, mut read) = (String::new(), Vec::new());

@@ -5,7 +5,7 @@
 use crate::batch::Batch;
 use crate::codes::{ResultCode, Status};
 use crate::fault::{Fault, Reason};
-use crate::frame::{self, Frames, Misfit};
+use crate::frame::{self, FrameError, Frames};
 use crate::message::{CALL, Header, ONE_WAY};
 use crate::reply::{Answer, read_reply};
 use crate::request::put_call;
@@ -49,7 +49,7 @@ pub enum ClientError {
     /// The connection broke, or a timeout expired.
     Io(io::Error),
     /// The received bytes are not a frame.
-    Misfit(Misfit),
+    Misfit(FrameError),
     /// The reply is malformed.
     Fault(Fault),
     /// The server failed to execute the call.

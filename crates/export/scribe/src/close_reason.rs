@@ -1,23 +1,23 @@
 //! Reasons for closing a connection.
 
 use crate::fault::Fault;
-use crate::frame::Misfit;
+use crate::frame::FrameError;
 use std::fmt;
 use std::io;
 
 /// Reason why the server closed a connection.
 #[derive(Debug)]
-pub enum Closed {
+pub enum CloseReason {
     /// The maximum number of connections was reached.
     TooMany,
     /// The maximum was reached, and this connection had been idle for the longest time.
-    MadeRoom,
+    Evicted,
     /// The connection was idle for too long.
     Idle,
     /// Receiving a frame or sending replies took too long.
     Slow,
     /// The received bytes are not a frame.
-    Misfit(Misfit),
+    Misfit(FrameError),
     /// The frame contains no valid request.
     Fault(Fault),
     /// There was no memory for the frame. A batch would have been refused with a reply instead, but
@@ -27,19 +27,19 @@ pub enum Closed {
     Io(io::Error),
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Closed::TooMany => write!(f, "too many connections"),
-            Closed::MadeRoom => {
+            CloseReason::TooMany => write!(f, "too many connections"),
+            CloseReason::Evicted => {
                 write!(f, "too many connections, and this one was quiet for longest")
             }
-            Closed::Idle => write!(f, "quiet for too long"),
-            Closed::Slow => write!(f, "too slow"),
-            Closed::Misfit(misfit) => misfit.fmt(f),
-            Closed::Fault(fault) => fault.fmt(f),
-            Closed::NoMemory => write!(f, "no memory is left for what it sends"),
-            Closed::Io(error) => error.fmt(f),
+            CloseReason::Idle => write!(f, "quiet for too long"),
+            CloseReason::Slow => write!(f, "too slow"),
+            CloseReason::Misfit(misfit) => misfit.fmt(f),
+            CloseReason::Fault(fault) => fault.fmt(f),
+            CloseReason::NoMemory => write!(f, "no memory is left for what it sends"),
+            CloseReason::Io(error) => error.fmt(f),
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum Reason {
         count_max: usize,
     },
     /// The reply belongs to a different call.
-    Foreign,
+    WrongReply,
     /// The reply has no result.
     NoResult,
     /// The result code is unknown.
@@ -58,7 +58,7 @@ impl fmt::Display for Fault {
             Reason::Version(version) => write!(f, "unknown version of the protocol: {version:#x}"),
             Reason::Kind(kind) => write!(f, "a message of kind {kind} is not expected here"),
             Reason::TooMany { what, count_max } => write!(f, "more than {count_max} {what}"),
-            Reason::Foreign => write!(f, "a reply to something that was not asked"),
+            Reason::WrongReply => write!(f, "a reply to something that was not asked"),
             Reason::NoResult => write!(f, "a reply without a result"),
             Reason::Result(code) => write!(f, "an unknown result: {code}"),
         }

@@ -1,7 +1,7 @@
 //! Frames: a length of four bytes in big-endian order, then the body.
 //!
-//! [`Frames`] splits the received bytes into frames. [`Misfit`] reports peers of another protocol,
-//! which are recognized by their first bytes.
+//! [`Frames`] splits the received bytes into frames. [`FrameError`] reports peers of another
+//! protocol, which are recognized by their first bytes.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct Frames {
 
 /// Reason why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misfit {
+pub enum FrameError {
     /// The bytes are HTTP.
     Http,
     /// The bytes are TLS.
@@ -33,22 +33,24 @@ pub enum Misfit {
     },
 }
 
-impl fmt::Display for Misfit {
+impl fmt::Display for FrameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Misfit::Http => write!(f, "that is HTTP; here is Scribe's protocol"),
-            Misfit::Tls => write!(f, "that is TLS; here is Scribe's protocol, without encryption"),
-            Misfit::Unframed => {
+            FrameError::Http => write!(f, "that is HTTP; here is Scribe's protocol"),
+            FrameError::Tls => {
+                write!(f, "that is TLS; here is Scribe's protocol, without encryption")
+            }
+            FrameError::Unframed => {
                 write!(f, "that is Thrift without frames; use its framed transport")
             }
-            Misfit::TooLarge { bytes, bytes_max } => {
+            FrameError::TooLarge { bytes, bytes_max } => {
                 write!(f, "a frame of {bytes} bytes; {bytes_max} are permitted")
             }
         }
     }
 }
 
-impl std::error::Error for Misfit {}
+impl std::error::Error for FrameError {}
 
 /// First bytes of HTTP requests and responses.
 const HTTP: [&[u8; 4]; 9] =
@@ -59,18 +61,18 @@ impl Frames {
     /// is incomplete.
     ///
     /// Errors are detected as early as possible.
-    pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, Misfit> {
+    pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         if HTTP.contains(&head) {
-            return Err(Misfit::Http);
+            return Err(FrameError::Http);
         }
         match head {
-            [0x16, 3, 0..=4, _] => return Err(Misfit::Tls),
-            [0x80, 1, 0, _] => return Err(Misfit::Unframed),
+            [0x16, 3, 0..=4, _] => return Err(FrameError::Tls),
+            [0x80, 1, 0, _] => return Err(FrameError::Unframed),
             _ => {}
         }
         let size = u32::from_be_bytes(*head);
-        let large = Misfit::TooLarge { bytes: size, bytes_max: self.frame_bytes_max };
+        let large = FrameError::TooLarge { bytes: size, bytes_max: self.frame_bytes_max };
         let Ok(size) = usize::try_from(size) else { return Err(large) };
         if size > self.frame_bytes_max {
             return Err(large);
@@ -80,12 +82,12 @@ impl Frames {
 
     /// Returns the body of the first frame and the size of the whole frame; `None` if the frame is
     /// incomplete.
-    pub fn next(self, bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Misfit> {
+    pub fn next(self, bytes: &[u8]) -> Result<Option<(&[u8], usize)>, FrameError> {
         let Some(size) = self.size(bytes)? else { return Ok(None) };
         let Some(body) = bytes.get(HEADER_BYTES..size) else { return Ok(None) };
         // An unframed message in the old encoding begins with the length of its name and the name.
         if !body.is_empty() && body.len() < SMALLEST_MESSAGE && body.iter().all(is_name_byte) {
-            return Err(Misfit::Unframed);
+            return Err(FrameError::Unframed);
         }
         Ok(Some((body, size)))
     }
@@ -130,13 +132,13 @@ mod tests {
         check(&[0, 0, 0, 2, 7], Ok(None));
         check(&[0, 0, 0, 2, 7, 8, 9], Ok(Some(6)));
         check(&[0, 0, 3, 0xe8], Ok(None));
-        check(&[0, 0, 3, 0xe9], Err(Misfit::TooLarge { bytes: 1001, bytes_max: 1000 }));
-        check(&[0xff; 4], Err(Misfit::TooLarge { bytes: u32::MAX, bytes_max: 1000 }));
-        check(b"GET / HTTP/1.1", Err(Misfit::Http));
-        check(b"POST", Err(Misfit::Http));
-        check(&[0x16, 3, 1, 2], Err(Misfit::Tls));
-        check(&[0x80, 1, 0, 1], Err(Misfit::Unframed));
-        check(b"\0\0\0\x03Log\x01\0\0\0\0\0", Err(Misfit::Unframed));
-        check(b"\0\0\0\x09getStatus\x01\0\0\0\0\0", Err(Misfit::Unframed));
+        check(&[0, 0, 3, 0xe9], Err(FrameError::TooLarge { bytes: 1001, bytes_max: 1000 }));
+        check(&[0xff; 4], Err(FrameError::TooLarge { bytes: u32::MAX, bytes_max: 1000 }));
+        check(b"GET / HTTP/1.1", Err(FrameError::Http));
+        check(b"POST", Err(FrameError::Http));
+        check(&[0x16, 3, 1, 2], Err(FrameError::Tls));
+        check(&[0x80, 1, 0, 1], Err(FrameError::Unframed));
+        check(b"\0\0\0\x03Log\x01\0\0\0\0\0", Err(FrameError::Unframed));
+        check(b"\0\0\0\x09getStatus\x01\0\0\0\0\0", Err(FrameError::Unframed));
     }
 }

@@ -31,17 +31,17 @@ mod service;
 pub use backoff::Backoff;
 pub use batch::Batch;
 pub use client::{Client, ClientError, ClientOptions};
-pub use close_reason::Closed;
+pub use close_reason::CloseReason;
 pub use codes::{ResultCode, Status};
 pub use entries::{Entries, Entry};
 pub use fault::{Fault, Reason};
-pub use frame::{Frames, Misfit};
+pub use frame::{FrameError, Frames};
 pub use message::Header;
 pub use reply::{Answer, read_reply};
 pub use request::{Limits, Request, read_request};
-pub use sender::{GaveUp, Sender, SenderCounts, SenderOptions};
-pub use server::{Running, Server, ServerCounters, ServerOptions};
-pub use service::{Handler, Next, Service};
+pub use sender::{DeliveryError, Sender, SenderCounts, SenderOptions};
+pub use server::{RunningServer, Server, ServerCounters, ServerOptions};
+pub use service::{ConnectionAction, Handler, Service};
 
 /// The default port of Scribe servers.
 pub const PORT: u16 = 1463;

@@ -81,7 +81,7 @@ pub(crate) fn put_exception(out: &mut Vec<u8>, call: &Header<'_>, failure: Failu
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// No result, as for `setOption`.
-    Nothing,
+    Void,
     /// A 32-bit number: a result code or service status.
     I32(i32),
     /// A 64-bit number: a counter or a time.
@@ -106,13 +106,13 @@ pub fn read_reply(body: &[u8], name: &[u8], sequence: i32) -> Result<Answer> {
     let mut input = Input::new(body);
     let header = Header::read_from(&mut input)?;
     if header.sequence != sequence {
-        return Err(Reason::Foreign.at(0));
+        return Err(Reason::WrongReply.at(0));
     }
     match header.kind {
         // Some servers omit the method's name in exceptions.
         EXCEPTION => exception(input),
         REPLY if header.name == name => result(input),
-        REPLY => Err(Reason::Foreign.at(0)),
+        REPLY => Err(Reason::WrongReply.at(0)),
         kind => Err(Reason::Kind(kind).at(0)),
     }
 }
@@ -130,7 +130,7 @@ fn exception(mut input: Input<'_>) -> Result<Answer> {
 }
 
 fn result(mut input: Input<'_>) -> Result<Answer> {
-    let mut answer = Answer::Nothing;
+    let mut answer = Answer::Void;
     while let Some(field) = input.field()? {
         answer = match field {
             (I32, 0) => Answer::I32(input.i32()?),

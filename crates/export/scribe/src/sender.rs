@@ -59,20 +59,20 @@ pub struct SenderCounts {
 
 /// A batch that could not be delivered.
 #[derive(Debug)]
-pub struct GaveUp {
+pub struct DeliveryError {
     /// Number of messages in the batch. The server may have accepted them nevertheless.
     pub messages: u64,
     /// Error of the last attempt.
     pub last: String,
 }
 
-impl fmt::Display for GaveUp {
+impl fmt::Display for DeliveryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.last)
     }
 }
 
-impl std::error::Error for GaveUp {}
+impl std::error::Error for DeliveryError {}
 
 /// Sender of messages to a server, in order and in batches.
 pub struct Sender<'s> {
@@ -109,7 +109,7 @@ impl<'s> Sender<'s> {
 
     /// Adds a message and sends the batch once it is large enough. After an error, the sender must
     /// not be used any more.
-    pub fn push(&mut self, entry: Entry<'_>) -> Result<(), GaveUp> {
+    pub fn push(&mut self, entry: Entry<'_>) -> Result<(), DeliveryError> {
         if entry.category.len() + entry.message.len() > self.options.message_bytes_max {
             self.counts.too_large += 1;
             return Ok(());
@@ -119,12 +119,12 @@ impl<'s> Sender<'s> {
     }
 
     /// Sends the current batch.
-    pub fn flush(&mut self) -> Result<(), GaveUp> {
+    pub fn flush(&mut self) -> Result<(), DeliveryError> {
         let start = Instant::now();
         while !self.batch.is_empty() {
             let failed = match self.try_send() {
                 Ok(ResultCode::Ok) => {
-                    self.backoff.succeeded();
+                    self.backoff.reset();
                     self.counts.messages += self.batch.len() as u64;
                     self.counts.bytes += self.batch.payload_bytes() as u64;
                     self.counts.batches += 1;
@@ -144,7 +144,7 @@ impl<'s> Sender<'s> {
             let is_over = start.elapsed() >= self.options.patience || !self.wait();
             if is_over {
                 let messages = self.batch.len() as u64;
-                return Err(GaveUp { messages, last: failed });
+                return Err(DeliveryError { messages, last: failed });
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl<'s> Sender<'s> {
 
     /// Waits for the delay before the next attempt; returns false if the sender should stop.
     fn wait(&mut self) -> bool {
-        let until = Instant::now() + self.backoff.failed();
+        let until = Instant::now() + self.backoff.next_delay();
         loop {
             if (self.stop)() {
                 return false;

@@ -14,7 +14,7 @@ mod state;
 pub use counters::ServerCounters;
 pub use options::ServerOptions;
 
-use crate::close_reason::Closed;
+use crate::close_reason::CloseReason;
 use crate::service::{Handler, Service};
 use connection::Connection;
 use counters::Counts;
@@ -45,7 +45,7 @@ impl Server {
     }
 
     /// Starts accepting connections and answering requests.
-    pub fn start<H: Handler>(self, handler: H) -> io::Result<Running<H>> {
+    pub fn start<H: Handler>(self, handler: H) -> io::Result<RunningServer<H>> {
         let Server { listener, options } = self;
         let address = listener.local_addr()?;
         let state = Arc::new(ServerState {
@@ -62,19 +62,19 @@ impl Server {
         let thread_state = Arc::clone(&state);
         let thread = thread::Builder::new().name("scribe".to_owned());
         let thread = thread.spawn(move || accept(&thread_state, &accepting))?;
-        Ok(Running { state, listener, address, thread: Some(thread) })
+        Ok(RunningServer { state, listener, address, thread: Some(thread) })
     }
 }
 
 /// A running server, which stops when it is dropped.
-pub struct Running<H: Handler> {
+pub struct RunningServer<H: Handler> {
     state: Arc<ServerState<H>>,
     listener: TcpListener,
     address: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<H: Handler> Running<H> {
+impl<H: Handler> RunningServer<H> {
     /// Returns the address and port that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -121,7 +121,7 @@ impl<H: Handler> Running<H> {
     }
 }
 
-impl<H: Handler> Drop for Running<H> {
+impl<H: Handler> Drop for RunningServer<H> {
     fn drop(&mut self) {
         self.stop(Duration::from_secs(10));
     }
@@ -155,10 +155,10 @@ impl<H: Handler> ServerState<H> {
     fn open_connection(self: &Arc<Self>, number: u64, stream: TcpStream, address: SocketAddr) {
         self.counts.accepted.fetch_add(1, Ordering::Relaxed);
         if !self.make_room() {
-            return self.count_closed(Some(address), &Closed::TooMany);
+            return self.count_closed(Some(address), &CloseReason::TooMany);
         }
         if let Err(error) = self.spawn(number, stream, address) {
-            self.count_closed(Some(address), &Closed::Io(error));
+            self.count_closed(Some(address), &CloseReason::Io(error));
         }
     }
 
@@ -175,7 +175,7 @@ impl<H: Handler> ServerState<H> {
         };
         let here = |peer: &&Arc<Peer>| !peer.is_evicted.load(Ordering::Relaxed);
         let quietest = peers.values().filter(here).map(quiet).max_by_key(|(quiet, _)| *quiet);
-        let yields_ms = self.options.idle_yields.as_millis();
+        let yields_ms = self.options.idle_evictable.as_millis();
         match quietest {
             Some((quiet_ms, peer)) if u128::from(quiet_ms) >= yields_ms => {
                 peer.is_evicted.store(true, Ordering::Relaxed);
@@ -211,7 +211,7 @@ impl<H: Handler> ServerState<H> {
             let address = peer.address;
             let closed = Connection::new(&state, stream, &peer).run();
             let is_evicted = peer.is_evicted.load(Ordering::Relaxed);
-            let why = if is_evicted { Some(Closed::MadeRoom) } else { closed.err() };
+            let why = if is_evicted { Some(CloseReason::Evicted) } else { closed.err() };
             if let Some(why) = why {
                 state.count_closed(Some(address), &why);
             }

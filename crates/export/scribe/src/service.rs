@@ -1,7 +1,7 @@
 //! A server without sockets: turns frame bodies into replies. A [`Handler`] implements the methods.
 
 use crate::binary::{I64, STRING, put_text};
-use crate::close_reason::Closed;
+use crate::close_reason::CloseReason;
 use crate::codes::{ResultCode, Status};
 use crate::entries::Entries;
 use crate::fault::Fault;
@@ -58,12 +58,12 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Reports a connection that was closed because of the peer's behaviour.
-    fn closed(&self, _peer: Option<SocketAddr>, _why: &Closed) {}
+    fn closed(&self, _peer: Option<SocketAddr>, _why: &CloseReason) {}
 }
 
 /// Action of the connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum ConnectionAction {
     /// The connection continues with the next request.
     Continue,
     /// The connection sends the pending replies and closes.
@@ -116,21 +116,21 @@ impl<H: Handler> Service<H> {
 
     /// Answers the request in a frame's body. The reply, if the call expects one, is appended to
     /// `out` as a frame.
-    pub fn answer(&self, body: &[u8], from: SocketAddr, out: &mut Vec<u8>) -> Next {
+    pub fn answer(&self, body: &[u8], from: SocketAddr, out: &mut Vec<u8>) -> ConnectionAction {
         let (call, request) = match read_request(body, &self.limits) {
             Ok(read) => read,
-            Err(fault) => return Next::Close(fault),
+            Err(fault) => return ConnectionAction::Close(fault),
         };
         match request {
             Ok(request) => {
                 self.dispatch(&call, request, from, out);
-                Next::Continue
+                ConnectionAction::Continue
             }
             Err(fault) => {
                 if call.kind == crate::message::CALL {
                     put_exception(out, &call, Failure::Protocol, &fault.to_string());
                 }
-                Next::Close(fault)
+                ConnectionAction::Close(fault)
             }
         }
     }

@@ -2,8 +2,8 @@
 //! as the peer for everything that this crate reads and writes.
 
 use blkkin_scribe::{
-    Answer, Batch, Entries, Entry, Frames, Handler, Header, Limits, Next, Reason, Request,
-    ResultCode, Service, Status, read_reply, read_request,
+    Answer, Batch, ConnectionAction, Entries, Entry, Frames, Handler, Header, Limits, Reason,
+    Request, ResultCode, Service, Status, read_reply, read_request,
 };
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ fn from() -> SocketAddr {
 #[derive(Default)]
 struct StoringHandler {
     entries: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
-    told: Mutex<Vec<&'static str>>,
+    control_requests: Mutex<Vec<&'static str>>,
     is_full: bool,
 }
 
@@ -59,11 +59,11 @@ impl Handler for StoringHandler {
     }
 
     fn reinitialize(&self, _: SocketAddr) {
-        self.told.lock().expect("no panic").push("reinitialize");
+        self.control_requests.lock().expect("no panic").push("reinitialize");
     }
 
     fn shutdown(&self, _: SocketAddr) {
-        self.told.lock().expect("no panic").push("shutdown");
+        self.control_requests.lock().expect("no panic").push("shutdown");
     }
 }
 
@@ -73,7 +73,7 @@ fn answer(service: &Service<StoringHandler>, bytes: &[u8]) -> Vec<u8> {
     let (body, size) = frames.next(bytes).expect("a frame").expect("all of it");
     assert_eq!(size, bytes.len());
     let mut out = Vec::new();
-    assert_eq!(service.answer(body, from(), &mut out), Next::Continue);
+    assert_eq!(service.answer(body, from(), &mut out), ConnectionAction::Continue);
     out
 }
 
@@ -125,10 +125,10 @@ fn captured_replies_are_read() {
     };
     check("00000003 4c6f67 02 00000007 08 0000 00000000 00", Ok(Answer::I32(0)));
     check("80010002 00000003 4c6f67 00000007 08 0000 00000001 00", Ok(Answer::I32(1)));
-    check("00000003 4c6f67 02 00000008 08 0000 00000000 00", Err((Reason::Foreign, 0)));
-    check("00000003 4c6f68 02 00000007 08 0000 00000000 00", Err((Reason::Foreign, 0)));
+    check("00000003 4c6f67 02 00000008 08 0000 00000000 00", Err((Reason::WrongReply, 0)));
+    check("00000003 4c6f68 02 00000007 08 0000 00000000 00", Err((Reason::WrongReply, 0)));
     check("00000003 4c6f67 01 00000007 08 0000 00000000 00", Err((Reason::Kind(1), 0)));
-    check("00000003 4c6f67 02 00000007 00", Ok(Answer::Nothing));
+    check("00000003 4c6f67 02 00000007 00", Ok(Answer::Void));
     check("00000003 4c6f67 02 00000007 08 0000 0000", Err((Reason::Ends, 15)));
     check("80020002 00000003 4c6f67 00000007 00", Err((Reason::Version(0x8002), 0)));
     check("ffffffff", Err((Reason::Version(0xffff), 0)));
@@ -314,7 +314,7 @@ fn what_is_one_way_is_never_answered() {
         for name in ["reinitialize", "shutdown"] {
             assert!(answer(&service, &written(name, kind, true, |_| Ok(()))).is_empty());
         }
-        let told = service.handler().told.lock().expect("no panic");
+        let told = service.handler().control_requests.lock().expect("no panic");
         assert_eq!(told[..], ["reinitialize", "shutdown"]);
     }
     let service = Service::new(StoringHandler::default(), Limits::default());
@@ -355,7 +355,7 @@ fn bad_arguments_are_exceptions_with_their_byte() {
     let (_, arguments_at) = Header::read(whole).expect("a header");
     for cut in 0..whole.len() {
         let mut out = Vec::new();
-        let Next::Close(fault) = service.answer(&whole[..cut], from(), &mut out) else {
+        let ConnectionAction::Close(fault) = service.answer(&whole[..cut], from(), &mut out) else {
             panic!("{cut} bytes are enough");
         };
         assert!(fault.offset <= cut);
@@ -369,7 +369,7 @@ fn bad_arguments_are_exceptions_with_their_byte() {
     let check = |bytes: &str, expected: &str| {
         let bytes = hex(&format!("80010001 00000003 4c6f67 00000000 {bytes}"));
         let mut out = Vec::new();
-        let Next::Close(fault) = service.answer(&bytes, from(), &mut out) else {
+        let ConnectionAction::Close(fault) = service.answer(&bytes, from(), &mut out) else {
             panic!("{bytes:?} is good");
         };
         assert_eq!(fault.to_string(), expected);

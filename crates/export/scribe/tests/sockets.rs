@@ -2,8 +2,8 @@
 //! bounded memory; and a shutdown that answers received requests.
 
 use blkkin_scribe::{
-    Answer, Batch, Client, ClientError, ClientOptions, Closed, Entries, Entry, Handler, Limits,
-    ResultCode, Running, Server, ServerOptions, Status, read_reply,
+    Answer, Batch, Client, ClientError, ClientOptions, CloseReason, Entries, Entry, Handler,
+    Limits, ResultCode, RunningServer, Server, ServerOptions, Status, read_reply,
 };
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -51,19 +51,19 @@ impl Handler for Counting {
         BTreeMap::from([("n".to_owned(), self.seen.count.load(Ordering::Relaxed) as i64)])
     }
 
-    fn closed(&self, _: Option<SocketAddr>, why: &Closed) {
+    fn closed(&self, _: Option<SocketAddr>, why: &CloseReason) {
         self.seen.closed.lock().expect("no panic").push(why.to_string());
     }
 }
 
-fn start(options: ServerOptions) -> (Running<Counting>, Arc<Observations>) {
+fn start(options: ServerOptions) -> (RunningServer<Counting>, Arc<Observations>) {
     let seen = Arc::new(Observations::default());
     let server = Server::bind("127.0.0.1:0", options).expect("a port");
     let handler = Counting { seen: Arc::clone(&seen), gate: None };
     (server.start(handler).expect("a thread"), seen)
 }
 
-fn connect(server: &Running<Counting>) -> Client {
+fn connect(server: &RunningServer<Counting>) -> Client {
     Client::connect(server.address(), ClientOptions::default()).expect("a connection")
 }
 
@@ -221,7 +221,7 @@ fn who_reads_no_replies_is_closed() {
 fn connections_are_limited() {
     let (server, seen) = start(ServerOptions {
         connections_max: 3,
-        idle_yields: Duration::from_secs(1),
+        idle_evictable: Duration::from_secs(1),
         ..ServerOptions::default()
     });
     let mut clients: Vec<Client> = (0..3).map(|_| connect(&server)).collect();
@@ -243,7 +243,7 @@ fn connections_are_limited() {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
     let counters = server.counters();
-    assert_eq!((counters.closed_too_many, counters.closed_made_room), (1, 1));
+    assert_eq!((counters.closed_too_many, counters.closed_evicted), (1, 1));
     assert_eq!((counters.accepted, counters.connections), (5, 3));
     assert_eq!(seen.closed.lock().expect("no panic")[0], "too many connections");
 }

@@ -1,7 +1,7 @@
 //! Statistics of traces: counts, rates over time, losses.
 //!
 //! Each thread has a [`Collector`]; [`Collector::finish`] merges them into one [`Collection`],
-//! which does not depend on the number of threads. [`draw`] formats a collection as text, and
+//! which does not depend on the number of threads. [`draw()`] formats a collection as text, and
 //! [`to_json`] as a JSON object. Memory is bounded: the [`Timeline`] widens its buckets as the
 //! covered time grows, and only the earliest losses are listed individually.
 

@@ -126,7 +126,7 @@ impl LinePrinter for JsonPrinter {
 
 /// Returns the first line, which describes the traces.
 pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace> + Clone) -> Text {
-    Text::of(|out| print_begin(out, traces.clone()))
+    Text::from_print(|out| print_begin(out, traces.clone()))
 }
 
 fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
@@ -168,7 +168,7 @@ fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
 
 /// Returns the last line, with the totals.
 pub fn end(stats: &Stats) -> Text {
-    Text::of(|out| print_end(out, stats))
+    Text::from_print(|out| print_end(out, stats))
 }
 
 fn print_end(out: &mut Text, stats: &Stats) {
@@ -205,7 +205,7 @@ impl ClassText {
                 .append(|text| Program::new(fields, decoder.nodes(), &mut Fields::new(text, keys)))
                 .flatten()
         });
-        ClassText { head: Piece::new(&Text::of(|out| print_head(out, event))), program }
+        ClassText { head: Piece::new(&Text::from_print(|out| print_head(out, event))), program }
     }
 }
 
@@ -239,7 +239,7 @@ impl Keys {
             let Some(name) = node.name.as_deref().filter(|_| in_struct) else {
                 return Piece::default();
             };
-            Piece::new(&Text::of(|text| {
+            Piece::new(&Text::from_print(|text| {
                 if !node.first {
                     text.push(b',');
                 }
@@ -505,7 +505,7 @@ mod tests {
     #[test]
     fn strings() {
         let check = |value: &[u8], expected: &str| {
-            let out = Text::of(|out| string(out, value));
+            let out = Text::from_print(|out| string(out, value));
             assert_eq!(std::str::from_utf8(&out).unwrap(), expected);
         };
         check(b"plain", r#""plain""#);

@@ -3,15 +3,15 @@
 //! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints one object per
 //! line; [`info`] draws statistics of traces. All three are consumers of [`blkkin_reader`].
 //! [`requests`] draws and prints the requests that `blkkin_spans` assembles from events, and
-//! [`found`] draws the results of queries to a store.
+//! [`query_results`] draws the results of queries to a store.
 
 mod class;
-pub mod found;
 pub mod info;
 pub mod json;
 mod number;
 pub mod pretty;
 mod program;
+pub mod query_results;
 mod quote;
 pub mod requests;
 pub mod time;

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     fn check(write: impl Fn(&mut Text), expected: &str) {
-        let out = Text::of(write);
+        let out = Text::from_print(write);
         assert_eq!(String::from_utf8(out.to_vec()).unwrap(), expected);
     }
 

@@ -169,7 +169,7 @@ impl ClassText {
                 .flatten()
         });
         ClassText {
-            head: Text::of(|out| Printer::head(out, options, colors, event)),
+            head: Text::from_print(|out| Printer::head(out, options, colors, event)),
             comma_before_fields: program.is_some() && fields.is_some_and(|f| !f.is_empty()),
             program: program.map(Arc::new),
         }

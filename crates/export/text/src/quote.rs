@@ -64,13 +64,17 @@ mod tests {
     fn escapes_where_it_must() {
         for length in 0..=100 {
             let value: Vec<u8> = (0..length).map(|i| b'a' + (i % 26) as u8).collect();
-            assert_eq!(*Text::of(|out| append::<Dots>(out, &value)), value, "{length}");
+            assert_eq!(*Text::from_print(|out| append::<Dots>(out, &value)), value, "{length}");
             for at in 0..length {
                 let mut escaped = value.clone();
                 escaped[at] = b'.';
                 let mut value = value.clone();
                 value[at] = 0x1f;
-                assert_eq!(*Text::of(|out| append::<Dots>(out, &value)), escaped, "{length} {at}");
+                assert_eq!(
+                    *Text::from_print(|out| append::<Dots>(out, &value)),
+                    escaped,
+                    "{length} {at}"
+                );
                 if let Some(lane) = value.first_chunk() {
                     assert_eq!(plain_length::<Dots>(*lane), at.min(LANE));
                 }

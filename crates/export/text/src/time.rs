@@ -139,20 +139,20 @@ impl TimePoint {
         let error = || format!("`{text}` is not a time; use one of {TIME_FORMS}");
         let text = text.trim();
         if text.starts_with(['+', '-']) {
-            return duration(text).map(TimePoint::Relative).ok_or_else(error);
+            return parse_signed_duration(text).map(TimePoint::Relative).ok_or_else(error);
         }
         if let Some((date, time)) = text.split_once(['T', ' ']) {
             let date: civil::Date = date.parse().map_err(|_| error())?;
             let time = time.trim().trim_end_matches('Z');
-            let of_day = of_day(time).ok_or_else(error)?;
+            let of_day = parse_time_of_day(time).ok_or_else(error)?;
             let ns = midnight(date, &zone(utc || text.ends_with('Z')))
                 .and_then(|midnight| midnight.checked_add(of_day));
             return ns.map(TimePoint::Absolute).ok_or_else(error);
         }
         if text.contains(':') {
-            return of_day(text).map(TimePoint::OfDay).ok_or_else(error);
+            return parse_time_of_day(text).map(TimePoint::OfDay).ok_or_else(error);
         }
-        seconds(text).map(TimePoint::Absolute).ok_or_else(error)
+        parse_seconds(text).map(TimePoint::Absolute).ok_or_else(error)
     }
 
     /// Converts the time to nanoseconds from the clock's origin, for traces from `start` to `end`.
@@ -213,7 +213,7 @@ fn midnight(date: civil::Date, zone: &TimeZone) -> Option<i64> {
 }
 
 /// Parses `HH:MM[:SS[.fraction]]` to nanoseconds from midnight.
-fn of_day(text: &str) -> Option<i64> {
+fn parse_time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let mut whole = |most: i64| {
         let part = parts.next()?;
@@ -221,7 +221,7 @@ fn of_day(text: &str) -> Option<i64> {
         (part.len() <= 2 && (0..=most).contains(&value)).then_some(value)
     };
     let (hours, minutes) = (whole(23)?, whole(59)?);
-    let rest = parts.next().map_or(Some(0), seconds)?;
+    let rest = parts.next().map_or(Some(0), parse_seconds)?;
     if parts.next().is_some() || !(0..61 * NS).contains(&rest) {
         return None;
     }
@@ -229,7 +229,7 @@ fn of_day(text: &str) -> Option<i64> {
 }
 
 /// Parses `seconds[.fraction]` to nanoseconds, exactly.
-fn seconds(text: &str) -> Option<i64> {
+fn parse_seconds(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || fraction.len() > 9 {
         return None;
@@ -243,14 +243,14 @@ fn seconds(text: &str) -> Option<i64> {
 }
 
 /// Parses a duration, such as `1.5s`, `200ms`, or seconds without a unit, to nanoseconds.
-pub fn length(text: &str) -> Result<u64, String> {
+pub fn parse_duration(text: &str) -> Result<u64, String> {
     let signed = format!("+{text}");
-    let length = duration(&signed).and_then(|length| u64::try_from(length).ok());
-    length.ok_or_else(|| "not a length of time, such as 5ms, 1.5s or 2min".into())
+    let duration = parse_signed_duration(&signed).and_then(|ns| u64::try_from(ns).ok());
+    duration.ok_or_else(|| "not a length of time, such as 5ms, 1.5s or 2min".into())
 }
 
 /// Parses a signed number with a unit to nanoseconds. Without a unit, the number is in seconds.
-fn duration(text: &str) -> Option<i64> {
+fn parse_signed_duration(text: &str) -> Option<i64> {
     let (sign, text) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),
         _ => (1, &text[1..]),
@@ -266,7 +266,7 @@ fn duration(text: &str) -> Option<i64> {
         "h" => 3600 * NS,
         _ => return None,
     };
-    let ns = i128::from(seconds(number)?) * i128::from(unit) / i128::from(NS);
+    let ns = i128::from(parse_seconds(number)?) * i128::from(unit) / i128::from(NS);
     i64::try_from(ns).ok().map(|ns| sign * ns)
 }
 
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn lengths() {
-        let check = |text, expected| assert_eq!(length(text), Ok(expected));
+        let check = |text, expected| assert_eq!(parse_duration(text), Ok(expected));
         check("5ms", 5_000_000);
         check("1.5s", 1_500_000_000);
         check("2", 2_000_000_000);
@@ -316,7 +316,7 @@ mod tests {
         check("7ns", 7);
         check("2min", 120_000_000_000);
         for wrong in ["", "-1", "+1", "ms", "1 ms", "1e3", "ä"] {
-            assert!(length(wrong).is_err(), "{wrong}");
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -324,7 +324,7 @@ mod tests {
     fn prints_as_babeltrace2() {
         let check = |format, ns, expected: &str| {
             let mut printer = TimePrinter::new(format, true);
-            let out = Text::of(|out| printer.print(out, ns, 77));
+            let out = Text::from_print(|out| printer.print(out, ns, 77));
             assert_eq!(String::from_utf8(out.to_vec()).unwrap(), expected);
         };
         check(TimeFormat::Clock, 45_296 * NS + 5, "12:34:56.000000005");
@@ -334,7 +334,9 @@ mod tests {
         check(TimeFormat::Clock, -1, "-0.000000001");
         check(TimeFormat::Seconds, -NS - 1, "-1.000000001");
         let mut printer = TimePrinter::new(TimeFormat::Clock, true);
-        let out = Text::of(|out| [-5, 5, -7].into_iter().for_each(|ns| printer.print(out, ns, 0)));
+        let out = Text::from_print(|out| {
+            [-5, 5, -7].into_iter().for_each(|ns| printer.print(out, ns, 0))
+        });
         assert_eq!(*out, *b"-0.00000000500:00:00.000000005-0.000000007");
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Batch<'w> {
 /// Reason to stop decoding a batch.
 pub(crate) enum Stop {
     Broken(Box<Fault>),
-    Enough,
+    Cancelled,
 }
 
 impl<'w> Batch<'w> {
@@ -46,7 +46,7 @@ impl<'w> Batch<'w> {
     pub(crate) fn finish(mut self, read: Result<(), Stop>) -> Outcome {
         self.outcome.end = match read {
             Ok(()) => End::Whole,
-            Err(Stop::Enough) => End::Enough,
+            Err(Stop::Cancelled) => End::Cancelled,
             Err(Stop::Broken(fault)) => End::Broken(Refusal { span: self.index, fault: *fault }),
         };
         self.outcome
@@ -113,9 +113,9 @@ impl<'w> Batch<'w> {
             return Err(Stop::Broken(Reason::TooMany { what, count_max }.at(offset)));
         }
         if self.sink.span(span).is_break() {
-            return Err(Stop::Enough);
+            return Err(Stop::Cancelled);
         }
-        self.outcome.given += 1;
+        self.outcome.accepted += 1;
         Ok(())
     }
 

@@ -45,7 +45,7 @@ impl Decoder {
         if self.strict {
             let trial = self.read(format, batch, &mut Count::default());
             if !trial.is_good() {
-                return Outcome { given: 0, ..trial };
+                return Outcome { accepted: 0, ..trial };
             }
         }
         self.read(format, batch, sink)

@@ -148,11 +148,11 @@ impl<'t> Reader<'t> {
     pub(crate) fn peek(&mut self) -> Result<u8> {
         match self.bytes.get(self.at) {
             Some(byte) if *byte > b' ' => Ok(*byte),
-            _ => self.peek_behind_blanks(),
+            _ => self.peek_after_blanks(),
         }
     }
 
-    fn peek_behind_blanks(&mut self) -> Result<u8> {
+    fn peek_after_blanks(&mut self) -> Result<u8> {
         let rest = self.rest();
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
         self.at += blanks.count();

@@ -40,7 +40,7 @@ struct Group<'g> {
     service: &'g str,
     resource: Vec<TagRef<'g>>,
     /// Tags of the resource and scope, sorted.
-    all: Lists<'g>,
+    shared: Lists<'g>,
 }
 
 /// Memory that is reused for the next group.
@@ -61,11 +61,11 @@ struct SpanExtras<'t> {
 impl<'g> Group<'g> {
     fn new(memory: &mut GroupBuffers) -> Group<'g> {
         let GroupBuffers { resource, all } = std::mem::take(memory);
-        Group { service: UNKNOWN_SERVICE, resource, all }
+        Group { service: UNKNOWN_SERVICE, resource, shared: all }
     }
 
     fn give_back(self, memory: &mut GroupBuffers) {
-        *memory = GroupBuffers { resource: recycle(self.resource), all: self.all.give_back() };
+        *memory = GroupBuffers { resource: recycle(self.resource), all: self.shared.into_memory() };
     }
 
     /// Adds an attribute of the resource. `offset` is the start of the attribute in the batch.
@@ -96,8 +96,8 @@ impl<'g> Group<'g> {
 
     /// Starts a scope, whose tags begin with the tags of the resource.
     fn open_scope(&mut self) {
-        self.all.tags.clear();
-        self.all.tags.extend_from_slice(&self.resource);
+        self.shared.tags.clear();
+        self.shared.tags.extend_from_slice(&self.resource);
     }
 
     /// Adds an attribute of the scope. `offset` is the start of the attribute in the batch.
@@ -107,12 +107,12 @@ impl<'g> Group<'g> {
         limits: &Limits,
         offset: usize,
     ) -> Result<()> {
-        add(&mut self.all.tags, TagRef { key, value, origin: Origin::Scope }, limits, offset)
+        add(&mut self.shared.tags, TagRef { key, value, origin: Origin::Scope }, limits, offset)
     }
 
     /// Completes the tags of the scope: sorts them and removes duplicates.
     fn close_scope(&mut self) {
-        self.all.tidy();
+        self.shared.normalize();
     }
 }
 
@@ -136,7 +136,7 @@ impl<'t> SpanDraft<'t> {
     fn for_group(group: &Group<'t>, lists: Lists<'t>) -> SpanDraft<'t> {
         let mut draft = SpanDraft::new(lists);
         draft.local.service = group.service;
-        draft.lists.tags.extend_from_slice(&group.all.tags);
+        draft.lists.tags.extend_from_slice(&group.shared.tags);
         draft
     }
 

@@ -6,7 +6,7 @@ use crate::error::Refusal;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Number of spans passed to the sink.
-    pub given: u64,
+    pub accepted: u64,
     /// Number of spans refused because of their own faults.
     pub refused: u64,
     /// The first [`REFUSALS_MAX`] refusals.
@@ -28,7 +28,7 @@ pub enum End {
     /// limit. The number of remaining spans is unknown.
     Broken(Refusal),
     /// The sink stopped the decoder.
-    Enough,
+    Cancelled,
 }
 
 impl Outcome {
@@ -41,7 +41,7 @@ impl Outcome {
     pub fn first_refusal(&self) -> Option<&Refusal> {
         self.refusals.first().or(match &self.end {
             End::Broken(refusal) => Some(refusal),
-            End::Whole | End::Enough => None,
+            End::Whole | End::Cancelled => None,
         })
     }
 

@@ -72,10 +72,10 @@ pub(crate) fn decode(
         batch.open(start)?;
         let message = input.message()?;
         let reader = Reader { arena: &scratch.arena, limits: batch.limits };
-        let mut draft = SpanDraft::new(Lists::lend(&mut scratch.lists));
+        let mut draft = SpanDraft::new(Lists::take_memory(&mut scratch.lists));
         let read = reader.span(message, &mut draft);
         let closed = batch.close_read(read, &mut draft, start);
-        scratch.lists = draft.lists.give_back();
+        scratch.lists = draft.lists.into_memory();
         scratch.arena.clear();
         closed?;
     }

@@ -56,7 +56,7 @@ impl<'b> SpanDraft<'b> {
         let missing = || Reason::Missing.at(offset);
         let trace_id = self.trace_id.ok_or_else(missing).in_field("traceId")?;
         let id = self.id.ok_or_else(missing).in_field("id")?;
-        self.lists.tidy();
+        self.lists.normalize();
         Ok(SpanRef {
             trace_id,
             id,
@@ -79,13 +79,13 @@ impl<'b> SpanDraft<'b> {
 impl<'b> Lists<'b> {
     /// Moves the memory out of `lists` for use by a span.
     #[inline]
-    pub(crate) fn lend(lists: &mut Lists<'static>) -> Lists<'b> {
+    pub(crate) fn take_memory(lists: &mut Lists<'static>) -> Lists<'b> {
         std::mem::take(lists)
     }
 
     /// Clears the lists and returns their memory for the next span.
     #[inline]
-    pub(crate) fn give_back(self) -> Lists<'static> {
+    pub(crate) fn into_memory(self) -> Lists<'static> {
         Lists { annotations: recycle(self.annotations), tags: recycle(self.tags) }
     }
 
@@ -117,7 +117,7 @@ impl<'b> Lists<'b> {
     /// Sorts annotations and tags and removes duplicates. Of several tags with the same key, the
     /// last tag remains.
     #[inline]
-    pub(crate) fn tidy(&mut self) {
+    pub(crate) fn normalize(&mut self) {
         if !self.annotations.is_sorted_by(|a, b| a < b) {
             self.annotations.sort_unstable();
             self.annotations.dedup();
@@ -177,7 +177,7 @@ mod tests {
                 tag("b", "6", Origin::Span),
             ],
         };
-        lists.tidy();
+        lists.normalize();
         assert_eq!(lists.annotations, [note(1, "z"), note(2, "a"), note(2, "b")]);
         let expected = [
             tag("", "5", Origin::Span),

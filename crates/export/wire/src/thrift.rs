@@ -65,7 +65,7 @@ fn decode_span(
     let start = input.at();
     batch.open(start)?;
     let reader = Reader { arena: &scratch.arena, limits: batch.limits };
-    let mut span = V1Span::new(V1Lists::lend(&mut scratch.v1));
+    let mut span = V1Span::new(V1Lists::take_memory(&mut scratch.v1));
     let mut inner = *input;
     let given = match reader.span(&mut inner, &mut span) {
         Ok(()) => {
@@ -79,7 +79,7 @@ fn decode_span(
             Ok(())
         }
     };
-    let lists = span.give_back();
+    let lists = span.into_memory();
     scratch.v1 = lists;
     scratch.arena.clear();
     given

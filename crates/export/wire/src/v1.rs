@@ -135,17 +135,17 @@ impl<'b> V1Span<'b> {
             return Ok(());
         }
         for host_span in 0..self.lists.host_spans.len() {
-            let mut draft = self.host_span(host_span, Lists::lend(scratch));
+            let mut draft = self.host_span(host_span, Lists::take_memory(scratch));
             let given = match draft.finish(offset) {
                 Ok(span) => batch.emit(&span, offset),
                 // A missing id affects all resulting spans, so the whole v1 span is refused.
                 Err(fault) => {
                     batch.refuse(*fault);
-                    *scratch = draft.lists.give_back();
+                    *scratch = draft.lists.into_memory();
                     return Ok(());
                 }
             };
-            *scratch = draft.lists.give_back();
+            *scratch = draft.lists.into_memory();
             given?;
         }
         batch.next();
@@ -179,7 +179,7 @@ impl<'b> V1Span<'b> {
 
     /// Clears the lists and returns their memory for the next span.
     #[inline]
-    pub(crate) fn give_back(self) -> V1Lists<'static> {
+    pub(crate) fn into_memory(self) -> V1Lists<'static> {
         V1Lists {
             annotations: recycle(self.lists.annotations),
             binary_annotations: recycle(self.lists.binary_annotations),
@@ -191,7 +191,7 @@ impl<'b> V1Span<'b> {
 impl<'b> V1Lists<'b> {
     /// Moves the memory out of `lists` for use by a span.
     #[inline]
-    pub(crate) fn lend(lists: &mut V1Lists<'static>) -> V1Lists<'b> {
+    pub(crate) fn take_memory(lists: &mut V1Lists<'static>) -> V1Lists<'b> {
         std::mem::take(lists)
     }
 }

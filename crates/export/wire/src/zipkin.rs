@@ -50,7 +50,7 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     while let Some((tag, more)) = rest.split_first() {
         rest = more;
         // Of several tags with the same key, the last is written: the tag of the span itself.
-        if more.first().is_some_and(|next| next.key == tag.key) || is_no_error(tag) {
+        if more.first().is_some_and(|next| next.key == tag.key) || is_error_false(tag) {
             continue;
         }
         while let Some((key, value)) = added.next_if(|(key, _)| *key < tag.key) {
@@ -66,7 +66,7 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
 
 /// Returns true if a tag `error` means no error. Zipkin treats any span with the tag as failed,
 /// regardless of the tag's value.
-fn is_no_error(tag: &TagRef<'_>) -> bool {
+fn is_error_false(tag: &TagRef<'_>) -> bool {
     tag.key == "error" && tag.value == ValueRef::Bool(false)
 }
 

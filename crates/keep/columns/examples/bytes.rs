@@ -71,7 +71,7 @@ impl SpanSink for Each<'_> {
     }
 }
 
-fn said(what: &str, took: Duration, spans: usize) {
+fn print_time(what: &str, took: Duration, spans: usize) {
     println!("{what:<28} {:>9.1} ns a span", took.as_nanos() as f64 / spans as f64);
 }
 
@@ -97,7 +97,7 @@ fn main() {
             block.push(span).expect("room");
         }
     });
-    said("push", begun.elapsed().saturating_sub(making), spans);
+    print_time("push", begun.elapsed().saturating_sub(making), spans);
     let begun = Instant::now();
     blocks[0].clear();
     let first = blocks[0].len();
@@ -111,7 +111,7 @@ fn main() {
     let mut all = Block::new();
     let begun = Instant::now();
     blocks.iter().for_each(|block| all.append(block).expect("room"));
-    said("append", begun.elapsed(), spans);
+    print_time("append", begun.elapsed(), spans);
 
     let references: Vec<&Block> = blocks.iter().collect();
     let mut sorting = Duration::ZERO;
@@ -129,8 +129,8 @@ fn main() {
     let begun = Instant::now();
     let (_, written) = writer.finish().expect("written");
     writing += begun.elapsed();
-    said("sort", sorting, spans);
-    said("write", writing, spans);
+    print_time("sort", sorting, spans);
+    print_time("write", writing, spans);
     println!("{:<28} {:>9.1} bytes a span", "file", written.bytes as f64 / spans as f64);
 
     let begun = std::time::Instant::now();
@@ -187,8 +187,8 @@ fn main() {
     let begun = Instant::now();
     let mut count = Count::default();
     let _ = file.read(0..file.len(), &mut count).expect("whole");
-    said("read all", begun.elapsed(), spans);
+    print_time("read all", begun.elapsed(), spans);
     let begun = Instant::now();
     file.verify().expect("whole");
-    said("verify", begun.elapsed(), spans);
+    print_time("verify", begun.elapsed(), spans);
 }

@@ -26,7 +26,7 @@ const ITEM_WEIGHT: usize = 16;
 
 /// Maximum length of each column of a block, in bytes or values, since offsets into columns have 32
 /// bits.
-const ROOM: usize = 1 << 31;
+const COLUMN_SIZE_MAX: usize = 1 << 31;
 
 /// Append-only batch of spans in columns.
 pub struct Block {
@@ -61,12 +61,12 @@ pub struct Block {
     annotation_time: Vec<u64>,
     annotation_value: Vec<u32>,
     /// Upper bound of the weight of any single span in the block.
-    heaviest: usize,
+    weight_max: usize,
 }
 
 /// Reason why a block refused a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum PushError {
     /// The block is full; an empty block would accept the span.
     Full,
     /// The span's weight exceeds the limit, so no block accepts the span.
@@ -83,8 +83,8 @@ pub struct Scratch<'b> {
 const STATUS_SHIFT: u16 = 3;
 const DEBUG: u16 = 1 << 5;
 const SHARED: u16 = 1 << 6;
-const STARTS: u16 = 1 << 7;
-const LASTS: u16 = 1 << 8;
+const HAS_START: u16 = 1 << 7;
+const HAS_DURATION: u16 = 1 << 8;
 const ERROR: u16 = 1 << 9;
 
 impl Default for Block {
@@ -118,15 +118,15 @@ impl Block {
             annotations_end: Vec::new(),
             annotation_time: Vec::new(),
             annotation_value: Vec::new(),
-            heaviest: 0,
+            weight_max: 0,
         }
     }
 
     /// Appends a span and returns its row. A refused span leaves the block unchanged.
-    pub fn push(&mut self, span: &SpanRef<'_>) -> Result<Row, Refused> {
+    pub fn push(&mut self, span: &SpanRef<'_>) -> Result<Row, PushError> {
         let weight = weight(span);
         if weight > WEIGHT_MAX {
-            return Err(Refused::TooLarge);
+            return Err(PushError::TooLarge);
         }
         let fullest = [
             self.texts.bytes(),
@@ -136,10 +136,10 @@ impl Block {
             self.layouts.shapes(),
             self.trace_low.len(),
         ];
-        if fullest.into_iter().any(|used| used + weight > ROOM) {
-            return Err(Refused::Full);
+        if fullest.into_iter().any(|used| used + weight > COLUMN_SIZE_MAX) {
+            return Err(PushError::Full);
         }
-        self.heaviest = self.heaviest.max(weight);
+        self.weight_max = self.weight_max.max(weight);
         let row = self.trace_low.len();
         let high = span.trace_id.high();
         if high != 0 || !self.trace_high.is_empty() {
@@ -193,7 +193,7 @@ impl Block {
     }
 
     /// Appends all spans of another block. If they do not all fit, none is appended.
-    pub fn append(&mut self, other: &Block) -> Result<(), Refused> {
+    pub fn append(&mut self, other: &Block) -> Result<(), PushError> {
         let sizes = [
             (self.texts.bytes(), other.texts.bytes()),
             (self.values.len(), other.values.len()),
@@ -202,8 +202,8 @@ impl Block {
             (self.layouts.shapes(), other.layouts.shapes()),
             (self.trace_low.len(), other.trace_low.len()),
         ];
-        if sizes.into_iter().any(|(used, more)| used + more > ROOM) {
-            return Err(Refused::Full);
+        if sizes.into_iter().any(|(used, more)| used + more > COLUMN_SIZE_MAX) {
+            return Err(PushError::Full);
         }
         let texts: Vec<u32> = (0..other.texts.len())
             .map(|id| self.texts.intern(other.texts.get(id as u32)))
@@ -223,7 +223,7 @@ impl Block {
             .collect();
         self.append_values(other, &texts, &blobs);
         // The writer divides spans into pages by this bound.
-        self.heaviest = self.heaviest.max(other.heaviest);
+        self.weight_max = self.weight_max.max(other.weight_max);
         if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
             self.trace_high.resize(self.trace_low.len(), 0);
             self.trace_high.extend(&other.trace_high);
@@ -337,7 +337,7 @@ impl Block {
         }
         self.flags.clear();
         self.blobs.clear();
-        self.heaviest = 0;
+        self.weight_max = 0;
     }
 
     /// Returns the span of a row, borrowed from the block and from `scratch`.
@@ -411,13 +411,13 @@ impl Block {
     /// Returns the start time of a span, in nanoseconds since 1970; `None` if it is unknown.
     #[inline]
     pub fn start_ns(&self, row: Row) -> Option<u64> {
-        (self.flags[row as usize] & STARTS != 0).then(|| self.start[row as usize])
+        (self.flags[row as usize] & HAS_START != 0).then(|| self.start[row as usize])
     }
 
     /// Returns the duration of a span in nanoseconds; `None` if it is unknown.
     #[inline]
     pub fn duration_ns(&self, row: Row) -> Option<u64> {
-        (self.flags[row as usize] & LASTS != 0).then(|| self.duration[row as usize])
+        (self.flags[row as usize] & HAS_DURATION != 0).then(|| self.duration[row as usize])
     }
 
     /// Returns the role of a span relative to its parent.
@@ -533,7 +533,7 @@ impl Block {
 
     /// Returns an upper bound of the weight of any single span in the block.
     pub(crate) fn heaviest(&self) -> usize {
-        self.heaviest
+        self.weight_max
     }
 
     /// Returns the weight of a span: approximately the bytes of its texts, plus a constant for each
@@ -617,18 +617,18 @@ impl fmt::Debug for Block {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Full => f.write_str("the block is full"),
-            Refused::TooLarge => {
+            PushError::Full => f.write_str("the block is full"),
+            PushError::TooLarge => {
                 write!(f, "a span of more than {} MiB", WEIGHT_MAX >> 20)
             }
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for PushError {}
 
 #[inline]
 fn range(ends: &[u32], row: Row) -> Range<usize> {
@@ -653,8 +653,8 @@ fn flags(span: &SpanRef<'_>) -> u16 {
         | (span.status as u16) << STATUS_SHIFT
         | flag(span.debug, DEBUG)
         | flag(span.shared, SHARED)
-        | flag(span.start_ns.is_some(), STARTS)
-        | flag(span.duration_ns.is_some(), LASTS)
+        | flag(span.start_ns.is_some(), HAS_START)
+        | flag(span.duration_ns.is_some(), HAS_DURATION)
         | flag(span.is_error(), ERROR)
 }
 

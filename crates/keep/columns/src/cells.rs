@@ -1,4 +1,4 @@
-//! [`Cells`]: a decoded page of one column.
+//! [`DecodedPage`]: a decoded page of one column.
 
 use crate::decode::{self, ByteReader, Ids, Result, TextList};
 use crate::index::Page;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Decoded page of one column.
 #[derive(Debug)]
-pub(crate) struct Cells {
+pub(crate) struct DecodedPage {
     /// Index of the first value of each row, followed by the end of the last row's values. Empty if
     /// each row has exactly one value.
     starts: Vec<u32>,
@@ -28,7 +28,7 @@ enum Content {
     Unread,
 }
 
-impl Cells {
+impl DecodedPage {
     /// Decodes the decompressed body of a page with `rows` rows.
     pub(crate) fn decode(
         column: Column,
@@ -36,7 +36,7 @@ impl Cells {
         rows: usize,
         body: &[u8],
         dictionary: Option<&Arc<TextList>>,
-    ) -> Result<Cells> {
+    ) -> Result<DecodedPage> {
         let mut bytes = ByteReader(body);
         let levels = page.values as usize;
         let (starts, count) = match column.repetition() {
@@ -76,36 +76,36 @@ impl Cells {
             }
             _ => return Err("it has an encoding that we do not write"),
         };
-        Ok(Cells { starts, content, is_same: false })
+        Ok(DecodedPage { starts, content, is_same: false })
     }
 
     /// Decodes a page whose first row stands for all rows of its row group.
-    pub(crate) fn same(
+    pub(crate) fn decode_constant(
         column: Column,
         page: &Page,
         body: &[u8],
         dictionary: Option<&Arc<TextList>>,
-    ) -> Result<Cells> {
+    ) -> Result<DecodedPage> {
         let first = Page { values: 1, ..*page };
-        let cells = Cells::decode(column, &first, 1, body, dictionary)?;
-        Ok(Cells { is_same: true, ..cells })
+        let cells = DecodedPage::decode(column, &first, 1, body, dictionary)?;
+        Ok(DecodedPage { is_same: true, ..cells })
     }
 
     /// Decodes which rows of a page have a value, from its definition levels. The column must have
     /// at most one value in each row.
-    pub(crate) fn presence(
+    pub(crate) fn decode_presence(
         column: Column,
         page: &Page,
         rows: usize,
         is_same: bool,
         levels: &[u8],
-    ) -> Result<Cells> {
+    ) -> Result<DecodedPage> {
         if column.repetition() != Repetition::Optional {
             return Err("it has not one value for a row at most");
         }
         let (levels_of, rows) = if is_same { (1, 1) } else { (page.values as usize, rows) };
         let (starts, _) = at_most_one(&mut ByteReader(levels), levels_of, rows)?;
-        Ok(Cells { starts, content: Content::Unread, is_same })
+        Ok(DecodedPage { starts, content: Content::Unread, is_same })
     }
 
     /// Returns whether only the presence of values was decoded, without the values.
@@ -146,10 +146,10 @@ impl Cells {
     }
 
     /// Keeps only a range of the page's rows. `all_rows` is the number of rows of the page.
-    pub(crate) fn of_rows(self, rows: Range<usize>, all_rows: usize) -> Cells {
-        let Cells { starts, content, is_same } = self;
+    pub(crate) fn of_rows(self, rows: Range<usize>, all_rows: usize) -> DecodedPage {
+        let DecodedPage { starts, content, is_same } = self;
         if is_same || rows.len() == all_rows {
-            return Cells { starts, content, is_same };
+            return DecodedPage { starts, content, is_same };
         }
         let values = match (starts.get(rows.start), starts.get(rows.end)) {
             (Some(start), Some(end)) => *start as usize..*end as usize,
@@ -165,7 +165,7 @@ impl Cells {
             Content::Ids(ids) => Content::Ids(ids.of(values)),
             Content::Unread => Content::Unread,
         };
-        Cells { starts, content, is_same }
+        DecodedPage { starts, content, is_same }
     }
 
     #[inline]

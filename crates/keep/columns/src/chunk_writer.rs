@@ -147,14 +147,14 @@ pub(crate) struct Levels {
 
 impl Levels {
     /// Creates the levels of a column with one value in each row.
-    pub(crate) fn one(pages: &[Range<usize>]) -> Levels {
+    pub(crate) fn required(pages: &[Range<usize>]) -> Levels {
         let end = pages.last().map_or(0, |page| page.end);
         let at_page = pages.iter().map(|page| page.start).chain([end]).map(|at| (at, at)).collect();
         Levels { at_page, ..Levels::default() }
     }
 
     /// Creates the levels of a column with at most one value in each row.
-    pub(crate) fn at_most_one(present: Vec<u32>, pages: &[Range<usize>]) -> Levels {
+    pub(crate) fn optional(present: Vec<u32>, pages: &[Range<usize>]) -> Levels {
         let mut values = 0;
         let mut at_page = Vec::with_capacity(pages.len() + 1);
         for page in pages {
@@ -166,7 +166,7 @@ impl Levels {
     }
 
     /// Creates the levels of a list column. `counts` has the number of values of each row.
-    pub(crate) fn many(counts: &[u32], pages: &[Range<usize>]) -> Levels {
+    pub(crate) fn repeated(counts: &[u32], pages: &[Range<usize>]) -> Levels {
         let mut levels = Levels::default();
         let mut values = 0;
         for page in pages {

@@ -79,14 +79,14 @@ impl<'b> ColumnWriters<'_, 'b> {
             Column::TraceId => Ok(()),
             Column::SpanId => {
                 let ids = self.map_rows(|of, row| of.block.id(row).number());
-                self.ids(chunk, &Levels::one(self.pages), &ids)
+                self.ids(chunk, &Levels::required(self.pages), &ids)
             }
             Column::ParentId => {
                 let ids =
                     self.map_rows(|of, row| of.block.parent_id(row).map_or(0, |id| id.number()));
                 let present = ids.iter().map(|id| (*id != 0).into()).collect();
                 let ids: Vec<u64> = ids.into_iter().filter(|id| *id != 0).collect();
-                self.ids(chunk, &Levels::at_most_one(present, self.pages), &ids)
+                self.ids(chunk, &Levels::optional(present, self.pages), &ids)
             }
             Column::Kind => {
                 let kinds = KINDS.map(|kind| self.numbering.texts.intern(kind_text(kind)));
@@ -197,7 +197,7 @@ impl<'b> ColumnWriters<'_, 'b> {
         chunk: &mut ChunkWriter,
         ids: &TraceIds,
     ) -> Result<(), Error> {
-        let levels = Levels::one(self.pages);
+        let levels = Levels::required(self.pages);
         let (mut shared, mut lengths, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (number, page) in self.pages.iter().enumerate() {
             let encoding = Encoding::DELTA_BYTE_ARRAY;
@@ -238,7 +238,7 @@ impl<'b> ColumnWriters<'_, 'b> {
     /// Writes a column with one optional text in each row. Text 0, the empty text, means no value.
     fn texts(&mut self, chunk: &mut ChunkWriter, texts: Vec<TextId>) -> Result<(), Error> {
         let present = texts.iter().map(|text| (*text != 0).into()).collect();
-        let levels = Levels::at_most_one(present, self.pages);
+        let levels = Levels::optional(present, self.pages);
         let texts = texts.into_iter().filter(|text| *text != 0).collect();
         self.text_values(chunk, &levels, texts, true)
     }
@@ -305,7 +305,7 @@ impl<'b> ColumnWriters<'_, 'b> {
         bounds: impl Fn(i64, i64) -> Bounds,
     ) -> Result<(), Error> {
         let present = numbers.iter().map(|number| number.is_some().into()).collect();
-        let levels = Levels::at_most_one(present, self.pages);
+        let levels = Levels::optional(present, self.pages);
         let numbers: Vec<i64> = numbers.iter().flatten().copied().collect();
         self.plain_numbers::<SIZE>(chunk, &levels, &numbers, bounds)
     }
@@ -342,7 +342,7 @@ impl<'b> ColumnWriters<'_, 'b> {
     ) -> Result<(), Error> {
         let flags = self.map_rows(get);
         let same = flags.iter().all(|flag| *flag == flags[0]);
-        let levels = Levels { same, ..Levels::one(self.pages) };
+        let levels = Levels { same, ..Levels::required(self.pages) };
         for (number, page) in self.pages.iter().enumerate() {
             let encoding = Encoding::PLAIN;
             chunk.page(number, page.len(), &levels, encoding, self.compressor, |range, out| {
@@ -362,7 +362,7 @@ impl<'b> ColumnWriters<'_, 'b> {
             times.extend(at.iter().map(|time| *time as i64));
             lists.values.extend(values.iter().map(|value| of.texts[*value as usize]));
         }
-        lists.levels = Levels::many(&counts, self.pages);
+        lists.levels = Levels::repeated(&counts, self.pages);
         self.plain_numbers::<8>(chunk, &lists.levels, &times, Bounds::Numbers)
     }
 
@@ -389,7 +389,7 @@ impl<'b> ColumnWriters<'_, 'b> {
                 }
             }
         }
-        lists.levels = Levels::many(&counts, self.pages);
+        lists.levels = Levels::repeated(&counts, self.pages);
         self.text_values(chunk, &lists.levels, keys, false)
     }
 }

@@ -405,7 +405,7 @@ mod tests {
     use super::{BitReader, unpack};
 
     #[test]
-    fn eight_at_once_are_what_one_after_the_other_are() {
+    fn unpack_agrees_with_bit_reader() {
         let bytes: Vec<u8> =
             (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
         for width in 0..=32 {

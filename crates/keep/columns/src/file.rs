@@ -7,7 +7,7 @@
 //!
 //! `rows` reads whole spans, `page_columns` reads single columns.
 
-use crate::cells::Cells;
+use crate::cells::DecodedPage;
 use crate::decode::{self, TextList};
 use crate::error::Error;
 use crate::index::{self, Group, Page, Seal};
@@ -212,19 +212,24 @@ impl<R: ReadAt> File<R> {
         group: usize,
         page: usize,
         column: Column,
-    ) -> Result<Cells, Error> {
+    ) -> Result<DecodedPage, Error> {
         let chunk = &self.groups[group].columns[column as usize];
         let rows = self.rows_of_page(group, page).len();
         let page = chunk.page(page);
         self.with_reader(|reader| {
             let levels = reader.read_levels(&self.source, page)?;
-            Cells::presence(column, page, rows, chunk.is_same, levels)
+            DecodedPage::decode_presence(column, page, rows, chunk.is_same, levels)
                 .map_err(|reason| Error::Damaged { offset: page.offset, reason })
         })
     }
 
     /// Reads and decodes a page of a column.
-    pub(crate) fn cells(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
+    pub(crate) fn cells(
+        &self,
+        group: usize,
+        page: usize,
+        column: Column,
+    ) -> Result<DecodedPage, Error> {
         let chunk = &self.groups[group].columns[column as usize];
         let dictionary = match &chunk.dictionary {
             Some(page) => Some(self.dictionary(page)?),
@@ -233,8 +238,8 @@ impl<R: ReadAt> File<R> {
         let rows = self.rows_of_page(group, page).len();
         let page = chunk.page(page);
         self.body(page, |body| match chunk.is_same {
-            true => Cells::same(column, page, body, dictionary.as_ref()),
-            false => Cells::decode(column, page, rows, body, dictionary.as_ref()),
+            true => DecodedPage::decode_constant(column, page, body, dictionary.as_ref()),
+            false => DecodedPage::decode(column, page, rows, body, dictionary.as_ref()),
         })
     }
 

@@ -99,7 +99,7 @@ impl Seal {
     pub(crate) fn close(mut self, rest: &[u8], footer: &mut [u8]) -> bool {
         self.rest_crc = crc32c::crc32c(rest);
         self.footer_crc = 0;
-        let Some(at) = place(footer) else { return false };
+        let Some(at) = find_seal(footer) else { return false };
         let mut write = |seal: &Seal| {
             footer[at..at + SEAL_LEN].copy_from_slice(seal.text().as_bytes());
             crc32c::crc32c(footer)
@@ -113,7 +113,7 @@ impl Seal {
     /// `beginning` is the CRC-32C of the footer's bytes before `rest`.
     pub(crate) fn open(beginning: u32, rest: &mut [u8], offset: u64) -> Result<Seal, Error> {
         let damaged = |reason| Error::Damaged { offset, reason };
-        let at = place(rest).ok_or(damaged("the footer has no seal of ours"))?;
+        let at = find_seal(rest).ok_or(damaged("the footer has no seal of ours"))?;
         let text = &mut rest[at..at + SEAL_LEN];
         let seal = Seal::parse(text).ok_or(damaged("the footer's seal is damaged"))?;
         text.copy_from_slice(Seal { footer_crc: 0, ..seal }.text().as_bytes());
@@ -132,7 +132,7 @@ impl Seal {
 
 /// Returns the offset of the seal in a footer. The last match is the seal: texts of spans that look
 /// like a seal lie before it.
-fn place(footer: &[u8]) -> Option<usize> {
+fn find_seal(footer: &[u8]) -> Option<usize> {
     let opening = OPENING.as_bytes();
     let at = footer.windows(opening.len()).rposition(|bytes| bytes == opening)?;
     (at + SEAL_LEN <= footer.len()).then_some(at)
@@ -310,7 +310,7 @@ fn read_chunk(bytes: &mut ByteReader<'_>, pages: usize, end: u64) -> Decoded<Chu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::Cells;
+    use crate::cells::DecodedPage;
     use crate::decode::TextList;
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -319,7 +319,7 @@ mod tests {
         /// Decoding a page of arbitrary bytes does not panic, and every row of a decoded page can
         /// be read.
         #[test]
-        fn pages_may_say_anything(
+        fn arbitrary_pages_cause_no_panic(
             column in 0..COLUMNS.len(),
             encoding in prop::sample::select(vec![0_u8, 5, 6, 7, 8]),
             values in 0..40_u32,
@@ -333,7 +333,7 @@ mod tests {
             body.splice(0..0, levels);
             let texts = TextList { texts: "ab".to_owned(), ends: vec![1, 2] };
             let page = Page { encoding, values, ..Page::default() };
-            let cells = Cells::decode(COLUMNS[column], &page, rows, &body, Some(&Arc::new(texts)));
+            let cells = DecodedPage::decode(COLUMNS[column], &page, rows, &body, Some(&Arc::new(texts)));
             if let Ok(cells) = cells {
                 for row in 0..rows {
                     cells.row_text(row);
@@ -343,7 +343,7 @@ mod tests {
         }
 
         #[test]
-        fn an_index_may_say_anything(
+        fn arbitrary_indexes_cause_no_panic(
             mut bytes in prop::collection::vec(prop_oneof![Just(0_u8), 0..3_u8, any::<u8>()], 0..900),
             groups in 0..3_u8,
         ) {

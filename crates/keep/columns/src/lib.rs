@@ -33,7 +33,7 @@ pub mod testing;
 mod value_text;
 mod writer;
 
-pub use block::{Block, Refused, Row, Scratch};
+pub use block::{Block, PushError, Row, Scratch};
 pub use endpoint::EndpointId;
 pub use error::Error;
 pub use file::{File, Texts};
@@ -43,4 +43,4 @@ pub use page_columns::PageColumns;
 pub use read_at::ReadAt;
 pub use schema::Column;
 pub use sorted::Sorted;
-pub use writer::{Writer, Written};
+pub use writer::{FileStats, Writer};

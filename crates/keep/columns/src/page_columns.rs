@@ -1,7 +1,7 @@
 //! [`PageColumns`]: single columns of a page, for scans that need no whole spans. Start at
 //! [`File::pages`].
 
-use crate::cells::Cells;
+use crate::cells::DecodedPage;
 use crate::error::Error;
 use crate::file::File;
 use crate::read_at::ReadAt;
@@ -42,7 +42,7 @@ impl<R: ReadAt> File<R> {
         let rows = self.rows_of_page(page.group, page.page).len();
         for column in columns {
             let cells = &page.columns[*column as usize];
-            if cells.as_ref().is_none_or(Cells::has_presence_alone) {
+            if cells.as_ref().is_none_or(DecodedPage::has_presence_alone) {
                 let all = self.cells(page.group, page.page, *column)?;
                 page.columns[*column as usize] = Some(all.of_rows(page.rows.clone(), rows));
             }
@@ -71,7 +71,7 @@ pub struct PageColumns {
     first_row: u64,
     /// Selected rows, relative to the page.
     rows: Range<usize>,
-    columns: [Option<Cells>; COLUMNS.len()],
+    columns: [Option<DecodedPage>; COLUMNS.len()],
 }
 
 impl PageColumns {
@@ -88,7 +88,7 @@ impl PageColumns {
     /// Returns the page restricted to the selected rows within `rows`, a range of row numbers in
     /// the file. No columns of the returned page are read yet.
     #[must_use]
-    pub fn only(&self, rows: &Range<u64>) -> PageColumns {
+    pub fn restrict(&self, rows: &Range<u64>) -> PageColumns {
         let within = |row: u64| {
             let row = row.saturating_sub(self.first_row).min(self.rows.end as u64);
             (row as usize).max(self.rows.start)
@@ -108,11 +108,11 @@ impl PageColumns {
 
     /// Returns the approximate memory of the columns read so far, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let columns = self.columns.iter().flatten().map(Cells::memory);
+        let columns = self.columns.iter().flatten().map(DecodedPage::memory);
         size_of::<PageColumns>() + columns.sum::<usize>()
     }
 
-    fn cells(&self, column: Column) -> &Cells {
+    fn cells(&self, column: Column) -> &DecodedPage {
         self.columns[column as usize].as_ref().expect("a column that was asked for")
     }
 

@@ -1,8 +1,8 @@
 //! Reads rows of a file as spans, by row number or by the lower half of the trace id. Start at
 //! [`File::read`].
 
-use crate::block::{Block, Refused};
-use crate::cells::Cells;
+use crate::block::{Block, PushError};
+use crate::cells::DecodedPage;
 use crate::decode;
 use crate::error::Error;
 use crate::file::File;
@@ -18,7 +18,7 @@ use blkkin_model::{
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
 /// Number of a page in its row group, with the page's decoded trace ids.
-type TraceIdPage = (usize, Cells);
+type TraceIdPage = (usize, DecodedPage);
 
 impl<R: ReadAt> File<R> {
     /// Sends the spans of a range of rows to a sink, in order, until the sink breaks off.
@@ -61,22 +61,22 @@ impl<R: ReadAt> File<R> {
         low: u64,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
-        self.between(low..=low, sink)
+        self.read_trace_range(low..=low, sink)
     }
 
     /// Sends the spans whose trace ids have lower halves in a range to a sink, one row group after
     /// another, until the sink breaks off.
-    pub fn between(
+    pub fn read_trace_range(
         &self,
         lows: RangeInclusive<u64>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
-        self.between_of(lows, None, sink)
+        self.read_span_in_range(lows, None, sink)
     }
 
-    /// Sends spans like [`File::between`]. With `id`, only spans with that span id are sent. In
-    /// pages without that id, only the columns of ids are read.
-    pub fn between_of(
+    /// Sends spans like [`File::read_trace_range`]. With `id`, only spans with that span id are
+    /// sent. In pages without that id, only the columns of ids are read.
+    pub fn read_span_in_range(
         &self,
         lows: RangeInclusive<u64>,
         id: Option<SpanId>,
@@ -123,7 +123,7 @@ impl<R: ReadAt> File<R> {
         &self,
         group: usize,
         page: usize,
-        cells: &Cells,
+        cells: &DecodedPage,
         holds: impl Fn(u64) -> bool,
     ) -> Result<usize, Error> {
         let not_ids = "an id is none";
@@ -166,7 +166,7 @@ impl<R: ReadAt> File<R> {
         group: usize,
         page: usize,
         rows: Range<usize>,
-        mut trace_ids: Option<Cells>,
+        mut trace_ids: Option<DecodedPage>,
         id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
@@ -201,7 +201,7 @@ impl<R: ReadAt> File<R> {
     }
 
     /// Returns whether the file has spans whose trace ids have the lower half `low`.
-    pub fn holds(&self, low: u64) -> Result<bool, Error> {
+    pub fn contains_trace(&self, low: u64) -> Result<bool, Error> {
         for group in 0..self.groups() {
             if !self.rows_between(group, &(low..=low))?.0.is_empty() {
                 return Ok(true);
@@ -221,7 +221,7 @@ impl SpanSink for BlockSink<'_> {
         match self.into.push(span) {
             Ok(_) => ControlFlow::Continue(()),
             Err(refused) => {
-                self.too_large = refused == Refused::TooLarge;
+                self.too_large = refused == PushError::TooLarge;
                 ControlFlow::Break(())
             }
         }
@@ -230,7 +230,7 @@ impl SpanSink for BlockSink<'_> {
 
 /// Decoded columns of a page, from which spans are assembled row by row.
 struct PageRows<'c> {
-    columns: &'c [Cells],
+    columns: &'c [DecodedPage],
 }
 
 type ColumnResult<T> = Result<T, (Column, &'static str)>;
@@ -238,8 +238,8 @@ type ColumnResult<T> = Result<T, (Column, &'static str)>;
 /// Iterator over the tags of a row, in the order of the layout. The key and value columns of each
 /// origin advance independently.
 struct TagIter<'c> {
-    keys: [&'c Cells; 3],
-    values: [&'c Cells; 3],
+    keys: [&'c DecodedPage; 3],
+    values: [&'c DecodedPage; 3],
     left: [Range<usize>; 3],
     layout: &'c [u8],
 }
@@ -270,7 +270,7 @@ impl<'c> Iterator for TagIter<'c> {
 }
 
 impl<'c> PageRows<'c> {
-    fn of(&self, column: Column) -> &'c Cells {
+    fn of(&self, column: Column) -> &'c DecodedPage {
         &self.columns[column as usize]
     }
 

@@ -34,7 +34,7 @@ impl<'b> Sorted<'b> {
     }
 
     /// Sorts only those spans of the blocks whose trace id has a lower half that `holds` accepts.
-    pub fn of_some(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
+    pub fn of_requests(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::new(), holds)
     }
 

@@ -5,7 +5,7 @@ use crate::schema::COLUMNS;
 
 /// Page of a file under test: its contents, and the properties that the file claims for it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Said<'a> {
+pub struct PageClaims<'a> {
     /// Encoding, as its number in Parquet.
     pub encoding: u8,
     /// Number of values that the file claims for the page.
@@ -24,13 +24,13 @@ pub struct Said<'a> {
 pub const COLUMN_COUNT: usize = COLUMNS.len();
 
 /// Builds a file that has one row group with one page and claims to have `rows` rows.
-pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
+pub fn file(rows: u32, columns: &[PageClaims<'_>; COLUMN_COUNT]) -> Vec<u8> {
     let mut bytes = b"PAR1".to_vec();
     let mut chunks = Vec::new();
     for said in columns {
-        let dictionary = said
-            .dictionary
-            .map(|(values, body)| page(&mut bytes, &Said { values, body, ..Said::default() }));
+        let dictionary = said.dictionary.map(|(values, body)| {
+            page(&mut bytes, &PageClaims { values, body, ..PageClaims::default() })
+        });
         let pages = vec![page(&mut bytes, said)];
         chunks.push(Chunk { dictionary, is_same: said.is_same, pages });
     }
@@ -70,9 +70,10 @@ pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
 /// has the encoding (plus 128 if the first row stands for all rows), the number of values, and the
 /// length and bytes of the body. For the dictionary encoding, the number of texts, the length and
 /// the body of a dictionary follow. Missing input counts as 0.
-pub fn told(mut bytes: &[u8]) -> Vec<u8> {
+pub fn file_of_input(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
-    let columns: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|_| said(&mut bytes));
+    let columns: [PageClaims<'_>; COLUMN_COUNT] =
+        std::array::from_fn(|_| page_of_input(&mut bytes));
     file(rows, &columns)
 }
 
@@ -86,7 +87,7 @@ fn byte(bytes: &mut &[u8]) -> u8 {
     take(bytes, 1).first().copied().unwrap_or(0)
 }
 
-fn said<'a>(bytes: &mut &'a [u8]) -> Said<'a> {
+fn page_of_input<'a>(bytes: &mut &'a [u8]) -> PageClaims<'a> {
     let (first, values) = (byte(bytes), byte(bytes).into());
     let (encoding, is_same) = (first & 0x7f, first >= 0x80);
     let length = byte(bytes).into();
@@ -95,10 +96,10 @@ fn said<'a>(bytes: &mut &'a [u8]) -> Said<'a> {
         let (count, length) = (byte(bytes).into(), byte(bytes).into());
         (count, take(bytes, length))
     });
-    Said { encoding, values, body, is_same, dictionary, stored: None }
+    PageClaims { encoding, values, body, is_same, dictionary, stored: None }
 }
 
-fn page(bytes: &mut Vec<u8>, said: &Said<'_>) -> Page {
+fn page(bytes: &mut Vec<u8>, said: &PageClaims<'_>) -> Page {
     let (raw, stored) = match said.stored {
         Some((raw, stored)) => (raw, stored.to_vec()),
         None => {
@@ -128,12 +129,12 @@ mod tests {
     use blkkin_model::Count;
     use std::io::Write;
 
-    /// The fuzzer's seeds are read without errors: one is fuzzer input for [`told`], the other a
-    /// span file.
+    /// The fuzzer's seeds are read without errors: one is fuzzer input for [`file_of_input`], the
+    /// other a span file.
     #[test]
-    fn a_file_that_was_told_is_read() {
-        let told = told(include_bytes!("../../../../fuzz/corpus/span_file/one-row"));
-        let file = File::open(told).expect("ours");
+    fn seeds_are_read() {
+        let bytes = file_of_input(include_bytes!("../../../../fuzz/corpus/span_file/one-row"));
+        let file = File::open(bytes).expect("ours");
         file.verify().expect("whole");
         let mut block = Block::new();
         assert_eq!(file.rows(0..file.len(), &mut block).expect("whole"), 1);
@@ -225,7 +226,7 @@ mod tests {
     /// Files with false sizes of pages, dictionaries or the index, or with decompression bombs, are
     /// refused without taking more memory than a valid page.
     #[test]
-    fn claims_take_no_memory() {
+    fn false_sizes_take_no_memory() {
         let before = peak();
         let check = |expected: Result<u64, &str>, file: Vec<u8>| {
             let read = read(file);
@@ -246,16 +247,16 @@ mod tests {
         let many = PAGE_ROWS_MAX;
         let pages: Vec<(u8, Vec<u8>)> =
             COLUMNS.into_iter().map(|column| rows(column, many)).collect();
-        let whole: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|at| Said {
+        let whole: [PageClaims<'_>; COLUMN_COUNT] = std::array::from_fn(|at| PageClaims {
             encoding: pages[at].0,
             values: many as u32,
             body: &pages[at].1,
-            ..Said::default()
+            ..PageClaims::default()
         });
         check(Ok(many as u64), file(many as u32, &whole));
         check(Err("too many rows"), file(many as u32 + 1, &whole));
 
-        let with = |column: Column, said: Said<'_>| {
+        let with = |column: Column, said: PageClaims<'_>| {
             let mut columns = whole;
             columns[column as usize] = said;
             file(many as u32, &columns)
@@ -267,9 +268,9 @@ mod tests {
             (PAGE_MAX as u32, "too large together"),
             (u32::MAX, "too large"),
         ] {
-            check(Err(error), with(Column::Name, Said { stored: Some((raw, &gib)), ..name }));
+            check(Err(error), with(Column::Name, PageClaims { stored: Some((raw, &gib)), ..name }));
         }
-        check(Err("too large"), with(Column::Name, Said { values: u32::MAX, ..name }));
+        check(Err("too large"), with(Column::Name, PageClaims { values: u32::MAX, ..name }));
 
         // The longest text that a page can have, longer than the text of any span.
         let mut body = levels(many, 1);
@@ -278,7 +279,7 @@ mod tests {
         encode::differences(&lengths, &mut body);
         let raw = body.len() as u32 + (16 << 20);
         let stored = zeros(&body, 16 << 20);
-        let long = Said { stored: Some((raw, &stored)), ..name };
+        let long = PageClaims { stored: Some((raw, &stored)), ..name };
         check(Ok(many as u64), with(Column::Name, long));
 
         // Texts with shared prefixes can become long, so only trace ids may have this encoding.
@@ -290,14 +291,14 @@ mod tests {
         shared[0] = 1 << 10;
         encode::differences(&shared, &mut body);
         body.extend([b'1'; 1 << 10]);
-        let said = Said { encoding: 7, body: &body, ..name };
+        let said = PageClaims { encoding: 7, body: &body, ..name };
         check(Err("an encoding that we do not write"), with(Column::Name, said));
-        let said = Said { body: &body[levels(many, 1).len()..], ..said };
+        let said = PageClaims { body: &body[levels(many, 1).len()..], ..said };
         check(Err("its texts are too long"), with(Column::TraceId, said));
 
         // Lists with many values of zero bytes.
         let (encoding, body) = rows(Column::TagKey, VALUES_MAX);
-        let list = Said { encoding, values: VALUES_MAX as u32, body: &body, ..name };
+        let list = PageClaims { encoding, values: VALUES_MAX as u32, body: &body, ..name };
         check(Err("as many rows"), with(Column::TagKey, list));
         let mut lists = whole;
         for column in [Column::TagKey, Column::TagValue, Column::AnnotationTime] {
@@ -305,13 +306,13 @@ mod tests {
         }
         check(Err("too large together"), file(many as u32, &lists));
 
-        let texts = Said { encoding: 8, ..name };
+        let texts = PageClaims { encoding: 8, ..name };
         let body = vec![0; 2 << 20];
-        let said = Said { dictionary: Some((u32::MAX, &[])), ..texts };
+        let said = PageClaims { dictionary: Some((u32::MAX, &[])), ..texts };
         check(Err("too large"), with(Column::Name, said));
-        let said = Said { dictionary: Some((1 << 20, &body[..9])), ..texts };
+        let said = PageClaims { dictionary: Some((1 << 20, &body[..9])), ..texts };
         check(Err("it ends early"), with(Column::Name, said));
-        let said = Said { dictionary: Some((1, &body)), ..texts };
+        let said = PageClaims { dictionary: Some((1, &body)), ..texts };
         check(Err("a dictionary in the index is too large"), with(Column::Name, said));
     }
 }

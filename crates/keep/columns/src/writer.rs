@@ -18,7 +18,7 @@ use crate::index::{self, Group, INDEX_MAX, SEAL, Seal};
 use crate::options::Options;
 use crate::schema::schema;
 use crate::sorted::Sorted;
-use blkkin_sys::beside;
+use blkkin_sys::run_both;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// Number of spans, size and time range of a finished file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct FileStats {
     /// Number of spans in the file.
     pub rows: u64,
     /// Size of the file in bytes.
@@ -54,12 +54,12 @@ const GROUPS_MAX: usize = i16::MAX as usize;
 /// is collected so that it can be sealed.
 struct FooterBuffer<W> {
     to: W,
-    kept: Option<Vec<u8>>,
+    footer: Option<Vec<u8>>,
 }
 
 impl<W: Write> Write for FooterBuffer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.kept {
+        match &mut self.footer {
             Some(kept) => kept.write(bytes),
             None => self.to.write(bytes),
         }
@@ -77,7 +77,7 @@ impl<W: Write + Send> Writer<W> {
             .set_bloom_filter_position(BloomFilterPosition::End)
             .set_created_by(format!("blkkin version {}", env!("CARGO_PKG_VERSION")))
             .build();
-        let to = FooterBuffer { to, kept: None };
+        let to = FooterBuffer { to, footer: None };
         Ok(Writer {
             file: SerializedFileWriter::new(to, schema()?, Arc::new(properties))?,
             options,
@@ -102,7 +102,7 @@ impl<W: Write + Send> Writer<W> {
         let written = if other_share.is_empty() {
             own()
         } else {
-            let (written, encoded) = beside(own, || {
+            let (written, encoded) = run_both(own, || {
                 let mut encoded = Vec::with_capacity(other_share.len());
                 other.groups(spans, other_share, |group| {
                     encoded.push(group);
@@ -140,7 +140,7 @@ impl<W: Write + Send> Writer<W> {
     }
 
     /// Finishes the file. Returns the underlying writer, whose data may not be durable yet.
-    pub fn finish(mut self) -> Result<(W, Written), Error> {
+    pub fn finish(mut self) -> Result<(W, FileStats), Error> {
         let index = index::write(&self.groups);
         let stored = zstd::bulk::compress(&index, self.options.level)?;
         let seal = Seal {
@@ -154,8 +154,8 @@ impl<W: Write + Send> Writer<W> {
         self.file.append_key_value_metadata(KeyValue::new(SEAL.to_owned(), seal.text()));
         self.file.flush()?;
         let before = self.file.bytes_written() as u64;
-        self.file.inner_mut().kept = Some(Vec::new());
-        let FooterBuffer { mut to, kept } = self.file.into_inner()?;
+        self.file.inner_mut().footer = Some(Vec::new());
+        let FooterBuffer { mut to, footer: kept } = self.file.into_inner()?;
         let mut kept = kept.unwrap_or_default();
         let footer = kept
             .len()
@@ -175,7 +175,7 @@ impl<W: Write + Send> Writer<W> {
         let starts = self.groups.iter().fold((u64::MAX, 0), |starts, group| {
             (starts.0.min(group.starts.0), starts.1.max(group.starts.1))
         });
-        let written = Written {
+        let written = FileStats {
             rows: self.rows,
             bytes: before + kept.len() as u64,
             starts_ns: (starts.0 <= starts.1).then_some(starts),

@@ -3,15 +3,15 @@
 
 mod support;
 
-use blkkin_columns::{Block, Refused, Scratch, Sorted};
+use blkkin_columns::{Block, PushError, Scratch, Sorted};
 use blkkin_model::{Span, SpanId, SpanRef, TagRef, TraceId, ValueRef};
 use proptest::prelude::*;
-use support::{said, spans};
+use support::{comparable_text, spans};
 
 fn block(spans: &[Span]) -> Block {
     let mut block = Block::new();
     for (span, row) in spans.iter().zip(0..) {
-        assert_eq!(block.push(&span.hold().as_ref()), Ok(row));
+        assert_eq!(block.push(&span.ref_buffer().as_ref()), Ok(row));
     }
     block
 }
@@ -20,9 +20,9 @@ fn check(block: &Block, expected: &[&Span]) {
     assert_eq!(block.len(), expected.len());
     let mut scratch = Scratch::default();
     for (expected, row) in expected.iter().zip(0..) {
-        let held = expected.hold();
+        let held = expected.ref_buffer();
         let span = block.span(row, &mut scratch);
-        assert_eq!(said(&span.to_owned()), said(expected));
+        assert_eq!(comparable_text(&span.to_owned()), comparable_text(expected));
         assert_eq!(block.is_error(row), held.as_ref().is_error());
         assert_eq!(block.text(block.service_id(row)), expected.local.service);
         assert_eq!(block.text(block.remote_service_id(row)), expected.remote.service);
@@ -57,7 +57,7 @@ proptest! {
         let blocks = [block(&first), block(&[]), block(&second)];
         let blocks: Vec<&Block> = blocks.iter().collect();
         let sorted = Sorted::of(&blocks);
-        let mut expected: Vec<String> = first.iter().chain(&second).map(said).collect();
+        let mut expected: Vec<String> = first.iter().chain(&second).map(comparable_text).collect();
         let all = expected.len();
         expected.sort();
         expected.dedup();
@@ -69,7 +69,7 @@ proptest! {
             (span.trace_id.low(), span.trace_id.high(), span.start_ns, span.id)
         };
         prop_assert!(spans.is_sorted_by_key(key));
-        let mut found: Vec<String> = spans.iter().map(said).collect();
+        let mut found: Vec<String> = spans.iter().map(comparable_text).collect();
         found.sort();
         prop_assert_eq!(found, expected);
     }
@@ -82,7 +82,7 @@ fn what_is_too_large_is_refused_whole() {
     let tags = [TagRef::text("a", &text)];
     let mut block = Block::new();
     let span = SpanRef { tags: &tags, ..SpanRef::new(id.0, id.1) };
-    assert_eq!(block.push(&span), Err(Refused::TooLarge));
+    assert_eq!(block.push(&span), Err(PushError::TooLarge));
     assert_eq!((block.len(), block.texts()), (0, 1));
 }
 

@@ -8,12 +8,12 @@ use blkkin_model::{Origin, Span, SpanId, SpanRef, TagRef, TraceId};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use support::{said, spans};
+use support::{comparable_text, spans};
 
 fn block(spans: &[Span]) -> Block {
     let mut block = Block::new();
     for span in spans {
-        block.push(&span.hold().as_ref()).expect("room");
+        block.push(&span.ref_buffer().as_ref()).expect("room");
     }
     block
 }
@@ -31,12 +31,16 @@ fn write(parts: &[&Sorted<'_>], options: Options) -> Vec<u8> {
 
 fn all(block: &Block) -> Vec<String> {
     let mut scratch = Scratch::default();
-    (0..block.len() as u32).map(|row| said(&block.span(row, &mut scratch).to_owned())).collect()
+    (0..block.len() as u32)
+        .map(|row| comparable_text(&block.span(row, &mut scratch).to_owned()))
+        .collect()
 }
 
 fn sorted(spans: &Sorted<'_>) -> Vec<String> {
     let mut scratch = Scratch::default();
-    (0..spans.len()).map(|index| said(&spans.span(index, &mut scratch).to_owned())).collect()
+    (0..spans.len())
+        .map(|index| comparable_text(&spans.span(index, &mut scratch).to_owned()))
+        .collect()
 }
 
 fn small() -> Options {
@@ -77,7 +81,7 @@ proptest! {
                 for index in 0..part.len() {
                     let span = part.span(index, &mut scratch);
                     if span.trace_id.low() == low {
-                        of_trace.push(said(&span.to_owned()));
+                        of_trace.push(comparable_text(&span.to_owned()));
                     }
                 }
             }
@@ -87,7 +91,7 @@ proptest! {
         for wanted in first.iter().chain(&second) {
             read.clear();
             let low = wanted.trace_id.low();
-            let flow = file.between_of(0..=low, Some(wanted.id), &mut read).expect("whole");
+            let flow = file.read_span_in_range(0..=low, Some(wanted.id), &mut read).expect("whole");
             prop_assert!(flow.is_continue());
             let mut scratch = Scratch::default();
             let mut of_id = Vec::new();
@@ -95,7 +99,7 @@ proptest! {
                 for index in 0..part.len() {
                     let span = part.span(index, &mut scratch);
                     if span.trace_id.low() <= low && span.id == wanted.id {
-                        of_id.push(said(&span.to_owned()));
+                        of_id.push(comparable_text(&span.to_owned()));
                     }
                 }
             }
@@ -110,7 +114,7 @@ proptest! {
     /// Values read by column equal the values of the spans read by row, for whole pages and for row
     /// ranges.
     #[test]
-    fn columns_say_what_rows_say(all in spans(40), range in (0..40_u64, 0..40_u64)) {
+    fn columns_agree_with_rows(all in spans(40), range in (0..40_u64, 0..40_u64)) {
         let block = block(&all);
         let sorted = Sorted::of(&[&block]);
         let file = File::open(write(&[&sorted], small())).expect("ours");
@@ -120,7 +124,7 @@ proptest! {
         for is_whole in [true, false] {
             let mut next = rows.start;
             for page in file.pages(rows.clone()) {
-                let mut page = if is_whole { page } else { page.only(&rows) };
+                let mut page = if is_whole { page } else { page.restrict(&rows) };
                 file.read_presence(&mut page, Column::ParentId).expect("whole");
                 file.read_columns(&mut page, &columns).expect("whole");
                 prop_assert!(page.rows() > 0);
@@ -144,7 +148,7 @@ proptest! {
         }
         for low in all.iter().map(|span| span.trace_id.low()).chain([0, 77]) {
             let is_there = all.iter().any(|span| span.trace_id.low() == low);
-            prop_assert_eq!(file.holds(low).expect("whole"), is_there);
+            prop_assert_eq!(file.contains_trace(low).expect("whole"), is_there);
         }
     }
 }

@@ -89,7 +89,7 @@ fn duckdb_and_pyarrow_read_our_files() {
     let Some(python) = python("duckdb_and_pyarrow_read_our_files") else { return };
     let mut block = Block::new();
     for span in spans() {
-        block.push(&span.hold().as_ref()).expect("room");
+        block.push(&span.ref_buffer().as_ref()).expect("room");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("spans.parquet");

@@ -7,7 +7,7 @@
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use blkkin_lake::{Lake, Options, Retention};
-use blkkin_model::{Held, Span};
+use blkkin_model::{Span, SpanRefBuffer};
 use blkkin_store::testing::requests::{self, Requests};
 use blkkin_store::{Batch, Condition, Order, Policy, Query, SpanStore, Window};
 use blkkin_wire::{Format, encode};
@@ -28,23 +28,23 @@ fn main() {
     let options = Options { retention: Retention { age: None, bytes }, ..Options::default() };
     let (lake, _) = Lake::open(&directory, options.clone()).expect("opened");
     let begun = Instant::now();
-    let last_ns = take(&lake, spans);
+    let last_ns = send_spans(&lake, spans);
     println!("took {spans} spans in {:.1?}", begun.elapsed());
-    lake.write_files().expect("written");
-    settle(&lake, &directory);
-    ask(&lake, last_ns);
+    lake.flush().expect("written");
+    wait_for_merges(&lake, &directory);
+    measure_queries(&lake, last_ns);
     drop(lake);
     let begun = Instant::now();
     let (lake, opened) = Lake::open(&directory, options).expect("opened");
     println!("opened {} files in {:.1?}", opened.files, begun.elapsed());
-    ask(&lake, last_ns);
+    measure_queries(&lake, last_ns);
     drop(lake);
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
 /// Sends spans with several batches in flight, and prints the throughput in spans per second.
 /// Returns the start time of the last span.
-fn take(lake: &Lake, spans: u64) -> u64 {
+fn send_spans(lake: &Lake, spans: u64) -> u64 {
     let options = requests::Options::default();
     let mut last_ns = options.start_ns;
     let mut source = Requests::new(options);
@@ -61,9 +61,9 @@ fn take(lake: &Lake, spans: u64) -> u64 {
             let _ = source.next(&mut batch);
         }
         last_ns = batch.last().and_then(|span| span.start_ns).unwrap_or(last_ns);
-        let held: Vec<Held<'_>> = batch.iter().map(Span::hold).collect();
+        let held: Vec<SpanRefBuffer<'_>> = batch.iter().map(Span::ref_buffer).collect();
         let mut bytes = Vec::new();
-        encode(Format::ZipkinProto, held.iter().map(Held::as_ref), &mut bytes);
+        encode(Format::ZipkinProto, held.iter().map(SpanRefBuffer::as_ref), &mut bytes);
         making += begun.elapsed();
         loop {
             heard.recv().expect("an answer");
@@ -101,7 +101,7 @@ fn take(lake: &Lake, spans: u64) -> u64 {
 
 /// Waits until the store's files have not changed for three seconds: no more files are being merged
 /// then.
-fn settle(lake: &Lake, directory: &std::path::Path) {
+fn wait_for_merges(lake: &Lake, directory: &std::path::Path) {
     let begun = Instant::now();
     let names = || {
         let files = std::fs::read_dir(directory.join("spans")).expect("there");
@@ -129,7 +129,7 @@ fn settle(lake: &Lake, directory: &std::path::Path) {
 }
 
 /// Prints the median and the maximum latency of several queries.
-fn ask(lake: &Lake, last_ns: u64) {
+fn measure_queries(lake: &Lake, last_ns: u64) {
     let first_ns = requests::Options::default().start_ns;
     let length = last_ns - first_ns;
     let whole = Window { start_ns: 0, end_ns: u64::MAX };

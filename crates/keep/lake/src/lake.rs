@@ -34,7 +34,7 @@ pub struct Lake {
 
 /// Result of opening a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenReport {
     /// Number of span files that were opened.
     pub files: usize,
     /// Number of spans in the opened span files.
@@ -47,19 +47,19 @@ pub struct Opened {
 
 impl Lake {
     /// Opens the store in a directory. Creates the directory if it does not exist.
-    pub fn open(directory: &Path, options: Options) -> Result<(Lake, Opened), Error> {
+    pub fn open(directory: &Path, options: Options) -> Result<(Lake, OpenReport), Error> {
         let disk =
             Directory::make(directory).map_err(Error::io(directory.display().to_string()))?;
         Lake::open_on(Arc::new(disk), options)
     }
 
     /// Opens the store in the root directory of a disk; see [`Lake::open`].
-    pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, Opened), Error> {
+    pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, OpenReport), Error> {
         let journal = root.directory("journal").map_err(Error::io("journal"))?;
         // The journal's lock protects the whole directory.
         let (journal, recovery) = Journal::open_on(journal, options.journal.clone())?;
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
-        let mut opened = Opened::default();
+        let mut opened = OpenReport::default();
         if recovery.torn_bytes > 0 {
             let bytes = recovery.torn_bytes;
             opened.damage.push(format!(
@@ -85,7 +85,7 @@ impl Lake {
         manifest.next_file = manifest.next_file.max(names.next_number);
         // The journal reuses the sequence numbers of rejected records, which are in no file.
         manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
-        if options.notes_retention {
+        if options.stores_retention {
             manifest.retention = Some(options.retention);
         }
         let cache = Arc::new(Cache::new(options.cache_bytes_max));
@@ -123,7 +123,7 @@ impl Lake {
         manifest.write(&*root)?;
         names.remove_unfinished(&*spans, &manifest);
         let mut damaged_files = DamagedFiles::find(Arc::clone(&spans));
-        damaged_files.trim(options.aside_bytes_max);
+        damaged_files.trim(options.damaged_bytes_max);
         opened.files = files.len();
         opened.spans = files.iter().map(|file| file.entry.spans).sum();
         let totals = manifest.totals;
@@ -140,7 +140,7 @@ impl Lake {
             cache,
             ledger: RankedMutex::new(ledger),
             head_links: RankedMutex::default(),
-            doubtful: RankedMutex::default(),
+            uncertain_files: RankedMutex::default(),
             damaged_files: RankedMutex::new(damaged_files),
         });
         let mut lake = Lake { shared, threads: Vec::new() };
@@ -162,20 +162,20 @@ impl Lake {
 
     /// Flushes the head, and waits until all spans accepted so far are in files. Durability does
     /// not require a flush.
-    pub fn write_files(&self) -> Result<(), String> {
+    pub fn flush(&self) -> Result<(), String> {
         let memory = &self.shared.memory;
         let mut state = memory.state();
         let wanted = state.head.sequence;
         state.flush_target = wanted;
         memory.work.notify_all();
         while state.written < wanted && state.write_error.is_none() {
-            state = state.wait(&memory.room);
+            state = state.wait(&memory.flush_done);
         }
         state.write_error.clone().map_or(Ok(()), Err)
     }
 
     /// Derives the calls of the spans in memory now, without waiting for the next refresh.
-    pub fn link(&self) {
+    pub fn refresh_calls(&self) {
         self.shared.refresh_head_links();
     }
 }
@@ -197,7 +197,7 @@ pub(crate) fn open_files(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,
     manifest: &mut Manifest,
-    opened: &mut Opened,
+    opened: &mut OpenReport,
 ) -> Result<Vec<Arc<IndexedFile>>, Error> {
     let mut files = Vec::new();
     for entry in manifest.take_files() {

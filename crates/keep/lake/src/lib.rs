@@ -38,10 +38,10 @@ mod write;
 
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
-pub use lake::{Lake, Opened};
+pub use lake::{Lake, OpenReport};
 pub use options::Options;
 pub use retention::Retention;
-pub use tools::adopt::{Adopted, adopt, adopt_on};
+pub use tools::adopt::{AdoptReport, adopt, adopt_on};
 pub use tools::inspect::{Condition, InspectedFile, Inspection, inspect};
-pub use tools::listing::{Listing, Rest, SpanFile};
-pub use tools::stored::Stored;
+pub use tools::listing::{JournalFiles, Listing, SpanFile};
+pub use tools::locked_store::LockedStore;

@@ -8,7 +8,7 @@ use crate::locks::{Guard, RankedMutex, lock, rank};
 use crate::write::batch;
 use crate::write::head::Head;
 use blkkin_columns::Block;
-use blkkin_store::{Batch, Counters, Done, Interval, Refusal};
+use blkkin_store::{AcceptCallback, Batch, Counters, Interval, Refusal};
 use blkkin_wire::{Decoder, End, Outcome};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(crate) struct Memory {
     pub(crate) options: Options,
     state: RankedMutex<State, { rank::STATE }>,
     /// Notified when the head may have shrunk, or a flush has failed.
-    pub(crate) room: Condvar,
+    pub(crate) flush_done: Condvar,
     /// Notified when the head may need a flush, or the store closes.
     pub(crate) work: Condvar,
     spare_decoders: Mutex<Vec<Decoder>>,
@@ -58,7 +58,7 @@ impl Memory {
         Memory {
             options,
             state: RankedMutex::new(state),
-            room: Condvar::new(),
+            flush_done: Condvar::new(),
             work: Condvar::new(),
             spare_decoders: Mutex::default(),
             spare_blocks: Mutex::default(),
@@ -70,7 +70,7 @@ impl Memory {
         self.state.lock()
     }
 
-    pub(crate) fn reject(&self, refusal: &blkkin_journal::Refusal, done: Done) {
+    pub(crate) fn reject(&self, refusal: &blkkin_journal::Refusal, done: AcceptCallback) {
         self.count_rejected();
         done(Err(Refusal { reason: refusal.to_string(), retry_after: RETRY_AFTER }));
     }
@@ -81,24 +81,24 @@ impl Memory {
         let times = &mut state.counters.times;
         let now_ns = self.options.clock.now_ns();
         if damages > 0 {
-            Interval::note(&mut times.damages, now_ns);
+            Interval::extend(&mut times.damages, now_ns);
         }
         if is_more_lost {
-            Interval::note(&mut times.lost, now_ns);
+            Interval::extend(&mut times.lost, now_ns);
         }
     }
 
     pub(crate) fn count_rejected(&self) {
         let mut state = self.state();
         state.counters.turned_away += 1;
-        Interval::note(&mut state.counters.times.turned_away, self.options.clock.now_ns());
+        Interval::extend(&mut state.counters.times.turned_away, self.options.clock.now_ns());
     }
 
     pub(crate) fn count_refused(&self, state: &mut State, outcome: &Outcome) {
         let refused = refused(outcome);
         state.counters.refused += refused;
         if refused > 0 {
-            Interval::note(&mut state.counters.times.refused, self.options.clock.now_ns());
+            Interval::extend(&mut state.counters.times.refused, self.options.clock.now_ns());
         }
     }
 
@@ -114,7 +114,7 @@ impl Memory {
                     format!("memory holds all that it may, as it cannot be written: {why}");
                 return Err(Refusal { reason, retry_after: RETRY_AFTER });
             }
-            state = state.wait_timeout(&self.room, left);
+            state = state.wait_timeout(&self.flush_done, left);
         }
         Ok(())
     }
@@ -170,14 +170,14 @@ impl Memory {
     /// Lowers the cache's limit by the bytes by which the head exceeds half of the head's memory
     /// limit.
     fn shrink_cache(&self, head_bytes: usize) {
-        self.cache.make_way_for(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
+        self.cache.yield_memory(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
     /// Notifies waiting threads that the head may have shrunk.
     pub(crate) fn notify_room(&self) {
         let bytes = self.state().head.memory_bytes();
         self.shrink_cache(bytes);
-        self.room.notify_all();
+        self.flush_done.notify_all();
     }
 
     pub(crate) fn wait_until_written(&self) {
@@ -185,7 +185,7 @@ impl Memory {
         while state.head.memory_bytes() > self.options.memory_bytes_max
             && state.write_error.is_none()
         {
-            state = state.wait(&self.room);
+            state = state.wait(&self.flush_done);
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 pub struct Options {
     /// Limits of age and size for spans; the oldest files are removed first.
     pub retention: Retention,
-    /// Set to store the retention in the manifest, for [`Retention::noted`].
-    pub notes_retention: bool,
+    /// Set to store the retention in the manifest, for [`Retention::stored`].
+    pub stores_retention: bool,
     /// Number of spans in memory that triggers a flush.
     pub file_spans: usize,
     /// Memory of spans that triggers a flush, in bytes.
@@ -24,7 +24,7 @@ pub struct Options {
     pub merged_spans_max: u64,
     /// Maximum size of damaged files kept for inspection, in bytes; the oldest are removed first.
     /// Damaged files also count for `retention`.
-    pub aside_bytes_max: u64,
+    pub damaged_bytes_max: u64,
     /// Maximum memory of spans that are in no file, in bytes. Further batches are rejected unless a
     /// flush frees memory soon.
     pub memory_bytes_max: usize,
@@ -35,10 +35,10 @@ pub struct Options {
     pub links_bytes_max: usize,
     /// Number of requests without a match that a search reads from a file before it scans the
     /// file's columns. Large files allow more such reads.
-    pub in_vain_max: u32,
+    pub fruitless_reads_max: u32,
     /// Number of spans that suffice as a sample of all spans outside of a box, when these are
     /// compared with the spans in the box.
-    pub others_enough: u64,
+    pub outside_sample_spans: u64,
     /// Options of the journal, such as the sizes of segments and records.
     pub journal: blkkin_journal::Options,
     /// Limits that the decoder of batches enforces.
@@ -54,19 +54,19 @@ impl Default for Options {
                 age: Some(Duration::from_secs(7 * 86400)),
                 bytes: Some(50 << 30),
             },
-            notes_retention: false,
+            stores_retention: false,
             file_spans: 512 << 10,
             file_memory_bytes: 80 << 20,
             file_after: Duration::from_secs(300),
             merge_files: 8,
             merged_spans_max: 16 << 20,
             // At least the size of a large file.
-            aside_bytes_max: 1 << 30,
+            damaged_bytes_max: 1 << 30,
             memory_bytes_max: 176 << 20,
             cache_bytes_max: 64 << 20,
             links_bytes_max: 24 << 20,
-            in_vain_max: 64,
-            others_enough: 2 << 20,
+            fruitless_reads_max: 64,
+            outside_sample_spans: 2 << 20,
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,

@@ -16,13 +16,13 @@ pub struct Retention {
 
 /// Divisor of the store's size that gives how many bytes may expire by age in a minute. The rate
 /// limit protects the store from a clock that jumps ahead.
-const PART_A_MINUTE: u64 = 20;
+const EXPIRY_DIVISOR: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// State of the rate limit for expiry by age.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Allowance {
+pub(crate) struct ExpiryRateLimit {
     /// Uptime at which the current minute of the rate limit began.
     minute: Option<Duration>,
     bytes: u64,
@@ -50,12 +50,12 @@ impl Retention {
         others_bytes: u64,
         now_ns: u64,
         uptime: Duration,
-        allowance: &mut Allowance,
+        allowance: &mut ExpiryRateLimit,
     ) -> usize {
         let bytes: u64 = files.iter().map(FileEntry::bytes_on_disk).sum();
         let mut left = bytes + others_bytes;
         let mut count = 0;
-        for (file, received_ns) in files.iter().zip(received(files, now_ns)) {
+        for (file, received_ns) in files.iter().zip(received_times(files, now_ns)) {
             let is_too_much = self.bytes.is_some_and(|bytes_max| left > bytes_max);
             let is_too_old = || {
                 let age_ns = self.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
@@ -82,14 +82,14 @@ impl Retention {
     fn bytes_a_minute(&self, bytes: u64) -> u64 {
         let age = self.age.unwrap_or(Duration::MAX).max(Duration::from_secs(1));
         let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
-        (bytes / PART_A_MINUTE).max(must.saturating_mul(2))
+        (bytes / EXPIRY_DIVISOR).max(must.saturating_mul(2))
     }
 }
 
 /// Returns the time at which each file was received, corrected for a clock that was ahead. A time
 /// in the future is replaced by the time of the next file. Otherwise the file would protect all
 /// later files from expiry until the clock reaches that time.
-fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
+fn received_times(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files
         .iter()
@@ -105,13 +105,13 @@ fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     received
 }
 
-impl Allowance {
+impl ExpiryRateLimit {
     /// Returns whether a file may expire within the rate limit, and counts the bytes of a file that
     /// may. The first file of each minute may expire even if it is larger than the limit.
     fn try_spend(&mut self, bytes: u64, bytes_a_minute: u64, uptime: Duration) -> bool {
         let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
         if begins {
-            *self = Allowance { minute: Some(uptime), bytes: 0 };
+            *self = ExpiryRateLimit { minute: Some(uptime), bytes: 0 };
         }
         let may = begins || self.bytes.saturating_add(bytes) <= bytes_a_minute;
         if may {
@@ -123,7 +123,7 @@ impl Allowance {
 
 #[cfg(test)]
 mod tests {
-    use super::{Allowance, Retention};
+    use super::{ExpiryRateLimit, Retention};
     use crate::files::file_entry::FileEntry;
     use std::time::Duration;
 
@@ -144,10 +144,16 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go() {
+    fn oldest_files_expire_first() {
         let expired = |retention: Retention, now_seconds: u64| {
             let now_ns = now_seconds * SECOND;
-            retention.expired(&files(10), 0, now_ns, Duration::ZERO, &mut Allowance::default())
+            retention.expired(
+                &files(10),
+                0,
+                now_ns,
+                Duration::ZERO,
+                &mut ExpiryRateLimit::default(),
+            )
         };
         let by_age = Retention { age: Some(Duration::from_secs(60)), bytes: None };
         assert_eq!(expired(by_age, 0), 0);
@@ -157,21 +163,21 @@ mod tests {
         assert_eq!(expired(by_bytes, 0), 8);
         assert_eq!(expired(Retention { age: None, bytes: None }, 1 << 30), 0);
         let beside_others = |others_bytes| {
-            let allowance = &mut Allowance::default();
+            let allowance = &mut ExpiryRateLimit::default();
             by_bytes.expired(&files(10), others_bytes, 0, Duration::ZERO, allowance)
         };
         assert_eq!([0, 50, 51, 1000].map(beside_others), [8, 8, 9, 10]);
     }
 
     #[test]
-    fn a_clock_that_was_ahead_keeps_nothing_for_years() {
+    fn future_times_do_not_block_expiry() {
         let mut files = files(10);
         for file in &mut files[1..4] {
             file.received_ns += 365 * 86400 * SECOND;
         }
         let retention = Retention { age: Some(Duration::from_secs(60)), bytes: None };
         let expired = |files: &[FileEntry], now_seconds: u64| {
-            let mut allowance = Allowance::default();
+            let mut allowance = ExpiryRateLimit::default();
             retention.expired(files, 0, now_seconds * SECOND, Duration::ZERO, &mut allowance)
         };
         assert_eq!([61, 62, 64, 65, 66].map(|now| expired(&files, now)), [1, 1, 1, 5, 6]);
@@ -184,7 +190,7 @@ mod tests {
     #[test]
     fn a_clock_that_jumps_costs_little_at_once() {
         let retention = Retention { age: Some(Duration::from_secs(86400)), bytes: None };
-        let mut allowance = Allowance::default();
+        let mut allowance = ExpiryRateLimit::default();
         let mut left = files(1000);
         let year = 365 * 86400 * SECOND;
         for minute in 0..3 {

@@ -1,6 +1,6 @@
 //! [`Shared`]: the state that all threads of a store use.
 
-use crate::calls::ledger::{Calls, Ledger};
+use crate::calls::ledger::{Ledger, WindowCalls};
 use crate::calls::link_table::EarlierSpans;
 use crate::files::cache::Cache;
 use crate::files::damaged_files::DamagedFiles;
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) head_links: RankedMutex<HeadLinks, { rank::HEAD_LINKS }>,
     /// Numbers of new files for which the write of the manifest failed. A copy of the manifest on
     /// disk may name these files nevertheless.
-    pub(crate) doubtful: RankedMutex<Vec<u64>, { rank::DOUBTFUL }>,
+    pub(crate) uncertain_files: RankedMutex<Vec<u64>, { rank::DOUBTFUL }>,
     /// Damaged files kept for inspection.
     pub(crate) damaged_files: RankedMutex<DamagedFiles, { rank::DAMAGED_FILES }>,
 }
@@ -113,8 +113,8 @@ impl Shared {
             kept: accepted.saturating_sub(duplicates + expired + lost),
             memory_bytes: (state.head.memory_bytes() + in_memory) as u64,
             disk_bytes: on_disk.sum::<u64>() + aside_bytes + self.journal.file_bytes(),
-            aside_bytes,
-            aside_removed,
+            quarantined_bytes: aside_bytes,
+            quarantined_removed: aside_removed,
             damaged: damaged.sum(),
             ..state.counters
         }
@@ -125,7 +125,7 @@ impl Shared {
     pub(crate) fn known_links(
         &self,
         minutes: &RangeInclusive<u64>,
-    ) -> (Calls, FileList, Arc<Vec<LinkCount>>) {
+    ) -> (WindowCalls, FileList, Arc<Vec<LinkCount>>) {
         let state = self.memory.state();
         let files = self.files.get();
         let head = self.head_links.lock();

@@ -45,7 +45,7 @@ pub fn index(bytes: &[u8]) -> bool {
 /// Parses a manifest after correcting its checksum, and asserts that it survives writing and
 /// reading. Returns whether the manifest is valid.
 pub fn manifest(json: &[u8]) -> bool {
-    manifest::is_read_as_written(json)
+    manifest::survives_writing(json)
 }
 
 /// Read-only file in memory.
@@ -86,7 +86,7 @@ mod tests {
     use std::path::Path;
 
     /// Returns a copy of the bytes with one to three random changes, sometimes truncated.
-    fn changed(bytes: &[u8], number: &mut u64) -> Vec<u8> {
+    fn mutate(bytes: &[u8], number: &mut u64) -> Vec<u8> {
         let mut below = |bound: usize| {
             *number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (*number >> 33) as usize % bound
@@ -116,7 +116,7 @@ mod tests {
                 let bytes = std::fs::read(&path).expect("read");
                 assert!(read(&bytes), "{}", path.display());
                 for _ in 0..3000 {
-                    let _ = read(&changed(&bytes, &mut number));
+                    let _ = read(&mutate(&bytes, &mut number));
                 }
             }
         }

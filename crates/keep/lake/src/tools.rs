@@ -4,4 +4,4 @@
 pub(crate) mod adopt;
 pub(crate) mod inspect;
 pub(crate) mod listing;
-pub(crate) mod stored;
+pub(crate) mod locked_store;

@@ -4,7 +4,7 @@
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
-use blkkin_lake::{Adopted, Lake, Opened, Options, Retention, adopt_on};
+use blkkin_lake::{AdoptReport, Lake, OpenReport, Options, Retention, adopt_on};
 use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
 use blkkin_store::{Batch, Policy, Query, SpanStore};
 use blkkin_wire::{Format, encode};
@@ -27,7 +27,7 @@ fn options() -> Options {
     }
 }
 
-fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+fn open(disk: &SimulatedDisk) -> Result<(Lake, OpenReport), blkkin_lake::Error> {
     Lake::open_on(Arc::new(disk.clone()), options())
 }
 
@@ -58,7 +58,7 @@ fn store() -> SimulatedDisk {
     let (lake, _) = open(&disk).expect("opened");
     for file in 0..3 {
         send(&lake, file * 10..file * 10 + 10);
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
     }
     send(&lake, 30..40);
     drop(lake);
@@ -105,10 +105,10 @@ fn d9_with_an_older_manifest_nothing_is_removed() {
     let disk = SimulatedDisk::new(1);
     let (lake, _) = open(&disk).expect("opened");
     send(&lake, 0..10);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     let older: Vec<_> = COPIES.iter().map(|name| disk.bytes(name).expect("is there")).collect();
     send(&lake, 10..20);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     drop(lake);
     COPIES.iter().zip(older).for_each(|(name, bytes)| disk.set_bytes(name, bytes));
     check_refused(&disk, "an older manifest");
@@ -184,13 +184,13 @@ fn a_foreign_file_is_not_overwritten() {
     name.clone().for_each(|name| disk.set_bytes(&name, foreign.clone()));
     let written = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        lake.write_files().is_ok()
+        lake.flush().is_ok()
     });
     assert!(written && files(&disk).len() == 3 + 5 + 1, "{:?}", disk.names());
     name.for_each(|name| assert_eq!(disk.bytes(&name).as_deref(), Some(&foreign[..])));
 }
 
-fn adopt(disk: &SimulatedDisk) -> Adopted {
+fn adopt(disk: &SimulatedDisk) -> AdoptReport {
     adopt_on(Arc::new(disk.clone()), &AtomicU64::new(0)).expect("adopted")
 }
 
@@ -205,7 +205,7 @@ fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
 /// Opens and flushes the store, checks its counters, and returns the number of its spans.
 fn spans_kept(disk: &SimulatedDisk) -> usize {
     let (lake, _) = open(disk).expect("opened");
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     let found = spans_found(&lake);
     assert_eq!(lake.counters().kept as usize, found, "{:?}", lake.counters());
     found
@@ -234,13 +234,13 @@ fn adopting_finds_each_span_once() {
     for name in aside.map(|name| format!("spans/00000000{name}")) {
         assert!(names.contains(&name), "{names:?}");
     }
-    assert_eq!(adopted.set_aside.len(), 4);
+    assert_eq!(adopted.renamed_files.len(), 4);
     assert_eq!(spans_kept(&copy_of(&disk)), 40);
 
     // With an older manifest, the unnamed file is adopted, and spans of the journal are not
     // duplicated.
     let (lake, _) = open(&disk).expect("opened");
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     drop(lake);
     COPIES.iter().for_each(|name| disk.set_bytes(name, stored.clone()));
     check_refused(&disk, "an older manifest");
@@ -257,7 +257,7 @@ fn adopting_takes_what_is_new_of_a_file() {
     let (lake, _) = open(&other).expect("opened");
     send(&lake, 5..15);
     send(&lake, 100..110);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     drop(lake);
     let file = other.bytes("spans/0000000001.parquet").expect("is there");
     disk.set_bytes("spans/0000000077.parquet", file);
@@ -276,7 +276,7 @@ fn adopting_compares_with_large_files() {
         let disk = SimulatedDisk::new(seed);
         let (lake, _) = Lake::open_on(Arc::new(disk.clone()), large.clone()).expect("opened");
         numbers.into_iter().for_each(|numbers| send(&lake, numbers));
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
         drop(lake);
         disk
     };
@@ -295,12 +295,12 @@ fn d9_control_files_in_pairs() {
     let disk = SimulatedDisk::new(1);
     let (lake, _) = open(&disk).expect("opened");
     send(&lake, 0..10);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     drop(lake);
     let older = copy_of(&disk);
     let (lake, _) = open(&disk).expect("opened");
     send(&lake, 10..20);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     send(&lake, 20..30);
     drop(lake);
     let is_control = |name: &String| !name.ends_with(".parquet");

@@ -5,8 +5,8 @@ use blkkin_journal::testing::SimulatedDisk;
 use blkkin_lake::{Clock, Lake, Options, Retention};
 use blkkin_model::{EndpointRef, Kind, SpanId, SpanRef, TraceId};
 use blkkin_store::{
-    Accepted, Area, Batch, Condition, Heat, MemoryStore, Order, Policy, Query, Refusal, Room,
-    SpanStore, Window,
+    AcceptedBatch, Area, Batch, Capacity, Condition, Heat, MemoryStore, Order, Policy, Query,
+    Refusal, SpanStore, Window,
 };
 use blkkin_wire::{Format, Limits, encode};
 use std::collections::BTreeSet;
@@ -26,18 +26,18 @@ const IN_2106: u64 = (1 << 32) * SECOND;
 const JUMPS: [u64; 8] = [NOW, NOW + YEAR, NOW - YEAR, 0, IN_2038, IN_2106, u64::MAX, NOW];
 
 /// Pause longer than 500 ms, the interval at which the store checks for expired files.
-const LOOKED: Duration = Duration::from_millis(700);
+const CHECK_PAUSE: Duration = Duration::from_millis(700);
 
 const REQUESTS: u64 = 20;
 
 /// Clock that the test sets by hand.
 #[derive(Default)]
-struct Set {
+struct ManualClock {
     now_ns: AtomicU64,
     uptime_s: AtomicU64,
 }
 
-impl Clock for Set {
+impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {
         self.now_ns.load(SeqCst)
     }
@@ -47,7 +47,7 @@ impl Clock for Set {
     }
 }
 
-fn open(disk: &SimulatedDisk, clock: &Arc<Set>, age: Duration) -> Lake {
+fn open(disk: &SimulatedDisk, clock: &Arc<ManualClock>, age: Duration) -> Lake {
     let options = Options {
         retention: Retention { age: Some(age), bytes: None },
         // Merging is disabled so that files can be counted.
@@ -64,7 +64,7 @@ fn open(disk: &SimulatedDisk, clock: &Arc<Set>, age: Duration) -> Lake {
     Lake::open_on(Arc::new(disk.clone()), options).expect("opened").0
 }
 
-fn accept(store: &dyn SpanStore, format: Format, bytes: &[u8]) -> Result<Accepted, Refusal> {
+fn accept(store: &dyn SpanStore, format: Format, bytes: &[u8]) -> Result<AcceptedBatch, Refusal> {
     let (send, receive) = mpsc::channel();
     let batch = Batch { format, bytes, policy: Policy::Whole };
     store.accept(batch, Box::new(move |result| send.send(result).expect("somebody waits")));
@@ -99,7 +99,7 @@ fn send_file(lake: &Lake, from: u64) {
     let mut bytes = Vec::new();
     encode(Format::OtlpProto, spans.collect::<Vec<_>>(), &mut bytes);
     accept(lake, Format::OtlpProto, &bytes).expect("acknowledged");
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
 }
 
 /// Asserts that the store has all acknowledged spans, apart from expired files. Only the oldest
@@ -129,7 +129,7 @@ fn a_week() -> Duration {
 #[test]
 fn a_clock_that_jumps_takes_no_more_than_a_minute_may() {
     for is_between_runs in [true, false] {
-        let (disk, clock) = (SimulatedDisk::new(1), Arc::new(Set::default()));
+        let (disk, clock) = (SimulatedDisk::new(1), Arc::new(ManualClock::default()));
         let mut acknowledged = 0;
         clock.now_ns.store(NOW, SeqCst);
         for (run, jump) in (1..).zip(JUMPS) {
@@ -144,13 +144,13 @@ fn a_clock_that_jumps_takes_no_more_than_a_minute_may() {
                     clock.now_ns.store(jump, SeqCst);
                 }
             }
-            sleep(LOOKED);
+            sleep(CHECK_PAUSE);
             // Each run is at most one minute of the rate limit, in which one file may expire.
             check(&lake, acknowledged, run);
         }
         // In later minutes, with the clock far ahead, files still expire.
         let lake = open(&disk, &clock, a_week());
-        sleep(LOOKED);
+        sleep(CHECK_PAUSE);
         let mut gone = check(&lake, acknowledged, JUMPS.len() as u64 + 1);
         clock.now_ns.store(NOW + 10 * YEAR, SeqCst);
         for minute in 1..3 {
@@ -160,7 +160,7 @@ fn a_clock_that_jumps_takes_no_more_than_a_minute_may() {
                 assert!(start.elapsed() < Duration::from_secs(20), "nothing goes");
                 sleep(Duration::from_millis(50));
             }
-            sleep(LOOKED);
+            sleep(CHECK_PAUSE);
             gone = check(&lake, acknowledged, gone + 1);
         }
     }
@@ -168,7 +168,7 @@ fn a_clock_that_jumps_takes_no_more_than_a_minute_may() {
 
 #[test]
 fn what_is_kept_for_ever_is_so_at_any_time() {
-    let (disk, clock) = (SimulatedDisk::new(1), Arc::new(Set::default()));
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::new(ManualClock::default()));
     let mut acknowledged = 0;
     for jump in JUMPS {
         clock.now_ns.store(jump, SeqCst);
@@ -176,7 +176,7 @@ fn what_is_kept_for_ever_is_so_at_any_time() {
         send_file(&lake, acknowledged);
         acknowledged += REQUESTS;
         clock.now_ns.store(u64::MAX, SeqCst);
-        sleep(LOOKED);
+        sleep(CHECK_PAUSE);
         assert_eq!(check(&lake, acknowledged, 0), 0);
     }
 }
@@ -203,7 +203,7 @@ const DURATIONS: [Option<u64>; 7] =
 /// Asserts that both stores agree on all queries, and that no result ends after `u64::MAX`.
 #[track_caller]
 fn check_answers(lake: &Lake, plain: &MemoryStore, why: &str) {
-    lake.link();
+    lake.refresh_calls();
     let all = Condition::All(Vec::new());
     for start in STARTS.into_iter().flatten().chain([0]) {
         for window in [(start, start), (0, start), (start, u64::MAX)] {
@@ -258,10 +258,10 @@ fn spans_of_any_time_are_found_as_they_are() {
     let pairs = || STARTS.into_iter().flat_map(|start| DURATIONS.map(|length| (start, length)));
     let count = (STARTS.len() * DURATIONS.len()) as u64;
     for now in [0, NOW, u64::MAX] {
-        let (disk, clock) = (SimulatedDisk::new(1), Arc::new(Set::default()));
+        let (disk, clock) = (SimulatedDisk::new(1), Arc::new(ManualClock::default()));
         clock.now_ns.store(now, SeqCst);
         let lake = open(&disk, &clock, Duration::MAX);
-        let plain = MemoryStore::new(Room::default(), Limits::default());
+        let plain = MemoryStore::new(Capacity::default(), Limits::default());
         // OTLP has ends in nanoseconds, Zipkin's format has durations in microseconds.
         for (base, format) in [(0, Format::OtlpProto), (count, Format::ZipkinProto)] {
             for ((start, length), number) in pairs().zip(base..) {
@@ -273,13 +273,13 @@ fn spans_of_any_time_are_found_as_they_are() {
             }
         }
         check_answers(&lake, &plain, "in memory");
-        lake.write_files().expect("written");
-        sleep(LOOKED);
+        lake.flush().expect("written");
+        sleep(CHECK_PAUSE);
         check_answers(&lake, &plain, "in a file");
         drop(lake);
         clock.now_ns.store(u64::MAX - now, SeqCst);
         let lake = open(&disk, &clock, Duration::MAX);
-        sleep(LOOKED);
+        sleep(CHECK_PAUSE);
         check_answers(&lake, &plain, "opened again");
         assert_eq!(lake.counters().kept, 2 * count);
     }

@@ -17,9 +17,9 @@ fn subject(options: Options) -> Subject {
     let store: Arc<dyn SpanStore> = lake.clone();
     let subject = Subject::settling(store, move || {
         if in_files {
-            lake.write_files().expect("written");
+            lake.flush().expect("written");
         }
-        lake.link();
+        lake.refresh_calls();
     });
     if in_files { subject.measuring_parts() } else { subject }
 }
@@ -54,7 +54,7 @@ mod in_files_that_are_merged {
 /// Tests with spans in files, and column scans from the first request on.
 mod in_files_by_columns {
     fn make() -> super::Subject {
-        let options = super::Options { in_vain_max: 0, ..super::Options::default() };
+        let options = super::Options { fruitless_reads_max: 0, ..super::Options::default() };
         super::subject(super::Options { file_spans: 1, merge_files: 4, ..options })
     }
 
@@ -64,14 +64,14 @@ mod in_files_by_columns {
 /// In a sample of the spans outside of a box, each value has about the same share as among all
 /// these spans. If the sample would be too small, all spans are counted.
 #[test]
-fn what_many_others_say_is_told_by_some() {
+fn spans_outside_a_box_are_sampled() {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
     use blkkin_store::{Area, Batch, Condition, Policy, TextField, TextTest, Topic, Window};
     const SPANS: u64 = 60_000;
     let disk = Arc::new(SimulatedDisk::new(1));
     let retention = Retention { age: None, bytes: None };
     let options =
-        Options { others_enough: 2000, file_spans: 20_000, retention, ..Options::default() };
+        Options { outside_sample_spans: 2000, file_spans: 20_000, retention, ..Options::default() };
     let lake = Lake::open_on(disk, options).expect("opened").0;
     for first in (1..=SPANS).step_by(10_000) {
         let span = |number: u64| {
@@ -95,7 +95,7 @@ fn what_many_others_say_is_told_by_some() {
         lake.accept(batch, Box::new(move |outcome| drop(tell.send(outcome))));
         told.recv().expect("an answer").expect("taken");
     }
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     let area = Area { window: Window::ALL, least_ns: 1_000_000, greatest_ns: u64::MAX };
     let all = Condition::All(Vec::new());
     let some = lake.difference(Window::ALL, &all, &area).expect("an answer");

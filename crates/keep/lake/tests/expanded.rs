@@ -3,7 +3,7 @@
 //! measures.
 
 use blkkin_lake::{Lake, Options};
-use blkkin_store::{Accepted, Batch, Order, Policy, Query, SpanStore};
+use blkkin_store::{AcceptedBatch, Batch, Order, Policy, Query, SpanStore};
 use blkkin_wire::{End, Format};
 use std::sync::mpsc;
 
@@ -53,7 +53,7 @@ fn batch(trace: u128, spans: u64, kind: u32, attributes: u32, size: usize) -> Ve
     field(1, &[field(1, &resource), field(2, &all)].concat())
 }
 
-fn take(lake: &Lake, bytes: &[u8]) -> Accepted {
+fn accept(lake: &Lake, bytes: &[u8]) -> AcceptedBatch {
     let (tell, told) = mpsc::channel();
     let batch = Batch { format: Format::OtlpProto, bytes, policy: Policy::EachSpan };
     lake.accept(batch, Box::new(move |outcome| drop(tell.send(outcome))));
@@ -61,14 +61,14 @@ fn take(lake: &Lake, bytes: &[u8]) -> Accepted {
 }
 
 #[test]
-fn what_spans_share_is_kept_once() {
+fn shared_values_are_stored_once() {
     let scratch = tempfile::tempdir().expect("a folder");
     let (lake, _) = Lake::open(scratch.path(), Options::default()).expect("opened");
     let of_bytes = batch(1, 120, BYTES, 1, 1 << 20);
     let of_text = batch(2, 35, TEXT, 4, 1 << 20);
     let beyond = batch(3, 2000, TEXT, 4, 1 << 20);
     // This batch makes the journal and the store allocate their buffers.
-    assert_eq!(take(&lake, &batch(4, 100, TEXT, 4, 1)).outcome.given, 100);
+    assert_eq!(accept(&lake, &batch(4, 100, TEXT, 4, 1)).outcome.accepted, 100);
     let mut last = peak();
     let mut grows_little = |what: &str, more: usize| {
         let now = peak().max(last);
@@ -77,9 +77,9 @@ fn what_spans_share_is_kept_once() {
         std::fs::write("/proc/self/clear_refs", "5").expect("allowed");
         last = peak();
     };
-    assert_eq!(take(&lake, &of_bytes).outcome.given, 120);
+    assert_eq!(accept(&lake, &of_bytes).outcome.accepted, 120);
     grows_little("bytes are taken", of_bytes.len());
-    assert_eq!(take(&lake, &of_text).outcome.given, 35);
+    assert_eq!(accept(&lake, &of_text).outcome.accepted, 35);
     grows_little("text is taken", of_text.len());
     let ask = |what: &str| {
         for order in [Order::Newest, Order::Slowest] {
@@ -90,11 +90,11 @@ fn what_spans_share_is_kept_once() {
     };
     ask("memory");
     grows_little("a search in memory", 0);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     grows_little("a file is written", of_bytes.len() + of_text.len());
     // The requests are now partly in memory and partly in a file, so their spans must be merged.
     for trace in [1, 2] {
-        take(&lake, &batch(trace, 1, TEXT, 1, 1));
+        accept(&lake, &batch(trace, 1, TEXT, 1, 1));
     }
     for order in [Order::Newest, Order::Slowest] {
         let page = lake.search(&Query { order, ..Query::new(10) }).expect("found");
@@ -104,7 +104,7 @@ fn what_spans_share_is_kept_once() {
     // A query for the long values of a tag takes memory only for the values in its result.
     let distinct: Vec<u8> =
         (0..48).flat_map(|number| batch(5, 1, TEXT, 1, (1 << 20) - number)).collect();
-    assert_eq!(take(&lake, &distinct).outcome.given, 48);
+    assert_eq!(accept(&lake, &distinct).outcome.accepted, 48);
     // Growing columns take a multiple of the batch.
     grows_little("long values are taken", 4 * distinct.len());
     let values = lake.tag_values("key 0", 1000).expect("values");
@@ -112,7 +112,7 @@ fn what_spans_share_is_kept_once() {
     assert!(values.is_sorted() && (8 << 20..=16 << 20).contains(&bytes), "{bytes} bytes");
     assert_eq!(lake.tag_values("key 0", 2).expect("values"), values[..2]);
     grows_little("values of a tag", 0);
-    let refused = take(&lake, &beyond).outcome;
+    let refused = accept(&lake, &beyond).outcome;
     grows_little("too much is refused", beyond.len());
     let End::Broken(refusal) = refused.end else { panic!("{refused:?}") };
     let bound = ((128 << 20) + 8 * beyond.len()).to_string();

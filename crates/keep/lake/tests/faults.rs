@@ -1,9 +1,9 @@
 //! Tests of disk errors, full disks, power failures and damage: acknowledged spans are not lost.
 
 use blkkin_journal::testing::{Random, SimulatedDisk};
-use blkkin_lake::{Lake, Opened, Options, Retention};
+use blkkin_lake::{Lake, OpenReport, Options, Retention};
 use blkkin_model::{EndpointRef, Kind, SpanId, SpanRef, TraceId};
-use blkkin_store::{Accepted, Batch, Policy, Query, Refusal, SpanStore};
+use blkkin_store::{AcceptedBatch, Batch, Policy, Query, Refusal, SpanStore};
 use blkkin_wire::{Format, encode};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
     bytes
 }
 
-fn accept(lake: &Lake, bytes: &[u8]) -> Result<Accepted, Refusal> {
+fn accept(lake: &Lake, bytes: &[u8]) -> Result<AcceptedBatch, Refusal> {
     let (send, receive) = mpsc::channel();
     let batch = Batch { format: Format::ZipkinProto, bytes, policy: Policy::Whole };
     let done = Box::new(move |result| send.send(result).expect("somebody waits"));
@@ -72,7 +72,7 @@ fn accept(lake: &Lake, bytes: &[u8]) -> Result<Accepted, Refusal> {
     receive.recv_timeout(Duration::from_secs(30)).expect("an answer")
 }
 
-fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+fn open(disk: &SimulatedDisk) -> Result<(Lake, OpenReport), blkkin_lake::Error> {
     Lake::open_on(Arc::new(disk.clone()), options())
 }
 
@@ -100,7 +100,7 @@ fn send(lake: &Lake, from: u64, batches: u64, acknowledged: &mut BTreeSet<u64>) 
             return;
         }
         acknowledged.extend(numbers);
-        if place % 8 == 7 && lake.write_files().is_err() {
+        if place % 8 == 7 && lake.flush().is_err() {
             return;
         }
     }
@@ -194,7 +194,7 @@ fn numbers_of_refused_batches_are_given_again() {
             disk.repair();
             disk.end_power_at(disk.operations() + operation);
             // The power failure may come too late to affect this flush.
-            let _ = lake.write_files();
+            let _ = lake.flush();
         }
         disk.cut_power();
         for life in 2..5 {
@@ -207,7 +207,7 @@ fn numbers_of_refused_batches_are_given_again() {
 }
 
 /// Opens a store whose journal waits an hour before it retries by itself.
-fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, OpenReport), blkkin_lake::Error> {
     let retry_after = Duration::from_secs(3600);
     let journal = blkkin_journal::Options { retry_after, ..options().journal };
     Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
@@ -224,7 +224,7 @@ fn files_that_cannot_be_read_for_now_come_back() {
     {
         let (lake, _) = open_once().expect("opened");
         send(&lake, 0, 24, &mut acknowledged);
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
     }
     let mut files = span_files(&disk);
     files.sort();
@@ -238,7 +238,7 @@ fn files_that_cannot_be_read_for_now_come_back() {
             assert!(counters.lost > 0 && counters.kept + counters.lost == counters.accepted);
             // Spans are written while that file is missing.
             send(&lake, 1000 * (life as u64 + 1), 2, &mut acknowledged);
-            lake.write_files().expect("written");
+            lake.flush().expect("written");
         }
         disk.set_unreadable("", 0..0);
         let (lake, opened) = open_once().expect("opened");
@@ -254,13 +254,13 @@ fn span_files(disk: &SimulatedDisk) -> Vec<String> {
 
 /// Repeated flushes on a full disk leave no files behind.
 #[test]
-fn tries_leave_nothing_behind() {
+fn failed_flushes_leave_no_files() {
     let disk = SimulatedDisk::new(8);
     let one_by_one = Options { merge_files: usize::MAX, ..options() };
     let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
     let mut acknowledged = BTreeSet::new();
     send(&lake, 0, 7, &mut acknowledged);
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     let used = || {
         disk.names().iter().filter_map(|name| disk.bytes(name)).map(|it| it.len()).sum::<usize>()
     };
@@ -270,13 +270,13 @@ fn tries_leave_nothing_behind() {
     // then for one copy of the manifest.
     for free in (0..12 << 10).step_by(512) {
         disk.set_capacity(Some(used() + free));
-        let _ = lake.write_files();
+        let _ = lake.flush();
         std::thread::sleep(Duration::from_millis(10));
     }
     disk.set_capacity(None);
     let written = (0..500).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
-        lake.write_files().is_ok()
+        lake.flush().is_ok()
     });
     assert!(written, "it goes on when there is room");
     assert_eq!(span_files(&disk).len(), before + 1, "{:?}", disk.names());
@@ -287,7 +287,7 @@ fn tries_leave_nothing_behind() {
 /// While the disk is full, the store rejects batches. It accepts batches again once there is free
 /// space.
 #[test]
-fn a_full_disk_is_a_state() {
+fn full_disk_rejects_batches() {
     let disk = SimulatedDisk::new(3);
     let (lake, _) = open(&disk).expect("opened");
     let mut acknowledged = BTreeSet::new();
@@ -364,7 +364,7 @@ fn damaged_files_are_left_alone() {
         let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
         for number in 0..5 {
             accept(&lake, &batch(number * 20..number * 20 + 20)).expect("accepted");
-            lake.write_files().expect("written");
+            lake.flush().expect("written");
         }
     }
     let is_file = |name: &String| name.ends_with(".parquet");
@@ -412,7 +412,7 @@ fn cut_files(disk: &SimulatedDisk, count: u64, is_cut: impl Fn(usize) -> bool) -
         let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
         for number in 0..count {
             accept(&lake, &batch(number * 20..number * 20 + 20)).expect("accepted");
-            lake.write_files().expect("written");
+            lake.flush().expect("written");
         }
     }
     let mut files = span_files(disk);
@@ -440,8 +440,11 @@ fn damaged_files_are_put_aside_within_limits() {
     let files = cut_files(&disk, 8, |at| at % 2 == 1);
     let size = |name: &String| disk.bytes(name).expect("is there").len() as u64;
     let bytes: Vec<u64> = files.iter().map(size).collect();
-    let limited =
-        Options { merge_files: usize::MAX, aside_bytes_max: bytes[5] + bytes[7] + 10, ..options() };
+    let limited = Options {
+        merge_files: usize::MAX,
+        damaged_bytes_max: bytes[5] + bytes[7] + 10,
+        ..options()
+    };
     let expected: BTreeSet<u64> = (0..160).filter(|number| number / 20 % 2 == 0).collect();
     for life in 0..3 {
         let (lake, opened) =
@@ -450,9 +453,9 @@ fn damaged_files_are_put_aside_within_limits() {
         assert_eq!((opened.files, opened.spans, opened.recovered), (4, 240, 0), "life {life}");
         let counters = lake.counters();
         assert_eq!((counters.kept, counters.lost, counters.damaged), (240, 240, 0), "life {life}");
-        assert_eq!(counters.aside_bytes, bytes[5] + bytes[7]);
-        assert_eq!(counters.aside_removed, if life == 0 { 2 } else { 0 });
-        assert!(counters.disk_bytes > counters.aside_bytes + bytes[0]);
+        assert_eq!(counters.quarantined_bytes, bytes[5] + bytes[7]);
+        assert_eq!(counters.quarantined_removed, if life == 0 { 2 } else { 0 });
+        assert!(counters.disk_bytes > counters.quarantined_bytes + bytes[0]);
         assert_eq!(aside(&disk), [5, 7].map(|at: usize| format!("{}.damaged", files[at])));
         assert_eq!(found(&lake), expected);
     }
@@ -466,7 +469,7 @@ fn damaged_files_are_not_kept_without_number() {
     cut_files(&disk, 70, |_| true);
     let (lake, opened) = open(&disk).expect("opened");
     assert_eq!((opened.damage.len(), aside(&disk).len()), (70, 64));
-    assert_eq!(lake.counters().aside_removed, 6);
+    assert_eq!(lake.counters().quarantined_removed, 6);
     drop(lake);
     let (lake, opened) = open(&disk).expect("opened");
     assert_eq!((opened.damage.len(), aside(&disk).len()), (0, 64));
@@ -476,7 +479,7 @@ fn damaged_files_are_not_kept_without_number() {
 /// Damaged files kept for inspection count for the size limit of retention, and are removed before
 /// intact files.
 #[test]
-fn damaged_files_have_no_room_of_their_own() {
+fn damaged_files_count_for_retention() {
     let disk = SimulatedDisk::new(14);
     cut_files(&disk, 6, |at| at < 3);
     let once = Options { merge_files: usize::MAX, ..options() };
@@ -495,7 +498,7 @@ fn damaged_files_have_no_room_of_their_own() {
     // The limit suffices first for all intact files and one damaged file, and then not for all
     // intact files.
     for (bytes, aside_left, kept) in
-        [(good_bytes + all.aside_bytes / 2, 1, 180), (good_bytes - 1, 0, 120)]
+        [(good_bytes + all.quarantined_bytes / 2, 1, 180), (good_bytes - 1, 0, 120)]
     {
         let lake = open_with(Some(bytes));
         let settled = (0..500).any(|_| {
@@ -547,7 +550,7 @@ fn condition(filter: &str) -> blkkin_store::Condition {
 /// The oldest files are removed when the size limit is exceeded. The newest spans are kept, and
 /// calls of removed spans are not counted.
 #[test]
-fn room_is_made_by_the_oldest_files() {
+fn oldest_files_are_removed_by_size() {
     let disk = SimulatedDisk::new(4);
     let retention = Retention { age: None, bytes: Some(200 << 10) };
     let options = Options { retention, ..options() };
@@ -560,7 +563,7 @@ fn room_is_made_by_the_oldest_files() {
     let mut sent = 0;
     while lake.counters().expired == 0 {
         accept(&lake, &batch(sent..sent + 20)).expect("accepted");
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
         sent += 20;
         assert!(sent < 4000, "nothing expires");
         std::thread::sleep(Duration::from_millis(2));
@@ -601,7 +604,7 @@ fn a_moment_without_reads_is_no_damage() {
     assert!(failed.count() > 10, "the file was read");
     disk.set_unreadable("", 0..0);
     accept(&lake, &batch(60..80)).expect("accepted");
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     let merged = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         span_files(&disk).len() == 1

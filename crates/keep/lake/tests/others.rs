@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 
 /// Counts the Parquet files in a directory, and asserts that each is complete.
-fn look(directory: &Path) -> usize {
+fn count_complete_files(directory: &Path) -> usize {
     let mut seen = 0;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -28,16 +28,16 @@ fn look(directory: &Path) -> usize {
 }
 
 /// Guard that stops the reading thread, also on a panic.
-struct AtEnd<'e>(&'e AtomicBool);
+struct StopGuard<'e>(&'e AtomicBool);
 
-impl Drop for AtEnd<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
 }
 
 #[test]
-fn no_file_is_found_by_halves() {
+fn parquet_files_are_always_complete() {
     const BATCH: u64 = 20_000;
     let scratch = tempfile::tempdir().expect("a folder");
     let retention = Retention { age: None, bytes: None };
@@ -50,11 +50,11 @@ fn no_file_is_found_by_halves() {
         let looks = scope.spawn(|| {
             let mut seen = 0;
             while !ends.load(Relaxed) {
-                seen += look(&spans);
+                seen += count_complete_files(&spans);
             }
             seen
         });
-        let end = AtEnd(&ends);
+        let end = StopGuard(&ends);
         for first in (1..=8 * BATCH).step_by(BATCH as usize) {
             let all = (first..first + BATCH).map(|number| {
                 let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -67,10 +67,10 @@ fn no_file_is_found_by_halves() {
             let batch = Batch { format: Format::ZipkinProto, bytes: &bytes, policy: Policy::Whole };
             lake.accept(batch, Box::new(move |outcome| drop(tell.send(outcome))));
             told.recv().expect("an answer").expect("taken");
-            lake.write_files().expect("written");
+            lake.flush().expect("written");
         }
         drop(end);
         looks.join().expect("all were whole")
     });
-    assert!(seen > 0 && look(&spans) > 0);
+    assert!(seen > 0 && count_complete_files(&spans) > 0);
 }

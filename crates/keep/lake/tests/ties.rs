@@ -29,7 +29,7 @@ fn requests(durations: u64) -> Vec<Request> {
     (1..=REQUESTS).map(request).collect()
 }
 
-fn give(lake: &Lake, requests: &[Request]) {
+fn send(lake: &Lake, requests: &[Request]) {
     for some in requests.chunks(50_000) {
         let spans = some.iter().zip(1..).map(|(&(trace_id, duration_ns, name), number)| {
             let id = SpanId::from_number(number).expect("not 0");
@@ -77,11 +77,11 @@ fn the_slowest_of_many_alike_are_found_soon() {
         let directory = tempfile::tempdir().expect("a folder");
         let (lake, _) = Lake::open(directory.path(), Options::default()).expect("opened");
         let all = requests(durations);
-        give(&lake, &all);
+        send(&lake, &all);
         let filters = ["", "name == \"some\""];
         let memory = format!("{durations} durations in memory");
         filters.iter().for_each(|filter| check(&lake, &all, filter, &memory));
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
         let file = format!("{durations} durations in a file");
         filters.iter().for_each(|filter| check(&lake, &all, filter, &file));
     }

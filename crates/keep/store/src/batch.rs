@@ -27,7 +27,7 @@ pub enum Policy {
 /// Result of a decoded batch: the number of accepted spans, and the reasons why spans were refused.
 /// A batch without an accepted span writes nothing to disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedBatch {
     /// Result of the decoder. All spans that it counts as given were accepted.
     pub outcome: Outcome,
 }
@@ -45,4 +45,4 @@ pub struct Refusal {
 /// [`SpanStore::accept`] returns. The callback should not block.
 ///
 /// [`SpanStore::accept`]: crate::SpanStore::accept
-pub type Done = Box<dyn FnOnce(Result<Accepted, Refusal>) + Send>;
+pub type AcceptCallback = Box<dyn FnOnce(Result<AcceptedBatch, Refusal>) + Send>;

@@ -6,7 +6,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use parse::doubts;
+pub use parse::filter_hints;
 
 use crate::is_cancelled;
 use crate::otlp::{SpanEvent, SpanLink};
@@ -115,7 +115,7 @@ impl Condition {
             Condition::All(parts) => parts.iter().all(|part| part.holds(span)),
             Condition::Any(parts) => parts.iter().any(|part| part.holds(span)),
             Condition::Not(part) => !part.holds(span),
-            Condition::Text(field, test) => test.holds_of(field.of(span), Case::Ignored),
+            Condition::Text(field, test) => test.matches(field.of(span), Case::Insensitive),
             Condition::Kind(kind) => span.kind == *kind,
             Condition::Error => span.is_error(),
             Condition::StatusOk => span.status == Status::Ok,
@@ -127,29 +127,31 @@ impl Condition {
             Condition::Start(first, last) => {
                 span.start_ns.is_some_and(|start| (*first..=*last).contains(&start))
             }
-            Condition::Tag(key, test) => span.tag(key).is_some_and(|value| test.holds_of(value)),
+            Condition::Tag(key, test) => span.tag(key).is_some_and(|value| test.matches(value)),
             Condition::Annotation(test) => span
                 .annotations
                 .iter()
                 // A span may have megabytes of annotations, and a condition thousands of patterns,
                 // so the loop polls for cancellation.
-                .any(|annotation| !is_cancelled() && test.holds_of(annotation.value, Case::Counts)),
+                .any(|annotation| {
+                    !is_cancelled() && test.matches(annotation.value, Case::Sensitive)
+                }),
             Condition::Event(test) => span.annotations.iter().any(|annotation| {
                 !is_cancelled()
-                    && test.holds_of(&SpanEvent::of(annotation.value).name, Case::Counts)
+                    && test.matches(&SpanEvent::of(annotation.value).name, Case::Sensitive)
             }),
             Condition::EventAttribute(key, test) => span.annotations.iter().any(|annotation| {
                 !is_cancelled()
-                    && SpanEvent::of(annotation.value).has(key, |value| test.holds_of(value))
+                    && SpanEvent::of(annotation.value).has(key, |value| test.matches(value))
             }),
             Condition::Link(id) => {
                 links_of(span).any(|link| id.is_none_or(|id| is_same(id, link.trace_id)))
             }
             Condition::LinkAttribute(key, test) => {
-                links_of(span).any(|link| link.has(key, |value| test.holds_of(value)))
+                links_of(span).any(|link| link.has(key, |value| test.matches(value)))
             }
             Condition::AnyText(test) => {
-                let is_like = |text: &str| !is_cancelled() && test.holds_of(text, Case::Ignored);
+                let is_like = |text: &str| !is_cancelled() && test.matches(text, Case::Insensitive);
                 [span.local.service, span.remote.service, span.name].into_iter().any(is_like)
                     || span.annotations.iter().any(|it| is_like(it.value))
                     || span.tags.iter().any(|it| is_like(&text_of(it.value)))
@@ -188,23 +190,23 @@ impl TextField {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Letters that differ in case are different.
-    Counts,
+    Sensitive,
     /// Letters that differ only in case are equal. Patterns must be in lower case.
-    Ignored,
+    Insensitive,
 }
 
 impl TextTest {
     /// Returns whether a text passes the test. An empty text counts as absent and never passes.
-    pub fn holds_of(&self, text: &str, case: Case) -> bool {
+    pub fn matches(&self, text: &str, case: Case) -> bool {
         if text.is_empty() {
             return false;
         }
         match (self, case) {
             (TextTest::Present, _) => true,
-            (TextTest::Is(expected), Case::Counts) => expected == text,
-            (TextTest::Is(expected), Case::Ignored) => expected.eq_ignore_ascii_case(text),
-            (TextTest::Like(glob), Case::Counts) => glob.matches(text.as_bytes()),
-            (TextTest::Like(glob), Case::Ignored) => {
+            (TextTest::Is(expected), Case::Sensitive) => expected == text,
+            (TextTest::Is(expected), Case::Insensitive) => expected.eq_ignore_ascii_case(text),
+            (TextTest::Like(glob), Case::Sensitive) => glob.matches(text.as_bytes()),
+            (TextTest::Like(glob), Case::Insensitive) => {
                 glob.matches(text.to_ascii_lowercase().as_bytes())
             }
         }
@@ -213,10 +215,10 @@ impl TextTest {
 
 impl TagTest {
     /// Returns whether a tag's value passes the test.
-    pub fn holds_of(&self, value: ValueRef<'_>) -> bool {
+    pub fn matches(&self, value: ValueRef<'_>) -> bool {
         match self {
             TagTest::Present => true,
-            TagTest::Text(test) => test.holds_of(&text_of(value), Case::Counts),
+            TagTest::Text(test) => test.matches(&text_of(value), Case::Sensitive),
             TagTest::Number(least, greatest) => Number::of(value)
                 .is_some_and(|number| least.is_at_most(number) && number.is_at_most(*greatest)),
             TagTest::Below(bound) => Number::of(value)

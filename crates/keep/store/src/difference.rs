@@ -50,15 +50,15 @@ pub struct Difference {
     /// Sampling rate of the spans outside the box: about one span in this many was examined.
     pub outside_one_in: u64,
     /// Distinct words with their counts, in order of topic and value.
-    pub values: Vec<Spoken>,
+    pub values: Vec<ValueCount>,
     /// Number of occurrences of words that are not listed, because there were too many distinct
     /// words or the word was too long.
-    pub left_out: u64,
+    pub omitted: u64,
 }
 
 /// Word with the number of spans that have it, inside and outside the box.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spoken {
+pub struct ValueCount {
     /// Field or tag of which the word is the value.
     pub topic: Topic<String>,
     /// Value of the field or tag, as text.
@@ -75,13 +75,13 @@ pub struct Spoken {
 pub struct Tally {
     inside: u64,
     outside: u64,
-    /// Counts for the topics service, name, kind and status, at the index [`Topic::place`].
-    own: [WordCounts; 4],
+    /// Counts for the topics service, name, kind and status, at the index [`Topic::field_index`].
+    fields: [WordCounts; 4],
     tags: HashMap<String, WordCounts>,
     count: usize,
     /// Number of counted words that occurred only outside the box.
     others: usize,
-    left_out: u64,
+    omitted: u64,
 }
 
 /// Number of spans with each value: inside the box, then outside.
@@ -97,7 +97,7 @@ impl Area {
 
 /// Calls `each` with every nonempty word of a span. If several tags have the same key, only the
 /// last one counts.
-pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
+pub fn for_each_word<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
     let status = if span.is_error() {
         "error"
     } else if span.status == Status::Ok {
@@ -143,7 +143,7 @@ impl Tally {
     /// Counts a span and its words.
     pub fn add_span(&mut self, is_inside: bool, span: &SpanRef<'_>) {
         self.add_spans(is_inside, 1);
-        words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
+        for_each_word(span, |topic, word| self.add(is_inside, topic, word, 1));
     }
 
     /// Returns the number of spans inside the box, then of spans outside.
@@ -155,9 +155,9 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.inside += other.inside;
         self.outside += other.outside;
-        self.left_out += other.left_out;
+        self.omitted += other.omitted;
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
-        let own = topics.into_iter().zip(&other.own);
+        let own = topics.into_iter().zip(&other.fields);
         let tags = other.tags.iter().map(|(key, values)| (Topic::Tag(key.as_str()), values));
         let all: Vec<(Topic<&str>, &WordCounts)> = own.chain(tags).collect();
         for (is_inside, side) in [(true, 0), (false, 1)] {
@@ -183,14 +183,14 @@ impl Tally {
             return;
         }
         let key = if let Topic::Tag(key) = topic { key } else { "" };
-        if key.len() + word.len() > BYTES_MAX || !self.has_room(is_inside) {
-            self.left_out += count;
+        if key.len() + word.len() > BYTES_MAX || !self.reserve_word(is_inside) {
+            self.omitted += count;
             return;
         }
         let mut counts = [0; 2];
         counts[side] = count;
-        let values = match topic.place() {
-            Some(place) => &mut self.own[place],
+        let values = match topic.field_index() {
+            Some(place) => &mut self.fields[place],
             None => self.tags.entry(key.to_owned()).or_default(),
         };
         values.insert(word.to_owned(), counts);
@@ -201,13 +201,13 @@ impl Tally {
     fn values(&mut self, topic: Topic<&str>) -> Option<&mut WordCounts> {
         match topic {
             Topic::Tag(key) => self.tags.get_mut(key),
-            own => own.place().map(|place| &mut self.own[place]),
+            own => own.field_index().map(|place| &mut self.fields[place]),
         }
     }
 
     /// Returns whether a new word may be counted. At the limit, evicts the rarer half of the words
     /// first; a word from outside the box does not evict words from inside.
-    fn has_room(&mut self, is_inside: bool) -> bool {
+    fn reserve_word(&mut self, is_inside: bool) -> bool {
         if self.count < VALUES_MAX {
             return true;
         }
@@ -216,17 +216,17 @@ impl Tally {
             return false;
         }
         let may_go = |&[inside, _]: &[u64; 2]| is_inside || inside == 0;
-        let all = self.own.iter().chain(self.tags.values()).flat_map(HashMap::values);
+        let all = self.fields.iter().chain(self.tags.values()).flat_map(HashMap::values);
         let mut counts: Vec<[u64; 2]> = all.copied().filter(may_go).collect();
         let half = counts.len() / 2;
         let (less, &mut most, _) = counts.select_nth_unstable(half);
         let mut alike = half - less.iter().filter(|counts| **counts < most).count();
-        for values in self.own.iter_mut().chain(self.tags.values_mut()) {
+        for values in self.fields.iter_mut().chain(self.tags.values_mut()) {
             values.retain(|_, counts| {
                 let goes = may_go(counts) && (*counts < most || *counts == most && alike > 0);
                 if goes {
                     alike -= usize::from(*counts == most);
-                    self.left_out += counts[0] + counts[1];
+                    self.omitted += counts[0] + counts[1];
                     self.count -= 1;
                     self.others -= usize::from(counts[0] == 0);
                 }
@@ -239,12 +239,12 @@ impl Tally {
 
     /// Returns the counts, with words in order of topic and value.
     pub fn finish(self) -> Difference {
-        let Tally { inside, outside, own, tags, left_out, .. } = self;
+        let Tally { inside, outside, fields: own, tags, omitted: left_out, .. } = self;
         let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
         let tags = tags.into_iter().map(|(key, values)| (Topic::Tag(key), values));
         let mut spoken = Vec::with_capacity(self.count);
         for (topic, values) in topics.into_iter().zip(own).chain(tags) {
-            spoken.extend(values.into_iter().map(|(value, [inside, outside])| Spoken {
+            spoken.extend(values.into_iter().map(|(value, [inside, outside])| ValueCount {
                 topic: topic.clone(),
                 value,
                 inside,
@@ -252,13 +252,13 @@ impl Tally {
             }));
         }
         spoken.sort();
-        Difference { inside, outside, outside_one_in: 1, values: spoken, left_out }
+        Difference { inside, outside, outside_one_in: 1, values: spoken, omitted: left_out }
     }
 }
 
 impl Topic<&str> {
-    /// Returns the index of the topic in [`Tally::own`]; `None` for tags.
-    fn place(self) -> Option<usize> {
+    /// Returns the index of the topic in [`Tally::fields`]; `None` for tags.
+    fn field_index(self) -> Option<usize> {
         match self {
             Topic::Service => Some(0),
             Topic::Name => Some(1),
@@ -287,7 +287,7 @@ mod tests {
     #[track_caller]
     fn check(span: &SpanRef<'_>, expected: &str) {
         let mut found = String::new();
-        words_of(span, |topic, word| found += &format!("{topic:?}={word} "));
+        for_each_word(span, |topic, word| found += &format!("{topic:?}={word} "));
         assert_eq!(found.trim_end(), expected);
     }
 
@@ -316,9 +316,9 @@ mod tests {
         tally.add_span(false, &SpanRef { name: "read", ..span(&[]) });
         tally.add_span(false, &SpanRef { name: "write", ..span(&[]) });
         let words = tally.finish();
-        assert_eq!((words.inside, words.outside, words.left_out), (1, 2, 0));
+        assert_eq!((words.inside, words.outside, words.omitted), (1, 2, 0));
         let words = words.values.iter().map(|it| {
-            let Spoken { topic, value, inside, outside } = it;
+            let ValueCount { topic, value, inside, outside } = it;
             format!("{topic:?}={value} {inside}/{outside}")
         });
         let words: Vec<String> = words.collect();
@@ -355,7 +355,7 @@ mod tests {
         let words = tally.finish();
         assert!(words.values.len() <= VALUES_MAX);
         let kept: u64 = words.values.iter().map(|it| it.inside + it.outside).sum();
-        assert_eq!(kept + words.left_out, said + 5);
+        assert_eq!(kept + words.omitted, said + 5);
         let [.., one, two] = words.values.as_slice() else { panic!("two at the end") };
         let half = 2 * VALUES_MAX as u64;
         assert_eq!((one.value.as_str(), one.inside, one.outside), ("one", 1, half));

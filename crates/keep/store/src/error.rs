@@ -7,7 +7,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum Error {
     /// The store does not support the query. The text says which part of it.
-    Question(String),
+    UnsupportedQuery(String),
     /// The query would take too long, or more memory than allowed. The text says which limit.
     TooLarge(String),
     /// The query was cancelled: its time limit expired, or its client disconnected.
@@ -19,7 +19,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Question(text) | Error::TooLarge(text) | Error::Damaged(text) => {
+            Error::UnsupportedQuery(text) | Error::TooLarge(text) | Error::Damaged(text) => {
                 f.write_str(text)
             }
             Error::Cancelled => f.write_str("the question was cancelled"),

@@ -15,7 +15,7 @@ pub struct Interval {
 
 impl Interval {
     /// Extends an interval by an occurrence at `now_ns`.
-    pub fn note(interval: &mut Option<Interval>, now_ns: u64) {
+    pub fn extend(interval: &mut Option<Interval>, now_ns: u64) {
         // If the clock was set back, an earlier occurrence may have a later time.
         let first_ns = interval.map_or(now_ns, |interval| interval.first_ns.min(now_ns));
         *interval = Some(Interval { first_ns, last_ns: now_ns });
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(counter.interval(), None, "nothing has happened");
         for (now_ns, first_ns) in [(100, 100), (200, 100), (u64::MAX, 100), (50, 50), (70, 50)] {
             counter.add_at(3, now_ns);
-            Interval::note(&mut interval, now_ns);
+            Interval::extend(&mut interval, now_ns);
             assert_eq!(interval, Some(Interval { first_ns, last_ns: now_ns }));
             assert_eq!(counter.interval(), interval);
         }

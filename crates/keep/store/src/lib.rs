@@ -2,7 +2,7 @@
 //! and stores depend on this crate, not on each other.
 //!
 //! - A [`Batch`] is accepted as received from the network, in any format of `export/wire`. The
-//!   batch is [`Accepted`] once it is queryable and as durable as the store makes it.
+//!   batch is [`AcceptedBatch`] once it is queryable and as durable as the store makes it.
 //! - A [`Query`] selects requests that have spans with certain [`Condition`]s. The answer is a
 //!   [`Page`] of [`Summary`]s; whole requests are read by their ids.
 //! - [`Link`]s count calls between services, and [`Latency`] is a histogram of durations. [`Heat`]
@@ -32,18 +32,18 @@ mod summary;
 pub mod testing;
 pub mod zipkin;
 
-pub use batch::{Accepted, Batch, Done, Policy, Refusal};
+pub use batch::{AcceptCallback, AcceptedBatch, Batch, Policy, Refusal};
 pub use cancel::{Cancel, check, is_cancelled};
-pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, doubts, text_of};
-pub use difference::{Area, Difference, Spoken, Tally, Topic, words_of};
+pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, filter_hints, text_of};
+pub use difference::{Area, Difference, Tally, Topic, ValueCount, for_each_word};
 pub use error::Error;
 pub use heat::Heat;
 pub use interval::{DatedCounter, Interval, time_of_day_ns};
 pub use latency::{Durations, Example, Latency};
 pub use link::{Call, Link, Linker};
-pub use memory::{MemoryStore, Room};
+pub use memory::{Capacity, MemoryStore};
 pub use otlp::{Attribute, SpanEvent, SpanLink};
 pub use query::{Order, Page, Place, Query, Window};
 pub use span_order::{compare, fingerprint};
 pub use store::{Counters, LossTimes, SpanStore, TagField};
-pub use summary::{ServiceSpans, Summary, began_ns, root_of};
+pub use summary::{ServiceSpans, Summary, request_start_ns, root_of};

@@ -14,12 +14,12 @@
 //! none is marked as shared, Zipkin keeps a single span, while here each span has a node. And the
 //! result does not depend on the order of the spans.
 
+mod call_counting;
 mod clean;
 mod nodes;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod walk;
 
 pub use nodes::{Call, Linker};
 

@@ -5,11 +5,12 @@
 //! the requests that exist at its start, and does not block changes.
 
 use crate::{
-    Accepted, Area, Batch, Condition, Counters, Difference, Done, Durations, Error, Example, Heat,
-    Interval, Latency, Link, Linker, Page, Place, Policy, Query, SpanStore, Summary, TagField,
-    Tally, Window, began_ns, compare, fingerprint, is_cancelled, text_of, time_of_day_ns,
+    AcceptCallback, AcceptedBatch, Area, Batch, Condition, Counters, Difference, Durations, Error,
+    Example, Heat, Interval, Latency, Link, Linker, Page, Place, Policy, Query, SpanStore, Summary,
+    TagField, Tally, Window, compare, fingerprint, is_cancelled, request_start_ns, text_of,
+    time_of_day_ns,
 };
-use blkkin_model::{Held, Span, SpanId, SpanRef, TraceId, Value};
+use blkkin_model::{Span, SpanId, SpanRef, SpanRefBuffer, TraceId, Value};
 use blkkin_wire::{Decoder, End, Limits, Outcome};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::ControlFlow;
@@ -24,14 +25,14 @@ const SPAN_BYTES: usize = size_of::<Span>() + 64;
 /// as a whole.
 #[derive(Debug)]
 pub struct MemoryStore {
-    room: Room,
+    room: Capacity,
     limits: Limits,
     state: RwLock<State>,
 }
 
 /// Capacity of a [`MemoryStore`], in spans and in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     /// Maximum number of spans in the store.
     pub spans: u64,
     /// Maximum memory for all spans, in bytes; approximate.
@@ -39,9 +40,9 @@ pub struct Room {
 }
 
 /// Default capacity. The number of spans is the default of Zipkin's in-memory storage.
-impl Default for Room {
-    fn default() -> Room {
-        Room { spans: 500_000, bytes: 512 << 20 }
+impl Default for Capacity {
+    fn default() -> Capacity {
+        Capacity { spans: 500_000, bytes: 512 << 20 }
     }
 }
 
@@ -63,7 +64,7 @@ struct Request {
 
 impl MemoryStore {
     /// Creates an empty store. `limits` are the decoder's limits for each batch.
-    pub fn new(room: Room, limits: Limits) -> MemoryStore {
+    pub fn new(room: Capacity, limits: Limits) -> MemoryStore {
         MemoryStore { room, limits, state: RwLock::default() }
     }
 
@@ -116,7 +117,7 @@ impl MemoryStore {
         let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
         let found = requests.filter_map(|(id, request)| {
             request.borrowed(|spans| {
-                let began = began_ns(spans)?;
+                let began = request_start_ns(spans)?;
                 let summary = Summary::of(spans).filter(|_| query.holds(spans))?;
                 Some((query.order.place(id, began, summary.duration_ns), summary))
             })
@@ -127,17 +128,17 @@ impl MemoryStore {
 
 impl Default for MemoryStore {
     fn default() -> MemoryStore {
-        MemoryStore::new(Room::default(), Limits::default())
+        MemoryStore::new(Capacity::default(), Limits::default())
     }
 }
 
 impl SpanStore for MemoryStore {
-    fn accept(&self, batch: Batch<'_>, done: Done) {
+    fn accept(&self, batch: Batch<'_>, done: AcceptCallback) {
         let mut spans: Vec<Span> = Vec::new();
         let mut decoder = Decoder::new(self.limits).strict(batch.policy == Policy::Whole);
         let outcome = decoder.decode(batch.format, batch.bytes, &mut spans);
         self.write().add_batch(spans, &outcome, &self.room);
-        done(Ok(Accepted { outcome }));
+        done(Ok(AcceptedBatch { outcome }));
     }
 
     fn each_span(
@@ -146,7 +147,7 @@ impl SpanStore for MemoryStore {
         each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         // The query succeeds even if `each` stopped the iteration.
-        let _ = self.spans_of(low).iter().try_for_each(|span| each(&span.hold().as_ref()));
+        let _ = self.spans_of(low).iter().try_for_each(|span| each(&span.ref_buffer().as_ref()));
         Ok(())
     }
 
@@ -158,7 +159,7 @@ impl SpanStore for MemoryStore {
     ) -> Result<(), Error> {
         for (_, request) in self.requests().iter().filter(|(of, _)| of.low() == low) {
             let spans = request.spans.iter().filter(|span| id.is_none_or(|id| span.id == id));
-            spans.for_each(|span| each(&span.hold().as_ref()));
+            spans.for_each(|span| each(&span.ref_buffer().as_ref()));
         }
         Ok(())
     }
@@ -218,9 +219,9 @@ impl SpanStore for MemoryStore {
         let mut links: BTreeMap<(String, String), Link> = BTreeMap::new();
         let mut linker = Linker::default();
         for spans in by_low.into_values() {
-            let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
-            let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
-            if !began_ns(&spans).is_some_and(|began| window.holds(began)) {
+            let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(Span::ref_buffer).collect();
+            let spans: Vec<SpanRef<'_>> = held.iter().map(SpanRefBuffer::as_ref).collect();
+            if !request_start_ns(&spans).is_some_and(|began| window.holds(began)) {
                 continue;
             }
             linker.link(
@@ -239,7 +240,7 @@ impl SpanStore for MemoryStore {
         let mut durations = Durations::default();
         let mut examples: BTreeMap<Option<u32>, Vec<Example>> = BTreeMap::new();
         for (trace_id, request) in self.requests() {
-            let began = request.borrowed(|spans| began_ns(spans));
+            let began = request.borrowed(|spans| request_start_ns(spans));
             if !began.is_some_and(|began| window.holds(began)) {
                 continue;
             }
@@ -306,13 +307,13 @@ impl SpanStore for MemoryStore {
 impl State {
     /// Adds the spans of a decoded batch, updates the counters, and evicts requests while over
     /// capacity.
-    fn add_batch(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
+    fn add_batch(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Capacity) {
         let broken = u64::from(matches!(outcome.end, End::Broken(_)));
-        self.counters.batches += u64::from(outcome.is_good() || outcome.given > 0);
+        self.counters.batches += u64::from(outcome.is_good() || outcome.accepted > 0);
         let refused = outcome.refused + broken;
         self.counters.refused += refused;
         if refused > 0 {
-            Interval::note(&mut self.counters.times.refused, time_of_day_ns());
+            Interval::extend(&mut self.counters.times.refused, time_of_day_ns());
         }
         for span in spans {
             self.add(span);
@@ -344,7 +345,7 @@ impl State {
         let Some(request) = self.requests.remove(&id) else { return };
         self.counters.kept -= request.spans.len() as u64;
         self.counters.expired += request.spans.len() as u64;
-        Interval::note(&mut self.counters.times.expired, time_of_day_ns());
+        Interval::extend(&mut self.counters.times.expired, time_of_day_ns());
         self.counters.memory_bytes -= request.bytes;
     }
 }
@@ -352,12 +353,12 @@ impl State {
 impl Request {
     /// Adds a span to the request and returns the span's size in bytes; `None` for a duplicate.
     fn add(&mut self, span: Span) -> Option<u64> {
-        let held = span.hold();
+        let held = span.ref_buffer();
         let alike = self.fingerprints.entry(fingerprint(&held.as_ref())).or_default();
         let is_same = |at: &usize| {
             self.spans
                 .get(*at)
-                .is_some_and(|it| compare(&it.hold().as_ref(), &held.as_ref()).is_eq())
+                .is_some_and(|it| compare(&it.ref_buffer().as_ref(), &held.as_ref()).is_eq())
         };
         if alike.iter().any(is_same) {
             return None;
@@ -370,13 +371,13 @@ impl Request {
     }
 
     fn borrowed<T>(&self, look: impl FnOnce(&[SpanRef<'_>]) -> T) -> T {
-        let held: Vec<Held<'_>> = self.spans.iter().map(Span::hold).collect();
-        let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+        let held: Vec<SpanRefBuffer<'_>> = self.spans.iter().map(Span::ref_buffer).collect();
+        let spans: Vec<SpanRef<'_>> = held.iter().map(SpanRefBuffer::as_ref).collect();
         look(&spans)
     }
 
     fn visit(&self, mut look: impl FnMut(&SpanRef<'_>)) {
-        self.spans.iter().for_each(|span| look(&span.hold().as_ref()));
+        self.spans.iter().for_each(|span| look(&span.ref_buffer().as_ref()));
     }
 }
 
@@ -398,7 +399,7 @@ fn bytes_of(span: &Span) -> u64 {
 fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
     spans.sort_by(|one, other| {
         let ids = one.trace_id.cmp(&other.trace_id);
-        ids.then_with(|| compare(&one.hold().as_ref(), &other.hold().as_ref()))
+        ids.then_with(|| compare(&one.ref_buffer().as_ref(), &other.ref_buffer().as_ref()))
     });
     spans
 }
@@ -415,9 +416,9 @@ mod tests {
     }
 
     fn accept(store: &MemoryStore, spans: &[Span]) {
-        let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
+        let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(Span::ref_buffer).collect();
         let mut bytes = Vec::new();
-        encode(Format::ZipkinProto, held.iter().map(Held::as_ref), &mut bytes);
+        encode(Format::ZipkinProto, held.iter().map(SpanRefBuffer::as_ref), &mut bytes);
         let batch = Batch { format: Format::ZipkinProto, bytes: &bytes, policy: Policy::Whole };
         store.accept(batch, Box::new(|done| assert!(done.is_ok_and(|it| it.outcome.is_good()))));
     }
@@ -431,7 +432,8 @@ mod tests {
     /// arrive later do not postpone the eviction of their request.
     #[test]
     fn whole_requests_make_room() {
-        let store = MemoryStore::new(Room { spans: 4, ..Room::default() }, Limits::default());
+        let store =
+            MemoryStore::new(Capacity { spans: 4, ..Capacity::default() }, Limits::default());
         accept(&store, &[span(3, 1), span(3, 2), span(1, 1), span(3, 3)]);
         assert_eq!(kept(&store), [(1, 1), (3, 3)]);
         accept(&store, &[span(3, 2), span(3, 3)]);
@@ -452,7 +454,7 @@ mod tests {
     /// The sizes of texts count towards the capacity, and eviction frees them.
     #[test]
     fn bytes_are_bounded() {
-        let room = Room { bytes: 100_000, ..Room::default() };
+        let room = Capacity { bytes: 100_000, ..Capacity::default() };
         let store = MemoryStore::new(room, Limits::default());
         let mut large = span(1, 1);
         let text = || "x".repeat(20_000);

@@ -54,11 +54,11 @@ impl<'t> SpanEvent<'t> {
     /// Parses an annotation. An annotation in any other form than `"NAME": {ATTRIBUTES}` is an
     /// event without attributes.
     pub fn of(annotation: &'t str) -> SpanEvent<'t> {
-        Self::described(annotation)
+        Self::parse_with_attributes(annotation)
             .unwrap_or(SpanEvent { name: Cow::Borrowed(annotation), attributes: "" })
     }
 
-    fn described(text: &'t str) -> Option<SpanEvent<'t>> {
+    fn parse_with_attributes(text: &'t str) -> Option<SpanEvent<'t>> {
         if !(text.starts_with('"') && text.ends_with('}')) {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Searches for requests: [`Query`] and the [`Page`]s of its results.
 
-use crate::{Condition, Summary, began_ns};
+use crate::{Condition, Summary, request_start_ns};
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Ordering;
 use std::ops::RangeInclusive;
@@ -8,8 +8,9 @@ use std::ops::RangeInclusive;
 /// Search for requests. A request whose spans arrived in several batches is a single result.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Window in which requests start. A request starts ([`began_ns`]) with its earliest span
-    /// without a parent, or else with its earliest span. Requests without any start are not found.
+    /// Window in which requests start. A request starts ([`request_start_ns`]) with its earliest
+    /// span without a parent, or else with its earliest span. Requests without any start are not
+    /// found.
     pub window: Window,
     /// Conditions on spans. Each condition must hold for some span of the request, not necessarily
     /// for the same span.
@@ -83,7 +84,7 @@ impl Query {
 
     /// Returns whether a request with these spans matches the query, whichever page it is on.
     pub fn holds(&self, spans: &[SpanRef<'_>]) -> bool {
-        began_ns(spans).is_some_and(|began| self.window.holds(began))
+        request_start_ns(spans).is_some_and(|began| self.window.holds(began))
             && self
                 .conditions
                 .iter()

@@ -1,8 +1,8 @@
 //! The interface that all span stores implement: [`SpanStore`] and its [`Counters`].
 
 use crate::{
-    Area, Batch, Condition, Difference, Done, Error, Heat, Interval, Latency, Link, Page, Query,
-    Window,
+    AcceptCallback, Area, Batch, Condition, Difference, Error, Heat, Interval, Latency, Link, Page,
+    Query, Window,
 };
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 pub trait SpanStore: Send + Sync {
     /// Decodes a batch before returning. Calls `done` once the spans of the batch are durable and
     /// queryable, or the batch is rejected.
-    fn accept(&self, batch: Batch<'_>, done: Done);
+    fn accept(&self, batch: Batch<'_>, done: AcceptCallback);
 
     /// Calls `each` with the distinct spans of all requests whose trace ids have the lower half
     /// `low`, until `each` returns `Break`. Spans are in order of trace id and then of
@@ -145,9 +145,9 @@ pub struct Counters {
     pub disk_bytes: u64,
     /// Part of `disk_bytes` that is used by damaged files, which were renamed and are no longer
     /// read.
-    pub aside_bytes: u64,
+    pub quarantined_bytes: u64,
     /// Number of renamed damaged files that were deleted to free space.
-    pub aside_removed: u64,
+    pub quarantined_removed: u64,
     /// Times of rejections and losses.
     pub times: LossTimes,
 }

@@ -42,7 +42,7 @@ pub struct ServiceSpans {
 /// Returns the start of a request: the earliest start of a span without a parent, or else the
 /// earliest start of all spans. The result does not depend on the order of the spans. `None` if no
 /// span has a start.
-pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<u64> {
+pub fn request_start_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<u64> {
     let started = spans
         .into_iter()
         .filter_map(|span| span.start_ns.map(|start| (span.parent_id.is_some(), start)));
@@ -136,7 +136,7 @@ mod tests {
         let mut spans = spans.to_vec();
         let count = spans.len();
         for _ in 0..count.max(1) {
-            let began = began_ns(&spans).map_or("-".to_owned(), |began| began.to_string());
+            let began = request_start_ns(&spans).map_or("-".to_owned(), |began| began.to_string());
             let summary = Summary::of(&spans).map_or("-".to_owned(), |it| {
                 let services = it.services.iter();
                 let services =

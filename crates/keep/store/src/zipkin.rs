@@ -77,7 +77,7 @@ fn term((key, value): (&str, &str)) -> Condition {
 /// Returns the condition for `minDuration` and `maxDuration`. Zipkin truncates durations to
 /// microseconds, so a span up to 999 ns longer than the maximum also matches.
 fn duration(min: Option<i64>, max: Option<i64>) -> Result<Option<Condition>, Error> {
-    let wrong = |words: &str| Err(Error::Question(words.to_owned()));
+    let wrong = |words: &str| Err(Error::UnsupportedQuery(words.to_owned()));
     let ns = |us: i64| u64::try_from(us).unwrap_or_default().saturating_mul(1000);
     match (min, max) {
         (None, None) => Ok(None),

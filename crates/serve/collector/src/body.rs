@@ -4,7 +4,7 @@
 //! buffers.
 
 use crate::Settings;
-use crate::budget::{Budget, Hold};
+use crate::budget::{Budget, Reservation};
 use crate::rejection::Rejection;
 use bytes::Bytes;
 use http_body::Body;
@@ -33,7 +33,7 @@ pub(crate) struct Buffers {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
-    hold: Hold,
+    hold: Reservation,
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Message {
 
 #[derive(Debug)]
 enum BodyMemory {
-    One(Bytes, #[expect(dead_code, reason = "its bytes come back when it is dropped")] Hold),
+    One(Bytes, #[expect(dead_code, reason = "its bytes come back when it is dropped")] Reservation),
     Many(Buffer),
 }
 
@@ -62,9 +62,9 @@ impl Buffers {
 
     /// Returns an empty buffer, from the pool if possible. Fails if the budget is exhausted.
     pub(crate) fn take(&self) -> Result<Buffer, Rejection> {
-        let mut hold = self.budget.hold();
+        let mut hold = self.budget.reservation();
         let bytes = lock(&self.idle).pop().unwrap_or_default();
-        hold.grow_to(bytes.capacity()).map_err(|_| Rejection::no_room())?;
+        hold.grow_to(bytes.capacity()).map_err(|_| Rejection::out_of_memory())?;
         Ok(Buffer { bytes, hold, idle: self.idle.clone() })
     }
 }
@@ -83,7 +83,7 @@ impl Buffer {
 
     /// Grows the capacity to exactly `len` bytes, unless it is larger already.
     pub(crate) fn reserve_exact(&mut self, len: usize) -> Result<(), Rejection> {
-        self.hold.grow_to(len).map_err(|_| Rejection::no_room())?;
+        self.hold.grow_to(len).map_err(|_| Rejection::out_of_memory())?;
         self.bytes.reserve_exact(len.saturating_sub(self.bytes.len()));
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Message {
     /// Creates a message from bytes in memory, for tests.
     #[cfg(test)]
     pub(crate) fn of(bytes: Bytes, buffers: &Buffers) -> Message {
-        Message { store: BodyMemory::One(bytes, buffers.budget.hold()), skipped: 0 }
+        Message { store: BodyMemory::One(bytes, buffers.budget.reservation()), skipped: 0 }
     }
 
     /// Removes `bytes` bytes from the front of the message.
@@ -154,9 +154,10 @@ where
     let mut buffer: Option<Buffer> = None;
     loop {
         let patience = end.min(Instant::now() + settings.part_patience);
-        let next = timeout_at(patience, body.frame()).await.map_err(|_| Rejection::Slow)?;
+        let next = timeout_at(patience, body.frame()).await.map_err(|_| Rejection::Timeout)?;
         let Some(frame) = next else { break };
-        let frame = frame.map_err(|error| Rejection::Bad(format!("cannot read body: {error}")))?;
+        let frame =
+            frame.map_err(|error| Rejection::Invalid(format!("cannot read body: {error}")))?;
         let Ok(part) = frame.into_data() else { continue };
         if part.is_empty() {
             continue;
@@ -185,8 +186,8 @@ where
     if bytes.len() > limit {
         return Err(Rejection::TooLarge(limit));
     }
-    let mut hold = buffers.budget.hold();
-    hold.grow_to(bytes.len()).map_err(|_| Rejection::no_room())?;
+    let mut hold = buffers.budget.reservation();
+    hold.grow_to(bytes.len()).map_err(|_| Rejection::out_of_memory())?;
     Ok(Message { store: BodyMemory::One(bytes, hold), skipped: 0 })
 }
 

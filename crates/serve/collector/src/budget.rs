@@ -12,7 +12,7 @@ pub struct Budget {
 
 /// Reservation of bytes in a budget, released on drop.
 #[derive(Debug)]
-pub struct Hold {
+pub struct Reservation {
     budget: Arc<Budget>,
     bytes: usize,
 }
@@ -28,8 +28,8 @@ impl Budget {
     }
 
     /// Creates a reservation of zero bytes, which can grow.
-    pub fn hold(self: &Arc<Budget>) -> Hold {
-        Hold { budget: self.clone(), bytes: 0 }
+    pub fn reservation(self: &Arc<Budget>) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
     }
 
     /// Returns the number of bytes that are not reserved.
@@ -38,7 +38,7 @@ impl Budget {
     }
 }
 
-impl Hold {
+impl Reservation {
     /// Grows the reservation to `bytes` bytes in total; fails if the budget has too few free bytes.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Full> {
         let more = bytes.saturating_sub(self.bytes);
@@ -53,7 +53,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.free.fetch_add(self.bytes, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn what_is_taken_comes_back() {
         let budget = Budget::new(10);
-        let (mut one, mut other) = (budget.hold(), budget.hold());
+        let (mut one, mut other) = (budget.reservation(), budget.reservation());
         assert_eq!(one.grow_to(6), Ok(()));
         assert_eq!(one.grow_to(4), Ok(()), "it has them");
         assert_eq!(other.grow_to(5), Err(Full));

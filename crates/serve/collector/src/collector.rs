@@ -5,7 +5,7 @@ use crate::counters::{Tally, add};
 use crate::decompress::{Compression, KNOWN, decompress};
 use crate::rejection::Rejection;
 use crate::{Budget, Counters, Settings, Transport};
-use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
+use blkkin_store::{AcceptedBatch, Batch, Policy, Refusal, SpanStore};
 use blkkin_wire::{End, Format};
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -77,13 +77,13 @@ impl Collector {
     }
 
     /// Passes a batch in memory to the store; blocks until the batch is durable or refused.
-    pub fn take(
+    pub fn accept(
         &self,
         transport: Transport,
         format: Format,
         policy: Policy,
         batch: &[u8],
-    ) -> Result<Accepted, Refusal> {
+    ) -> Result<AcceptedBatch, Refusal> {
         add(&self.tally(transport).messages, 1);
         let (tell, told) = mpsc::sync_channel(1);
         let done = Box::new(move |result| {
@@ -133,7 +133,7 @@ impl Collector {
         &self,
         load: Submission,
         check: fn(Format, &[u8]) -> Result<(), String>,
-    ) -> Result<Accepted, Rejection> {
+    ) -> Result<AcceptedBatch, Rejection> {
         let Submission { transport, format, policy, compression, message } = load;
         let permit = self.worker().await.inspect_err(|trouble| {
             self.count_rejection(transport, trouble);
@@ -145,7 +145,7 @@ impl Collector {
         let work = move || {
             let checked = decompress(compression, message, limit, &buffers).and_then(|batch| {
                 if !batch.is_empty() {
-                    check(format, &batch).map_err(Rejection::Bad)?;
+                    check(format, &batch).map_err(Rejection::Invalid)?;
                 }
                 Ok(batch)
             });
@@ -158,10 +158,10 @@ impl Collector {
             };
             let len = batch.len();
             if len == 0 {
-                let _ = tell.send((0, Ok(Accepted { outcome: Default::default() })));
+                let _ = tell.send((0, Ok(AcceptedBatch { outcome: Default::default() })));
                 return;
             }
-            let done = Box::new(move |result: Result<Accepted, Refusal>| {
+            let done = Box::new(move |result: Result<AcceptedBatch, Refusal>| {
                 last_refusal.note(&result);
                 let _ = tell.send((len, result.map_err(Rejection::from)));
             });
@@ -196,20 +196,20 @@ impl Collector {
         &self.tallies[transport as usize]
     }
 
-    fn count(&self, transport: Transport, bytes: usize, result: &Result<Accepted, Rejection>) {
+    fn count(&self, transport: Transport, bytes: usize, result: &Result<AcceptedBatch, Rejection>) {
         use std::sync::atomic::Ordering::Relaxed;
         let tally = self.tally(transport);
         match result {
-            Ok(Accepted { outcome }) => {
+            Ok(AcceptedBatch { outcome }) => {
                 add(&tally.bytes, bytes as u64);
-                add(&tally.spans, outcome.given);
+                add(&tally.spans, outcome.accepted);
                 // A truncated batch lost at least one span after the fault.
                 let broken = u64::from(matches!(outcome.end, End::Broken(_)));
                 tally.spans_dropped.add(outcome.refused + broken);
-                if outcome.given == 0 && !outcome.is_good() {
+                if outcome.accepted == 0 && !outcome.is_good() {
                     tally.messages_dropped.add(1);
                 }
-                tally.message_spans.store(outcome.given + outcome.refused, Relaxed);
+                tally.message_spans.store(outcome.accepted + outcome.refused, Relaxed);
                 tally.message_bytes.store(bytes as u64, Relaxed);
             }
             Err(trouble) => self.count_rejection(transport, trouble),
@@ -230,7 +230,7 @@ impl Collector {
 struct LastRefusal(Mutex<Option<(Instant, Refusal)>>);
 
 impl LastRefusal {
-    fn note(&self, result: &Result<Accepted, Refusal>) {
+    fn note(&self, result: &Result<AcceptedBatch, Refusal>) {
         let refusal = result.as_ref().err().map(|refusal| (Instant::now(), refusal.clone()));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }

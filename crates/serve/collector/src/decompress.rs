@@ -171,7 +171,7 @@ fn bad(compression: Compression, error: &io::Error) -> Rejection {
         Compression::Deflate => "inflate",
         Compression::Zstd => "decompress",
     };
-    Rejection::Bad(format!("Cannot {what} spans: {error}"))
+    Rejection::Invalid(format!("Cannot {what} spans: {error}"))
 }
 
 #[cfg(test)]

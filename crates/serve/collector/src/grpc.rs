@@ -9,7 +9,6 @@
 
 use crate::body::read;
 use crate::collector::Submission;
-use crate::content::{Answer, Content};
 use crate::decompress::{Compression, KNOWN};
 use crate::otlp::{
     DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED,
@@ -17,11 +16,12 @@ use crate::otlp::{
 };
 use crate::protobuf::Fields;
 use crate::rejection::Rejection;
+use crate::response_body::{Answer, Content};
 use crate::zipkin::describe_refusal;
 use crate::{Collector, Transport};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use blkkin_store::{Accepted, Policy};
+use blkkin_store::{AcceptedBatch, Policy};
 use blkkin_wire::Format;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
@@ -91,7 +91,9 @@ impl Collector {
         let kind = (Transport::Grpc, format, self.settings.policy);
         let outcome = self.call(kind, headers, body).await?.outcome;
         match outcome.first_refusal() {
-            Some(refusal) => Err(Rejection::Bad(describe_refusal(format, refusal, outcome.given))),
+            Some(refusal) => {
+                Err(Rejection::Invalid(describe_refusal(format, refusal, outcome.accepted)))
+            }
             None => Ok(Fields::default()),
         }
     }
@@ -121,7 +123,7 @@ impl Collector {
         (transport, format, policy): (Transport, Format, Policy),
         headers: &HeaderMap,
         body: B,
-    ) -> Result<Accepted, Rejection>
+    ) -> Result<AcceptedBatch, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
@@ -136,7 +138,7 @@ impl Collector {
 
 /// Validates the prefix of a call's only message, and returns the message's compression.
 fn frame(body: &[u8], headers: &HeaderMap) -> Result<Compression, Rejection> {
-    let bad = |text: &str| Err(Rejection::Bad(text.to_owned()));
+    let bad = |text: &str| Err(Rejection::Invalid(text.to_owned()));
     let Some((prefix, rest)) = body.split_first_chunk::<PREFIX>() else {
         return bad("call has no message");
     };
@@ -184,10 +186,10 @@ fn succeeded(message: Fields) -> Answer {
 /// Creates the answer to a failed call. It has no message, so the status is in the headers.
 fn failed(trouble: &Rejection) -> Answer {
     let code = match trouble {
-        Rejection::Bad(_) => INVALID_ARGUMENT,
+        Rejection::Invalid(_) => INVALID_ARGUMENT,
         Rejection::Unknown(_) => UNIMPLEMENTED,
         Rejection::TooLarge(_) => RESOURCE_EXHAUSTED,
-        Rejection::Slow => DEADLINE_EXCEEDED,
+        Rejection::Timeout => DEADLINE_EXCEEDED,
         Rejection::Busy { .. } => UNAVAILABLE,
     };
     let text = trouble.to_string();

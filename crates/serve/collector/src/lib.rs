@@ -11,23 +11,23 @@
 mod body;
 mod budget;
 mod collector;
-mod content;
 mod counters;
 mod decompress;
 mod grpc;
 mod otlp;
 mod protobuf;
 mod rejection;
+mod response_body;
 mod scribe;
 mod settings;
 mod sniff;
 mod zipkin;
 
-pub use budget::{Budget, Full, Hold};
+pub use budget::{Budget, Full, Reservation};
 pub use collector::Collector;
-pub use content::{Answer, Content};
 pub use counters::{Counters, Transport};
 pub use grpc::HEALTH;
+pub use response_body::{Answer, Content};
 pub use scribe::ScribeSpans;
 pub use settings::Settings;
 pub use zipkin::Version;

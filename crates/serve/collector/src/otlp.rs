@@ -4,12 +4,12 @@
 //! protocol's partial success.
 
 use crate::collector::{Submission, compression, kind};
-use crate::content::answer;
 use crate::protobuf::Fields;
 use crate::rejection::Rejection;
+use crate::response_body::answer;
 use crate::zipkin::with_retry_after;
 use crate::{Answer, Collector, Transport};
-use blkkin_store::{Accepted, Policy};
+use blkkin_store::{AcceptedBatch, Policy};
 use blkkin_wire::{End, Format, Outcome};
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -77,17 +77,17 @@ impl Collector {
 
 /// Returns the outcome of a batch that was decoded to its end. A truncated batch is an error that
 /// is not retried, as sending it again does not help.
-pub(crate) fn whole(accepted: Accepted) -> Result<Outcome, Rejection> {
+pub(crate) fn whole(accepted: AcceptedBatch) -> Result<Outcome, Rejection> {
     let outcome = accepted.outcome;
     match &outcome.end {
         End::Broken(refusal) => {
-            let taken = match outcome.given {
+            let taken = match outcome.accepted {
                 0 => String::new(),
                 given => format!("; {given} spans before it were taken"),
             };
-            Err(Rejection::Bad(format!("{refusal}{taken}")))
+            Err(Rejection::Invalid(format!("{refusal}{taken}")))
         }
-        End::Whole | End::Enough => Ok(outcome),
+        End::Whole | End::Cancelled => Ok(outcome),
     }
 }
 
@@ -142,10 +142,10 @@ impl Encoding {
 
     fn rejected(self, trouble: &Rejection) -> Answer {
         let (http, code) = match trouble {
-            Rejection::Bad(_) => (StatusCode::BAD_REQUEST, INVALID_ARGUMENT),
+            Rejection::Invalid(_) => (StatusCode::BAD_REQUEST, INVALID_ARGUMENT),
             Rejection::Unknown(_) => (StatusCode::UNSUPPORTED_MEDIA_TYPE, UNIMPLEMENTED),
             Rejection::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED),
-            Rejection::Slow => (StatusCode::REQUEST_TIMEOUT, DEADLINE_EXCEEDED),
+            Rejection::Timeout => (StatusCode::REQUEST_TIMEOUT, DEADLINE_EXCEEDED),
             Rejection::Busy { .. } => (StatusCode::SERVICE_UNAVAILABLE, UNAVAILABLE),
         };
         let text = trouble.to_string();

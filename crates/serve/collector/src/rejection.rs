@@ -9,13 +9,13 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
     /// The message is invalid. Sending it again does not help.
-    Bad(String),
+    Invalid(String),
     /// The format, compression or call is unknown.
     Unknown(String),
     /// The message is larger than this limit in bytes.
     TooLarge(usize),
     /// The body of the message was not received in time.
-    Slow,
+    Timeout,
     /// The memory budget is exhausted, or the store cannot accept the batch now. The sender may
     /// retry.
     Busy {
@@ -28,7 +28,7 @@ pub(crate) enum Rejection {
 
 impl Rejection {
     /// Creates a rejection for a message for which the memory budget has no space.
-    pub(crate) fn no_room() -> Rejection {
+    pub(crate) fn out_of_memory() -> Rejection {
         let reason = "too many bytes are being received at the moment".to_owned();
         Rejection::Busy { reason, retry_after: Duration::from_secs(1) }
     }
@@ -43,11 +43,11 @@ impl From<Refusal> for Rejection {
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Rejection::Bad(text)
+            Rejection::Invalid(text)
             | Rejection::Unknown(text)
             | Rejection::Busy { reason: text, .. } => f.write_str(text),
             Rejection::TooLarge(limit) => write!(f, "message is larger than {limit} bytes"),
-            Rejection::Slow => f.write_str("message did not come in time"),
+            Rejection::Timeout => f.write_str("message did not come in time"),
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct ScribeSpans(pub Arc<Collector>);
 impl Handler for ScribeSpans {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         let collector = &self.0;
-        let mut hold = collector.budget().hold();
+        let mut hold = collector.budget().reservation();
         // The decoded spans are not larger than the entries.
         if hold.grow_to(entries.payload_bytes() + LIST_HEADER).is_err() {
             collector.count_turned_away(Transport::Scribe);
@@ -36,7 +36,7 @@ impl Handler for ScribeSpans {
         let result = match spans {
             0 => Ok(()),
             _ => collector
-                .take(Transport::Scribe, Format::ZipkinThrift, Policy::EachSpan, &bytes)
+                .accept(Transport::Scribe, Format::ZipkinThrift, Policy::EachSpan, &bytes)
                 .map(drop),
         };
         if result.is_err() {

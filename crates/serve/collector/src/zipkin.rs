@@ -1,11 +1,11 @@
 //! Spans from Zipkin's senders, over HTTP. Start at [`Collector::zipkin`].
 
 use crate::collector::{Submission, compression, kind};
-use crate::content::answer;
 use crate::decompress::Compression;
 use crate::rejection::{Rejection, seconds};
+use crate::response_body::answer;
 use crate::{Answer, Collector, Transport, sniff};
-use blkkin_store::Accepted;
+use blkkin_store::AcceptedBatch;
 use blkkin_wire::{Format, Reason, Refusal};
 use bytes::Bytes;
 use http::{HeaderValue, Request, StatusCode, header};
@@ -39,9 +39,9 @@ impl Collector {
             Version::V2 => Format::ZipkinJson,
         };
         match self.post(format, compression(&head.headers), body).await {
-            Ok(Accepted { outcome }) => match outcome.first_refusal() {
+            Ok(AcceptedBatch { outcome }) => match outcome.first_refusal() {
                 Some(refusal) => {
-                    let text = describe_refusal(format, refusal, outcome.given);
+                    let text = describe_refusal(format, refusal, outcome.accepted);
                     answer(StatusCode::BAD_REQUEST, TEXT, text)
                 }
                 None => answer(StatusCode::ACCEPTED, TEXT, ""),
@@ -55,7 +55,7 @@ impl Collector {
         format: Format,
         compression: Result<Compression, Rejection>,
         body: B,
-    ) -> Result<Accepted, Rejection>
+    ) -> Result<AcceptedBatch, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
@@ -94,10 +94,10 @@ pub(crate) fn describe_refusal(format: Format, refusal: &Refusal, taken: u64) ->
 
 fn rejected(trouble: &Rejection) -> Answer {
     let status = match trouble {
-        Rejection::Bad(_) => StatusCode::BAD_REQUEST,
+        Rejection::Invalid(_) => StatusCode::BAD_REQUEST,
         Rejection::Unknown(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Rejection::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        Rejection::Slow => StatusCode::REQUEST_TIMEOUT,
+        Rejection::Timeout => StatusCode::REQUEST_TIMEOUT,
         Rejection::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
     };
     let answer = answer(status, TEXT, trouble.to_string());

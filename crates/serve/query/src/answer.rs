@@ -10,7 +10,7 @@ pub struct Answer {
     /// Kind of content in the body.
     pub kind: Kind,
     /// Time for which clients may cache the answer, in seconds; `None` forbids caching.
-    pub good_for: Option<u32>,
+    pub max_age_s: Option<u32>,
     /// Content: JSON or the text of an error message.
     pub body: Vec<u8>,
 }
@@ -30,12 +30,12 @@ pub(crate) type Result<T> = std::result::Result<T, Answer>;
 impl Answer {
     /// Creates a successful answer from a JSON body.
     pub fn bytes(body: Vec<u8>) -> Answer {
-        Answer { status: 200, kind: Kind::Json, good_for: None, body }
+        Answer { status: 200, kind: Kind::Json, max_age_s: None, body }
     }
 
     /// Creates an answer with an error message and its HTTP status.
     pub fn failed(status: u16, text: impl Into<String>) -> Answer {
-        Answer { status, kind: Kind::Text, good_for: None, body: text.into().into_bytes() }
+        Answer { status, kind: Kind::Text, max_age_s: None, body: text.into().into_bytes() }
     }
 
     /// Creates the answer to an invalid query, with status 400.
@@ -45,14 +45,14 @@ impl Answer {
 
     /// Allows clients to cache the answer for five minutes, if `is_good`.
     pub(crate) fn good_if(self, is_good: bool) -> Answer {
-        Answer { good_for: is_good.then_some(300), ..self }
+        Answer { max_age_s: is_good.then_some(300), ..self }
     }
 }
 
 impl From<Error> for Answer {
     fn from(error: Error) -> Answer {
         let status = match &error {
-            Error::Question(_) => 400,
+            Error::UnsupportedQuery(_) => 400,
             _ => 500,
         };
         Answer::failed(status, error.to_string())

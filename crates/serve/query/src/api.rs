@@ -29,7 +29,7 @@ pub struct Settings {
 
 /// Query of Zipkin's or BlkKin's API, as path and parameters.
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
+pub struct ApiQuery<'a> {
     /// Path below the API's root, such as `trace/4f2a`, percent-encoded.
     pub path: &'a str,
     /// Parameters of the query string.

@@ -5,7 +5,7 @@
 
 use crate::Params;
 use crate::answer::{Answer, Result};
-use crate::api::{Api, Question, trace_id};
+use crate::api::{Api, ApiQuery, trace_id};
 use blkkin_model::TraceId;
 use blkkin_store::zipkin::{Parameters, conditions};
 use blkkin_store::{Query, Window};
@@ -26,7 +26,7 @@ const LIMIT_MAX: u64 = 10_000;
 
 /// Number of names up to which clients must not cache a list, so that the first new names appear at
 /// once.
-const FEW: usize = 3;
+const UNCACHED_NAMES_MAX: usize = 3;
 
 /// Maximum number of values in an answer to `autocompleteValues`.
 const VALUES_MAX: usize = 1000;
@@ -47,7 +47,7 @@ fn is_zero(number: &u64) -> bool {
 
 impl Api {
     /// Answers a query below the path `/api/v2/`.
-    pub fn zipkin(&self, question: &Question<'_>) -> Answer {
+    pub fn zipkin(&self, question: &ApiQuery<'_>) -> Answer {
         let answer = match question.path {
             "services" => self.service_names(),
             "spans" => self.names_of(question, |service| self.store.span_names(service)),
@@ -69,17 +69,17 @@ impl Api {
 
     fn service_names(&self) -> Result<Answer> {
         let names = lower(self.store.services()?);
-        Ok(self.json(&names)?.good_if(names.len() > FEW))
+        Ok(self.json(&names)?.good_if(names.len() > UNCACHED_NAMES_MAX))
     }
 
     fn names_of(
         &self,
-        question: &Question<'_>,
+        question: &ApiQuery<'_>,
         ask: impl Fn(&str) -> std::result::Result<Vec<String>, blkkin_store::Error>,
     ) -> Result<Answer> {
         let service = question.params.need("serviceName")?.to_lowercase();
         let names = if service.is_empty() { BTreeSet::new() } else { lower(ask(&service)?) };
-        let are_many = lower(self.store.services()?).len() > FEW;
+        let are_many = lower(self.store.services()?).len() > UNCACHED_NAMES_MAX;
         Ok(self.json(&names)?.good_if(are_many))
     }
 
@@ -88,7 +88,7 @@ impl Api {
         Ok(self.json(&keys)?.good_if(true))
     }
 
-    fn autocomplete_values(&self, question: &Question<'_>) -> Result<Answer> {
+    fn autocomplete_values(&self, question: &ApiQuery<'_>) -> Result<Answer> {
         let key = question.params.need("key")?;
         if key.is_empty() {
             return Err(Answer::bad("key was empty"));
@@ -97,16 +97,16 @@ impl Api {
         if self.settings.autocomplete_keys.iter().any(|known| known == key) {
             values = self.store.tag_values(key, VALUES_MAX)?;
         }
-        Ok(self.json(&values)?.good_if(values.len() > FEW))
+        Ok(self.json(&values)?.good_if(values.len() > UNCACHED_NAMES_MAX))
     }
 
-    fn zipkin_traces(&self, question: &Question<'_>) -> Result<Answer> {
+    fn zipkin_traces(&self, question: &ApiQuery<'_>) -> Result<Answer> {
         let query = self.zipkin_query(question)?;
         let page = self.store.search(&query)?;
         self.requests(page.requests.iter().map(|summary| summary.trace_id))
     }
 
-    fn zipkin_query(&self, question: &Question<'_>) -> Result<Query> {
+    fn zipkin_query(&self, question: &ApiQuery<'_>) -> Result<Query> {
         let params = &question.params;
         let now_ms = i64::try_from(question.now_ns / 1_000_000).unwrap_or(i64::MAX);
         let end_ms = at_least_one("endTs", params.number("endTs")?.unwrap_or(now_ms))?;
@@ -135,7 +135,7 @@ impl Api {
         }
     }
 
-    fn trace_many(&self, question: &Question<'_>) -> Result<Answer> {
+    fn trace_many(&self, question: &ApiQuery<'_>) -> Result<Answer> {
         let text = question.params.need("traceIds")?;
         if text.is_empty() {
             return Err(Answer::bad("traceIds parameter is empty"));
@@ -206,7 +206,7 @@ impl Api {
         Ok(written)
     }
 
-    fn dependencies(&self, question: &Question<'_>) -> Result<Answer> {
+    fn dependencies(&self, question: &ApiQuery<'_>) -> Result<Answer> {
         let params = &question.params;
         params.need("endTs")?;
         let end_ms = at_least_one("endTs", params.number("endTs")?.unwrap_or(0))?;

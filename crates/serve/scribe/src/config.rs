@@ -139,7 +139,7 @@ impl Block {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<String> {
+    fn problems(text: &str) -> Vec<String> {
         Config::read(text).problems.iter().map(Problem::to_string).collect()
     }
 
@@ -160,15 +160,15 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_with_its_line() {
-        assert_eq!(told("port"), ["line 1: `port` is neither `key=value` nor `<block>`"]);
-        assert_eq!(told("\n<store\n"), ["line 2: `<store` lacks its `>`"]);
-        assert_eq!(told("</store>"), ["line 1: `</store>` closes nothing"]);
-        assert_eq!(told("<store>\n"), ["line 1: `<store>` is never closed"]);
+        assert_eq!(problems("port"), ["line 1: `port` is neither `key=value` nor `<block>`"]);
+        assert_eq!(problems("\n<store\n"), ["line 2: `<store` lacks its `>`"]);
+        assert_eq!(problems("</store>"), ["line 1: `</store>` closes nothing"]);
+        assert_eq!(problems("<store>\n"), ["line 1: `<store>` is never closed"]);
         assert_eq!(
-            told("<store>\n<primary>\n</store>"),
+            problems("<store>\n<primary>\n</store>"),
             ["line 2: `<primary>` is not closed before line 3"]
         );
-        let deep = told(&"<a>\n".repeat(1000));
+        let deep = problems(&"<a>\n".repeat(1000));
         assert_eq!(deep.len(), 1000);
         assert_eq!(deep[0], "line 17: `<a>`: blocks are too deep within each other");
     }

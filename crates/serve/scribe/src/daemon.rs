@@ -2,7 +2,7 @@
 
 use crate::plan::Plan;
 use crate::router::{Control, Router};
-use blkkin_scribe::{Running, Server, ServerCounters, ServerOptions};
+use blkkin_scribe::{RunningServer, Server, ServerCounters, ServerOptions};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct Options {
 /// Running daemon, controlled by a [`Remote`].
 pub struct Daemon {
     options: Options,
-    server: Running<Router>,
+    server: RunningServer<Router>,
     control: Sender<Control>,
     commands: Receiver<Control>,
 }

@@ -56,20 +56,20 @@ const RETRY_DISK: Duration = Duration::from_secs(2);
 /// outlet, so that no child waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
-    part(&plan.kind, plan.must_succeed, &mut all);
+    collect_targets(&plan.kind, plan.must_succeed, &mut all);
     all
 }
 
-fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
+fn collect_targets(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
     let (retry_first, retry_longest, is_buffer) = match kind {
         Kind::Multi { children, is_any: false } => {
-            return children.iter().for_each(|child| part(child, must_succeed, all));
+            return children.iter().for_each(|child| collect_targets(child, must_succeed, all));
         }
         Kind::Buffer(plan) => {
             let BufferPlan { retry_first, retry_longest, .. } = **plan;
             (retry_first, retry_longest, true)
         }
-        _ if is_elsewhere(kind) => (RETRY_FIRST, RETRY_LONGEST, false),
+        _ if is_remote(kind) => (RETRY_FIRST, RETRY_LONGEST, false),
         _ => (RETRY_FIRST, RETRY_DISK, false),
     };
     // A buffer store never discards messages.
@@ -79,14 +79,14 @@ fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
 }
 
 /// Returns whether the store sends messages to other machines.
-fn is_elsewhere(kind: &Kind) -> bool {
+fn is_remote(kind: &Kind) -> bool {
     match kind {
         Kind::Network(_) => true,
         Kind::File(_) | Kind::Null => false,
-        Kind::Buffer(plan) => is_elsewhere(&plan.primary),
-        Kind::Multi { children, .. } => children.iter().any(is_elsewhere),
-        Kind::Bucket(plan) => plan.model.iter().chain(&plan.each).any(is_elsewhere),
-        Kind::Category(model) => is_elsewhere(model),
+        Kind::Buffer(plan) => is_remote(&plan.primary),
+        Kind::Multi { children, .. } => children.iter().any(is_remote),
+        Kind::Bucket(plan) => plan.model.iter().chain(&plan.each).any(is_remote),
+        Kind::Category(model) => is_remote(model),
     }
 }
 
@@ -135,21 +135,21 @@ impl OutletState {
 
 /// Stop flag that several threads poll or wait for.
 #[derive(Debug, Default)]
-pub(crate) struct Stop {
-    is_asked: AtomicBool,
+pub(crate) struct StopSignal {
+    is_requested: AtomicBool,
     lock: Mutex<()>,
     asked: Condvar,
 }
 
-impl Stop {
-    pub(crate) fn ask(&self) {
+impl StopSignal {
+    pub(crate) fn request(&self) {
         let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_asked.store(true, Ordering::Release);
+        self.is_requested.store(true, Ordering::Release);
         self.asked.notify_all();
     }
 
     pub(crate) fn is_asked(&self) -> bool {
-        self.is_asked.load(Ordering::Acquire)
+        self.is_requested.load(Ordering::Acquire)
     }
 
     /// Sleeps for `time`, or until the stop is requested.
@@ -174,7 +174,7 @@ pub(crate) struct Outlet {
     pub(crate) counters: Arc<Counters>,
     pub(crate) overall: Arc<Counters>,
     pub(crate) state: Arc<OutletState>,
-    pub(crate) stop: Arc<Stop>,
+    pub(crate) stop: Arc<StopSignal>,
     /// Function that removes the records from the journal that all outlets have delivered.
     pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
 }
@@ -203,20 +203,20 @@ impl Outlet {
                     continue;
                 }
             }
-            if !batch.is_empty() && !self.hand_over(&mut *store, &batch, &mut backoff) {
+            if !batch.is_empty() && !self.write_with_retries(&mut *store, &batch, &mut backoff) {
                 break;
             }
             delivered = reader.position();
             let is_idle = delivered == from;
             if delivered > noted.0 && (is_idle || noted.1.elapsed() >= NOTE_EVERY) {
-                match self.note(&mut *store, delivered) {
+                match self.store_position(&mut *store, delivered) {
                     Ok(()) => noted = (delivered, Instant::now()),
                     Err(failure) => {
                         // The journal still has the messages that the store lost.
                         self.failed(&failure);
                         reader = self.journal.reader(noted.0);
                         delivered = noted.0;
-                        self.stop.wait(backoff.failed());
+                        self.stop.wait(backoff.next_delay());
                     }
                 }
             } else if is_idle {
@@ -225,7 +225,7 @@ impl Outlet {
             }
         }
         if delivered > noted.0 {
-            let _ = self.note(&mut *store, delivered);
+            let _ = self.store_position(&mut *store, delivered);
         }
     }
 
@@ -252,7 +252,7 @@ impl Outlet {
                 Some(Item::Damage(damage)) => {
                     self.count_both(|counters| add(&counters.damaged, damage.records.unwrap_or(1)));
                 }
-                Some(Item::Gone(range)) => {
+                Some(Item::Missing(range)) => {
                     self.count_both(|counters| add(&counters.damaged, range.end - range.start));
                 }
             }
@@ -261,12 +261,17 @@ impl Outlet {
     }
 
     /// Writes a batch with retries; returns false if the daemon stops before the batch is written.
-    fn hand_over(&self, store: &mut dyn Store, batch: &Batch, backoff: &mut Backoff) -> bool {
+    fn write_with_retries(
+        &self,
+        store: &mut dyn Store,
+        batch: &Batch,
+        backoff: &mut Backoff,
+    ) -> bool {
         let (mut has_failed, mut progress) = (false, 0);
         loop {
             match store.write(batch) {
                 Ok(wrote) => {
-                    backoff.succeeded();
+                    backoff.reset();
                     if has_failed {
                         let status = if self.target.is_buffer { "SENDING_BUFFER" } else { "" };
                         self.state.set(status.to_owned());
@@ -287,9 +292,9 @@ impl Outlet {
                     self.count_both(|counters| add(&counters.retries, 1));
                     if store.progress() > progress {
                         progress = store.progress();
-                        backoff.succeeded();
+                        backoff.reset();
                     }
-                    self.stop.wait(backoff.failed());
+                    self.stop.wait(backoff.next_delay());
                     if self.stop.is_asked() {
                         return false;
                     }
@@ -300,7 +305,7 @@ impl Outlet {
 
     /// Makes all records before `position` durable in the store, then stores this position durably
     /// in the journal.
-    fn note(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
+    fn store_position(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
         store.sync()?;
         let noted = self.journal.set_position(&self.target.name, position);
         noted.map_err(|error| Failure(error.to_string()))?;

@@ -7,7 +7,7 @@
 
 use crate::counters::Counters;
 use crate::fnv::fnv1a;
-use crate::outlet::{Outlet, OutletState, Stop, Target, targets};
+use crate::outlet::{Outlet, OutletState, StopSignal, Target, targets};
 use crate::plan::{Kind, StorePlan};
 use crate::stores::StoreContext;
 use blkkin_journal::{AtLimit, Journal, Options, Payload, Refusal, Ticket};
@@ -40,7 +40,7 @@ const ALL: &str = "all";
 pub(crate) struct CategoryQueue {
     pub(crate) counters: Arc<Counters>,
     journal: Arc<Journal>,
-    stop: Arc<Stop>,
+    stop: Arc<StopSignal>,
     states: Vec<Arc<OutletState>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -188,14 +188,14 @@ impl CategoryQueue {
     }
 
     /// Requests that the outlets' threads end; does not wait.
-    pub(crate) fn ask_to_stop(&self) {
-        self.stop.ask();
+    pub(crate) fn request_stop(&self) {
+        self.stop.request();
     }
 }
 
 impl Drop for CategoryQueue {
     fn drop(&mut self) {
-        self.stop.ask();
+        self.stop.request();
         let threads = self.threads.get_mut();
         for thread in threads.map(std::mem::take).unwrap_or_default() {
             let _ = thread.join();

@@ -7,7 +7,7 @@ use crate::queue::{
     CategoryQueue, MESSAGE_BYTES_MAX, PackedRecords, QueueSettings, categories_below, roots,
 };
 use crate::stores::file::is_name;
-use blkkin_scribe::{Closed, Entries, Handler, ResultCode, Status};
+use blkkin_scribe::{CloseReason, Entries, Handler, ResultCode, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -134,12 +134,12 @@ impl Router {
         // A queue ends when the last call that uses it drops it. The requests to stop, sent first,
         // make all queues end in parallel.
         if let Some(state) = &state {
-            read(&state.queues).values().for_each(|queue| queue.ask_to_stop());
+            read(&state.queues).values().for_each(|queue| queue.request_stop());
         }
         drop(state);
     }
 
-    fn take(&self, state: &State, entries: &Entries<'_>) -> Result<(), Denial> {
+    fn accept(&self, state: &State, entries: &Entries<'_>) -> Result<(), Denial> {
         self.check_rate(state.rate_max, entries.len() as u64)?;
         // Counters are updated last, because a denied call does not count as received.
         let mut packed: Vec<(Arc<CategoryQueue>, PackedRecords)> = Vec::new();
@@ -328,7 +328,7 @@ impl Handler for Router {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         let state = read(&self.state);
         let Some(state) = &*state else { return ResultCode::TryLater };
-        match self.take(state, entries) {
+        match self.accept(state, entries) {
             Ok(()) => ResultCode::Ok,
             Err(denial) => {
                 let count = entries.len() as u64;
@@ -379,7 +379,7 @@ impl Handler for Router {
         self.control(from, Control::Stop);
     }
 
-    fn closed(&self, peer: Option<SocketAddr>, why: &Closed) {
+    fn closed(&self, peer: Option<SocketAddr>, why: &CloseReason) {
         let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
         (self.log)(&format!("connection of {peer} closed: {why}"));
     }

@@ -3,7 +3,7 @@
 //! missing, and all are in order.
 
 use blkkin_scribe::{
-    Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, Running, Server,
+    Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, RunningServer, Server,
     ServerOptions, Status,
 };
 use blkkin_scribed::{Config, Daemon, Options, Plan, Remote};
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 /// Time limit for a condition that a test waits for.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Started {
+struct TestDaemon {
     address: SocketAddr,
     remote: Remote,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Starts a daemon that reads this configuration from a file in `directory`.
-fn start(directory: &Path, configuration: &str) -> Started {
+fn start(directory: &Path, configuration: &str) -> TestDaemon {
     let path = directory.join("scribe.conf");
     fs::write(&path, configuration).expect("to write");
     let configure = move || Plan::of(&Config::read(&fs::read_to_string(&path).expect("to read")));
@@ -46,10 +46,10 @@ fn start(directory: &Path, configuration: &str) -> Started {
         daemon.run();
     });
     let (address, remote) = hear.recv().expect("an address");
-    Started { address, remote, thread: Some(thread) }
+    TestDaemon { address, remote, thread: Some(thread) }
 }
 
-impl Started {
+impl TestDaemon {
     fn client(&self) -> Client {
         Client::connect(self.address, ClientOptions::default()).expect("a connection")
     }
@@ -104,9 +104,9 @@ struct Downstream {
     tries_later: AtomicBool,
 }
 
-struct Keeping(Arc<Downstream>);
+struct DownstreamHandler(Arc<Downstream>);
 
-impl Handler for Keeping {
+impl Handler for DownstreamHandler {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
         if self.0.tries_later.load(Ordering::SeqCst) {
             return ResultCode::TryLater;
@@ -117,10 +117,10 @@ impl Handler for Keeping {
     }
 }
 
-fn downstream(address: &str) -> (Running<Keeping>, Arc<Downstream>) {
+fn downstream(address: &str) -> (RunningServer<DownstreamHandler>, Arc<Downstream>) {
     let downstream = Arc::new(Downstream::default());
     let server = Server::bind(address, ServerOptions::default()).expect("a port");
-    (server.start(Keeping(Arc::clone(&downstream))).expect("a thread"), downstream)
+    (server.start(DownstreamHandler(Arc::clone(&downstream))).expect("a thread"), downstream)
 }
 
 impl Downstream {
@@ -394,7 +394,7 @@ fn stores_of_stores_get_what_is_theirs() {
     until("what one of them lost", || daemon.counter("any:lost") == 1);
     assert!(downstream.messages().is_empty());
     let server = Server::bind(("127.0.0.1", port), ServerOptions::default()).expect("a port");
-    let _server = server.start(Keeping(Arc::clone(&downstream))).expect("a thread");
+    let _server = server.start(DownstreamHandler(Arc::clone(&downstream))).expect("a thread");
     until("the server", || downstream.messages() == messages);
     daemon.stop();
 }
@@ -542,7 +542,8 @@ fn serve_slowly(mut stream: TcpStream, keeps: &Mutex<Vec<String>>) -> Option<()>
         keeps.lock().expect("no panic").extend(entries.iter().map(text));
         let (downstream, from) = (Arc::default(), (Ipv4Addr::LOCALHOST, 1).into());
         let mut reply = Vec::new();
-        blkkin_scribe::Service::new(Keeping(downstream), limits).answer(&body, from, &mut reply);
+        blkkin_scribe::Service::new(DownstreamHandler(downstream), limits)
+            .answer(&body, from, &mut reply);
         stream.write_all(&reply).ok()?;
     }
 }

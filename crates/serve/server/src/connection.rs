@@ -25,10 +25,10 @@ use tokio::time::{interval, timeout};
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Time for a connection without a slot to deliver a request that the client has already sent.
-const FAREWELL: Duration = Duration::from_millis(20);
+const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Maximum size of the input buffer of an HTTP/1.1 connection, in bytes.
-const AHEAD_BYTES: usize = 128 << 10;
+const READ_BUFFER_BYTES_MAX: usize = 128 << 10;
 
 /// Serves a connection until its end. After `stop` turns true, the connection ends once its open
 /// requests are answered.
@@ -69,7 +69,7 @@ async fn serve_http<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let idle = shared.settings.idle;
+    let idle = shared.settings.idle_timeout;
     let builder = builder(idle);
     let this = connection.clone();
     let service = service_fn(|request: Request<Incoming>| {
@@ -117,7 +117,7 @@ async fn serve_http<S>(
         }
     }
     let Some(_farewell) = shared.connections.farewell() else { return };
-    if timeout(FAREWELL, &mut conversation).await.is_err() && !connection.is_quiet() {
+    if timeout(LAST_REQUEST_TIMEOUT, &mut conversation).await.is_err() && !connection.is_quiet() {
         // Answers a request that began before the connection lost its slot.
         conversation.as_mut().graceful_shutdown();
         let _ = conversation.await;
@@ -127,7 +127,11 @@ async fn serve_http<S>(
 /// Returns the HTTP server for a connection, which detects HTTP/1.1 or HTTP/2 by the first bytes.
 fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(AHEAD_BYTES);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(idle)
+        .max_buf_size(READ_BUFFER_BYTES_MAX);
     builder
         .http2()
         .timer(TokioTimer::new())

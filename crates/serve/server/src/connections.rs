@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     active_ms: AtomicU64,
     /// Notification that the connection has lost its slot.
     pub(crate) leave: Notify,
-    is_leaving: AtomicBool,
+    is_dismissed: AtomicBool,
 }
 
 /// Slot for a connection, freed on drop.
@@ -57,7 +57,7 @@ pub(crate) struct Slot {
 
 /// Permit to answer on a connection without a slot.
 #[derive(Debug)]
-pub(crate) struct Farewell<'c>(&'c Connections);
+pub(crate) struct FarewellPermit<'c>(&'c Connections);
 
 /// Guard that counts a request as being processed until it is dropped.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Connections {
             active: AtomicUsize::new(0),
             active_ms: AtomicU64::new(0),
             leave: Notify::new(),
-            is_leaving: AtomicBool::new(false),
+            is_dismissed: AtomicBool::new(false),
         });
         connection.touch();
         let mut slot = Slot { id, connections: self.clone(), connection, made_room: false };
@@ -119,8 +119,8 @@ impl Connections {
 
     /// Returns a permit for a connection without a slot to answer; `None` if too many such
     /// connections are being answered already.
-    pub(crate) fn farewell(&self) -> Option<Farewell<'_>> {
-        let farewell = Farewell(self);
+    pub(crate) fn farewell(&self) -> Option<FarewellPermit<'_>> {
+        let farewell = FarewellPermit(self);
         let others = self.farewells.fetch_add(1, Ordering::Relaxed);
         (others < self.max.div_ceil(16)).then_some(farewell)
     }
@@ -143,7 +143,7 @@ impl Drop for Slot {
     }
 }
 
-impl Drop for Farewell<'_> {
+impl Drop for FarewellPermit<'_> {
     fn drop(&mut self) {
         self.0.farewells.fetch_sub(1, Ordering::Relaxed);
     }
@@ -151,13 +151,13 @@ impl Drop for Farewell<'_> {
 
 impl Connection {
     fn dismiss(&self) {
-        self.is_leaving.store(true, Ordering::Relaxed);
+        self.is_dismissed.store(true, Ordering::Relaxed);
         self.leave.notify_one();
     }
 
     /// Returns whether the connection has lost its slot or never had one.
     pub(crate) fn is_leaving(&self) -> bool {
-        self.is_leaving.load(Ordering::Relaxed)
+        self.is_dismissed.load(Ordering::Relaxed)
     }
 
     /// Records activity at the current time.

@@ -16,7 +16,7 @@ pub(crate) enum Count {
     /// A connection got no slot, as all other connections were busy.
     NoSlot,
     /// A connection lost its slot to a new connection.
-    MadeRoom,
+    Evicted,
     /// A connection was closed after the idle timeout.
     Idle,
     /// A connection came from an untrusted network.
@@ -30,7 +30,7 @@ pub(crate) enum Count {
     /// A request had no valid token.
     DeniedToken,
     /// A query exceeded its deadline.
-    QuestionsLate,
+    QueriesLate,
     /// An answer was refused for lack of memory.
     AnswersTurnedAway,
 }
@@ -45,7 +45,7 @@ impl Count {
             "Connections that could not be taken, mostly for want of descriptors",
         ),
         (Count::NoSlot, "connections_without_place", "Connections that found all places busy"),
-        (Count::MadeRoom, "connections_made_room", "Connections that were closed for newer ones"),
+        (Count::Evicted, "connections_made_room", "Connections that were closed for newer ones"),
         (Count::Idle, "connections_idle", "Connections that were closed as nothing happened"),
         (
             Count::DeniedNetwork,
@@ -60,13 +60,13 @@ impl Count {
         (Count::DeniedHost, "requests_denied_host", "Requests that were sent to another host"),
         (Count::DeniedOrigin, "requests_denied_origin", "Requests of other sites' pages"),
         (Count::DeniedToken, "requests_denied_token", "Requests without a token that permits them"),
-        (Count::QuestionsLate, "questions_late", "Questions that took too long"),
+        (Count::QueriesLate, "questions_late", "Questions that took too long"),
         (Count::AnswersTurnedAway, "answers_turned_away", "Answers for which there was no room"),
     ];
 
     /// Returns whether the event means that a client was denied service.
     pub(crate) const fn is_loss(self) -> bool {
-        !matches!(self, Count::Accepted | Count::MadeRoom | Count::Idle)
+        !matches!(self, Count::Accepted | Count::Evicted | Count::Idle)
     }
 }
 

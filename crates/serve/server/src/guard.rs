@@ -95,14 +95,18 @@ impl Guard {
     ) -> Result<(), Denial> {
         let host = host(head)?;
         let target = head.uri.authority().map(Authority::as_str);
-        if ![Some(host), target].into_iter().flatten().all(|host| self.is_us(host, local)) {
+        if ![Some(host), target].into_iter().flatten().all(|host| self.is_own_host(host, local)) {
             return Err(Denial::Host);
         }
         // GET, HEAD and OPTIONS change nothing, and browsers send a preflight before any other
         // request of a foreign page.
         let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(&head.method);
         if !is_safe
-            && head.headers.get_all(header::ORIGIN).iter().any(|origin| !self.is_ours(origin, host))
+            && head
+                .headers
+                .get_all(header::ORIGIN)
+                .iter()
+                .any(|origin| !self.is_own_origin(origin, host))
         {
             return Err(Denial::Origin);
         }
@@ -120,7 +124,7 @@ impl Guard {
 
     /// Returns the value of `Access-Control-Allow-Origin`; `None` if pages of the request's origin
     /// may not read the answer.
-    pub(crate) fn reader(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+    pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         if self.origins.iter().any(|known| known == "*") {
             return Some(HeaderValue::from_static("*"));
@@ -130,11 +134,11 @@ impl Guard {
 
     /// Returns whether pages of any other origin may read answers, so that answers depend on the
     /// request's origin.
-    pub(crate) fn has_readers(&self) -> bool {
+    pub(crate) fn allows_origins(&self) -> bool {
         !self.origins.is_empty()
     }
 
-    fn is_us(&self, host: &str, local: IpAddr) -> bool {
+    fn is_own_host(&self, host: &str, local: IpAddr) -> bool {
         let name = without_port(host);
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
         let plain = name.trim_start_matches('[').trim_end_matches(']');
@@ -144,7 +148,7 @@ impl Guard {
         (name == "localhost" && local.to_canonical().is_loopback()) || self.hosts.contains(&name)
     }
 
-    fn is_ours(&self, origin: &HeaderValue, host: &str) -> bool {
+    fn is_own_origin(&self, origin: &HeaderValue, host: &str) -> bool {
         let text = origin.to_str().unwrap_or_default();
         let same = text.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
         same || self.is_listed(origin)
@@ -265,7 +269,7 @@ impl Denial {
 
 /// Adds security headers to an answer: browsers must not run or show content from other origins,
 /// nor guess content types.
-pub(crate) fn protect(headers: &mut HeaderMap) {
+pub(crate) fn add_security_headers(headers: &mut HeaderMap) {
     const HEADERS: [(&str, &str); 5] = [
         (
             "content-security-policy",

@@ -27,5 +27,5 @@ mod settings;
 mod shared;
 mod tls;
 
-pub use server::{Conditions, Running, Server};
+pub use server::{Running, Server, ServerState};
 pub use settings::{Listen, Network, Settings, StartError, Tls};

@@ -47,7 +47,7 @@ pub(crate) async fn listen(
                         .admit()
                         .inspect(|slot| {
                             if slot.made_room {
-                                shared.counts.add(Count::MadeRoom);
+                                shared.counts.add(Count::Evicted);
                             }
                         })
                         .inspect_err(|_| shared.counts.add(Count::NoSlot));

@@ -199,13 +199,13 @@ fn write_store_metrics(shared: &Shared, out: &mut Exposition) {
             "aside_bytes",
             Type::Gauge,
             "Disk of files that were found damaged, and are kept aside",
-            counters.aside_bytes,
+            counters.quarantined_bytes,
         ),
         (
             "aside_removed_total",
             Type::Counter,
             "Files kept aside that were removed for room",
-            counters.aside_removed,
+            counters.quarantined_removed,
         ),
     ] {
         let name = format!("blkkin_store_{name}");
@@ -250,7 +250,7 @@ pub(crate) fn zipkin(shared: &Shared) -> Value {
 }
 
 /// Returns all metrics in the JSON of BlkKin's own API.
-pub(crate) fn own(shared: &Shared) -> Value {
+pub(crate) fn blkkin_json(shared: &Shared) -> Value {
     let mut transports = Map::new();
     for transport in Transport::ALL {
         let counters = shared.collector.counters(transport);
@@ -293,8 +293,8 @@ pub(crate) fn own(shared: &Shared) -> Value {
             "damages": store.damages,
             "memoryBytes": store.memory_bytes,
             "diskBytes": store.disk_bytes,
-            "asideBytes": store.aside_bytes,
-            "asideRemoved": store.aside_removed,
+            "asideBytes": store.quarantined_bytes,
+            "asideRemoved": store.quarantined_removed,
         },
         "server": counts,
         "drops": drop_counts,

@@ -50,7 +50,7 @@ pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
         }
         Page::ZipkinMetrics => pretty(&metrics::zipkin(shared)),
         Page::Config => config(),
-        Page::Counters => plain(&metrics::own(shared)),
+        Page::Counters => plain(&metrics::blkkin_json(shared)),
         Page::Status => plain(&json!({
             "version": env!("CARGO_PKG_VERSION"),
             "uptimeSeconds": shared.start.elapsed().as_secs(),

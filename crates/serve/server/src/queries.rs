@@ -31,17 +31,17 @@ pub(crate) async fn run_query(
     late: StatusCode,
     question: impl FnOnce(&Api) -> blkkin_query::Answer + Send + 'static,
 ) -> Answer {
-    let end = Instant::now() + shared.settings.question_time;
+    let end = Instant::now() + shared.settings.query_timeout;
     let compresses = accepts_gzip(headers);
-    let (api, questions) = (shared.api.clone(), shared.questions.clone());
+    let (api, questions) = (shared.api.clone(), shared.query_slots.clone());
     // This future ends when the query is answered or late. If the client disconnects, the future is
     // dropped.
     let canceller = CancelOnDrop(Cancel::default());
     let cancel = canceller.0.clone();
-    let share = shared.settings.question_time / 2;
+    let share = shared.settings.query_timeout / 2;
     let work = async move {
         let slot = questions.acquire_owned().await.ok()?;
-        let free = shared.questions.available_permits();
+        let free = shared.query_slots.available_permits();
         let mut answering = tokio::task::spawn_blocking(move || {
             let answer = cancel.run(|| question(&api));
             let compressed =
@@ -57,7 +57,7 @@ pub(crate) async fn run_query(
                 Ok(done) => return done.ok().map(Some),
                 Err(_) if has_waiting_queries(shared) => return Some(None),
                 Err(_) => {
-                    until_check = SHARE_CHECK_INTERVAL * shared.settings.questions_max.max(1) as u32
+                    until_check = SHARE_CHECK_INTERVAL * shared.settings.queries_max.max(1) as u32
                 }
             }
         }
@@ -66,7 +66,7 @@ pub(crate) async fn run_query(
         Ok(Some(Some((answer, compressed)))) => to_http(shared, answer, compressed),
         Ok(None) => text(StatusCode::INTERNAL_SERVER_ERROR, "the question could not be answered"),
         Ok(Some(None)) | Err(_) => {
-            shared.counts.add(Count::QuestionsLate);
+            shared.counts.add(Count::QueriesLate);
             text(late, "the question takes too long")
         }
     }
@@ -84,8 +84,8 @@ impl Drop for CancelOnDrop {
 /// Returns whether queries wait for a slot. Each query that has a slot or waits for a slot holds a
 /// clone of the semaphore.
 fn has_waiting_queries(shared: &Shared) -> bool {
-    let running = shared.settings.questions_max.max(1) - shared.questions.available_permits();
-    Arc::strong_count(&shared.questions) - 1 > running
+    let running = shared.settings.queries_max.max(1) - shared.query_slots.available_permits();
+    Arc::strong_count(&shared.query_slots) - 1 > running
 }
 
 fn to_http(shared: &Shared, answer: blkkin_query::Answer, compressed: Option<Vec<u8>>) -> Answer {
@@ -96,7 +96,7 @@ fn to_http(shared: &Shared, answer: blkkin_query::Answer, compressed: Option<Vec
     };
     let is_compressed = compressed.is_some();
     let bytes = compressed.unwrap_or(answer.body);
-    let mut hold = shared.answers.hold();
+    let mut hold = shared.answers.reservation();
     if hold.grow_to(bytes.capacity()).is_err() {
         shared.counts.add(Count::AnswersTurnedAway);
         let mut answer =
@@ -104,13 +104,13 @@ fn to_http(shared: &Shared, answer: blkkin_query::Answer, compressed: Option<Vec
         answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         return answer;
     }
-    let mut to_http = typed(status, kind, Content::held(bytes, hold));
+    let mut to_http = typed(status, kind, Content::with_reservation(bytes, hold));
     let headers = to_http.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     if is_compressed {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if let Some(seconds) = answer.good_for
+    if let Some(seconds) = answer.max_age_s
         && let Ok(value) = HeaderValue::try_from(format!("max-age={seconds}, must-revalidate"))
     {
         headers.insert(header::CACHE_CONTROL, value);

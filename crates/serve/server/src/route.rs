@@ -3,13 +3,13 @@
 use crate::assets::FileId;
 use crate::counts::Count;
 use crate::counts::RequestClass;
-use crate::guard::{Access, Denial, protect};
+use crate::guard::{Access, Denial, add_security_headers};
 use crate::pages::{Page, page};
 use crate::queries::run_query;
 use crate::response::text;
 use crate::shared::Shared;
 use blkkin_collector::{Answer, HEALTH, Version};
-use blkkin_query::{Params, Question};
+use blkkin_query::{ApiQuery, Params};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header, request};
 use hyper::body::Body;
@@ -34,7 +34,7 @@ enum Target<'p> {
     File(FileId),
     /// Page of Zipkin's server, which is redirected to BlkKin's web page.
     ZipkinPages,
-    Nothing,
+    Unknown,
 }
 
 /// Answers a request. `local` is the address of this server at which the request arrived.
@@ -44,7 +44,7 @@ where
 {
     let start = Instant::now();
     let (head, body) = request.into_parts();
-    let reader = shared.guard.reader(&head.headers);
+    let reader = shared.guard.allowed_origin(&head.headers);
     let method = method(&head.method);
     let target = target(&head);
     let uri = template(target);
@@ -62,11 +62,11 @@ where
         },
     };
     let headers = answer.headers_mut();
-    protect(headers);
+    add_security_headers(headers);
     if let Some(origin) = reader {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     }
-    if shared.guard.has_readers() {
+    if shared.guard.allows_origins() {
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
     let status = answer.status().as_u16();
@@ -94,7 +94,7 @@ where
             run_query(shared, request.headers(), late, move |api| {
                 let params = Params::parse(&query);
                 let question =
-                    Question { path: &path, params, now_ns: blkkin_store::time_of_day_ns() };
+                    ApiQuery { path: &path, params, now_ns: blkkin_store::time_of_day_ns() };
                 if is_own { api.own(&question) } else { api.zipkin(&question) }
             })
             .await
@@ -103,12 +103,12 @@ where
         Target::File(id) => shared.assets.answer(id, request.headers()),
         Target::ZipkinPages => {
             let mut answer = text(StatusCode::FOUND, "BlkKin's pages are at /");
-            let start = HeaderValue::from_str(&place_of_zipkin_page(request.uri()));
+            let start = HeaderValue::from_str(&zipkin_page_redirect(request.uri()));
             let start = start.unwrap_or(HeaderValue::from_static("/"));
             answer.headers_mut().insert(header::LOCATION, start);
             answer
         }
-        Target::Nothing => text(StatusCode::NOT_FOUND, "Not Found"),
+        Target::Unknown => text(StatusCode::NOT_FOUND, "Not Found"),
     }
 }
 
@@ -120,7 +120,7 @@ fn access(target: Target<'_>) -> Access {
         Target::Page(
             Page::Health | Page::Readiness | Page::Metrics | Page::Prometheus | Page::ZipkinMetrics,
         ) => Access::Open,
-        Target::Page(_) | Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Nothing => {
+        Target::Page(_) | Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Unknown => {
             Access::Read
         }
     }
@@ -165,12 +165,12 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
         return Target::OwnApi(rest);
     }
     let rest = path.strip_prefix("/zipkin").unwrap_or(path);
-    rest.strip_prefix("/api/v2/").map_or(Target::Nothing, Target::ZipkinApi)
+    rest.strip_prefix("/api/v2/").map_or(Target::Unknown, Target::ZipkinApi)
 }
 
 /// Returns the path of BlkKin's web page that corresponds to a page of Zipkin. The query string is
 /// parsed by the page itself.
-fn place_of_zipkin_page(uri: &Uri) -> String {
+fn zipkin_page_redirect(uri: &Uri) -> String {
     let page = uri.path().strip_prefix("/zipkin").unwrap_or_default().trim_matches('/');
     match uri.query() {
         None if page.is_empty() => "/".to_owned(),
@@ -185,7 +185,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc | Target::GrpcHealth => Some(&["POST"]),
         Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Page(_) => Some(&["GET", "HEAD"]),
         Target::File(_) | Target::ZipkinPages => Some(&["GET", "HEAD"]),
-        Target::Nothing => None,
+        Target::Unknown => None,
     }
 }
 
@@ -234,7 +234,7 @@ fn template(target: Target<'_>) -> &'static str {
         },
         Target::File(id) => id.path(),
         Target::ZipkinPages => "/zipkin/",
-        Target::Nothing => "unknown",
+        Target::Unknown => "unknown",
     }
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn no_slot() -> Answer {
     let headers = answer.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    protect(headers);
+    add_security_headers(headers);
     answer
 }
 

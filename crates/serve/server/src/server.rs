@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 /// Time limit for open requests to be answered when the server stops.
-const FAREWELL: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Server that is not running yet; [`Server::start`] starts it.
 pub struct Server;
@@ -34,7 +34,7 @@ pub struct Running {
     pub otlp_http: Vec<SocketAddr>,
     /// Addresses on which senders expect OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
-    scribe: Vec<blkkin_scribe::Running<ScribeSpans>>,
+    scribe: Vec<blkkin_scribe::RunningServer<ScribeSpans>>,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     listeners: JoinSet<()>,
@@ -47,7 +47,7 @@ impl Server {
         check_open(&settings)?;
         let guard = Guard::new(&settings)?;
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
-        let threads = settings.collector.workers + settings.questions_max;
+        let threads = settings.collector.workers + settings.queries_max;
         let runtime = Builder::new_multi_thread()
             .thread_name("blkkin-server")
             .max_blocking_threads(threads.max(1))
@@ -63,7 +63,7 @@ impl Server {
             api: Arc::new(Api::new(store.clone(), settings.query.clone())),
             assets: Assets::new(),
             store,
-            questions: Arc::new(Semaphore::new(settings.questions_max.max(1))),
+            query_slots: Arc::new(Semaphore::new(settings.queries_max.max(1))),
             answers: Budget::new(settings.answers_bytes),
             connections: Connections::new(settings.connections_max),
             counts: Counts::default(),
@@ -111,9 +111,9 @@ impl Server {
 /// View of the server's counters and of the store's state, for logs. Remains valid after the server
 /// has stopped.
 #[derive(Clone)]
-pub struct Conditions(Arc<Shared>);
+pub struct ServerState(Arc<Shared>);
 
-impl Conditions {
+impl ServerState {
     /// Returns the number of messages that the collector or the store refused for lack of memory or
     /// space.
     pub fn turned_away(&self) -> u64 {
@@ -137,8 +137,8 @@ impl Conditions {
 
 impl Running {
     /// Returns a view of the server's counters and of the store's state.
-    pub fn conditions(&self) -> Conditions {
-        Conditions(self.shared.clone())
+    pub fn conditions(&self) -> ServerState {
+        ServerState(self.shared.clone())
     }
 
     /// Returns the addresses that accept spans over Scribe.
@@ -157,10 +157,10 @@ impl Running {
     pub fn stop(mut self) -> bool {
         self.stop.send_replace(true);
         let listeners = &mut self.listeners;
-        let end = Instant::now() + FAREWELL;
+        let end = Instant::now() + STOP_TIMEOUT;
         let mut ended = self.runtime.block_on(async {
             let all = async { while listeners.join_next().await.is_some() {} };
-            tokio::time::timeout(FAREWELL, all).await.is_ok()
+            tokio::time::timeout(STOP_TIMEOUT, all).await.is_ok()
         });
         for mut scribe in self.scribe {
             ended &= scribe.stop(end.saturating_duration_since(Instant::now()));

@@ -36,11 +36,11 @@ pub struct Settings {
     pub scribe_connections_max: usize,
     /// Time after which an idle connection is closed, and in which the head of a request must
     /// arrive.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Maximum number of queries that run at the same time. Other queries wait.
-    pub questions_max: usize,
+    pub queries_max: usize,
     /// Maximum time for a query, including the time that it waits to run.
-    pub question_time: Duration,
+    pub query_timeout: Duration,
     /// Maximum total size of answers that are being sent, in bytes.
     pub answers_bytes: usize,
     /// Settings of the collector, which receives spans.
@@ -152,9 +152,9 @@ impl Default for Settings {
             origins: Vec::new(),
             connections_max: 1024,
             scribe_connections_max: 1000,
-            idle: Duration::from_secs(30),
-            questions_max: 8,
-            question_time: Duration::from_secs(11),
+            idle_timeout: Duration::from_secs(30),
+            queries_max: 8,
+            query_timeout: Duration::from_secs(11),
             answers_bytes: 128 << 20,
             collector: blkkin_collector::Settings::default(),
             query: blkkin_query::Settings::default(),

@@ -24,7 +24,7 @@ pub(crate) struct Shared {
     pub(crate) api: Arc<Api>,
     pub(crate) assets: Assets,
     /// Semaphore that limits the number of running queries.
-    pub(crate) questions: Arc<Semaphore>,
+    pub(crate) query_slots: Arc<Semaphore>,
     /// Memory budget that all answers share while they are sent.
     pub(crate) answers: Arc<Budget>,
     pub(crate) connections: Arc<Connections>,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use support::{Reply, any_port, connect, head, request};
 
 /// Maximum number of queries that the server runs at the same time.
-const PLACES: usize = 8;
+const QUERIES_MAX: usize = 8;
 
 /// Stores `spans` spans with an annotation of `bytes` bytes each.
 fn fill(lake: &Lake, spans: u64, bytes: usize) {
@@ -63,10 +63,15 @@ fn start(question_time: Duration, in_file: bool) -> (Running, tempfile::TempDir)
     let (lake, _) = Lake::open(directory.path(), Options::default()).expect("opened");
     fill(&lake, 40_000, 4000);
     if in_file {
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
     }
     let listen = Listen { web: vec![any_port()], ..Listen::default() };
-    let settings = Settings { listen, questions_max: PLACES, question_time, ..Settings::default() };
+    let settings = Settings {
+        listen,
+        queries_max: QUERIES_MAX,
+        query_timeout: question_time,
+        ..Settings::default()
+    };
     (Server::start(Arc::new(lake), settings).expect("a server"), directory)
 }
 
@@ -87,7 +92,7 @@ fn until_no_place_is_free(web: SocketAddr) {
 }
 
 /// Sends a slow query without waiting for the answer. Returns its connection.
-fn ask_slowly(web: SocketAddr) -> TcpStream {
+fn send_slow_query(web: SocketAddr) -> TcpStream {
     let mut stream = connect(web);
     stream.write_all(head(web, "GET", &slow_path(), &[], 0).as_bytes()).expect("sent");
     stream
@@ -106,7 +111,7 @@ fn slow_questions_leave_a_place_for_others() {
         let question_time = Duration::from_secs(6);
         let (running, _directory) = start(question_time, in_file);
         let web = running.web[0];
-        let slow: Vec<TcpStream> = (0..PLACES).map(|_| ask_slowly(web)).collect();
+        let slow: Vec<TcpStream> = (0..QUERIES_MAX).map(|_| send_slow_query(web)).collect();
         until_no_place_is_free(web);
         let (status, took) = ask(web);
         assert_eq!(status, 200, "after {took:?}");
@@ -124,7 +129,7 @@ fn questions_end_when_their_clients_leave() {
     for in_file in [false, true] {
         let (running, _directory) = start(Duration::from_secs(120), in_file);
         let web = running.web[0];
-        let slow: Vec<TcpStream> = (0..PLACES).map(|_| ask_slowly(web)).collect();
+        let slow: Vec<TcpStream> = (0..QUERIES_MAX).map(|_| send_slow_query(web)).collect();
         until_no_place_is_free(web);
         drop(slow);
         let (status, took) = ask(web);

@@ -1,6 +1,6 @@
 //! Errors of queries: message, position in the SQL, and hint. Start at [`Error`].
 
-use crate::left_out;
+use crate::removed_functions;
 use crate::views;
 use blkkin_filter::suggest;
 use datafusion::arrow::error::ArrowError;
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Error {
     kind: Kind,
     message: String,
-    place: Option<Place>,
+    place: Option<Position>,
     hint: Option<String>,
 }
 
@@ -29,7 +29,7 @@ enum Kind {
 
 /// Position of an error in the SQL text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Line number, starting at 1.
     pub line: usize,
     /// Column in characters, starting at 1.
@@ -80,7 +80,7 @@ impl Error {
         self
     }
 
-    fn at(mut self, place: Option<Place>) -> Error {
+    fn at(mut self, place: Option<Position>) -> Error {
         self.place = place;
         self
     }
@@ -105,12 +105,12 @@ impl Error {
     }
 
     /// Returns the position of the error in the SQL; `None` if unknown.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<Position> {
         self.place
     }
 
     /// Returns a hint that tells the user how to avoid the error, if one is known.
-    pub fn what_to_do(&self) -> Option<&str> {
+    pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
@@ -161,9 +161,9 @@ fn root(error: &DataFusionError) -> &DataFusionError {
     }
 }
 
-fn place_of(span: Span) -> Place {
+fn place_of(span: Span) -> Position {
     let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Place { line: number(span.start.line), column: number(span.start.column) }
+    Position { line: number(span.start.line), column: number(span.start.column) }
 }
 
 /// Converts an Arrow error. A decoding error of Parquet is wrapped in it, without the file's name.
@@ -194,9 +194,9 @@ fn from_parser(error: &ParserError) -> Error {
 }
 
 /// Parses a position in a parser's message, such as `1, Column: 8`.
-fn parse_place(text: &str) -> Option<Place> {
+fn parse_place(text: &str) -> Option<Position> {
     let (line, column) = text.split_once(", Column: ")?;
-    Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
+    Some(Position { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
 }
 
 fn from_schema(error: &SchemaError) -> Error {
@@ -248,7 +248,7 @@ fn from_plan(text: &str) -> Error {
     }
     let function =
         first.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next());
-    if let Some(function) = function.filter(|name| left_out::is_left_out(name)) {
+    if let Some(function) = function.filter(|name| removed_functions::is_removed(name)) {
         return Error::usage(format!("the function `{function}` is left out"))
             .hint("a short query could use up all memory by it");
     }

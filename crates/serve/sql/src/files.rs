@@ -113,7 +113,7 @@ impl Snapshot {
         };
         // The server removes journal segments once files contain their records, so an error may be
         // transient.
-        let rest = listing.rest(Arc::new(journal), || MemoryFile::create(made_bytes));
+        let rest = listing.write_journal(Arc::new(journal), || MemoryFile::create(made_bytes));
         let rest = rest.map_err(|error| OpenError::Transient(cannot(&error)))?;
         for (number, (file, spans)) in rest.files.into_iter().enumerate() {
             let name = format!("journal/{number}");
@@ -122,7 +122,7 @@ impl Snapshot {
                     .map_err(|error| OpenError::Permanent(cannot(&error)))?,
             );
         }
-        Ok(Snapshot { files, damage: rest.damage, is_behind: rest.is_behind })
+        Ok(Snapshot { files, damage: rest.damage, is_behind: rest.lacks_records })
     }
 
     /// Returns descriptions of the unreadable parts of the journal, a line each.
@@ -132,7 +132,7 @@ impl Snapshot {
 
     /// Verifies all files completely, and removes the damaged files from the snapshot. Returns a
     /// description of each damaged file and of each unreadable part of the journal.
-    pub(crate) fn leave_out_damaged(&mut self) -> Vec<String> {
+    pub(crate) fn remove_damaged(&mut self) -> Vec<String> {
         let mut damaged = std::mem::take(&mut self.damage);
         self.files.retain(|file| match file.check() {
             Ok(()) => true,

@@ -41,7 +41,7 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement
     }
     let dialect = state.config().options().sql_parser.dialect;
     let statement = state.sql_to_statement(sql, &dialect)?;
-    match question(&statement) {
+    match classify(&statement) {
         Some(true) => Ok(AcceptedStatement::Rows(statement)),
         Some(false) => Ok(AcceptedStatement::Info(statement)),
         None => Err(Error::usage("only questions are answered, nothing is changed")
@@ -51,9 +51,9 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement
 
 /// Classifies a statement: `Some(true)` if it returns rows, `Some(false)` if it returns
 /// information. `None` if the statement may change data.
-fn question(statement: &Statement) -> Option<bool> {
+fn classify(statement: &Statement) -> Option<bool> {
     match statement {
-        Statement::Explain(explain) => question(&explain.statement).map(|_| false),
+        Statement::Explain(explain) => classify(&explain.statement).map(|_| false),
         Statement::Statement(sql) => match sql.as_ref() {
             Sql::Query(_) => Some(true),
             Sql::Explain { .. }

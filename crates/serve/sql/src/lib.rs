@@ -1,4 +1,4 @@
-//! SQL queries on the files of a store: [`run`] queries the tables [`TABLES`], within limits of
+//! SQL queries on the files of a store: [`run()`] queries the tables [`TABLES`], within limits of
 //! time and memory.
 //!
 //! This is the only crate that depends on DataFusion. `docs/sql.md` states the cost of the
@@ -8,15 +8,15 @@ mod error;
 mod files;
 mod functions;
 mod guard;
-mod left_out;
 mod otlp;
 mod print;
+mod removed_functions;
 mod run;
 mod table;
 mod tags;
 mod views;
 
-pub use error::{Error, Place};
+pub use error::{Error, Position};
 pub use print::{Format, Printer};
 pub use run::{Options, Summary, run};
 pub use views::{Column, EXAMPLES, Example, TABLES, Table};

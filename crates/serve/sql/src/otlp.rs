@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Registers all functions of this module in a session.
 pub(crate) fn add(context: &SessionContext) {
-    for part in [Part::EventName, Part::EventAttributes, Part::SpanLinks] {
+    for part in [FunctionKind::EventName, FunctionKind::EventAttributes, FunctionKind::SpanLinks] {
         let signature = Signature::any(1, Volatility::Immutable);
         context.register_udf(ScalarUDF::new_from_impl(Function { part, signature }));
     }
@@ -25,13 +25,13 @@ pub(crate) fn add(context: &SessionContext) {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Function {
-    part: Part,
+    part: FunctionKind,
     signature: Signature,
 }
 
 /// Operation that a [`Function`] implements, one for each SQL function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Part {
+enum FunctionKind {
     /// `event_name`: the name of the event in an annotation.
     EventName,
     /// `event_attributes`: the attributes of the event in an annotation.
@@ -43,9 +43,9 @@ enum Part {
 impl ScalarUDFImpl for Function {
     fn name(&self) -> &str {
         match self.part {
-            Part::EventName => "event_name",
-            Part::EventAttributes => "event_attributes",
-            Part::SpanLinks => "span_links",
+            FunctionKind::EventName => "event_name",
+            FunctionKind::EventAttributes => "event_attributes",
+            FunctionKind::SpanLinks => "span_links",
         }
     }
 
@@ -55,9 +55,9 @@ impl ScalarUDFImpl for Function {
 
     fn return_type(&self, _of: &[DataType]) -> Result<DataType> {
         Ok(match self.part {
-            Part::EventName => DataType::Utf8View,
-            Part::EventAttributes => attributes_type(),
-            Part::SpanLinks => DataType::List(link_item()),
+            FunctionKind::EventName => DataType::Utf8View,
+            FunctionKind::EventAttributes => attributes_type(),
+            FunctionKind::SpanLinks => DataType::List(link_item()),
         })
     }
 
@@ -65,9 +65,9 @@ impl ScalarUDFImpl for Function {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let [array] = arrays.as_slice() else { return Err(wrong("one argument")) };
         Ok(ColumnarValue::Array(match self.part {
-            Part::EventName => Arc::new(event_names(array)?),
-            Part::EventAttributes => event_attributes(array)?,
-            Part::SpanLinks => Arc::new(span_links(array)?),
+            FunctionKind::EventName => Arc::new(event_names(array)?),
+            FunctionKind::EventAttributes => event_attributes(array)?,
+            FunctionKind::SpanLinks => Arc::new(span_links(array)?),
         }))
     }
 }

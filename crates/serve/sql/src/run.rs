@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::files::Snapshot;
 use crate::functions;
 use crate::guard::{self, AcceptedStatement};
-use crate::left_out;
 use crate::otlp;
 use crate::print::Printer;
+use crate::removed_functions;
 use crate::table::{FILES_URL, Files};
 use crate::tags::SpanTags;
 use crate::views::TABLES;
@@ -132,7 +132,7 @@ fn take_snapshot(options: &Options, watch: &LimitWatch) -> Result<(Snapshot, Vec
     let made_bytes = Arc::clone(&watch.made_bytes);
     let work = move || {
         let result = Snapshot::take(&directory, &made_bytes).map(|mut snapshot| {
-            let left_out = if skips { snapshot.leave_out_damaged() } else { Vec::new() };
+            let left_out = if skips { snapshot.remove_damaged() } else { Vec::new() };
             (snapshot, left_out)
         });
         let _ = sender.send(result);
@@ -280,7 +280,7 @@ impl Query {
     async fn answer(&self) -> Result<bool, Error> {
         let context = context(self.pool_bytes)?;
         add_tables(&context, &self.snapshot, &self.bytes_read).await?;
-        left_out::leave_out_functions(&context);
+        removed_functions::remove_functions(&context);
         let state = context.state();
         let accepted = guard::parse(&state, &self.sql)?;
         let (statement, most) = match accepted {

@@ -5,9 +5,9 @@ pub(crate) mod json;
 
 use crate::exit::{Error, note};
 use crate::losses;
-use crate::output::{self, unless_closed};
+use crate::output::{self, ignore_closed_pipe};
 use crate::values;
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::{Channel, Fault, Loss, Reason, Reply, Request, Rule, SessionState, code};
 use blkkin_filter::suggest;
 use std::fmt::Display;
@@ -37,19 +37,19 @@ pub(crate) struct AgentArgs {
 
 impl AgentArgs {
     /// Connects to the user's own agent, or else to the system's.
-    pub(crate) fn connect(&self) -> Result<Conversation, Error> {
+    pub(crate) fn connect(&self) -> Result<AgentConnection, Error> {
         let item = self.timeout;
         // While a thousand programs register, an agent may take as long to accept a connection as
         // to answer.
-        let patience = Patience { opening: item, item };
+        let patience = Timeouts { opening: item, item };
         let release = env!("CARGO_PKG_VERSION");
         let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
-        Ok(Conversation { client: client.map_err(with_timeout_hint)? })
+        Ok(AgentConnection { client: client.map_err(with_timeout_hint)? })
     }
 
     /// Sends a request about one session: the session that the user named, or the agent's only
     /// session.
-    pub(crate) fn on_session(
+    pub(crate) fn request_for_session(
         &self,
         named: Option<&str>,
         request: impl Fn(String) -> Request,
@@ -60,19 +60,19 @@ impl AgentArgs {
             Some(name) => name.to_owned(),
             None => conversation.only_session()?,
         };
-        let replies = conversation.ask(&request(session.clone()))?;
-        let losses = losses::among(&replies);
+        let replies = conversation.request(&request(session.clone()))?;
+        let losses = losses::from_replies(&replies);
         Ok(ActionResult {
             agent: conversation.address(),
             session,
-            written: written(replies),
+            written: written_paths(replies),
             losses,
         })
     }
 
     /// Reports a completed action. As text: a sentence to standard error, and the paths of written
     /// traces to standard output. As JSON: one object, with the additional members `more`.
-    pub(crate) fn tell(
+    pub(crate) fn report(
         &self,
         done: &ActionResult,
         action: &str,
@@ -114,7 +114,7 @@ pub(crate) struct ActionResult {
 }
 
 /// Returns the paths of traces that replies report as written.
-pub(crate) fn written(replies: Vec<Reply>) -> Vec<PathBuf> {
+pub(crate) fn written_paths(replies: Vec<Reply>) -> Vec<PathBuf> {
     let path = |reply| match reply {
         Reply::Written(path) => Some(path),
         _ => None,
@@ -124,13 +124,13 @@ pub(crate) fn written(replies: Vec<Reply>) -> Vec<PathBuf> {
 
 /// Writes to standard output; a closed pipe is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
-    Ok(unless_closed(output::write(text))?)
+    Ok(ignore_closed_pipe(output::write(text))?)
 }
 
 /// Connection to an agent. An error about an unknown session or channel has a hint with the
 /// existing names.
 #[derive(Debug)]
-pub(crate) struct Conversation {
+pub(crate) struct AgentConnection {
     client: Client,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct SessionDetails {
     pub(crate) losses: Vec<Loss>,
 }
 
-impl Conversation {
+impl AgentConnection {
     pub(crate) fn address(&self) -> String {
         self.client.address().display().to_string()
     }
@@ -153,14 +153,14 @@ impl Conversation {
     }
 
     /// Sends a request and returns all items of the reply.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
+    pub(crate) fn request(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         let mut replies = Vec::new();
         let asked = self
             .client
-            .ask(request)
+            .request(request)
             .and_then(|mut items| items.try_for_each(|item| item.map(|reply| replies.push(reply))));
         let Err(error) = asked else { return Ok(replies) };
-        losses::report(&losses::among(&replies));
+        losses::report(&losses::from_replies(&replies));
         Err(match &error {
             blkkin_client::Error::Failed { failed, .. } => {
                 let hint = self.names_hint(&failed.code, request);
@@ -175,9 +175,9 @@ impl Conversation {
 
     /// Stops a session that is destroyed next. An output error is ignored, as the destroy request
     /// counts the events that could not be written.
-    pub(crate) fn stop_at_last(&mut self, session: String) -> Result<(), Error> {
+    pub(crate) fn stop_before_destroy(&mut self, session: String) -> Result<(), Error> {
         let request = Request::StopSession(session);
-        match self.client.ask_all(&request) {
+        match self.client.request_all(&request) {
             Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {
                 Ok(())
             }
@@ -190,7 +190,7 @@ impl Conversation {
     pub(crate) fn sessions(&mut self, named: Option<&str>) -> Result<Vec<SessionDetails>, Error> {
         let request = Request::ListSessions(named.map(str::to_owned));
         check(&request)?;
-        Ok(group_by_session(self.ask(&request)?))
+        Ok(group_by_session(self.request(&request)?))
     }
 
     /// Returns the name of the only session; an error if there is none or more than one.
@@ -206,7 +206,7 @@ impl Conversation {
 
     /// Returns the names of all sessions; none if the agent does not answer.
     fn session_names(&mut self) -> Vec<String> {
-        let replies = self.client.ask_all(&Request::ListSessions(None));
+        let replies = self.client.request_all(&Request::ListSessions(None));
         let group_by_session = group_by_session(replies.unwrap_or_default());
         group_by_session
             .into_iter()
@@ -225,7 +225,7 @@ impl Conversation {
             },
             code::NO_SUCH_CHANNEL | code::WHICH_CHANNEL => {
                 let request = Request::ListSessions(Some(session?.to_owned()));
-                let group_by_session = group_by_session(self.client.ask_all(&request).ok()?);
+                let group_by_session = group_by_session(self.client.request_all(&request).ok()?);
                 let channels = group_by_session
                     .into_iter()
                     .flat_map(|group_by_session| group_by_session.channels);
@@ -243,7 +243,7 @@ impl Conversation {
 
 /// Adds a hint about `--timeout` to the error of a late answer.
 fn with_timeout_hint(error: blkkin_client::Error) -> Error {
-    let is_late = matches!(error, blkkin_client::Error::Late { .. });
+    let is_late = matches!(error, blkkin_client::Error::TimedOut { .. });
     let error = Error::from(error);
     match is_late {
         true => error.hint("it may still do it: look with `blkkin status`; --timeout waits longer"),
@@ -349,7 +349,7 @@ impl From<Fault> for Error {
 
 impl From<blkkin_client::Error> for Error {
     fn from(error: blkkin_client::Error) -> Error {
-        if let blkkin_client::Error::Unfit(fault) = error {
+        if let blkkin_client::Error::LimitExceeded(fault) = error {
             return fault.into();
         }
         let failed = Error::failed(error.to_string());

@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Error};
 use crate::output::ColorChoice;
-use blkkin_reader::{BoundFilter, Opened, Reading, Source, Trace};
+use blkkin_reader::{BoundFilter, OpenTraces, Reading, Source, Trace};
 use blkkin_text::time::{TIME_FORMS, TimePoint};
 use std::fs::File;
 use std::io;
@@ -32,7 +32,7 @@ impl InputArgs {
     }
 
     /// Finds and opens the traces.
-    pub(crate) fn open(&self) -> Result<Opened, Error> {
+    pub(crate) fn open(&self) -> Result<OpenTraces, Error> {
         let opened = blkkin_reader::open(&self.sources()?);
         opened.traces.iter().filter(|trace| is_cut_off(&trace.path)).for_each(warn_cut_off);
         Ok(opened)

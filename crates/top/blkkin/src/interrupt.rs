@@ -28,13 +28,13 @@ impl Interrupt {
         Ok(Interrupt { asked, noticed: Arc::default() })
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// Returns true if at least `time` has passed since this function first found the flag set.
-    pub(crate) fn is_asked_since(&self, time: Duration) -> bool {
-        self.is_asked() && self.noticed.get_or_init(Instant::now).elapsed() >= time
+    pub(crate) fn is_set_since(&self, time: Duration) -> bool {
+        self.is_set() && self.noticed.get_or_init(Instant::now).elapsed() >= time
     }
 }
 
@@ -55,7 +55,7 @@ fn ignores(status: &str, signal: c_int) -> bool {
 
 /// Handles SIGXFSZ, so that a write beyond the user's file size limit fails and the command can
 /// clean up, instead of being killed.
-pub(crate) fn survive_full_files() -> io::Result<()> {
+pub(crate) fn handle_file_size_signal() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default())?;
     Ok(())
 }

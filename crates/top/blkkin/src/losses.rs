@@ -6,7 +6,7 @@ use blkkin_control::{Cause, Loss, Reply};
 use serde_json::{Value, json};
 
 /// Returns the losses among the items of the agent's reply.
-pub(crate) fn among(replies: &[Reply]) -> Vec<Loss> {
+pub(crate) fn from_replies(replies: &[Reply]) -> Vec<Loss> {
     let loss = |reply: &Reply| match reply {
         Reply::Loss(loss) => Some(loss.clone()),
         _ => None,
@@ -26,7 +26,7 @@ pub(crate) fn report(losses: &[Loss]) {
 
 /// Describes the amount and the cause of a loss in words.
 pub(crate) fn line(loss: &Loss) -> String {
-    format!("{}: {}", amount(loss), why(loss))
+    format!("{}: {}", amount(loss), describe_cause(loss))
 }
 
 /// Describes the amount of a loss in words: events, packets, or an unknown amount.
@@ -50,7 +50,7 @@ pub(crate) fn amount(loss: &Loss) -> String {
     parts.join(", ")
 }
 
-fn why(loss: &Loss) -> String {
+fn describe_cause(loss: &Loss) -> String {
     let reason = loss.reason.as_deref();
     let with = |words: &str| match reason {
         Some(reason) => format!("{words}: {reason}"),

@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(mut error) => {
             lttng_commands::suggest_equivalent(&mut error);
-            let told = output::unless_closed(error.print());
+            let told = output::ignore_closed_pipe(error.print());
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Ok };
             return told.map_or_else(|error| exit::Error::from(error).report(), |()| exit).into();
         }

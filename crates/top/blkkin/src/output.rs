@@ -64,12 +64,12 @@ pub(crate) fn locale_is_utf8() -> bool {
 /// requests and programs; other consumers get the bytes unchanged. All output of the program passes
 /// through this type, in pieces of whole characters.
 #[derive(Debug)]
-pub(crate) struct Shown<W> {
+pub(crate) struct EscapedOutput<W> {
     out: W,
     is_terminal: bool,
 }
 
-impl<W: Write> Write for Shown<W> {
+impl<W: Write> Write for EscapedOutput<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.is_terminal {
             return self.out.write(bytes);
@@ -126,26 +126,26 @@ pub(crate) fn message(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns standard output without the standard library's line buffer, for writers of large pieces.
-pub(crate) fn raw_stdout() -> io::Result<Shown<File>> {
+pub(crate) fn raw_stdout() -> io::Result<EscapedOutput<File>> {
     let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    Ok(Shown { is_terminal: out.is_terminal(), out })
+    Ok(EscapedOutput { is_terminal: out.is_terminal(), out })
 }
 
 /// Returns standard output, locked for this thread.
-pub(crate) fn stdout() -> Shown<io::StdoutLock<'static>> {
+pub(crate) fn stdout() -> EscapedOutput<io::StdoutLock<'static>> {
     let out = io::stdout().lock();
-    Shown { is_terminal: out.is_terminal(), out }
+    EscapedOutput { is_terminal: out.is_terminal(), out }
 }
 
 /// Returns standard error, locked for this thread, without styles.
-pub(crate) fn stderr() -> Shown<io::StderrLock<'static>> {
+pub(crate) fn stderr() -> EscapedOutput<io::StderrLock<'static>> {
     let out = io::stderr().lock();
-    Shown { is_terminal: out.is_terminal(), out }
+    EscapedOutput { is_terminal: out.is_terminal(), out }
 }
 
 /// Returns standard error for styled text. Styles are removed unless the output can show them.
-pub(crate) fn styled_stderr() -> Shown<anstream::AutoStream<io::StderrLock<'static>>> {
-    Shown { is_terminal: io::stderr().is_terminal(), out: anstream::stderr().lock() }
+pub(crate) fn styled_stderr() -> EscapedOutput<anstream::AutoStream<io::StderrLock<'static>>> {
+    EscapedOutput { is_terminal: io::stderr().is_terminal(), out: anstream::stderr().lock() }
 }
 
 /// Writes a text to standard output and flushes it.
@@ -156,7 +156,7 @@ pub(crate) fn write(text: &str) -> io::Result<()> {
 }
 
 /// Turns the error of a closed pipe into success.
-pub(crate) fn unless_closed(result: io::Result<()>) -> io::Result<()> {
+pub(crate) fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
@@ -203,7 +203,7 @@ pub(crate) fn shell_word(path: &Path) -> String {
 }
 
 /// Describes the losses that the tracer reported; `None` if there are none.
-pub(crate) fn lost(stats: &Stats) -> Option<String> {
+pub(crate) fn describe_losses(stats: &Stats) -> Option<String> {
     let unknown = |what: &str, count: u64| {
         format!("an unknown number of {what} at {}", plural(count, "place"))
     };
@@ -264,7 +264,7 @@ mod tests {
     fn terminals_get_no_c1_controls() {
         fn check(bytes: &[u8], expected: &[u8]) {
             for (is_terminal, expected) in [(true, expected), (false, bytes)] {
-                let mut shown = Shown { out: Vec::new(), is_terminal };
+                let mut shown = EscapedOutput { out: Vec::new(), is_terminal };
                 shown.write_all(bytes).expect("to write to memory");
                 assert_eq!(shown.out, expected, "{is_terminal} {bytes:?}");
             }

@@ -37,9 +37,9 @@ fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let node = Node::new();
     let _agent = node.agent();
     let output = node.output();
-    node.do_it(&["session", "create", "s", "-o", output.to_str().unwrap()]);
-    node.do_it(&["event", "enable", "*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&["session", "create", "s", "-o", output.to_str().unwrap()]);
+    node.run(&["event", "enable", "*"]);
+    node.run(&["session", "start", "s"]);
     let directory = node.directory.path().join("stack");
     let mut options = Options::new(&directory, program(&node));
     options.sample = sample.map(str::to_owned);

@@ -98,13 +98,13 @@ fn agents_that_are_of_no_use() {
     let silent = StandIn::of(|mut conversation| conversation.wait());
     let endless = StandIn::of(|mut conversation| {
         let Some((_, mut decoder)) = conversation.welcome() else { return };
-        conversation.hear(&mut decoder);
+        conversation.receive_request(&mut decoder);
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(2) {
-            conversation.say(&Reply::Written("/x".into()));
+            conversation.send(&Reply::Written("/x".into()));
         }
     });
-    let confused = StandIn::of(|mut conversation| conversation.say_bytes(b"HTTP/1.1 400\r\n"));
+    let confused = StandIn::of(|mut conversation| conversation.send_bytes(b"HTTP/1.1 400\r\n"));
     let sockets = [&silent.path, &endless.path, &confused.path, Path::new("/nowhere")];
     for socket in sockets {
         let start = Instant::now();

@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 use support::agent::{
-    answer, answer_one, check, check_failure, command, failed, list, no_such_session, tell,
+    answer, answer_one, check, check_failure, command, failed, list, no_such_session, run_command,
 };
 use support::stand_in::StandIn;
 use support::{blkkin, run, text};
@@ -75,7 +75,7 @@ fn names_are_refused_before_anybody_is_asked() {
     for (arguments, expected) in cases {
         check_failure(&daemon, arguments, &[], 2, &format!("error: {expected}\n"));
     }
-    let wrong = tell(&daemon, &["channel", "create", "c", "--context", "pid,pid"]);
+    let wrong = run_command(&daemon, &["channel", "create", "c", "--context", "pid,pid"]);
     assert_eq!(wrong.errors, "error: the contexts: two have the same name\n");
     assert_eq!((wrong.status, wrong.requests), (2, vec![]));
 }
@@ -204,7 +204,7 @@ fn sessions_are_destroyed() {
         Request::DestroySession(name) if name == "web" => failed(code::OUTPUT, "disk full"),
         request => answer(request),
     });
-    let told = tell(&keeps, &["session", "destroy", "--all"]);
+    let told = run_command(&keeps, &["session", "destroy", "--all"]);
     assert_eq!(
         told.errors,
         format!("error: disk full [output] (agent at AGENT)\n{}", words("flight"))
@@ -241,7 +241,7 @@ fn sessions_are_listed() {
          main     disable  *\n",
         "",
     );
-    let told = tell(&daemon, &["session", "list", "web", "--json"]);
+    let told = run_command(&daemon, &["session", "list", "web", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let expected = serde_json::json!({
         "schema": "blkkin.sessions.v1",

@@ -136,7 +136,7 @@ fn requests_are_chosen_and_totals_are_json() {
 }
 
 /// Returns a URL of a port without a listener.
-fn nobody() -> String {
+fn closed_port_url() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     format!("http://{}/api/v2/spans", listener.local_addr().expect("an address"))
 }
@@ -146,7 +146,7 @@ fn what_waits_is_sent_the_next_time() {
     let scratch = Scratch::new("delivery");
     let queue = scratch.0.join("queue");
     let queue = queue.to_str().expect("text");
-    let url = nobody();
+    let url = closed_port_url();
     let output = send(&url, &["--queue", queue, "--patience", "0.1"]);
     let told = "SPANS      COUNT  NOTE\n\
          read          14  -\n\
@@ -174,7 +174,7 @@ fn what_waits_is_sent_the_next_time() {
 
 #[test]
 fn what_is_not_delivered_is_a_failure() {
-    let output = send(&nobody(), &["--patience", "0.1"]);
+    let output = send(&closed_port_url(), &["--patience", "0.1"]);
     let errors = text(&output.stderr);
     assert!(
         errors.ends_with("hint: with --queue DIR they would wait for the next time\n"),

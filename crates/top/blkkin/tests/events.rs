@@ -6,7 +6,7 @@ use blkkin_control::{
     Applications, Channel, Context, Events, Level, Levels, Mode, NewChannel, Processes, Reply,
     Request, Selection,
 };
-use support::agent::{all, answer, answer_one, check, check_failure, list, selection, tell};
+use support::agent::{all, answer, answer_one, check, check_failure, list, run_command, selection};
 use support::stand_in::StandIn;
 
 #[test]
@@ -83,7 +83,7 @@ fn channels() {
         check(&one, &["channel", "create", option, "c"], &[list(None), create], "", words);
     }
     let check_wrong = |option: &str, why: &str| {
-        let wrong = tell(&daemon, &["channel", "create", "c", "--overwrite", option]);
+        let wrong = run_command(&daemon, &["channel", "create", "c", "--overwrite", option]);
         assert!(wrong.errors.contains(why), "{}", wrong.errors);
         assert_eq!((wrong.status, wrong.requests), (2, vec![]));
     };
@@ -91,7 +91,7 @@ fn channels() {
     check_wrong("--blocking=5", "not a time with its unit, such as 500us, 20ms or 2s");
     check_wrong("--blocking", "'--overwrite' cannot be used with '--blocking");
     check_wrong("--string-max=2M", "not within 512 and 1M");
-    let wrong = tell(&daemon, &["channel", "create", "c", "--subbuf-size", "300K"]);
+    let wrong = run_command(&daemon, &["channel", "create", "c", "--subbuf-size", "300K"]);
     assert!(wrong.errors.contains("not a power of two, as 256K and 512K are"), "{}", wrong.errors);
     assert_eq!((wrong.status, wrong.requests), (2, vec![]));
 }
@@ -187,7 +187,7 @@ fn events_are_enabled_and_disabled() {
         "error: --children is said of no program\nhint: give --pid or --exe, or leave --children \
          out: all programs are meant\n",
     );
-    let wrong = tell(&daemon, &["event", "enable"]);
+    let wrong = run_command(&daemon, &["event", "enable"]);
     assert!(wrong.errors.contains("not provided:\n  <PATTERN>"), "{}", wrong.errors);
     assert_eq!(wrong.status, 2);
 }
@@ -210,11 +210,12 @@ fn events_are_listed() {
         "",
     );
     let processes = Processes { pids: vec![7], executables: vec!["osd".into()], children: true };
-    let told = tell(&daemon, &["event", "list", "--fields", "--pid=7", "--exe=osd", "--children"]);
+    let told =
+        run_command(&daemon, &["event", "list", "--fields", "--pid=7", "--exe=osd", "--children"]);
     assert_eq!(told.requests, request(processes));
     let line = "  rpc:send   info   rpc.c:12  ret: i32, name: string\n";
     assert!(told.out.contains(line), "{}", told.out);
-    let told = tell(&daemon, &["event", "list", "--json"]);
+    let told = run_command(&daemon, &["event", "list", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     assert_eq!(
         (&object["schema"], &object["agent"]),

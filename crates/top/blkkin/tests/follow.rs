@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs;
-use support::growing::{Growing, LATER_METADATA, Packet};
+use support::growing_trace::{Growing, LATER_METADATA, Packet};
 use support::process::{Ended, Running};
 use support::{Scratch, blkkin, run, text, with_limit};
 

@@ -29,12 +29,12 @@ fn printed(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-struct Asking<'a> {
+struct QueryRunner<'a> {
     scratch: &'a Scratch,
     source: [String; 2],
 }
 
-impl Asking<'_> {
+impl QueryRunner<'_> {
     fn ask(&self, arguments: &[&str]) -> Output {
         let mut command = blkkin(&self.scratch.0);
         command.arg("query").args(&self.source).args(arguments).env("LC_ALL", "C.UTF-8");
@@ -100,9 +100,9 @@ fn requests_are_found_at_a_server_and_in_its_directory() {
     assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
 
     let url = format!("http://{}", server.web);
-    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let asking = QueryRunner { scratch: &scratch, source: ["--server".to_owned(), url] };
     asking.check();
-    let in_use = Asking { scratch: &scratch, source: ["--data".to_owned(), data] };
+    let in_use = QueryRunner { scratch: &scratch, source: ["--data".to_owned(), data] };
     in_use.refuse(&[], 1, "if a server has it, ask that");
     server.end();
     asking.refuse(&[], 1, "start one with `blkkin server`");
@@ -114,7 +114,7 @@ fn calls_are_known_soon() {
     let scratch = Scratch::new("query-calls");
     let server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).args(["--data", "kept"]));
     let url = format!("http://{}", server.web);
-    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let asking = QueryRunner { scratch: &scratch, source: ["--server".to_owned(), url] };
     assert_eq!(printed(&asking.ask(&["--calls"])), "");
     let kind = "content-type: application/json\r\n";
     let body = format!("[{}]", request(2, 160, 60));
@@ -135,7 +135,7 @@ fn ends_that_are_not_known_are_told_so() {
     let scratch = Scratch::new("query-ends");
     let server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).arg("--memory"));
     let url = format!("http://{}", server.web);
-    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let asking = QueryRunner { scratch: &scratch, source: ["--server".to_owned(), url] };
     let kind = "content-type: application/json\r\n";
     let body = br#"[
         {"traceId":"5","id":"a","name":"write","kind":"CLIENT","timestamp":1700000000000000,
@@ -168,7 +168,7 @@ fn spans_without_a_time_are_drawn() {
     let scratch = Scratch::new("query-undated");
     let server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).arg("--memory"));
     let url = format!("http://{}", server.web);
-    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let asking = QueryRunner { scratch: &scratch, source: ["--server".to_owned(), url] };
     let kind = "content-type: application/json\r\n";
     let body = br#"[{"traceId":"a","id":"b","name":"write"},
         {"traceId":"c","id":"d","kind":"SERVER","tags":{"pool":"rbd"}},
@@ -200,7 +200,7 @@ fn tokens_are_given_and_never_shown() {
     let with_tokens = ["--memory", "--token-file", "tokens"];
     let server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).args(with_tokens));
     let url = format!("http://{}", server.web);
-    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let asking = QueryRunner { scratch: &scratch, source: ["--server".to_owned(), url] };
     asking.refuse(&[], 1, "--token-file FILE");
     asking.refuse(&["--token-file", "other"], 1, "the server wants a token");
     let output = asking.ask(&["--token-file", "tokens", "--services"]);

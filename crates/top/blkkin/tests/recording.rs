@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::node::{
-    Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
-    say, traces_below,
+    Node, Program, Running, check_all, check_distinct, env_number, eventually, figure, numbers,
+    read, say, traces_below,
 };
 use support::process::{Signal, signal};
 
@@ -75,7 +75,7 @@ fn killed_agents_lose_nothing() {
     let mut agent = node.agent();
     node.record_all();
     let program = node.program(200, 200);
-    let cycles = amount("TEST_KILLS", 5);
+    let cycles = env_number("TEST_KILLS", 5);
     for cycle in 0..cycles {
         std::thread::sleep(Duration::from_millis(50 + 37 * (cycle % 7)));
         agent.kill();
@@ -112,16 +112,16 @@ fn processes_are_chosen() {
     ];
     for (name, selection, _) in selections {
         let output = node.output().join(name);
-        node.do_it(&["session", "create", name, "-o", output.to_str().unwrap()]);
+        node.run(&["session", "create", name, "-o", output.to_str().unwrap()]);
         let enable = ["event", "enable", "-s", name, "test:*"];
-        node.do_it(&[&enable[..], selection].concat());
-        node.do_it(&["session", "start", name]);
+        node.run(&[&enable[..], selection].concat());
+        node.run(&["session", "start", name]);
     }
     let mut program = node.program(10, 1000);
     program.count();
     program.end();
     for (name, _, expected) in selections {
-        node.do_it(&["session", "destroy", name]);
+        node.run(&["session", "destroy", name]);
         let recorded = std::fs::exists(node.output().join(name).join("ust")).unwrap();
         assert_eq!(recorded, expected, "{name}");
     }
@@ -140,15 +140,15 @@ fn sampling_outlives_the_agent() {
         eventually("it is found", || (!node.applications().is_empty()).then_some(()));
         agent
     };
-    node.do_it(&["sampling", "0/s"]);
+    node.run(&["sampling", "0/s"]);
     eventually("it follows none", || (program.count() == 0).then_some(()));
     agent = restart(agent);
-    assert_eq!(node.do_it(&["sampling"]), "0/s\n");
+    assert_eq!(node.run(&["sampling"]), "0/s\n");
     eventually("it follows none again", || (program.count() == 0).then_some(()));
-    node.do_it(&["sampling", "--default"]);
+    node.run(&["sampling", "--default"]);
     eventually("it follows all", || (program.count() == 100).then_some(()));
     let _agent = restart(agent);
-    assert_eq!(node.do_it(&["sampling"]), "default\n");
+    assert_eq!(node.run(&["sampling"]), "default\n");
     assert_eq!(program.count(), 100);
 }
 
@@ -161,8 +161,8 @@ fn traces_beside_others_are_gone_on_with() {
     let mut program = node.program(20, 1000);
     let [application] = &node.applications()[..] else { panic!("one program") };
     let output = node.output();
-    node.do_it(&["session", "create", "s", "-o", output.to_str().unwrap()]);
-    node.do_it(&["event", "enable", "test:*"]);
+    node.run(&["session", "create", "s", "-o", output.to_str().unwrap()]);
+    node.run(&["event", "enable", "test:*"]);
     for second in 0..30 {
         let arguments = ["-d", &format!("+{second} seconds"), "+%Y%m%d-%H%M%S"];
         let date = Command::new("date").args(arguments).output().unwrap().stdout;
@@ -171,7 +171,7 @@ fn traces_beside_others_are_gone_on_with() {
         std::fs::create_dir_all(output.join("ust/pid").join(name)).unwrap();
     }
     let begun = program.count();
-    node.do_it(&["session", "start", "s"]);
+    node.run(&["session", "start", "s"]);
     let written = || {
         let traces = traces_below(&output).into_iter();
         let written = traces.filter(|trace| trace.join("metadata").exists());
@@ -210,7 +210,7 @@ fn what_was_cleared_does_not_come_back() {
     let before = program.count();
     signal(program.id(), Signal::STOP);
     eventually("both have traces", || (traces_below(&node.output()).len() == 2).then_some(()));
-    node.do_it(&["session", "clear", "s"]);
+    node.run(&["session", "clear", "s"]);
     assert_eq!(traces_below(&node.output()).len(), 1);
     agent.kill();
     let _agent = node.agent();

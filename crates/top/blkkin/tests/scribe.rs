@@ -9,7 +9,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use support::growing::{Growing, Packet};
+use support::growing_trace::{Growing, Packet};
 use support::process::{Running, Signal, signal, until};
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 

@@ -58,9 +58,9 @@ fn spans_outlive_a_server_that_is_killed() {
     }
     let server = start();
     assert!(
-        server.told.contains("keeping spans in kept: 0 in 0 files and 3 in the journal"),
+        server.log.contains("keeping spans in kept: 0 in 0 files and 3 in the journal"),
         "{}",
-        server.told
+        server.log
     );
     let other = run(on_free_ports(&mut blkkin(&scratch.0)).args(["--data", "kept"]));
     let told = String::from_utf8_lossy(&other.stderr).into_owned();
@@ -190,7 +190,7 @@ fn hangups_reload() {
     ] {
         fs::write(&tokens, content).expect("written");
         kill_process(pid, Signal::HUP).expect("it lives");
-        server.until(said);
+        server.wait_for_log(said);
         assert_eq!(statuses(&server), expected, "{content}");
     }
     server.end();
@@ -206,14 +206,14 @@ fn scribe_is_off_where_there_are_tokens() {
     let mut command = blkkin(&scratch.0);
     command.args(["server", "--memory", "--token-file", "tokens"]).args(ports);
     let server = Server::start_until(&mut command, "listening on 127.0.0.1");
-    assert!(server.told.contains("not listening for Scribe"), "{}", server.told);
+    assert!(server.log.contains("not listening for Scribe"), "{}", server.log);
     let told = server.end();
     assert!(!told.contains(": Scribe\n"), "{told}");
     let server = Server::start(command.args(["--scribe", "0"]));
     assert!(
-        server.told.contains("WARN blkkin server: Scribe's port needs no token"),
+        server.log.contains("WARN blkkin server: Scribe's port needs no token"),
         "{}",
-        server.told
+        server.log
     );
     server.end();
 }
@@ -309,8 +309,10 @@ fn a_full_disk_is_told() {
     };
     // The journal's first segment does not fit.
     assert_eq!(send(&server), "503");
-    server.until("ERROR blkkin server: 1 messages turned away, whose senders should try again: ");
-    let line = server.told.lines().last().expect("a line");
+    server.wait_for_log(
+        "ERROR blkkin server: 1 messages turned away, whose senders should try again: ",
+    );
+    let line = server.log.lines().last().expect("a line");
     assert!(line.contains("No space left on device"), "{line}");
     let health = server.ask("GET", "/health", "", b"");
     assert!(health.contains("OUT_OF_SERVICE") && health.contains("No space left"), "{health}");
@@ -321,7 +323,7 @@ fn a_full_disk_is_told() {
     while send(&server) != "202" {
         std::thread::sleep(Duration::from_millis(50));
     }
-    server.until("INFO blkkin server: the store takes batches again");
+    server.wait_for_log("INFO blkkin server: the store takes batches again");
     assert_eq!(ready(&server), "200");
     let health = server.ask("GET", "/health", "", b"");
     assert!(health.contains(r#""status": "UP""#) && !health.contains("troubles"), "{health}");

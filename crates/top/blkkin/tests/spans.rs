@@ -151,10 +151,10 @@ fn what_our_tracer_records_is_a_request() {
     let node = Node::new();
     let _agent = node.agent();
     let output = node.output();
-    node.do_it(&["session", "create", "s", "-o", output.to_str().expect("a path")]);
-    node.do_it(&["event", "enable", "zipkin:*"]);
-    node.do_it(&["event", "enable", "blkkin:*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&["session", "create", "s", "-o", output.to_str().expect("a path")]);
+    node.run(&["event", "enable", "zipkin:*"]);
+    node.run(&["event", "enable", "blkkin:*"]);
+    node.run(&["session", "start", "s"]);
     drop(Program::start(node.test_program(&[], "program")));
     node.end_session();
 
@@ -500,7 +500,7 @@ fn requests_come_when_nothing_more_comes_for_them() {
 
     // Spans open at Ctrl-C are printed, too.
     packet(&scratch.0, 0, 2, 0, (3000, 3000), &[timestamp(3000, "vm", (2, 1, 0), "open")]);
-    until("it listens", || support::process::listens(running.id()));
+    until("it listens", || support::process::handles_sigint(running.id()));
     running.interrupt();
     let ended = running.end();
     assert_eq!(ended.status.code(), Some(130));

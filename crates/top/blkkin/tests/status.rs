@@ -3,12 +3,12 @@
 mod support;
 
 use blkkin_control::{
-    Applications, Cause, Ended, Loss, Processes, Quota, Released, Reply, Request, Ring,
+    Applications, Cause, EvictedRings, Loss, Processes, Quota, Reply, Request, Ring, RingTotals,
 };
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::agent::{answer, check, check_failure, command, list, no_such_session, tell};
-use support::process::{Running, listens, until};
+use support::agent::{answer, check, check_failure, command, list, no_such_session, run_command};
+use support::process::{Running, handles_sigint, until};
 use support::stand_in::StandIn;
 use support::{is_installed, skip};
 
@@ -39,7 +39,7 @@ fn busy() -> StandIn {
             return no_such_session("wbe");
         }
         let look = looks.fetch_add(1, Ordering::Relaxed);
-        let ended = Ended {
+        let ended = RingTotals {
             session: "web".into(),
             channel: "main".into(),
             rings: 4,
@@ -56,7 +56,7 @@ fn busy() -> StandIn {
             ring("web", 8, None, look),
             ring("flight", 7, Some(0), look),
             Reply::Ended(ended),
-            Reply::Released(Released {
+            Reply::Released(EvictedRings {
                 session: "flight".into(),
                 channel: "main".into(),
                 rings: 3,
@@ -106,9 +106,9 @@ fn a_status() {
     let out = format!("{STATUS_HEAD}{STATUS_ROWS}{STATUS_LOST}");
     let arguments = ["status", "--interval", "0"];
     check(&busy(), &arguments, &status_requests(None), &out, "");
-    let told = tell(&busy(), &["status", "web", "--interval=0"]);
+    let told = run_command(&busy(), &["status", "web", "--interval=0"]);
     assert_eq!(told.requests, status_requests(Some("web")));
-    let rings = tell(&busy(), &["status", "--interval=0", "--rings"]);
+    let rings = run_command(&busy(), &["status", "--interval=0", "--rings"]);
     let lines = [
         "SESSION  CHANNEL  PROGRAM  PID  CPU  EVENTS  ",
         "web      main     osd7       7    1    1100  ",
@@ -118,7 +118,7 @@ fn a_status() {
     for line in lines {
         assert!(rings.out.contains(line), "{line}: {}", rings.out);
     }
-    let red = tell(&busy(), &["status", "--interval=0", "--color=always"]);
+    let red = run_command(&busy(), &["status", "--interval=0", "--color=always"]);
     for part in [
         "  \x1b[1m\x1b[31m5 (+4/s)\x1b[0m  ",
         "  \x1b[1m\x1b[31m2\x1b[0m  ",
@@ -141,7 +141,7 @@ fn a_status() {
 
 #[test]
 fn a_status_as_json() {
-    let told = tell(&busy(), &["status", "--interval=0", "--json"]);
+    let told = run_command(&busy(), &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let keys = ["schema", "agent", "release", "lost"].map(|key| object[key].clone());
     let lost = serde_json::json!({
@@ -178,7 +178,7 @@ fn a_status_as_json() {
     });
     assert_eq!(row("web", false, serde_json::json!(8)), expected);
     assert_eq!(row("web", true, serde_json::Value::Null)["events_discarded"], 2);
-    let rings = tell(&busy(), &["status", "--interval=0", "--json", "--rings"]);
+    let rings = run_command(&busy(), &["status", "--interval=0", "--json", "--rings"]);
     let object: serde_json::Value = serde_json::from_str(&rings.out).expect("JSON");
     assert_eq!(object["rings"].as_array().map(Vec::len), Some(5));
     assert_eq!(object["rings"][2]["cpu"], 1);
@@ -195,11 +195,11 @@ fn quotas() {
         Request::Status(_) => vec![quota("ring-bytes", 4, 2), quota("things", 3, 0), Reply::Done],
         _ => vec![Reply::Done],
     });
-    let told = tell(&daemon, &["status", "--interval=0"]);
+    let told = run_command(&daemon, &["status", "--interval=0"]);
     let expected =
         "\nrefused 2 times: user 1000 has 4 of 5 ring-bytes\nnothing else is known to be lost\n";
     assert!(told.out.ends_with(expected), "{}", told.out);
-    let told = tell(&daemon, &["status", "--interval=0", "--json"]);
+    let told = run_command(&daemon, &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let quota = |what, used, refused| serde_json::json!({ "uid": 1000, "what": what, "used": used, "limit": 5, "refused": refused });
     assert_eq!(
@@ -237,7 +237,7 @@ fn losses_by_cause() {
             _ => vec![Reply::Done],
         })
     };
-    let told = tell(&daemon(&["web", "gone"]), &["status", "--interval=0"]);
+    let told = run_command(&daemon(&["web", "gone"]), &["status", "--interval=0"]);
     let expected = "\
 session web lost 7 events: programs recorded faster than the agent reads (larger rings: --subbuf-size, --num-subbuf; or have programs wait: --blocking)
 session web lost 1 event, 2 packets: the trace could not be written: No space left
@@ -246,10 +246,10 @@ lost in all: 8 events, 2 packets
 ";
     assert!(told.out.ends_with(expected), "{}", told.out);
     assert_eq!(told.status, 3);
-    let told = tell(&daemon(&["gone"]), &["status", "--interval=0"]);
+    let told = run_command(&daemon(&["gone"]), &["status", "--interval=0"]);
     assert!(told.out.ends_with("\nlost in all: an unknown number of events\n"), "{}", told.out);
     assert_eq!(told.status, 0);
-    let told = tell(&daemon(&["web"]), &["status", "--interval=0", "--json"]);
+    let told = run_command(&daemon(&["web"]), &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let expected = serde_json::json!({
         "cause": "output", "events": 1, "packets": 2, "uncounted": 0, "reason": "No space left",
@@ -278,7 +278,7 @@ fn a_status_that_goes_on() {
 
     // Ctrl-C also interrupts the wait for the next interval.
     let running = watch(&["--interval=1000"]);
-    until("it listens", || listens(running.id()));
+    until("it listens", || handles_sigint(running.id()));
     running.interrupt();
     let ended = running.end();
     assert_eq!((ended.status.code(), ended.lines, ended.errors), (Some(130), vec![], vec![]));
@@ -291,10 +291,10 @@ fn a_status_that_goes_on() {
 
     let gone = StandIn::of(|mut conversation| {
         let Some((_, mut decoder)) = conversation.welcome() else { return };
-        conversation.hear(&mut decoder);
-        conversation.say(&Reply::Done);
+        conversation.receive_request(&mut decoder);
+        conversation.send(&Reply::Done);
     });
-    let told = tell(&gone, &["status", "--watch", "--interval=0.01"]);
+    let told = run_command(&gone, &["status", "--watch", "--interval=0.01"]);
     assert!(
         told.errors.starts_with("error: the agent at AGENT went away before"),
         "{}",

@@ -44,7 +44,7 @@ fn store(directory: &Path) {
     let (lake, _) = Lake::open(directory, options()).expect("opened");
     for file in 0..2 {
         send(&lake, file * 100..file * 100 + 100);
-        lake.write_files().expect("written");
+        lake.flush().expect("written");
     }
     send(&lake, 200..250);
 }

@@ -6,7 +6,7 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::process::Command;
 use support::corpus::{corpus, expectation};
-use support::growing::{Growing, Packet, endless};
+use support::growing_trace::{Growing, Packet, write_slow_trace};
 use support::process::Running;
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, run, run_with_input, text, with_limit};
@@ -23,7 +23,7 @@ fn with_traces(scratch: &str, names: &[&str]) -> Scratch {
 }
 
 /// Returns exit status and messages of a command whose output is closed after the first line.
-fn said_to_a_closed_pipe(command: &mut Command) -> (Option<i32>, String) {
+fn run_with_closed_pipe(command: &mut Command) -> (Option<i32>, String) {
     let mut running = Running::start(command);
     running.line();
     running.close();
@@ -34,9 +34,9 @@ fn said_to_a_closed_pipe(command: &mut Command) -> (Option<i32>, String) {
 #[test]
 fn a_closed_pipe_is_a_quiet_end() {
     let scratch = with_traces("view-closed", &["losses-beside-gaps"]);
-    endless(&scratch.0.join("endless"));
+    write_slow_trace(&scratch.0.join("endless"));
     let check = |arguments: &[&str], status: i32, expected: &str| {
-        let said = said_to_a_closed_pipe(blkkin(&scratch.0).args(arguments));
+        let said = run_with_closed_pipe(blkkin(&scratch.0).args(arguments));
         assert_eq!(said, (Some(status), expected.to_owned()), "{arguments:?}");
     };
     check(&["view", "endless"], 0, "");
@@ -50,7 +50,7 @@ fn a_closed_pipe_is_a_quiet_end() {
     // The losses are printed before the pipe is closed; a total would be wrong, as reading ended
     // early.
     let (status, errors) =
-        said_to_a_closed_pipe(blkkin(&scratch.0).args(["view", "losses-beside-gaps", "endless"]));
+        run_with_closed_pipe(blkkin(&scratch.0).args(["view", "losses-beside-gaps", "endless"]));
     assert_eq!(status, Some(0));
     assert!(!errors.contains("in all"), "{errors}");
 }

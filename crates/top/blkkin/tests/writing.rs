@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use support::corpus::corpus;
-use support::growing::{Growing, Packet, endless};
-use support::process::{Running, Signal, listens, signal, until};
+use support::growing_trace::{Growing, Packet, write_slow_trace};
+use support::process::{Running, Signal, handles_sigint, signal, until};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, skip, text, with_limit};
 
@@ -379,7 +379,7 @@ fn what_was_done_is_told() {
 #[test]
 fn ctrl_c_leaves_a_trace_of_what_was_read() {
     let scratch = Scratch::new("writing-interrupt");
-    endless(&scratch.0.join("trace"));
+    write_slow_trace(&scratch.0.join("trace"));
     let run_until = |arguments: &[&str], is_time: &dyn Fn(u32) -> bool, cause: Signal| {
         let running = Running::start(blkkin(&scratch.0).args(arguments));
         until("it is in the middle", || is_time(running.id()));
@@ -421,13 +421,13 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
     }
     // Ctrl-C also ends a command whose filter selects no event.
     let nothing = ["cut", "--filter", "x > 255", "trace", "-o", "nothing"];
-    let ended = run_until(&nothing, &listens, Signal::INT);
+    let ended = run_until(&nothing, &handles_sigint, Signal::INT);
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
     assert_eq!(ended.errors[1..], ["interrupted: what was read until then is written"]);
     assert!(lines(&scratch, &["nothing"]).is_empty());
     for arguments in [&["view", "--count", "trace"][..], &["view", "--filter", "x > 255", "trace"]]
     {
-        let ended = run_until(arguments, &listens, Signal::INT);
+        let ended = run_until(arguments, &handles_sigint, Signal::INT);
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
         assert!(ended.errors.is_empty(), "{ended:?}");
     }

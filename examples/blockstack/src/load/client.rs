@@ -1,6 +1,6 @@
 //! A client of the load: a connection, and the expected contents of its blocks.
 
-use super::pattern::{self, Contents, mixed};
+use super::pattern::{self, Contents, hash};
 use super::{Load, Report};
 use crate::address::Address;
 use crate::link::Link;
@@ -31,7 +31,7 @@ struct Block {
     written: u32,
     /// Version of the last attempted write. After failures, the block may have any version from
     /// `written` to `tried`.
-    tried: u32,
+    attempted: u32,
     is_busy: bool,
 }
 
@@ -125,7 +125,7 @@ impl<'l> Client<'l> {
             blocks: vec![Block::default(); blocks as usize],
             requests: vec![None; load.depth],
             free: (0..load.depth).collect(),
-            random: mixed(seed),
+            random: hash(seed),
             writes_since_flush: 0,
             report: Report::default(),
         }
@@ -151,7 +151,7 @@ impl<'l> Client<'l> {
                 Some(_) if now < end && !self.free.is_empty() => due.saturating_duration_since(now),
                 _ => ANSWER_TIMEOUT,
             };
-            self.take_answers(wait, true)?;
+            self.receive_answers(wait, true)?;
         }
         self.report.duration = begin.elapsed();
         self.verify()?;
@@ -163,11 +163,11 @@ impl<'l> Client<'l> {
         self.flush(Instant::now());
         self.finish()?;
         for block in 0..self.blocks.len() {
-            if self.blocks[block].tried == 0 {
+            if self.blocks[block].attempted == 0 {
                 continue;
             }
             while self.free.is_empty() {
-                self.take_answers(ANSWER_TIMEOUT, false)?;
+                self.receive_answers(ANSWER_TIMEOUT, false)?;
             }
             self.send(READ, block, 0, Instant::now());
             self.report.verified += 1;
@@ -180,14 +180,14 @@ impl<'l> Client<'l> {
 
     fn finish(&mut self) -> Result<(), String> {
         while self.free.len() < self.load.depth {
-            self.take_answers(ANSWER_TIMEOUT, false)?;
+            self.receive_answers(ANSWER_TIMEOUT, false)?;
         }
         Ok(())
     }
 
     fn draw(&mut self, below: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.random) % below
+        hash(self.random) % below
     }
 
     /// Sends a random read or write of a block that has no request in flight, or a flush if one is
@@ -206,8 +206,8 @@ impl<'l> Client<'l> {
             return self.send(READ, block, 0, time);
         }
         self.writes_since_flush += 1;
-        self.blocks[block].tried += 1;
-        self.send(WRITE, block, self.blocks[block].tried, time);
+        self.blocks[block].attempted += 1;
+        self.send(WRITE, block, self.blocks[block].attempted, time);
     }
 
     fn flush(&mut self, time: Instant) {
@@ -230,7 +230,7 @@ impl<'l> Client<'l> {
     }
 
     /// Waits for answers and processes all that have arrived.
-    fn take_answers(&mut self, wait: Duration, is_timed: bool) -> Result<(), String> {
+    fn receive_answers(&mut self, wait: Duration, is_timed: bool) -> Result<(), String> {
         if !self.connection.wait(wait)? && wait >= ANSWER_TIMEOUT {
             return Err(format!("no answer for {} s", ANSWER_TIMEOUT.as_secs()));
         }
@@ -249,12 +249,12 @@ impl<'l> Client<'l> {
             let has_payload = request.command == READ && error == 0;
             let size = if has_payload { self.load.block as usize } else { 0 };
             let Some(payload) = payload.get(..size) else {
-                self.connection.link.expect(16 + size);
+                self.connection.link.reserve(16 + size);
                 return Ok(());
             };
             let number = self.first_block + request.block as u64;
             let found = has_payload.then(|| pattern::read(number, payload));
-            self.connection.link.take(16 + size);
+            self.connection.link.consume(16 + size);
             self.requests[cookie] = None;
             self.free.push(cookie);
             if request.command != FLUSH {
@@ -281,7 +281,7 @@ impl<'l> Client<'l> {
                 // Contents from before this load are unknown.
                 let is_right = block.written == 0
                     || matches!(found, Some(Contents::Version(version))
-                        if (block.written..=block.tried).contains(&version));
+                        if (block.written..=block.attempted).contains(&version));
                 if !is_right {
                     self.report.mismatches += 1;
                     let block = *block;

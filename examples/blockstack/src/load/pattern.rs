@@ -42,13 +42,13 @@ pub(super) fn read(block: u64, bytes: &[u8]) -> Contents {
 }
 
 fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
-    let base = mixed(mixed(block) ^ u64::from(version));
-    let rest = (0..).map(move |at: u64| mixed(base.wrapping_add(at)));
+    let base = hash(hash(block) ^ u64::from(version));
+    let rest = (0..).map(move |at: u64| hash(base.wrapping_add(at)));
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
 
 /// Returns a hash of a number.
-pub(super) fn mixed(number: u64) -> u64 {
+pub(super) fn hash(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     number ^ number >> 29

@@ -79,7 +79,7 @@ impl Report {
         for (name, latencies) in [("read", &self.reads), ("write", &self.writes)] {
             let latency = Latency(latencies);
             let _ = write!(line, ",\"{name}\":{{\"count\":{}", latencies.len());
-            for (name, part) in PARTS {
+            for (name, part) in PERCENTILES {
                 let _ = write!(line, ",\"{name}_us\":{:.1}", latency.us(part));
             }
             line.push('}');
@@ -90,7 +90,7 @@ impl Report {
 }
 
 /// Reported percentiles, with their names.
-const PARTS: [(&str, f64); 5] =
+const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 impl Latency<'_> {
@@ -109,7 +109,7 @@ impl fmt::Display for Report {
         for (name, latencies) in [("reads", &self.reads), ("writes", &self.writes)] {
             let latency = Latency(latencies);
             write!(f, "{name:<7}{:>9} ", latencies.len())?;
-            for (name, part) in PARTS {
+            for (name, part) in PERCENTILES {
                 write!(f, "  {name} {:.0} µs", latency.us(part))?;
             }
             writeln!(f)?;

@@ -42,7 +42,7 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// The composer must be called; `name` is the client's name for the operation.
-    Ask { kind: Kind, fua: bool, name: &'static str },
+    Forward { kind: Kind, fua: bool, name: &'static str },
     /// Success is reported at once.
     Done,
     /// This error number is reported at once.
@@ -92,7 +92,7 @@ impl Request {
         let fua = self.flags & FLAG_FUA != 0;
         if kind == Kind::Flush {
             return match (self.offset, self.length) {
-                (0, 0) => Task::Ask { kind, fua, name },
+                (0, 0) => Task::Forward { kind, fua, name },
                 _ => Task::Refuse(EINVAL),
             };
         }
@@ -104,7 +104,7 @@ impl Request {
             _ if kind == Kind::Read => return Task::Refuse(EINVAL),
             _ => return Task::Refuse(ENOSPC),
         }
-        if self.length == 0 { Task::Done } else { Task::Ask { kind, fua, name } }
+        if self.length == 0 { Task::Done } else { Task::Forward { kind, fua, name } }
     }
 }
 
@@ -113,14 +113,14 @@ impl Request {
 pub(crate) fn reply(cookie: u64, error: u32, output: &mut Vec<u8>) {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&REPLY.to_be_bytes());
-    bytes[4..8].copy_from_slice(&known(error).to_be_bytes());
+    bytes[4..8].copy_from_slice(&nbd_error(error).to_be_bytes());
     bytes[8..].copy_from_slice(&cookie.to_be_bytes());
     output.extend_from_slice(&bytes);
 }
 
 /// Maps an error number to an error of the NBD protocol. Numbers that the protocol lacks become
 /// EIO.
-fn known(error: u32) -> u32 {
+fn nbd_error(error: u32) -> u32 {
     match error {
         0 | 1 | EIO | 12 | EINVAL | ENOSPC | EOVERFLOW | 95 | 108 => error,
         _ => EIO,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     fn ask(kind: Kind, fua: bool, name: &'static str) -> Task {
-        Task::Ask { kind, fua, name }
+        Task::Forward { kind, fua, name }
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
             Turn::UpstreamLost => server.lose_composer(),
             Turn::Continue => {}
         }
-        server.take_answers();
+        server.forward_replies();
         for client in server.event_loop.client_ids() {
             server.serve(client);
         }
@@ -213,10 +213,10 @@ impl Server {
                 Phase::Handshake(handshake, _) => {
                     let (unread, output) = client.link.unread_and_output();
                     match handshake.step(unread, &self.volumes, output) {
-                        Step::Short(size) => return client.link.expect(size),
-                        Step::Consumed(size) => client.link.take(size),
+                        Step::Short(size) => return client.link.reserve(size),
+                        Step::Consumed(size) => client.link.consume(size),
                         Step::Ready(size, volume) => {
-                            client.link.take(size);
+                            client.link.consume(size);
                             client.state.phase = Phase::Requests(volume);
                         }
                         Step::End => client.state.phase = Phase::Ending,
@@ -249,18 +249,18 @@ impl Server {
                         return self.event_loop.drop_client(id);
                     }
                     let Some(payload) = rest.get(..size as usize) else {
-                        return client.link.expect(REQUEST_SIZE + size as usize);
+                        return client.link.reserve(REQUEST_SIZE + size as usize);
                     };
                     let volume = &self.volumes[volume];
                     match request.task(volume.size) {
-                        Task::Ask { kind, fua, name } => match &mut self.backing {
+                        Task::Forward { kind, fua, name } => match &mut self.backing {
                             StorageConnection::Memory(memory) => {
                                 answer((kind, name), &request, payload, memory, output);
                             }
                             StorageConnection::Composer(composer) => {
                                 let pending = &mut self.pending;
                                 let length = request.length;
-                                let asked = ask(
+                                let asked = forward(
                                     (kind, fua, name),
                                     &request,
                                     volume,
@@ -282,7 +282,7 @@ impl Server {
                         // Requests in flight may be answered or not.
                         Task::Disconnect => client.state.phase = Phase::Ending,
                     }
-                    client.link.take(REQUEST_SIZE + size as usize);
+                    client.link.consume(REQUEST_SIZE + size as usize);
                 }
                 Phase::Ending => {
                     let is_done = client.state.request_count == 0;
@@ -297,11 +297,11 @@ impl Server {
     }
 
     /// Forwards the replies that the composer has sent to the clients.
-    fn take_answers(&mut self) {
+    fn forward_replies(&mut self) {
         loop {
             let Some(link) = self.backing.upstream().and_then(Upstream::link) else { return };
             let message = match message::next(link.unread()) {
-                NextMessage::Short(size) => return link.expect(size),
+                NextMessage::Short(size) => return link.reserve(size),
                 NextMessage::Whole(message) => message,
                 NextMessage::Bad => return self.lose_composer(),
             };
@@ -314,14 +314,14 @@ impl Server {
             let status = if is_odd { EIO } else { header.status };
             finish(pending, status, message.payload, &mut self.event_loop);
             let size = message.size;
-            link.take(size);
+            link.consume(size);
         }
     }
 
     /// Fails all requests in flight, after the connection to the composer has ended.
     fn lose_composer(&mut self) {
         if let Some(composer) = self.backing.upstream() {
-            composer.lose();
+            composer.disconnect();
         }
         for id in self.pending.ids() {
             if let Some(pending) = self.pending.remove(id) {
@@ -337,7 +337,7 @@ fn bytes_of(kind: Kind, length: u32) -> usize {
 
 /// Forwards a request to the composer; returns false if the composer is not connected.
 #[inline]
-fn ask(
+fn forward(
     (kind, fua, name): (Kind, bool, &'static str),
     request: &Request,
     volume: &Volume,

@@ -7,7 +7,7 @@ use super::objects::Objects;
 use crate::address::Address;
 use crate::event_loop::{ClientId, EventLoop, Turn, announce};
 use crate::message::{self, Header, Kind, NextMessage};
-use crate::tracing::{Span, arrived, copy_call};
+use crate::tracing::{Span, copy_call, server_span};
 use blkkin_trace::Endpoint;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -108,7 +108,7 @@ impl Store {
             let (unread, output) = client.link.unread_and_output();
             let message = match message::next(unread) {
                 NextMessage::Whole(message) if !message.header.is_reply => message,
-                NextMessage::Short(size) => return client.link.expect(size),
+                NextMessage::Short(size) => return client.link.reserve(size),
                 NextMessage::Whole(_) | NextMessage::Bad => return self.event_loop.drop_client(id),
             };
             let Header { kind, id: number, object, offset, length, fua, trace, .. } =
@@ -118,7 +118,7 @@ impl Store {
                 && u64::from(length) <= u64::from(OBJECT_SIZE) - offset;
             if kind == Kind::List || kind != Kind::Flush && !is_within {
                 Header::reply(kind, number, length, EINVAL).write(&[], output);
-                client.link.take(size);
+                client.link.consume(size);
                 continue;
             }
             let offset = offset as u32;
@@ -129,7 +129,7 @@ impl Store {
                 self.commit();
                 continue;
             }
-            let span = arrived(copy_call(kind), self.endpoint, &trace);
+            let span = server_span(copy_call(kind), self.endpoint, &trace);
             if kind == Kind::Read {
                 let start = output.len();
                 Header::reply(kind, number, length, 0).write(&[], output);
@@ -140,7 +140,7 @@ impl Store {
                     span.keyval("error", status);
                     Header::reply(kind, number, length, status).write(&[], output);
                 }
-                client.link.take(size);
+                client.link.consume(size);
                 continue;
             }
             let start = self.batch.len();
@@ -168,7 +168,7 @@ impl Store {
                 span,
                 journal: None,
             });
-            client.link.take(size);
+            client.link.consume(size);
         }
     }
 

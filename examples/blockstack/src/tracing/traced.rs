@@ -14,7 +14,7 @@ pub(crate) fn root(name: &'static str) -> Span<'static> {
 
 /// Starts the server side of the span that the message carries.
 #[inline]
-pub(crate) fn arrived(
+pub(crate) fn server_span(
     name: &'static str,
     endpoint: &'static Endpoint<'static>,
     trace: &[u8; packed::SIZE],

@@ -4,7 +4,7 @@
 
 use super::fio::{self, MIXED};
 use super::servers::Server;
-use super::switching::Recorded;
+use super::tracing_switch::Recorded;
 use super::{BLOCK, BYTES_MAX, BYTES_WANTED, Stage, count};
 use crate::bench::goal::Goal;
 use crate::bench::recipe::Output;

@@ -1,11 +1,11 @@
 //! Writer of `docs/evaluation.md`. In the template, the file `evaluation.md` in this folder,
 //! `{{name}}` stands for a figure. Start at [`write()`].
 
-use super::beside::{Beside, Who};
 use super::figures::{Quartiles, grouped};
-use super::switching::{Cell, Measured, Mode, Recorded, Target};
+use super::server_comparison::{Beside, Candidate};
+use super::tracing_switch::{Cell, Measured, Mode, Recorded, Target};
 use super::{
-    BYTES_MAX, BYTES_WANTED, FULL_MAX, FULL_WANTED, Found, SAMPLED_MAX, Setup, goals, plot,
+    BYTES_MAX, BYTES_WANTED, FULL_MAX, FULL_WANTED, Results, SAMPLED_MAX, Setup, goals, plot,
 };
 use crate::bench::{LOAD_AVERAGE_MAX, goal};
 use crate::measure::show_bytes;
@@ -21,7 +21,7 @@ const BUSY: &str =
     "\n**The machine had other things to do during this run: its figures are not to be quoted.**\n";
 
 /// Writes the document and its pictures to `docs`.
-pub(super) fn write(found: &Found, setup: &Setup, machine: &Value) -> Result<(), String> {
+pub(super) fn write(found: &Results, setup: &Setup, machine: &Value) -> Result<(), String> {
     let docs = workspace_root().join("docs");
     let text = filled(TEMPLATE, &facts(found, setup, machine)?)?;
     let bytes = found.bytes.as_ref().ok_or("bytes were not measured")?;
@@ -59,7 +59,7 @@ fn filled(template: &str, facts: &[(&str, String)]) -> Result<String, String> {
 }
 
 fn facts(
-    found: &Found,
+    found: &Results,
     setup: &Setup,
     machine: &Value,
 ) -> Result<Vec<(&'static str, String)>, String> {
@@ -134,7 +134,7 @@ fn facts(
         ("chain_written", medians(Target::Chain, Mode::Written)),
         ("chain_sampled", medians(Target::Chain, Mode::Sampled)),
         ("chance", range(chance.iter().map(|chance| chance.median), 1)),
-        ("chance_doubt", range(chance.iter().map(Quartiles::doubt), 1)),
+        ("chance_doubt", range(chance.iter().map(Quartiles::interval_width), 1)),
         ("alone_events", events(Target::Alone)),
         ("chain_events", events(Target::Chain)),
         ("event_ns", range(ns, 0)),
@@ -177,7 +177,7 @@ fn range(figures: impl Iterator<Item = f64>, digits: usize) -> String {
 
 fn off(beside: &[Beside]) -> String {
     let each = beside.iter().filter_map(|one| {
-        let (cost, chance) = (one.cost(Who::Off)?, one.cost(Who::OffAgain)?);
+        let (cost, chance) = (one.cost(Candidate::Off)?, one.cost(Candidate::OffAgain)?);
         let (cost, chance) = (Quartiles::of(&cost)?, Quartiles::of(&chance)?);
         Some(format!(
             "{:.2} % at {} (surely {}; the same program twice: {:.2}, {})",
@@ -192,7 +192,7 @@ fn off(beside: &[Beside]) -> String {
 }
 
 fn log(beside: &[Beside]) -> String {
-    let costs = beside.iter().filter_map(|one| Quartiles::of(&one.cost(Who::NbdkitLog)?));
+    let costs = beside.iter().filter_map(|one| Quartiles::of(&one.cost(Candidate::NbdkitLog)?));
     let costs: Vec<f64> = costs.map(|cost| cost.median).collect();
     match costs.is_empty() {
         true => "an unknown part".to_owned(),
@@ -242,7 +242,7 @@ fn table_beside(beside: &Beside) -> String {
             measured.cpu_us(),
             cost.map(|cost| format!("{:.2} %", cost.median)).unwrap_or_default(),
             cost.map(|cost| format!("{} %", cost.bounds())).unwrap_or_default(),
-            measured.who.than().map(Who::name).unwrap_or_default(),
+            measured.who.baseline().map(Candidate::name).unwrap_or_default(),
         );
     }
     text

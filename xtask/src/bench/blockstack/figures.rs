@@ -10,7 +10,7 @@ pub(super) struct Quartiles {
     pub(super) high: f64,
     /// 95 % confidence interval of the median, by order statistics; `None` if there are too few
     /// figures.
-    pub(super) sure: Option<(f64, f64)>,
+    pub(super) confidence_interval: Option<(f64, f64)>,
 }
 
 impl Quartiles {
@@ -28,22 +28,28 @@ impl Quartiles {
             let mirrored = sorted.len().checked_sub(rank + 1)?;
             Some((*sorted.get(rank)?, *sorted.get(mirrored)?))
         });
-        Some(Quartiles { low: at(0.25)?, median: at(0.5)?, high: at(0.75)?, sure })
+        Some(Quartiles {
+            low: at(0.25)?,
+            median: at(0.5)?,
+            high: at(0.75)?,
+            confidence_interval: sure,
+        })
     }
 
     pub(super) fn json(self) -> Value {
-        let sure = self.sure.map(|(from, to)| [from, to]);
+        let sure = self.confidence_interval.map(|(from, to)| [from, to]);
         json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": sure})
     }
 
     /// Returns the width of the confidence interval; infinite if there is none.
-    pub(super) fn doubt(&self) -> f64 {
-        self.sure.map_or(f64::INFINITY, |(from, to)| to - from)
+    pub(super) fn interval_width(&self) -> f64 {
+        self.confidence_interval.map_or(f64::INFINITY, |(from, to)| to - from)
     }
 
     /// Formats the confidence interval as `1.20 to 3.40`.
     pub(super) fn bounds(&self) -> String {
-        self.sure.map_or_else(|| "unknown".to_owned(), |(from, to)| format!("{from:.2} to {to:.2}"))
+        self.confidence_interval
+            .map_or_else(|| "unknown".to_owned(), |(from, to)| format!("{from:.2} to {to:.2}"))
     }
 }
 
@@ -109,7 +115,8 @@ mod tests {
         for count in [6, 11, 41, 150] {
             let is_hit = |_: &i32| {
                 let figures: Vec<f64> = (0..count).map(|_| number().powi(3)).collect();
-                let (from, to) = Quartiles::of(&figures).and_then(|it| it.sure).expect("enough");
+                let (from, to) =
+                    Quartiles::of(&figures).and_then(|it| it.confidence_interval).expect("enough");
                 (from..=to).contains(&0.125)
             };
             let hits = (0..4000).filter(is_hit).count();
@@ -120,7 +127,7 @@ mod tests {
             [5, 6, 9, 11, 33, 100].map(rank_below),
             [None, Some(0), Some(1), Some(1), Some(10), Some(39),]
         );
-        let doubt = |figures: &[f64]| Quartiles::of(figures).map(|it| it.doubt());
+        let doubt = |figures: &[f64]| Quartiles::of(figures).map(|it| it.interval_width());
         assert_eq!(doubt(&[3.0, 1.0]), Some(f64::INFINITY));
         assert_eq!(doubt(&[3.0; 9]), Some(0.0));
     }

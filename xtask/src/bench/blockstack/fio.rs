@@ -2,7 +2,7 @@
 //! second. The load runs while modes change, so that all modes are measured with one process and
 //! connection. Start at [`Fio::start`].
 
-use super::servers::{KEEPER, LOAD_CPU, START_MAX, Server, pinned};
+use super::servers::{LOAD_CPU, START_MAX, Server, TASKSET, pinned};
 use super::{BLOCK, VOLUME_BYTES};
 use crate::tools::at;
 use nix::sys::signal::{Signal, kill};
@@ -90,7 +90,7 @@ pub(super) fn version() -> Result<String, String> {
 
 fn command(server: &Server, load: &Load, folder: &Path) -> Command {
     let mut command = match server.is_pinned {
-        true => pinned(Command::new(KEEPER), Path::new("fio"), LOAD_CPU),
+        true => pinned(Command::new(TASKSET), Path::new("fio"), LOAD_CPU),
         false => Command::new("fio"),
     };
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());

@@ -2,9 +2,9 @@
 //! to light and dark pages, and distinguish modes by shapes and by colours that most people can
 //! distinguish. They also describe their content in words.
 
-use super::beside::Beside;
 use super::figures::{Quartiles, grouped};
-use super::switching::{Cell, MODES, Mode};
+use super::server_comparison::Beside;
+use super::tracing_switch::{Cell, MODES, Mode};
 use std::fmt::Write;
 
 const WIDTH: f64 = 860.0;
@@ -260,7 +260,7 @@ pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     for (name, bytes) in all {
         let class = if name.starts_with("BlkKin") { "c2" } else { "c0" };
         let (low, median, high) = (*bytes, *bytes, *bytes);
-        let figures = Quartiles { low, median, high, sure: None };
+        let figures = Quartiles { low, median, high, confidence_interval: None };
         y = draw_bar(&mut picture, axis, y, &(name, class, figures), format!("{bytes:.1}"));
     }
     let x = axis.at(limit);
@@ -279,10 +279,10 @@ pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
 mod tests {
     use super::*;
     use crate::bench::blockstack::fio::LOADS;
-    use crate::bench::blockstack::switching::{Measured, Target};
+    use crate::bench::blockstack::tracing_switch::{Measured, Target};
 
     fn cell() -> Cell {
-        let quartiles = Quartiles { low: 1.0, median: 2.0, high: 3.0, sure: None };
+        let quartiles = Quartiles { low: 1.0, median: 2.0, high: 3.0, confidence_interval: None };
         let measured = |mode| Measured {
             mode,
             rate: quartiles,

@@ -38,7 +38,7 @@ pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> C
 }
 
 /// Name of the program that pins other programs to CPUs.
-pub(super) const KEEPER: &str = "taskset";
+pub(super) const TASKSET: &str = "taskset";
 
 /// Returns a command for a program that `agent` traces, or whose tracing is disabled.
 fn command(program: &Path, agent: Option<&Agent>) -> Command {
@@ -64,7 +64,7 @@ impl Server {
         folder: &Path,
     ) -> Result<Server, String> {
         let socket = folder.join("alone.sock");
-        let mut command = pinned(command(Path::new(KEEPER), agent), program, SERVER_CPU);
+        let mut command = pinned(command(Path::new(TASKSET), agent), program, SERVER_CPU);
         command.args(["nbd", "--memory", &format!("disk={VOLUME_BYTES}"), "--listen"]);
         command.arg(&socket).env("BLKKIN_PROGRAM", "nbd");
         // The server ends when its standard input is closed, so it does not outlive this process.
@@ -91,7 +91,7 @@ impl Server {
     pub(super) fn nbdkit(folder: &Path, log: Option<&Path>) -> Result<Server, String> {
         let socket = folder.join("nbdkit.sock");
         remove(&socket)?;
-        let mut command = pinned(Command::new(KEEPER), Path::new("nbdkit"), SERVER_CPU);
+        let mut command = pinned(Command::new(TASKSET), Path::new("nbdkit"), SERVER_CPU);
         command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(&socket);
         if log.is_some() {
             command.arg("--filter=log");

@@ -3,7 +3,7 @@
 
 use super::{Bench, clear, median};
 use crate::bench::goal::{Goal, Rival};
-use crate::bench::serving::program::{Numbers, Sent};
+use crate::bench::serving::program::{Numbers, SendResult};
 use crate::bench::serving::running::Running;
 use crate::measure::{Table, show_bytes, show_duration};
 use serde_json::json;
@@ -38,7 +38,7 @@ const IN_FLIGHT: u64 = 2;
 /// Results of sending spans to one server in one format.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    pub(super) sent: Sent,
+    pub(super) sent: SendResult,
     cpu_seconds: f64,
     rss_bytes_max: u64,
     /// Time from the last acknowledgement until the server was idle.
@@ -139,7 +139,7 @@ fn send(bench: &Bench<'_>, server: &Running, format: &str, seconds: f64) -> Resu
     let before = server.cpu_seconds()?;
     let value = bench.program.run("ingest", &arguments(server, format, seconds))?;
     let cpu_seconds = server.cpu_seconds()? - before;
-    let sent = Sent::of(&value).ok_or_else(|| format!("`{value}` says too little"))?;
+    let sent = SendResult::of(&value).ok_or_else(|| format!("`{value}` says too little"))?;
     let (after, rss_bytes_max) = (server.settle()?, server.rss_bytes_max()?);
     Ok(Run { sent, cpu_seconds, rss_bytes_max, after })
 }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn run(spans: f64, after: u64) -> Run {
-        let sent = Sent {
+        let sent = SendResult {
             spans,
             requests: 1,
             bytes: 10.0 * spans,

@@ -3,7 +3,7 @@
 
 use super::ingest::REQUESTS_A_BATCH;
 use super::{Bench, median};
-use crate::bench::serving::program::{Numbers, OnDisk, Sent};
+use crate::bench::serving::program::{Numbers, OnDisk, SendResult};
 use crate::bench::serving::running::Running;
 use crate::bench::serving::wait_for_rest;
 use serde_json::json;
@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(86_400);
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) numbers: Numbers,
-    pub(super) sent: Sent,
+    pub(super) sent: SendResult,
 }
 
 /// Sends about `spans` spans to a server, in requests that all differ.
@@ -47,7 +47,7 @@ pub(super) fn load(
     });
     numbers.tell(&mut arguments);
     let value = bench.program.run("ingest", &arguments)?;
-    let sent = Sent::of(&value).ok_or_else(|| format!("`{value}` says too little"))?;
+    let sent = SendResult::of(&value).ok_or_else(|| format!("`{value}` says too little"))?;
     Ok(Loaded { numbers, sent })
 }
 

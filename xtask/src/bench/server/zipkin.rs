@@ -2,7 +2,7 @@
 //! Start at [`run`].
 
 use super::load::load;
-use super::questions::{Candidate, OURS, ask_in_turn, tell};
+use super::query_latency::{Candidate, OURS, ask_in_turn, tell};
 use super::{Bench, clear};
 use crate::bench::serving::running::Running;
 use crate::tools::at;

@@ -24,7 +24,7 @@ pub(in crate::bench) struct Numbers {
 
 /// Results of one run in which the program sent spans.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::bench) struct Sent {
+pub(in crate::bench) struct SendResult {
     pub(in crate::bench) spans: f64,
     pub(in crate::bench) requests: u64,
     pub(in crate::bench) bytes: f64,
@@ -38,7 +38,7 @@ pub(in crate::bench) struct Sent {
 }
 
 /// A running process that answers queries. It prints one line for each range of queries.
-pub(in crate::bench) struct Asked {
+pub(in crate::bench) struct QueryProcess {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -97,8 +97,8 @@ impl Program {
         read(&self.text(what, arguments)?)
     }
 
-    pub(in crate::bench) fn ask(&self, arguments: &Value) -> Result<Asked, String> {
-        Asked::start(&mut self.command("ask", arguments))
+    pub(in crate::bench) fn ask(&self, arguments: &Value) -> Result<QueryProcess, String> {
+        QueryProcess::start(&mut self.command("ask", arguments))
     }
 }
 
@@ -115,11 +115,11 @@ pub(in crate::bench) fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("`{}`: {error}", text.trim()))
 }
 
-impl Sent {
-    pub(in crate::bench) fn of(value: &Value) -> Option<Sent> {
+impl SendResult {
+    pub(in crate::bench) fn of(value: &Value) -> Option<SendResult> {
         let number = |name: &str| value.get(name)?.as_f64();
         let latency = |name: &str| value.get("acknowledgement")?.get(name)?.as_f64();
-        Some(Sent {
+        Some(SendResult {
             spans: number("spans")?,
             requests: value.get("requests")?.as_u64()?,
             bytes: number("bytes")?,
@@ -137,15 +137,15 @@ impl Sent {
     }
 }
 
-impl Asked {
-    pub(in crate::bench) fn start(command: &mut Command) -> Result<Asked, String> {
+impl QueryProcess {
+    pub(in crate::bench) fn start(command: &mut Command) -> Result<QueryProcess, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child =
             command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
         let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("no pipes".to_owned());
         };
-        Ok(Asked { child, questions, answers: BufReader::new(answers) })
+        Ok(QueryProcess { child, questions, answers: BufReader::new(answers) })
     }
 
     /// Reads the next line of the process's output, parsed as JSON.
@@ -166,7 +166,7 @@ impl Asked {
     }
 
     pub(in crate::bench) fn end(self) -> Result<(), String> {
-        let Asked { mut child, questions, answers } = self;
+        let QueryProcess { mut child, questions, answers } = self;
         drop((questions, answers));
         child.wait().map(drop).map_err(|error| error.to_string())
     }
@@ -227,9 +227,9 @@ mod tests {
         let text = r#"{"spans":1000,"requests":125,"bytes":300000,"refusals":2,"seconds":0.5,
             "own_cpu_seconds":0.25,"acknowledgement":{"count":3,"p50_ns":7,"p99_ns":9,"max_ns":9},
             "rates":[1500.0,500.0],"rates_every_ms":500}"#;
-        let sent = Sent::of(&read(text).expect("JSON")).expect("all of it");
+        let sent = SendResult::of(&read(text).expect("JSON")).expect("all of it");
         assert_eq!((sent.rate(), sent.p99_ns, sent.rates.len()), (2000.0, 9.0, 2));
-        assert_eq!(Sent::of(&json!({"spans": 1})), None);
+        assert_eq!(SendResult::of(&json!({"spans": 1})), None);
     }
 
     #[test]
@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn who_is_asked_answers_in_lines() {
         let script = r#"while read from to; do echo "[[\"$from\", 1, $to]]"; done"#;
-        let mut asked = Asked::start(Command::new("sh").args(["-c", script])).expect("a shell");
+        let mut asked =
+            QueryProcess::start(Command::new("sh").args(["-c", script])).expect("a shell");
         assert_eq!(asked.ask(3, 8).expect("an answer")[0].found, 8);
         assert_eq!(asked.ask(4, 9).expect("an answer")[0].kind, "4");
         asked.end().expect("ended");

@@ -22,12 +22,12 @@ const QUIET_AFTER_MAX: Duration = Duration::from_secs(120);
 /// A running span server: `blkkin server` or Zipkin's.
 pub(in crate::bench) struct Running {
     child: Child,
-    places: Places,
+    places: Addresses,
 }
 
 /// Addresses on which a server listens, by protocol.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Places {
+struct Addresses {
     web: String,
     otlp_http: String,
     otlp_grpc: String,
@@ -48,11 +48,11 @@ impl Running {
         }
         let log = folder.join("server.log");
         let child = start(&mut command, &log)?;
-        let mut running = Running { child, places: Places::default() };
+        let mut running = Running { child, places: Addresses::default() };
         let start = Instant::now();
         loop {
             let text = fs::read_to_string(&log).map_err(at(&log))?;
-            running.places = Places::told(&text);
+            running.places = Addresses::told(&text);
             if running.places.are_all() {
                 return Ok(running);
             }
@@ -77,7 +77,7 @@ impl Running {
         command.env("STORAGE_TYPE", "mem").env("LOGGING_LEVEL_ROOT", "WARN");
         let log = folder.join("zipkin.log");
         let child = start(&mut command, &log)?;
-        let mut running = Running { child, places: Places { web, ..Places::default() } };
+        let mut running = Running { child, places: Addresses { web, ..Addresses::default() } };
         let start = Instant::now();
         while !running.get("/health").is_ok_and(|answer| answer.contains("\"UP\"")) {
             running.check(start, &fs::read_to_string(&log).unwrap_or_default())?;
@@ -158,8 +158,8 @@ impl Drop for Running {
     }
 }
 
-impl Places {
-    fn told(log: &str) -> Places {
+impl Addresses {
+    fn told(log: &str) -> Addresses {
         let place = |what: &str| {
             let lines = log.lines().filter_map(|line| line.split_once("listening on "));
             let mut places = lines.filter_map(|(_, place)| place.split_once(": "));
@@ -167,7 +167,7 @@ impl Places {
                 .find(|(_, told)| *told == what)
                 .map_or_else(String::new, |(place, _)| place.to_owned())
         };
-        Places {
+        Addresses {
             web: place("Zipkin, OpenTelemetry and questions"),
             otlp_http: place("OpenTelemetry over HTTP"),
             otlp_grpc: place("OpenTelemetry over gRPC"),
@@ -212,14 +212,14 @@ mod tests {
         let log = "blkkin server: listening on 127.0.0.1:40001: Zipkin, OpenTelemetry and questions\n\
                    blkkin server: listening on 127.0.0.1:40002: OpenTelemetry over HTTP\n\
                    blkkin server: listening on 127.0.0.1:40003: OpenTelemetry over gRPC\n";
-        let places = Places::told(log);
+        let places = Addresses::told(log);
         assert_eq!(
             (places.web.as_str(), places.otlp_grpc.as_str()),
             ("127.0.0.1:40001", "127.0.0.1:40003")
         );
         assert!(!places.are_all());
         let log = format!("{log}blkkin server: listening on [::1]:9: Scribe\n");
-        let places = Places::told(&log);
+        let places = Addresses::told(&log);
         assert!(places.are_all() && places.scribe == "[::1]:9");
     }
 

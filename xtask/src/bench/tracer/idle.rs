@@ -2,7 +2,7 @@
 //! wake-ups of the agent.
 
 use super::blkkin::compile_c;
-use super::paced::Place;
+use super::fixed_rate::Place;
 use crate::bench::Report;
 use crate::bench::agent::Agent;
 use crate::bench::goal::Goal;

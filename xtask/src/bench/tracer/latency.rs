@@ -3,7 +3,7 @@
 //! file has grown, and the watcher reads the new part. Events before the watcher's start, such as
 //! the first event of the trace, have no latency.
 
-use super::paced::{Pace, Place, done};
+use super::fixed_rate::{Pace, Place, done};
 use crate::bench::Report;
 use crate::bench::goal::Goal;
 use crate::bench::recipe::{Output, Recipe, find_metadata};

@@ -4,7 +4,7 @@
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
 };
-use super::{Case, Delivery, Kind, Mode, Run, Tracer, What, program};
+use super::{Case, Delivery, Kind, KindRole, Mode, Run, Tracer, program};
 use crate::bench::c::{Source, compile};
 use crate::bench::lttng::{self, Daemon};
 use crate::bench::recipe::{Output, Recipe, find_metadata};
@@ -82,7 +82,7 @@ impl Tracer for LttngUst {
     }
 
     fn records(&self, kind: &Kind) -> bool {
-        kind.what == What::Floor || event_of(kind).is_ok()
+        kind.what == KindRole::Floor || event_of(kind).is_ok()
     }
 
     fn run(&self, case: &Case) -> Result<Run, String> {

@@ -73,7 +73,7 @@ pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Optio
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::bench::tracer::{EVENTS, EVENTS_QUICK, What, cases};
+    use crate::bench::tracer::{EVENTS, EVENTS_QUICK, KindRole, cases};
 
     /// Checks that large buffers have room for all events of a run. There must also be room for the
     /// packet headers, and for the unused end of each sub-buffer.
@@ -111,7 +111,7 @@ pub(super) mod tests {
     #[test]
     fn warm_ups_fill_a_buffer() {
         let event = Event { name: "a:b", size: 10, number: None };
-        let kind = |events| Kind { name: "", title: "", events, what: What::Event };
+        let kind = |events| Kind { name: "", title: "", events, what: KindRole::Event };
         assert_eq!(warm_ups(&kind(1), &event, 101), 11);
         assert_eq!(warm_ups(&kind(2), &event, 100), 5);
         assert_eq!(warm_ups(&kind(0), &event, 100), 0);

@@ -8,9 +8,9 @@ use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
-    Context, Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind,
+    Context, Decoder, EventRule, EventType, Events, EvictedRings, Failed, Field, FieldKind,
     FromApplication, Hello, KeepChannel, Level, Levels, Loss, Mode, NewChannel, Opening, Orphan,
-    Processes, Purpose, Quota, Refused, Released, Reply, Request, Ring, Role, Rule, Selection,
+    Processes, Purpose, Quota, Refused, Reply, Request, Ring, RingTotals, Role, Rule, Selection,
     Session, SessionLimit, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
 };
 
@@ -193,7 +193,7 @@ fn requests() {
     let plain = Session { purpose: Purpose::Record, output: None, ..session() };
     let plain_channel = Channel::named("c");
     let new = |channel| NewChannel { session: "s".into(), channel };
-    let all = |levels| Selection { levels, ..Selection::of(["*"]) };
+    let all = |levels| Selection { levels, ..Selection::for_names(["*"]) };
     let applications = Applications { processes: selection().processes, event_types: true };
     check(vec![
         (Request::CreateSession(session()), r#"0f000000 0103 01000000"s" 01 01 04000000"/tmp""#),
@@ -275,7 +275,7 @@ fn replies() {
         size: 9,
         events_cut: 10,
     };
-    let ended = Ended {
+    let ended = RingTotals {
         session: "s".into(),
         channel: "c".into(),
         rings: 2,
@@ -296,7 +296,8 @@ fn replies() {
         uncounted: 4,
         reason: reason.map(str::to_owned),
     };
-    let released = Released { session: "s".into(), channel: "c".into(), rings: 2, packets_lost: 3 };
+    let released =
+        EvictedRings { session: "s".into(), channel: "c".into(), rings: 2, packets_lost: 3 };
     check(vec![
         (Reply::Done, "00000000 0104"),
         (Reply::Failed(failed(None)), r#"16000000 0204 05000000"quota" 08000000"too much" 00"#),

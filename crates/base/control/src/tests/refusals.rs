@@ -215,7 +215,7 @@ fn what_is_sent() {
     let channel = Channel { contexts: contexts.clone(), ..Channel::named("c") };
     let message = NewChannel { session: "s".into(), channel };
     check(Request::CreateChannel(message), "CreateChannel, contexts: two have the same name");
-    let rule = EventRule { filter: Some(text(FILTER_SIZE_MAX + 1)), ..EventRule::of(["*"]) };
+    let rule = EventRule { filter: Some(text(FILTER_SIZE_MAX + 1)), ..EventRule::for_names(["*"]) };
     let rule = ToApplication::Rule(ChannelRule { channel: 0, rule });
     check(rule, "Rule, filter: 65537 bytes, not up to 65536");
     let session = |output: &str| {
@@ -234,7 +234,7 @@ fn what_is_sent() {
         Request::EnableEvents(Events {
             session: "s".into(),
             channel: None,
-            selection: Selection::of(names),
+            selection: Selection::for_names(names),
         })
     };
     check(events(vec![]), "EnableEvents, names: 0 items, not 1 to 512");

@@ -10,7 +10,7 @@ use crate::limits::{
 use crate::message::{Body, HEADER_SIZE, Kind, Messages};
 use crate::{
     Answer, Clock, Decoder, EventType, Events, Field, FieldKind, FromApplication, Hello, Level,
-    Levels, Opening, Processes, Received, Refused, Reply, Request, Role, Saved, Selection,
+    Levels, Opening, Processes, Received, Refused, Reply, Request, Role, Selection, StateRecord,
     ToApplication, Version, Width,
 };
 
@@ -288,7 +288,7 @@ fn kinds_are_told_apart() {
         ToApplication::KINDS,
         Request::KINDS,
         Reply::KINDS,
-        Saved::KINDS,
+        StateRecord::KINDS,
     ] {
         all.extend(kinds);
     }

@@ -8,7 +8,9 @@ use super::field_tree::{FieldTree, Kinds, Location};
 use super::json::{
     self, PathContext, Problem, array, object, optional, quote, required, string, text, unsigned,
 };
-use super::properties::{alignment, bits, encoding, float, mappings, preferred_base, ranges, wide};
+use super::properties::{
+    alignment, bits, encoding, float, mappings, preferred_base, ranges, wide_integer_class,
+};
 use super::range_set::RangeSet;
 use super::value::{Object, Value};
 use super::vocabulary::{ROLES, meaning, role_belongs};
@@ -88,8 +90,8 @@ impl<'a, 't> ClassReader<'a, 't> {
     fn count(&self, bytes: usize) -> Result<(), Problem> {
         let memory = self.allowance.memory;
         match self.context {
-            Some(_) => memory.keep(bytes)?,
-            None => memory.pass(bytes)?,
+            Some(_) => memory.charge(bytes)?,
+            None => memory.charge_temporary(bytes)?,
         }
         Ok(())
     }
@@ -130,7 +132,7 @@ impl<'a, 't> ClassReader<'a, 't> {
             return Err(Problem::new(format!("field classes nest deeper than {DEPTH_MAX}")));
         }
         let class = match value {
-            Value::String(name) => self.aliased(name)?,
+            Value::String(name) => self.resolve_alias(name)?,
             _ => {
                 let class = self.described(object(value)?)?;
                 self.tree.add(&class);
@@ -141,7 +143,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(class)
     }
 
-    fn aliased(&mut self, name: &str) -> Result<FieldClass, Problem> {
+    fn resolve_alias(&mut self, name: &str) -> Result<FieldClass, Problem> {
         let Some(alias) = self.aliases.get(name) else {
             let message = format!("no field class alias {} is declared before this", quote(name));
             return Err(Problem::new(message));
@@ -152,12 +154,12 @@ impl<'a, 't> ClassReader<'a, 't> {
             return Ok(FieldClass::Struct(StructClass::default()));
         }
         self.allowance.expand(alias.text_size)?;
-        self.class(&alias.class).within(format_args!("alias {}", quote(name)))
+        self.class(&alias.class).add_step(format_args!("alias {}", quote(name)))
     }
 
     fn described(&mut self, object: &Object<'t>) -> Result<FieldClass, Problem> {
         self.count(size::CLASS)?;
-        no_extensions(object)?;
+        reject_extensions(object)?;
         let class_type = required(object, "type", |value| meaning(string(value)?, &CLASS_TYPES))?;
         match class_type {
             ClassType::Fixed(kind) => self.fixed(object, kind),
@@ -198,7 +200,7 @@ impl<'a, 't> ClassReader<'a, 't> {
                 match labels.as_deref() {
                     None => return Err(Problem::new("`flags` is missing")),
                     Some([]) => {
-                        return Err(Problem::new("a bit map needs a flag")).within("flags");
+                        return Err(Problem::new("a bit map needs a flag")).add_step("flags");
                     }
                     Some(_) => {}
                 }
@@ -209,7 +211,7 @@ impl<'a, 't> ClassReader<'a, 't> {
             if !roles.is_empty() {
                 return Err(Problem::new(format!("{} bits are too many for a role", bits.size)));
             }
-            return wide(bits).ok_or_else(|| {
+            return wide_integer_class(bits).ok_or_else(|| {
                 let message = format!("{} bits are only supported if byte-aligned", bits.size);
                 let hint = "with an `alignment` and a `length` that are multiples of 8";
                 Problem::new(message).hint(Some(hint.to_owned()))
@@ -252,7 +254,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         self.tree.enter_structure();
         for (index, value) in member_values.iter().enumerate() {
             let member = self.member(value);
-            members.push(member.within(format_args!("member-classes[{index}]"))?);
+            members.push(member.add_step(format_args!("member-classes[{index}]"))?);
         }
         self.tree.leave_structure();
         Ok(FieldClass::Struct(StructClass { members, align }))
@@ -260,7 +262,7 @@ impl<'a, 't> ClassReader<'a, 't> {
 
     fn member(&mut self, value: &Value<'t>) -> Result<Member, Problem> {
         let object = object(value)?;
-        no_extensions(object)?;
+        reject_extensions(object)?;
         let name = required(object, "name", json::name)?;
         self.count(size::member(name))?;
         let before = self.tree.size();
@@ -268,7 +270,7 @@ impl<'a, 't> ClassReader<'a, 't> {
             let message = format!("the structure has two members named {}", quote(name));
             return Err(Problem::new(message));
         }
-        self.allowance.memory.pass(self.tree.size() - before)?;
+        self.allowance.memory.charge_temporary(self.tree.size() - before)?;
         let class = required(object, "field-class", |value| self.class(value))?;
         self.tree.leave_member();
         Ok(Member { name: name.to_string(), class })
@@ -280,10 +282,10 @@ impl<'a, 't> ClassReader<'a, 't> {
         let mut selector_ranges = optional(object, "selector-field-ranges", ranges)?;
         match kinds {
             None => {}
-            Some(kinds) if kinds.are(Kinds::BOOLEAN) => selector_ranges = None,
-            Some(kinds) if !kinds.are(integers) => {
+            Some(kinds) if kinds.is_subset_of(Kinds::BOOLEAN) => selector_ranges = None,
+            Some(kinds) if !kinds.is_subset_of(integers) => {
                 let message = "the field there is neither a boolean nor an integer";
-                return Err(Problem::new(message)).within("selector-field-location");
+                return Err(Problem::new(message)).add_step("selector-field-location");
             }
             Some(_) if selector_ranges.is_none() => {
                 let message = "`selector-field-ranges` is missing: the selector is an integer";
@@ -303,19 +305,19 @@ impl<'a, 't> ClassReader<'a, 't> {
 
     fn variant(&mut self, object: &Object<'t>) -> Result<FieldClass, Problem> {
         let (selector, kinds) = self.reference(object, "selector-field-location")?;
-        if kinds.is_some_and(|kinds| !kinds.are(Kinds::UNSIGNED.or(Kinds::SIGNED))) {
+        if kinds.is_some_and(|kinds| !kinds.is_subset_of(Kinds::UNSIGNED.or(Kinds::SIGNED))) {
             let problem = Problem::new("the field there is not an integer");
-            return Err(problem).within("selector-field-location");
+            return Err(problem).add_step("selector-field-location");
         }
         let option_values = required(object, "options", array)?;
         if option_values.is_empty() {
-            return Err(Problem::new("a variant needs an option")).within("options");
+            return Err(Problem::new("a variant needs an option")).add_step("options");
         }
         let (mut names, mut taken) = (HashSet::new(), RangeSet::default());
         let mut options = Vec::with_capacity(option_values.len());
         for (index, value) in option_values.iter().enumerate() {
             let option = self.variant_option(value, &mut names, &mut taken);
-            options.push(option.within(format_args!("options[{index}]"))?);
+            options.push(option.add_step(format_args!("options[{index}]"))?);
         }
         Ok(FieldClass::Variant(VariantClass { selector, options }))
     }
@@ -327,7 +329,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         taken: &mut RangeSet,
     ) -> Result<VariantOption, Problem> {
         let object = object(value)?;
-        no_extensions(object)?;
+        reject_extensions(object)?;
         let name = optional(object, "name", string)?;
         if let Some(name) = name
             && !names.insert(name)
@@ -339,7 +341,7 @@ impl<'a, 't> ClassReader<'a, 't> {
         self.count(size::option(name.unwrap_or_default(), &ranges))?;
         if let Some(value) = ranges.0.iter().find_map(|&(low, high)| taken.overlap(low, high)) {
             let problem = Problem::new(format!("{value} already selects an earlier option"));
-            return Err(problem).within("selector-field-ranges");
+            return Err(problem).add_step("selector-field-ranges");
         }
         for &(low, high) in &ranges.0 {
             taken.insert(low, high);
@@ -353,9 +355,9 @@ impl<'a, 't> ClassReader<'a, 't> {
             return required(object, "length", unsigned).map(Length::Static);
         }
         let (field, kinds) = self.reference(object, "length-field-location")?;
-        if kinds.is_some_and(|kinds| !kinds.are(Kinds::UNSIGNED)) {
+        if kinds.is_some_and(|kinds| !kinds.is_subset_of(Kinds::UNSIGNED)) {
             let problem = Problem::new("the field there is not an unsigned integer");
-            return Err(problem).within("length-field-location");
+            return Err(problem).add_step("length-field-location");
         }
         Ok(Length::Dynamic(field))
     }
@@ -410,8 +412,8 @@ impl<'a, 't> ClassReader<'a, 't> {
     ) -> Result<Roles, Problem> {
         let mut roles = Roles::NONE;
         for value in optional(object, "roles", array)?.unwrap_or_default() {
-            let name = string(value).within("roles")?;
-            let role = meaning(name, &ROLES).within("roles")?;
+            let name = string(value).add_step("roles")?;
+            let role = meaning(name, &ROLES).add_step("roles")?;
             let Some(context) = &self.context else { continue };
             if !role_belongs(role, self.scope) {
                 continue;
@@ -423,7 +425,7 @@ impl<'a, 't> ClassReader<'a, 't> {
                 }
                 _ => fits(role),
             };
-            fit.map_err(Problem::new).within(name).within("roles")?;
+            fit.map_err(Problem::new).add_step(name).add_step("roles")?;
             roles = roles.with(role);
         }
         Ok(roles)
@@ -485,14 +487,14 @@ const CLASS_TYPES: [(&str, ClassType); 22] = [
 ];
 
 /// Rejects all extensions, because the reader supports none.
-pub(super) fn no_extensions(object: &Object<'_>) -> Result<(), Problem> {
+pub(super) fn reject_extensions(object: &Object<'_>) -> Result<(), Problem> {
     let namespaces = optional(object, "extensions", self::object)?;
     for (namespace, names) in namespaces.into_iter().flat_map(Object::iter) {
-        let names = self::object(names).within(quote(namespace)).within("extensions")?;
+        let names = self::object(names).add_step(quote(namespace)).add_step("extensions")?;
         if let Some((name, _)) = names.iter().next() {
             let (name, namespace) = (quote(name), quote(namespace));
             let message = format!("the extension {name} of {namespace} is not supported");
-            return Err(Problem::new(message)).within("extensions");
+            return Err(Problem::new(message)).add_step("extensions");
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use super::json::{
     PathContext, Problem, object, optional, required, signed, string, text, unsigned,
 };
 use super::value::{Object, Value};
-use super::vocabulary::unknown;
+use super::vocabulary::unknown_word;
 use crate::schema::*;
 
 pub(super) fn clock(object: &Object<'_>) -> Result<Clock, Problem> {
@@ -17,7 +17,7 @@ pub(super) fn clock(object: &Object<'_>) -> Result<Clock, Problem> {
     };
     let frequency = optional(object, "frequency", unsigned)?.unwrap_or(1_000_000_000);
     if frequency == 0 {
-        return Err(Problem::new("must not be 0")).within("frequency");
+        return Err(Problem::new("must not be 0")).add_step("frequency");
     }
     let (offset_seconds, offset_cycles) =
         optional(object, "offset-from-origin", offset)?.unwrap_or((0, 0));
@@ -46,7 +46,7 @@ fn identity(object: &Object<'_>) -> Result<ClockIdentity, Problem> {
 fn origin(value: &Value<'_>) -> Result<ClockOrigin, Problem> {
     match value {
         Value::String(word) if word == "unix-epoch" => Ok(ClockOrigin::UnixEpoch),
-        Value::String(word) => Err(unknown(word, ["unix-epoch"].into_iter())),
+        Value::String(word) => Err(unknown_word(word, ["unix-epoch"].into_iter())),
         _ => {
             let object = object(value)?;
             required(object, "name", string)?;

@@ -6,8 +6,8 @@
 
 use super::json::{Problem, array, object, optional, quote, required, string};
 use super::value::{Object, Value};
-use super::vocabulary::unknown;
-use crate::metadata::budget::{owned, table_entry};
+use super::vocabulary::unknown_word;
+use crate::metadata::budget::{owned_size, table_entry};
 use crate::schema::{FieldClass, FieldRef, IntKind, Scope};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ impl Location {
 
 fn scope(word: &str) -> Result<Scope, Problem> {
     let found = Scope::ALL.into_iter().find(|scope| scope.ctf2_name() == word);
-    found.ok_or_else(|| unknown(word, Scope::ALL.into_iter().map(Scope::ctf2_name)))
+    found.ok_or_else(|| unknown_word(word, Scope::ALL.into_iter().map(Scope::ctf2_name)))
 }
 
 fn path(steps: &[Value<'_>]) -> Result<Vec<Option<String>>, Problem> {
@@ -78,7 +78,7 @@ impl Kinds {
     }
 
     /// Returns whether the set is not empty and has no kinds beyond `allowed`.
-    pub(super) fn are(self, allowed: Kinds) -> bool {
+    pub(super) fn is_subset_of(self, allowed: Kinds) -> bool {
         self != Kinds::NONE && self.or(allowed) == allowed
     }
 
@@ -120,7 +120,7 @@ pub(super) struct FieldTree<'t> {
     node: u32,
     /// Number of structures and members begun so far. It distinguishes the members of a structure
     /// from the members that other options of a variant added at the same node.
-    time: u64,
+    sequence: u64,
     size: usize,
 }
 
@@ -130,13 +130,13 @@ struct Node {
     kinds: Kinds,
     /// Kinds of the member that was read last at this node.
     kinds_latest: Kinds,
-    /// Value of [`FieldTree::time`] when the member that was read last at this node began.
-    time: u64,
+    /// Value of [`FieldTree::sequence`] when the member that was read last at this node began.
+    sequence: u64,
 }
 
 struct OpenStructure<'t> {
     node: u32,
-    time: u64,
+    sequence: u64,
     member_count: usize,
     /// Name and node of the member that is being read; `None` between members.
     member: Option<(Cow<'t, str>, u32)>,
@@ -157,9 +157,9 @@ impl<'t> FieldTree<'t> {
 
     /// Starts a structure at the current node.
     pub(super) fn enter_structure(&mut self) {
-        self.time += 1;
-        let (node, time) = (self.node, self.time);
-        self.open.push(OpenStructure { node, time, member_count: 0, member: None });
+        self.sequence += 1;
+        let (node, time) = (self.node, self.sequence);
+        self.open.push(OpenStructure { node, sequence: time, member_count: 0, member: None });
     }
 
     /// Ends the innermost structure and returns to its node.
@@ -177,14 +177,14 @@ impl<'t> FieldTree<'t> {
         let child = *self.children.entry((structure.node, name.clone())).or_insert(next);
         if child == next {
             self.nodes.push(Node::default());
-            self.size += NODE_SIZE + 2 * owned(&name);
+            self.size += NODE_SIZE + 2 * owned_size(&name);
         }
         let node = &mut self.nodes[child as usize];
-        if node.time > structure.time {
+        if node.sequence > structure.sequence {
             return false;
         }
-        self.time += 1;
-        node.time = self.time;
+        self.sequence += 1;
+        node.sequence = self.sequence;
         node.kinds_latest = Kinds::NONE;
         structure.member_count += 1;
         structure.member = Some((name, child));
@@ -276,7 +276,7 @@ impl<'t> FieldTree<'t> {
                 kinds = place.kinds;
                 continue;
             };
-            if place.time < structure.time {
+            if place.sequence < structure.sequence {
                 return Err(missing());
             }
             kinds = place.kinds_latest;

@@ -45,11 +45,11 @@ impl From<OverBudget> for Problem {
 
 /// Extension of a [`Problem`]'s path by an outer step, for use on the way out of nested values.
 pub(super) trait PathContext {
-    fn within(self, step: impl Display) -> Self;
+    fn add_step(self, step: impl Display) -> Self;
 }
 
 impl<T> PathContext for Result<T, Problem> {
-    fn within(self, step: impl Display) -> Self {
+    fn add_step(self, step: impl Display) -> Self {
         self.map_err(|mut problem| {
             problem.steps.push(step.to_string());
             problem
@@ -77,7 +77,7 @@ pub(super) fn optional<'a, 't, T>(
 ) -> Result<Option<T>, Problem> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
-        Some(value) => read(value).map(Some).within(key),
+        Some(value) => read(value).map(Some).add_step(key),
     }
 }
 

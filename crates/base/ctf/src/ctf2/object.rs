@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 pub(super) type Object = Map<String, Value>;
 
 /// Makes an object whose first property is `"type": name`.
-pub(super) fn typed(name: &str) -> Object {
+pub(super) fn object_of_type(name: &str) -> Object {
     let mut object = Object::new();
     object.insert("type".to_owned(), name.into());
     object

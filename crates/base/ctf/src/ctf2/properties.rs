@@ -34,7 +34,7 @@ pub(super) fn alignment(object: &Object<'_>, key: &str) -> Result<u64, Problem> 
 
 /// Returns the class for an integer of more than 64 bits: a blob, or an array of one blob. `None`
 /// if the integer's size or alignment is not a multiple of 8 bits.
-pub(super) fn wide(bits: Bits) -> Option<FieldClass> {
+pub(super) fn wide_integer_class(bits: Bits) -> Option<FieldClass> {
     if !bits.size.is_multiple_of(8) || !bits.align.is_multiple_of(8) {
         return None;
     }
@@ -53,7 +53,7 @@ pub(super) fn float(object: &Object<'_>) -> Result<FieldClass, Problem> {
     let Some(exponent) = exponent_size(bits.size) else {
         let message = format!("no floating-point format has {} bits", bits.size);
         let hint = "16, 32, 64, 128 or a larger multiple of 32".to_owned();
-        return Err(Problem::new(message).hint(Some(hint))).within("length");
+        return Err(Problem::new(message).hint(Some(hint))).add_step("length");
     };
     Ok(FieldClass::Float(FloatClass { bits, exponent, mantissa: bits.size - exponent }))
 }
@@ -96,7 +96,7 @@ pub(super) fn mappings(
     let labels = object(value)?;
     let mut mappings = Vec::with_capacity(labels.iter().len());
     for (label, value) in labels.iter() {
-        let ranges = ranges(value).within(quote(label))?;
+        let ranges = ranges(value).add_step(quote(label))?;
         // `into` copies the vector into the `Arc`, so two lists of mappings exist for a moment.
         keep(size::mapping(label, ranges.0.len()) + size_of::<Mapping>())?;
         mappings.push(Mapping { label: label.to_string(), ranges });

@@ -1,13 +1,13 @@
 //! Reading of a JSON text sequence into a schema, one fragment after the other.
 
-use super::classes::{Alias, Allowance, ClassReader, OuterContext, no_extensions};
+use super::classes::{Alias, Allowance, ClassReader, OuterContext, reject_extensions};
 use super::clocks::clock;
 use super::field_tree::FieldTree;
 use super::json::{
     PathContext, Problem, array, integer, object, optional, quote, required, string, text, unsigned,
 };
 use super::value::{self, Object, Value};
-use super::vocabulary::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown};
+use super::vocabulary::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown_word};
 use crate::decode::size;
 use crate::metadata::budget::{Budget, OverBudget, allocation, table_entry};
 use crate::metadata::error::MetadataError;
@@ -54,7 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
             let error = MetadataError::at(text, start, format!("{label}: {}", problem.text()));
             MetadataError { hint: problem.hint, ..error }
         })?;
-        budget.forget_to(before);
+        budget.release_to(before);
     }
     if number == 0 {
         return Err(MetadataError::at(text, text.len(), "there is no fragment"));
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
     /// Counts `bytes` that the schema, its decoder or the reader will own against the memory
     /// budget.
     fn keep(&self, bytes: usize) -> Result<(), Problem> {
-        Ok(self.allowance.memory.keep(bytes)?)
+        Ok(self.allowance.memory.charge(bytes)?)
     }
 
     fn fragment(&mut self, value: &Value<'t>, text_size: usize) -> Result<(), Problem> {
@@ -144,7 +144,7 @@ impl<'t> Reader<'t> {
         if self.preamble_seen == (fragment_type == "preamble") {
             return Err(Problem::new("the first fragment, and only it, must be a preamble"));
         }
-        no_extensions(object)?;
+        reject_extensions(object)?;
         self.keep(texts(object))?;
         match fragment_type {
             "preamble" => self.preamble(object),
@@ -153,7 +153,7 @@ impl<'t> Reader<'t> {
             "clock-class" => self.clock_class(object, text_size),
             "data-stream-class" => self.stream_class(object),
             "event-record-class" => self.event_class(object),
-            _ => Err(unknown(fragment_type, FRAGMENT_TYPES.into_iter())).within("type"),
+            _ => Err(unknown_word(fragment_type, FRAGMENT_TYPES.into_iter())).add_step("type"),
         }
     }
 
@@ -278,7 +278,7 @@ impl<'t> Reader<'t> {
         let stream_id = optional(object, "data-stream-class-id", unsigned)?.unwrap_or(0);
         let Some(&index) = self.streams.get(&stream_id) else {
             let message = format!("no data stream class {stream_id} comes before this");
-            return Err(Problem::new(message)).within("data-stream-class-id");
+            return Err(Problem::new(message)).add_step("data-stream-class-id");
         };
         if !self.event_ids[index].insert(id) {
             let message = format!("data stream class {stream_id} has a second event class {id}");
@@ -323,14 +323,15 @@ fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvVal
         let value = match value {
             Value::String(text) => EnvValue::Str(text.to_string()),
             _ => {
-                let number = integer(value).within(quote(name))?;
+                let number = integer(value).add_step(quote(name))?;
                 // An integer beyond the range of `i64` is stored as text.
                 i64::try_from(number)
                     .map_or_else(|_| EnvValue::Str(number.to_string()), EnvValue::Int)
             }
         };
         let text = if let EnvValue::Str(text) = &value { text.len() } else { 0 };
-        memory.keep(size_of::<(String, EnvValue)>() + allocation(name.len()) + allocation(text))?;
+        memory
+            .charge(size_of::<(String, EnvValue)>() + allocation(name.len()) + allocation(text))?;
         env.push((name.to_string(), value));
     }
     Ok(env)

@@ -71,7 +71,7 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Value<'t>, ser
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Seed(&scratch).deserialize(&mut deserializer)?;
     deserializer.end()?;
-    budget.forget_to(budget.passing() - scratch.values.size() - scratch.properties.size());
+    budget.release_to(budget.passing() - scratch.values.size() - scratch.properties.size());
     Ok(value)
 }
 
@@ -108,7 +108,7 @@ impl<T> Stack<T> {
     fn push(&self, item: T, budget: &Budget) -> Result<(), OverBudget> {
         if self.len() == self.high.get() {
             self.high.set(self.high.get() + 1);
-            budget.pass(size_of::<T>())?;
+            budget.charge_temporary(size_of::<T>())?;
         }
         self.items.borrow_mut().push(item);
         Ok(())
@@ -117,7 +117,7 @@ impl<T> Stack<T> {
     /// Removes the items from index `start` on, which belong to the innermost list, and returns
     /// them as a vector.
     fn split_off(&self, start: usize, budget: &Budget) -> Result<Vec<T>, OverBudget> {
-        budget.pass(allocation((self.len() - start) * size_of::<T>()))?;
+        budget.charge_temporary(allocation((self.len() - start) * size_of::<T>()))?;
         Ok(self.items.borrow_mut().drain(start..).collect())
     }
 }
@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_, 'de> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Value<'de>, E> {
-        self.0.budget.pass(allocation(text.len())).map_err(E::custom)?;
+        self.0.budget.charge_temporary(allocation(text.len())).map_err(E::custom)?;
         Ok(Value::String(Cow::Owned(text.to_owned())))
     }
 
@@ -188,7 +188,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_, 'de> {
             properties.push((key, value), budget).map_err(A::Error::custom)?;
         }
         let object = properties.split_off(start, budget).map_err(A::Error::custom)?;
-        Ok(Value::Object(Object(unique(object).into())))
+        Ok(Value::Object(Object(merge_duplicates(object).into())))
     }
 }
 
@@ -216,14 +216,16 @@ impl<'de> Visitor<'de> for Key<'_> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
-        self.0.pass(allocation(text.len())).map_err(E::custom)?;
+        self.0.charge_temporary(allocation(text.len())).map_err(E::custom)?;
         Ok(Cow::Owned(text.to_owned()))
     }
 }
 
 /// Merges properties of the same name. The last value remains, at the position of the first
 /// property.
-fn unique<'t>(mut object: Vec<(Cow<'t, str>, Value<'t>)>) -> Vec<(Cow<'t, str>, Value<'t>)> {
+fn merge_duplicates<'t>(
+    mut object: Vec<(Cow<'t, str>, Value<'t>)>,
+) -> Vec<(Cow<'t, str>, Value<'t>)> {
     let mut sorted: Vec<u32> = (0..object.len() as u32).collect();
     // A stable sort keeps properties of the same name in order.
     sorted.sort_by(|&a, &b| object[a as usize].0.cmp(&object[b as usize].0));

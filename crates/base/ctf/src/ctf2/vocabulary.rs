@@ -81,7 +81,7 @@ pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Pro
     let found = table.iter().find(|(name, _)| *name == word);
     found
         .map(|&(_, meaning)| meaning)
-        .ok_or_else(|| unknown(word, table.iter().map(|entry| entry.0)))
+        .ok_or_else(|| unknown_word(word, table.iter().map(|entry| entry.0)))
 }
 
 /// Returns the word for `meaning`, or the table's first word for a meaning that the table lacks.
@@ -92,7 +92,7 @@ pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)])
 
 /// Makes the error of a word that is not in `known`, with the nearest word or the whole list as
 /// hint.
-pub(super) fn unknown<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+pub(super) fn unknown_word<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     const LIST_MAX: usize = 6;
     let known: Vec<&str> = known.collect();
     let nearest = known.iter().map(|name| (distance(word, name), *name)).min();

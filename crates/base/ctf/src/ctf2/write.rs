@@ -1,7 +1,7 @@
 //! Writing of a schema's fragments: preamble, trace class, clock classes, then each data stream
 //! class followed by its event record classes.
 
-use super::object::{Object, put, typed};
+use super::object::{Object, object_of_type, put};
 use super::print::print;
 use super::vocabulary::{LOG_LEVELS, LTTNG_NAMESPACE};
 use super::write_classes::ClassWriter;
@@ -34,14 +34,14 @@ fn fragment(text: &mut String, object: Object) {
 }
 
 fn preamble(trace: &TraceClass) -> Object {
-    let mut object = typed("preamble");
+    let mut object = object_of_type("preamble");
     put(&mut object, "version", Some(2));
     put(&mut object, "uuid", trace.uuid.map(|uuid| uuid.0.to_vec()));
     object
 }
 
 fn trace_class(trace: &TraceClass) -> Object {
-    let mut object = typed("trace-class");
+    let mut object = object_of_type("trace-class");
     put(&mut object, "namespace", trace.namespace.as_deref());
     put(&mut object, "name", trace.name.as_deref());
     put(&mut object, "uid", trace.uid.as_deref());
@@ -61,7 +61,7 @@ fn trace_class(trace: &TraceClass) -> Object {
 }
 
 fn clock_class(clock: &Clock) -> Object {
-    let mut object = typed("clock-class");
+    let mut object = object_of_type("clock-class");
     put(&mut object, "id", Some(clock.name.as_str()));
     // A clock with a UUID but no identity gets one made of name and UUID, as in LTTng's traces.
     let identity = clock.identity.clone().or_else(|| {
@@ -120,7 +120,7 @@ fn offset(clock: &Clock) -> (i64, i64) {
 }
 
 fn stream_class(stream: &StreamClass, clock: Option<&Clock>, classes: &ClassWriter) -> Object {
-    let mut object = typed("data-stream-class");
+    let mut object = object_of_type("data-stream-class");
     put(&mut object, "id", Some(stream.id));
     put(&mut object, "namespace", stream.namespace.as_deref());
     put(&mut object, "name", stream.name.as_deref());
@@ -137,7 +137,7 @@ fn stream_class(stream: &StreamClass, clock: Option<&Clock>, classes: &ClassWrit
 }
 
 fn event_class(stream_id: u64, event: &EventClass, classes: &ClassWriter) -> Object {
-    let mut object = typed("event-record-class");
+    let mut object = object_of_type("event-record-class");
     put(&mut object, "id", Some(event.id));
     put(&mut object, "data-stream-class-id", Some(stream_id));
     put(&mut object, "namespace", event.namespace.as_deref());

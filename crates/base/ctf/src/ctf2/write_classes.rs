@@ -1,7 +1,7 @@
 //! Writing of field classes as JSON objects.
 
-use super::object::{Object, put, typed};
-use super::properties::{exponent_size, wide};
+use super::object::{Object, object_of_type, put};
+use super::properties::{exponent_size, wide_integer_class};
 use super::range_set::RangeSet;
 use super::vocabulary::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs, word};
 use crate::schema::*;
@@ -45,17 +45,17 @@ impl ClassWriter {
             FieldClass::VarInt(int) => self.variable(int, position),
             FieldClass::Float(float) => self.float(float, position),
             FieldClass::String(string) => {
-                let mut object = typed("null-terminated-string");
+                let mut object = object_of_type("null-terminated-string");
                 put_encoding(&mut object, string.encoding);
                 Value::Object(object)
             }
             FieldClass::Text(text) => {
-                let mut object = counted("string", &text.length);
+                let mut object = object_with_length("string", &text.length);
                 put_encoding(&mut object, text.encoding);
                 Value::Object(object)
             }
             FieldClass::Blob(blob) => {
-                let mut object = counted("blob", &blob.length);
+                let mut object = object_with_length("blob", &blob.length);
                 put(&mut object, "media-type", blob.media_type.as_deref());
                 let allows = |role| role == Role::Uuid && matches!(blob.length, Length::Static(16));
                 self.put_roles(&mut object, blob.roles, position, allows);
@@ -66,7 +66,7 @@ impl ClassWriter {
                 structure_of(members.collect(), structure.align)
             }
             FieldClass::Array(array) => {
-                let mut object = counted("array", &array.length);
+                let mut object = object_with_length("array", &array.length);
                 put(&mut object, "minimum-alignment", Some(array.align).filter(|&align| align > 1));
                 put(&mut object, "element-field-class", Some(self.class(&array.element, inner)));
                 Value::Object(object)
@@ -115,7 +115,7 @@ impl ClassWriter {
 
     fn variable(&self, int: &VarIntClass, position: Position) -> Value {
         let is_signed = int.signed && int.roles.is_empty();
-        let mut object = typed(match is_signed {
+        let mut object = object_of_type(match is_signed {
             true => "variable-length-signed-integer",
             false => "variable-length-unsigned-integer",
         });
@@ -135,7 +135,7 @@ impl ClassWriter {
         if float.bits.size <= 64 {
             return Value::Object(bits("fixed-length-bit-array", float.bits));
         }
-        match wide(float.bits) {
+        match wide_integer_class(float.bits) {
             Some(class) => self.class(&class, position),
             None => {
                 let bit = bits("fixed-length-bit-array", Bits { size: 1, align: 1, ..float.bits });
@@ -150,10 +150,10 @@ impl ClassWriter {
     }
 
     fn optional(&self, optional: &OptionalClass, inner: Position) -> Value {
-        let mut object = typed("optional");
+        let mut object = object_of_type("optional");
         put(&mut object, "selector-field-location", Some(location(&optional.selector)));
         if let Some(selectors) = &optional.ranges {
-            let selectors = representable(selectors);
+            let selectors = clip_to_64_bits(selectors);
             if selectors.is_empty() {
                 return structure_of(Vec::new(), 1);
             }
@@ -167,7 +167,7 @@ impl ClassWriter {
         let mut taken = RangeSet::default();
         let mut options = Vec::new();
         for option in &variant.options {
-            let mut selectors = representable(&option.ranges);
+            let mut selectors = clip_to_64_bits(&option.ranges);
             let is_free = selectors.iter().all(|&(low, high)| taken.overlap(low, high).is_none());
             let free: Vec<_> =
                 selectors.iter().flat_map(|&(low, high)| taken.insert(low, high)).collect();
@@ -187,7 +187,7 @@ impl ClassWriter {
         if options.is_empty() {
             return structure_of(Vec::new(), 1);
         }
-        let mut object = typed("variant");
+        let mut object = object_of_type("variant");
         put(&mut object, "selector-field-location", Some(location(&variant.selector)));
         put(&mut object, "options", Some(options));
         Value::Object(object)
@@ -215,7 +215,7 @@ impl ClassWriter {
 }
 
 fn structure_of(members: Vec<Value>, align: u64) -> Value {
-    let mut object = typed("structure");
+    let mut object = object_of_type("structure");
     put(&mut object, "member-classes", Some(members).filter(|members| !members.is_empty()));
     put(&mut object, "minimum-alignment", Some(align).filter(|&align| align > 1));
     Value::Object(object)
@@ -223,15 +223,15 @@ fn structure_of(members: Vec<Value>, align: u64) -> Value {
 
 /// Makes the object of a string, blob or array class, with its static or dynamic length. `name` is
 /// the last part of the class's type.
-fn counted(name: &str, length: &Length) -> Object {
+fn object_with_length(name: &str, length: &Length) -> Object {
     match length {
         Length::Static(count) => {
-            let mut object = typed(&format!("static-length-{name}"));
+            let mut object = object_of_type(&format!("static-length-{name}"));
             put(&mut object, "length", Some(*count));
             object
         }
         Length::Dynamic(field) => {
-            let mut object = typed(&format!("dynamic-length-{name}"));
+            let mut object = object_of_type(&format!("dynamic-length-{name}"));
             put(&mut object, "length-field-location", Some(location(field)));
             object
         }
@@ -239,7 +239,7 @@ fn counted(name: &str, length: &Length) -> Object {
 }
 
 fn bits(name: &str, bits: Bits) -> Object {
-    let mut object = typed(name);
+    let mut object = object_of_type(name);
     put(&mut object, "length", Some(bits.size));
     put(&mut object, "byte-order", Some(word(bits.byte_order, &BYTE_ORDERS)));
     if bits.bit_order != bits.byte_order.usual_bit_order() {
@@ -273,7 +273,7 @@ fn location(field: &FieldRef) -> Value {
 fn mappings(mappings: &[Mapping]) -> Value {
     let mut object = Object::new();
     for mapping in mappings {
-        let selectors = representable(&mapping.ranges);
+        let selectors = clip_to_64_bits(&mapping.ranges);
         if selectors.is_empty() {
             continue;
         }
@@ -286,7 +286,7 @@ fn mappings(mappings: &[Mapping]) -> Value {
 }
 
 /// Clips the ranges to integers of 64 bits: fields have no other values.
-fn representable(ranges: &Ranges) -> Vec<(i128, i128)> {
+fn clip_to_64_bits(ranges: &Ranges) -> Vec<(i128, i128)> {
     let (min, max) = (i128::from(i64::MIN), i128::from(u64::MAX));
     let cut = ranges.0.iter().map(|&(low, high)| (low.max(min), high.min(max)));
     cut.filter(|(low, high)| low <= high).collect()
@@ -296,7 +296,7 @@ fn ranges(ranges: &[(i128, i128)]) -> Value {
     ranges.iter().map(|&(low, high)| Value::from_iter([number(low), number(high)])).collect()
 }
 
-/// Converts an integer to JSON; [`representable`] has limited it to 64 bits.
+/// Converts an integer to JSON; [`clip_to_64_bits`] has limited it to 64 bits.
 fn number(number: i128) -> Value {
     match u64::try_from(number) {
         Ok(number) => number.into(),

@@ -11,7 +11,7 @@ use super::decoder::{Decoder, EventIds, StreamDecoder};
 use super::header::Header;
 use super::node::{Node, NodeKind, NodeLabels};
 use super::op::{Branch, Count, ElementSize, NONE, Op, Save};
-use super::plain::Plain;
+use super::plain::PlainProgram;
 use super::program::Program;
 use super::walk::SIGN_BIT;
 use crate::schema::*;
@@ -149,7 +149,7 @@ struct Draft {
 
 impl Draft {
     fn finish(self) -> Program {
-        let plain = Plain::new(&self.ops);
+        let plain = PlainProgram::new(&self.ops);
         Program { ops: self.ops.into(), saves: self.saves.into(), plain }
     }
 }
@@ -271,7 +271,7 @@ impl Compiler {
         };
         self.scope = Some(scope);
         self.align(class.align());
-        let shown = self.shown(class);
+        let shown = self.is_visible(class);
         let position = NodePosition { name: None, parent: NONE, first: false };
         let node = self.node_if(shown, position, || NodeKind::Struct);
         if shown {
@@ -287,7 +287,7 @@ impl Compiler {
     /// Returns whether the current field is visible. A field with a role or clock is visible only
     /// if another field depends on it. A structure, array or variant is visible if any of its
     /// contents is.
-    fn shown(&mut self, class: &FieldClass) -> bool {
+    fn is_visible(&mut self, class: &FieldClass) -> bool {
         if !self.visible {
             return false;
         }
@@ -302,14 +302,14 @@ impl Compiler {
                 structure.members.is_empty()
                     || structure.members.iter().any(|member| {
                         self.path.push(member.name.clone());
-                        let shown = self.shown(&member.class);
+                        let shown = self.is_visible(&member.class);
                         self.path.pop();
                         shown
                     })
             }
-            FieldClass::Array(array) => self.shown(&array.element),
+            FieldClass::Array(array) => self.is_visible(&array.element),
             FieldClass::Variant(variant) => {
-                variant.options.iter().any(|option| self.shown(&option.class))
+                variant.options.iter().any(|option| self.is_visible(&option.class))
             }
             _ => true,
         }
@@ -369,7 +369,7 @@ impl Compiler {
         let mut first = true;
         for member in &structure.members {
             self.path.push(member.name.clone());
-            let shown = self.shown(&member.class);
+            let shown = self.is_visible(&member.class);
             let position = NodePosition { name: Some(&member.name), parent, first: first && shown };
             let done = self.field(&member.class, shown, position);
             self.path.pop();
@@ -517,7 +517,7 @@ impl Compiler {
         self.draft.saves.len() as u32 - 1
     }
 
-    fn used(&self, reference: &FieldRef) -> Result<Slot, CompileError> {
+    fn referenced_slot(&self, reference: &FieldRef) -> Result<Slot, CompileError> {
         let key = key(reference.scope, reference.path.iter().map(String::as_str));
         match self.slots.get(&key) {
             Some(slot) if slot.signed.is_some() => Ok(*slot),
@@ -533,7 +533,7 @@ impl Compiler {
         Ok(match length {
             Length::Static(count) => Count::Static(*count),
             Length::Dynamic(reference) => {
-                let slot = self.used(reference)?;
+                let slot = self.referenced_slot(reference)?;
                 if slot.signed == Some(true) {
                     return error(format!("length {} is signed", reference.path.join(".")));
                 }
@@ -595,7 +595,7 @@ impl Compiler {
         shown: bool,
         position: NodePosition<'_>,
     ) -> Result<(), CompileError> {
-        let slot = self.used(&optional.selector)?;
+        let slot = self.referenced_slot(&optional.selector)?;
         let ranges = match &optional.ranges {
             Some(ranges) => stored_ranges(ranges, slot),
             None => Box::new([(1, u64::MAX)]),
@@ -605,7 +605,7 @@ impl Compiler {
         self.push(Op::Optional { node, slot: slot.index, ranges, body: 0 });
         let before = self.draft.aligned;
         let position = NodePosition { name: None, parent: node, first: false };
-        let content_shown = shown && self.shown(&optional.content);
+        let content_shown = shown && self.is_visible(&optional.content);
         self.field(&optional.content, content_shown, position)?;
         self.draft.aligned &= before;
         self.draft.run = None;
@@ -622,7 +622,7 @@ impl Compiler {
         shown: bool,
         position: NodePosition<'_>,
     ) -> Result<(), CompileError> {
-        let slot = self.used(&variant.selector)?;
+        let slot = self.referenced_slot(&variant.selector)?;
         let node = self.node_if(shown, position, || NodeKind::Variant {
             options: variant.options.iter().map(|o| o.name.as_deref().map(Into::into)).collect(),
         });

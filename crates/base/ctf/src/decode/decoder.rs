@@ -7,7 +7,7 @@ use super::op::Op;
 use super::plain::PlainField;
 use super::program::Program;
 use super::view::{Stop, View};
-use super::visit::{Nothing, Visitor};
+use super::visit::{NullVisitor, Visitor};
 use super::walk::Machine;
 use crate::schema::{Role, Schema, Scope, Uuid};
 use std::collections::HashMap;
@@ -148,7 +148,7 @@ impl Decoder {
     pub fn packet(&self, view: View<'_>, machine: &mut Machine) -> Result<Packet, Stop> {
         machine.roles_clear();
         let mut position = 0;
-        self.walk(&self.packet_header, view, &mut position, machine, &mut Nothing)?;
+        self.walk(&self.packet_header, view, &mut position, machine, &mut NullVisitor)?;
         if let Some(magic) = machine.role(Role::Magic)
             && magic != u64::from(PACKET_MAGIC)
         {
@@ -167,7 +167,7 @@ impl Decoder {
             .filter(|&uuid| self.schema.trace.uuid.is_some_and(|expected| expected != uuid));
         machine.width_discarded = 64;
         let context = &self.streams[stream].packet_context;
-        self.walk(context, view, &mut position, machine, &mut Nothing)?;
+        self.walk(context, view, &mut position, machine, &mut NullVisitor)?;
         let content = machine.role(Role::ContentSize);
         let total = machine.role(Role::PacketSize);
         let packet = Packet {
@@ -209,7 +209,7 @@ impl Decoder {
         visitor: &mut V,
     ) -> Result<(), Stop> {
         let mut position = 0;
-        self.walk(&self.packet_header, view, &mut position, machine, &mut Nothing)?;
+        self.walk(&self.packet_header, view, &mut position, machine, &mut NullVisitor)?;
         let context = &self.streams[stream].packet_context;
         self.walk(context, view, &mut position, machine, visitor)
     }
@@ -261,7 +261,7 @@ impl Decoder {
         let start = *position;
         let bad = |kind| Err(Stop::bad(view.base_bits() + start, kind));
         machine.event_id_clear();
-        self.walk(program, view, position, machine, &mut Nothing)?;
+        self.walk(program, view, position, machine, &mut NullVisitor)?;
         let event = match machine.role(Role::EventClassId) {
             Some(id) => match stream.event_of_id.get(id) {
                 Some(event) => event,

@@ -80,7 +80,7 @@ impl Header {
         machine: &mut Machine,
     ) -> Result<u64, Stop> {
         let start = position.next_multiple_of(8);
-        let bytes = view.whole_bytes().get((start / 8) as usize..).ok_or(Stop::Short)?;
+        let bytes = view.whole_bytes().get((start / 8) as usize..).ok_or(Stop::Incomplete)?;
         let short = if large { 6 } else { 4 };
         let word = match bytes.first_chunk::<8>() {
             Some(word) => u64::from_le_bytes(*word),
@@ -89,7 +89,7 @@ impl Header {
                 word[..bytes.len()].copy_from_slice(bytes);
                 u64::from_le_bytes(word)
             }
-            None => return Err(Stop::Short),
+            None => return Err(Stop::Incomplete),
         };
         if let Some((size, id, time)) = Header::short_parts(large, word) {
             machine.clock = clock_after(machine.clock, time, if large { 32 } else { 27 });
@@ -99,7 +99,7 @@ impl Header {
         // The extended part starts at the next byte after the short id.
         let id_size = if large { 2 } else { 1 };
         let extended = bytes.get(id_size..).and_then(|rest| rest.first_chunk::<12>());
-        let Some(extended) = extended else { return Err(Stop::Short) };
+        let Some(extended) = extended else { return Err(Stop::Incomplete) };
         let (id, time) = extended.split_at(4);
         machine.clock = u64::from_le_bytes(time.try_into().unwrap_or_default());
         *position = start + (id_size as u64 + 12) * 8;

@@ -3,7 +3,7 @@
 //!
 //! Start at [`Decoder`]. `compile` turns field classes into `program` ops, `walk` runs them, `bits`
 //! reads fields that are not whole bytes. Nothing here does I/O: a [`View`] is the part of a packet
-//! that the caller has read so far, and [`Stop::Short`] requests more of it.
+//! that the caller has read so far, and [`Stop::Incomplete`] requests more of it.
 
 mod compile;
 mod decoder;
@@ -28,8 +28,8 @@ pub use decoder::{Decoder, PACKET_MAGIC, Packet};
 pub use error::{DecodeError, DecodeErrorKind};
 pub use node::{Node, NodeKind, NodeLabels};
 pub use plain::{PlainField, PlainKind};
-pub use skip::Skipping;
+pub use skip::EventSkipper;
 pub use view::{Stop, View};
-pub use visit::{Nothing, Visitor};
+pub use visit::{NullVisitor, Visitor};
 pub use walk::Machine;
-pub(crate) use walk::{before_nul, clock_after};
+pub(crate) use walk::{clock_after, trim_at_nul};

@@ -11,7 +11,7 @@ use crate::schema::Scope;
 
 /// Plain form of a program: a flat list of fields that all start on byte boundaries.
 #[derive(Debug)]
-pub(super) struct Plain {
+pub(super) struct PlainProgram {
     pub(super) fields: Box<[PlainField]>,
     /// For each group of adjacent strings: the number of bytes before the group, and the number of
     /// strings after its first one. Used for skipping.
@@ -51,9 +51,9 @@ pub enum PlainKind {
     EndStruct,
 }
 
-impl Plain {
+impl PlainProgram {
     /// Makes the plain form of `ops`; `None` if any op has no plain form.
-    pub(super) fn new(ops: &[Op]) -> Option<Plain> {
+    pub(super) fn new(ops: &[Op]) -> Option<PlainProgram> {
         let mut fields = Vec::new();
         let mut before_strings: Vec<(u32, u32)> = Vec::new();
         let mut bytes = 0u32;
@@ -107,7 +107,7 @@ impl Plain {
             return None;
         }
         let (fields, before_strings) = (fields.into(), before_strings.into());
-        Some(Plain { fields, before_strings, after: bytes })
+        Some(PlainProgram { fields, before_strings, after: bytes })
     }
 
     /// Advances `position` to the end of the fields.
@@ -116,7 +116,7 @@ impl Plain {
         let bytes = view.whole_bytes();
         let start = position.div_ceil(8) as usize;
         let mut nuls = NulScan::new(bytes, start);
-        let end = self.end(bytes, start, |at, more| nuls.find(at, more)).ok_or(Stop::Short)?;
+        let end = self.end(bytes, start, |at, more| nuls.find(at, more)).ok_or(Stop::Incomplete)?;
         *position = end as u64 * 8;
         Ok(())
     }
@@ -182,12 +182,12 @@ impl Plain {
                     visitor.signed(node, i64::from_le_bytes(read_bytes(bytes, &mut at)?))
                 }
                 PlainKind::String => {
-                    let end = nuls.find(at, 0).ok_or(Stop::Short)?;
+                    let end = nuls.find(at, 0).ok_or(Stop::Incomplete)?;
                     visitor.string(node, &bytes[at..end]);
                     at = end + 1;
                 }
                 PlainKind::Text(length) => {
-                    let text = bytes.get(at..at + length as usize).ok_or(Stop::Short)?;
+                    let text = bytes.get(at..at + length as usize).ok_or(Stop::Incomplete)?;
                     let used = memchr::memchr(0, text).unwrap_or(text.len());
                     visitor.string(node, &text[..used]);
                     at += text.len();
@@ -205,7 +205,7 @@ impl Plain {
 
 #[inline(always)]
 fn read_bytes<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Stop> {
-    let taken = bytes.get(*at..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Short)?;
+    let taken = bytes.get(*at..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Incomplete)?;
     *at += N;
     Ok(*taken)
 }

@@ -6,7 +6,7 @@
 //! later lengths and selectors.
 
 use super::op::{Op, Save};
-use super::plain::Plain;
+use super::plain::PlainProgram;
 
 /// The ops of one scope, or of an event's body: common context, specific context and payload.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Program {
     /// Uses of the values that ops read. The field `save` of an op is an index into this list.
     pub(super) saves: Box<[Save]>,
     /// Plain form of the program, if all of its ops allow one.
-    pub(super) plain: Option<Plain>,
+    pub(super) plain: Option<PlainProgram>,
 }
 
 impl Program {

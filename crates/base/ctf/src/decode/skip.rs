@@ -1,22 +1,22 @@
 //! Skipping of events, to count them or to find the first one in a time range.
 //!
 //! The end of an event is known only after its strings have been found, so the events of one packet
-//! are a chain of dependent steps. [`Skipping::run_two`] walks two packets at once: the processor
-//! executes their two chains in parallel.
+//! are a chain of dependent steps. [`EventSkipper::run_two`] walks two packets at once: the
+//! processor executes their two chains in parallel.
 
 use super::decoder::{Decoder, StreamDecoder};
 use super::error::DecodeErrorKind;
 use super::header::Header;
-use super::plain::Plain;
+use super::plain::PlainProgram;
 use super::program::Program;
 use super::strings::NulMap;
 use super::view::{Stop, View};
-use super::visit::Nothing;
+use super::visit::NullVisitor;
 use super::walk::{Machine, clock_after};
 
 /// A walk that skips the events of one view without visiting their fields.
 #[derive(Debug)]
-pub struct Skipping<'s> {
+pub struct EventSkipper<'s> {
     decoder: &'s Decoder,
     stream: &'s StreamDecoder,
     view: View<'s>,
@@ -30,13 +30,13 @@ pub struct Skipping<'s> {
     /// this limit.
     pub last_clock: u64,
     /// Set if the clock decreased at an event. LTTng's short headers cannot make it decrease.
-    pub went_back: bool,
+    pub clock_decreased: bool,
     /// Error that ended the walk before the view's end; `None` if there was none. The machine's
     /// clock is then the one before the failed event.
     pub stop: Option<Stop>,
 }
 
-impl<'s> Skipping<'s> {
+impl<'s> EventSkipper<'s> {
     /// Starts a walk at `position`, in bits from the view's start.
     pub fn new(
         decoder: &'s Decoder,
@@ -44,10 +44,10 @@ impl<'s> Skipping<'s> {
         view: View<'s>,
         position: u64,
         machine: &'s mut Machine,
-    ) -> Skipping<'s> {
+    ) -> EventSkipper<'s> {
         let stream = &decoder.streams[stream];
         let map = NulMap::new(view.whole_bytes());
-        Skipping {
+        EventSkipper {
             decoder,
             stream,
             view,
@@ -56,12 +56,12 @@ impl<'s> Skipping<'s> {
             position,
             count: 0,
             last_clock: u64::MAX,
-            went_back: false,
+            clock_decreased: false,
             stop: None,
         }
     }
 
-    /// Walks to the view's end, to [`Skipping::last_clock`], or to an error.
+    /// Walks to the view's end, to [`EventSkipper::last_clock`], or to an error.
     pub fn run(&mut self) {
         loop {
             match self.stream.event_header {
@@ -76,11 +76,11 @@ impl<'s> Skipping<'s> {
     }
 
     /// Walks over the events of two views alternately, until one of the walks ends.
-    pub fn run_two(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
+    pub fn run_two(a: &mut EventSkipper<'_>, b: &mut EventSkipper<'_>) {
         loop {
             match (&a.stream.event_header, &b.stream.event_header) {
-                (Header::Large, Header::Large) => Skipping::run_two_fast::<true>(a, b),
-                (Header::Compact, Header::Compact) => Skipping::run_two_fast::<false>(a, b),
+                (Header::Large, Header::Large) => EventSkipper::run_two_fast::<true>(a, b),
+                (Header::Compact, Header::Compact) => EventSkipper::run_two_fast::<false>(a, b),
                 _ => {}
             }
             if !(a.step() && b.step()) {
@@ -101,7 +101,7 @@ impl<'s> Skipping<'s> {
         self.apply(end);
     }
 
-    fn run_two_fast<const LARGE: bool>(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
+    fn run_two_fast<const LARGE: bool>(a: &mut EventSkipper<'_>, b: &mut EventSkipper<'_>) {
         let (mut of_a, mut of_b) = (FastPath::of(a), FastPath::of(b));
         loop {
             while of_a.step::<LARGE>() && of_b.step::<LARGE>() {}
@@ -138,7 +138,7 @@ impl<'s> Skipping<'s> {
         let clock = self.machine.clock;
         match self.event(&mut at) {
             Ok(true) => {
-                self.went_back |= self.machine.clock < clock;
+                self.clock_decreased |= self.machine.clock < clock;
                 self.position = at;
                 self.count += 1;
                 return true;
@@ -154,7 +154,7 @@ impl<'s> Skipping<'s> {
     /// ends within that event.
     #[inline(always)]
     fn event(&mut self, at: &mut u64) -> Result<bool, Stop> {
-        let Skipping { decoder, stream, view, machine, .. } = self;
+        let EventSkipper { decoder, stream, view, machine, .. } = self;
         let event = match &stream.event_header {
             Header::Large => decoder.lttng_header::<true>(stream, *view, at, machine)?,
             Header::Compact => decoder.lttng_header::<false>(stream, *view, at, machine)?,
@@ -168,7 +168,7 @@ impl<'s> Skipping<'s> {
         let body = &stream.bodies[event as usize];
         match &body.plain {
             Some(plain) => plain.skip(*view, at)?,
-            None => decoder.walk(body, *view, at, machine, &mut Nothing)?,
+            None => decoder.walk(body, *view, at, machine, &mut NullVisitor)?,
         }
         if *at == self.position {
             return Err(Stop::bad(self.view.base_bits() + *at, DecodeErrorKind::EmptyEvent));
@@ -189,7 +189,7 @@ struct FastPath<'u, 's> {
     bodies: &'s [Program],
     /// Id and body of the previous event. Events of one class come in bursts, so the processor can
     /// predict that the next event has the same class. A lookup would be a chain of loads.
-    last: (u64, Option<&'s Plain>),
+    last: (u64, Option<&'s PlainProgram>),
     last_clock: u64,
     /// Size of the whole view in bytes.
     size: usize,
@@ -203,7 +203,7 @@ struct FastPathEnd {
 }
 
 impl<'u, 's> FastPath<'u, 's> {
-    fn of(skipping: &'u mut Skipping<'s>) -> FastPath<'u, 's> {
+    fn of(skipping: &'u mut EventSkipper<'s>) -> FastPath<'u, 's> {
         let size = skipping.view.whole_bytes().len();
         let map_start = size - skipping.map.rest().len();
         FastPath {

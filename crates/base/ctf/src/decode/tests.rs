@@ -116,7 +116,7 @@ fn event(
     decoder.event_body(0, class, view, &mut end, machine, &mut recorder)?;
     // A visitor that ignores values must reach the same end.
     machine.clock = clock;
-    let skipped = decoder.event_body(0, class, view, &mut skipped_end, machine, &mut Nothing);
+    let skipped = decoder.event_body(0, class, view, &mut skipped_end, machine, &mut NullVisitor);
     assert_eq!((skipped, skipped_end), (Ok(()), end), "from {body} without values");
     Ok((recorder.0, end))
 }

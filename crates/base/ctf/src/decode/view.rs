@@ -45,13 +45,13 @@ impl<'a> View<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The view ends within a field. The caller may retry with a longer view of the packet.
-    Short,
+    Incomplete,
     /// The bytes violate the schema, at the position in the error.
-    Bad(DecodeError),
+    Invalid(DecodeError),
 }
 
 impl Stop {
     pub(super) fn bad(at_bits: u64, kind: DecodeErrorKind) -> Stop {
-        Stop::Bad(DecodeError { at_bits, kind })
+        Stop::Invalid(DecodeError { at_bits, kind })
     }
 }

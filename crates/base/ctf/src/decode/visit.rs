@@ -10,7 +10,7 @@ use crate::schema::Scope;
 #[allow(unused_variables, reason = "the names are for whoever writes a visitor")]
 pub trait Visitor {
     /// True if the visitor uses values. Otherwise the decoder skips runs of fields in one step.
-    const WANTED: bool = true;
+    const USES_VALUES: bool = true;
 
     /// Discards the fields received since the event's start, because the view ended within the
     /// event. The decoder then visits the event again from its first field. This happens rarely.
@@ -49,10 +49,10 @@ pub trait Visitor {
 
 /// A visitor that ignores all fields, for finding the end of an event.
 #[derive(Debug)]
-pub struct Nothing;
+pub struct NullVisitor;
 
-impl Visitor for Nothing {
-    const WANTED: bool = false;
+impl Visitor for NullVisitor {
+    const USES_VALUES: bool = false;
 
     fn restart(&mut self) {}
 }

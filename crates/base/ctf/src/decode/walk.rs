@@ -99,7 +99,7 @@ impl Machine {
         visitor: &mut V,
     ) -> Result<(), Stop> {
         if let Some(plain) = &program.plain {
-            return match V::WANTED {
+            return match V::USES_VALUES {
                 true => plain.visit(nodes, view, position, visitor),
                 false => plain.skip(view, position),
             };
@@ -153,7 +153,7 @@ impl<'w> Walk<'w> {
             match *op {
                 Op::Align(align) => self.align(align)?,
                 Op::Run { bytes, ops: count } => {
-                    if !V::WANTED {
+                    if !V::USES_VALUES {
                         self.consume(u64::from(bytes) * 8)?;
                         index += count as usize;
                     }
@@ -175,21 +175,21 @@ impl<'w> Walk<'w> {
                 Op::Float { node, ref class } => {
                     let at = self.consume(u64::from(class.bits.size))?;
                     self.check_order(at, class.bits.byte_order)?;
-                    if let Some(node) = self.shown::<V>(node) {
+                    if let Some(node) = self.visible_node::<V>(node) {
                         let value = float::read(self.view.bytes, at, class);
                         visitor.float(node, value);
                     }
                 }
                 Op::String { node, encoding } => {
                     let value = self.string(encoding.unit_size())?;
-                    if let Some(node) = self.shown::<V>(node) {
+                    if let Some(node) = self.visible_node::<V>(node) {
                         visitor.string(node, value);
                     }
                 }
                 Op::Text { node, length, encoding } => {
                     let value = self.bytes(length)?;
-                    if let Some(node) = self.shown::<V>(node) {
-                        let value = before_nul(value, encoding);
+                    if let Some(node) = self.visible_node::<V>(node) {
+                        let value = trim_at_nul(value, encoding);
                         visitor.string(node, value);
                     }
                 }
@@ -198,27 +198,27 @@ impl<'w> Walk<'w> {
                     if uuid && let Ok(value) = value.try_into() {
                         self.machine.uuid = Some(Uuid(value));
                     }
-                    if let Some(node) = self.shown::<V>(node) {
+                    if let Some(node) = self.visible_node::<V>(node) {
                         visitor.blob(node, value);
                     }
                 }
                 Op::BeginScope(scope, node) => {
-                    if let Some(node) = self.shown::<V>(node) {
+                    if let Some(node) = self.visible_node::<V>(node) {
                         visitor.begin_scope(scope, node);
                     }
                 }
                 Op::EndScope(scope) => {
-                    if V::WANTED {
+                    if V::USES_VALUES {
                         visitor.end_scope(scope);
                     }
                 }
                 Op::BeginStruct(node) => {
-                    if let Some(node) = self.shown::<V>(node) {
+                    if let Some(node) = self.visible_node::<V>(node) {
                         visitor.begin_struct(node);
                     }
                 }
                 Op::EndStruct(node) => {
-                    if let Some(node) = self.shown::<V>(node) {
+                    if let Some(node) = self.visible_node::<V>(node) {
                         visitor.end_struct(node);
                     }
                 }
@@ -231,7 +231,7 @@ impl<'w> Walk<'w> {
                     let body_ops = &ops[index..index + body as usize];
                     index += body as usize;
                     let present = in_ranges(ranges, self.machine.slots[slot as usize]);
-                    let shown = self.shown::<V>(node);
+                    let shown = self.visible_node::<V>(node);
                     if let Some(node) = shown {
                         visitor.begin_optional(node, present);
                     }
@@ -257,7 +257,7 @@ impl<'w> Walk<'w> {
                     let start = index + branch.start as usize;
                     let branch_ops = &ops[start..start + branch.ops as usize];
                     index += body as usize;
-                    let shown = self.shown::<V>(node);
+                    let shown = self.visible_node::<V>(node);
                     if let Some(node) = shown {
                         visitor.begin_variant(node, branch.option as usize);
                     }
@@ -280,7 +280,7 @@ impl<'w> Walk<'w> {
     fn consume(&mut self, size: u64) -> Result<u64, Stop> {
         let at = self.position;
         if size > self.view.end.saturating_sub(at) {
-            return Err(Stop::Short);
+            return Err(Stop::Incomplete);
         }
         self.position = at + size;
         Ok(at)
@@ -303,15 +303,15 @@ impl<'w> Walk<'w> {
     fn align(&mut self, align: u64) -> Result<(), Stop> {
         let base = self.view.base_bits();
         let absolute = base + self.position;
-        let aligned = absolute.checked_add(align - 1).ok_or(Stop::Short)? & !(align - 1);
+        let aligned = absolute.checked_add(align - 1).ok_or(Stop::Incomplete)? & !(align - 1);
         self.position = aligned - base;
         Ok(())
     }
 
     /// Returns the node for a visit; `None` if the field is hidden or the visitor ignores values.
     #[inline(always)]
-    fn shown<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
-        (V::WANTED && node != NONE).then(|| &self.nodes[node as usize])
+    fn visible_node<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
+        (V::USES_VALUES && node != NONE).then(|| &self.nodes[node as usize])
     }
 
     /// Stores an integer as its [`Save`] requires, and passes it to the visitor. `sign_size` is the
@@ -328,7 +328,7 @@ impl<'w> Walk<'w> {
         if save != NONE {
             self.machine.save(&self.saves[save as usize], raw, sign_size.is_some());
         }
-        if let Some(node) = self.shown::<V>(node) {
+        if let Some(node) = self.visible_node::<V>(node) {
             match sign_size {
                 Some(size) => visitor.signed(node, bits::sign_extend(raw, size)),
                 None => visitor.unsigned(node, raw),
@@ -389,8 +389,8 @@ impl<'w> Walk<'w> {
     fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
         let start = (self.position / 8) as usize;
         let bytes = self.view.whole_bytes();
-        let rest = bytes.get(start..).ok_or(Stop::Short)?;
-        let length = find_nul(rest, unit).ok_or(Stop::Short)?;
+        let rest = bytes.get(start..).ok_or(Stop::Incomplete)?;
+        let length = find_nul(rest, unit).ok_or(Stop::Incomplete)?;
         self.position = ((start + length + unit) as u64) * 8;
         Ok(&rest[..length])
     }
@@ -406,7 +406,7 @@ impl<'w> Walk<'w> {
     #[inline]
     fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
         let length = self.count(length);
-        let at = (self.consume(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
+        let at = (self.consume(length.checked_mul(8).ok_or(Stop::Incomplete)?)? / 8) as usize;
         // A string of zero bytes may follow padding that extends beyond the view.
         Ok(self.view.bytes.get(at..at + length as usize).unwrap_or_default())
     }
@@ -420,14 +420,14 @@ impl<'w> Walk<'w> {
         visitor: &mut V,
     ) -> Result<(), Stop> {
         let length = self.count(length);
-        let shown = self.shown::<V>(node);
+        let shown = self.visible_node::<V>(node);
         let least = match element {
             ElementSize::Bytes(bytes) => u64::from(bytes) * 8,
             ElementSize::Least(bits) => bits,
         };
         let left = self.view.end.saturating_sub(self.position);
         if length.checked_mul(least).is_none_or(|size| size > left) {
-            return Err(Stop::Short);
+            return Err(Stop::Incomplete);
         }
         if least == 0 {
             let cost = length.saturating_mul(body.len() as u64 + 1);
@@ -470,7 +470,7 @@ fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
 
 /// Returns the characters of a counted string, without the padding from its first NUL on.
 #[inline]
-pub(crate) fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
+pub(crate) fn trim_at_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();
     match find_nul(bytes, unit) {
         Some(length) => &bytes[..length],

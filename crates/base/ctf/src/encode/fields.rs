@@ -2,7 +2,7 @@
 
 use super::sink::{Mark, Sink};
 use super::step::{Count, Step, Write};
-use crate::decode::{Node, NodeKind, Visitor, before_nul};
+use crate::decode::{Node, NodeKind, Visitor, trim_at_nul};
 use crate::schema::{Encoding, Scope};
 
 /// Maximum size of a counted string or blob, in bytes. Larger ones are refused, because readers
@@ -146,13 +146,13 @@ impl Visitor for FieldWriter<'_> {
                 let unit = to.unit_size();
                 let value = match unit {
                     1 => memchr::memchr(0, value).map_or(value, |end| &value[..end]),
-                    _ => before_nul(value, to),
+                    _ => trim_at_nul(value, to),
                 };
                 self.sink.blob(value);
                 self.sink.blob(&[0; 4][..unit]);
             }
             Write::String { from, .. } => {
-                let text = from.decode(before_nul(value, from));
+                let text = from.decode(trim_at_nul(value, from));
                 self.sink.blob(text.as_bytes());
                 self.sink.blob(&[0]);
             }

@@ -23,7 +23,7 @@ const FIELDS_MAX: usize = 4096;
 
 /// A header field that the encoder fills by role or with a constant.
 #[derive(Clone, Debug)]
-pub(super) struct HeadField {
+pub(super) struct HeaderField {
     pub(super) align: u64,
     pub(super) form: Form,
     pub(super) content: Content,
@@ -55,7 +55,7 @@ pub(super) enum Content {
 /// The fields of a header for one combination of options, in the order of their bits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    pub(super) fields: Vec<HeadField>,
+    pub(super) fields: Vec<HeaderField>,
     /// Event class ids that the layout can represent; `None` for no restriction.
     ids: Option<Ranges>,
     /// Minimum alignment of the next field in bits, in addition to the field's own; set at the
@@ -113,7 +113,7 @@ fn search_layouts(search: &Search, class: &FieldClass) -> Result<Vec<Layout>, En
             let path = Vec::new();
             let align = layout.align;
             let (clock_bits, is_signed) = (0, false);
-            layout.fields.push(HeadField { align, form, content, path, clock_bits, is_signed });
+            layout.fields.push(HeaderField { align, form, content, path, clock_bits, is_signed });
         }
         layout.resolve_ids();
     }
@@ -150,7 +150,7 @@ fn add(
         for layout in all.iter_mut() {
             let align = layout.align.max(class.align());
             layout.align = 0;
-            layout.fields.push(HeadField {
+            layout.fields.push(HeaderField {
                 align,
                 form,
                 content,
@@ -284,7 +284,7 @@ impl Layout {
     /// Makes each id field but the last constant: with several id fields, the earlier ones only
     /// select the option that contains the last one.
     fn resolve_ids(&mut self) {
-        let is_id = |field: &HeadField| field.content == Content::Role(Role::EventClassId);
+        let is_id = |field: &HeaderField| field.content == Content::Role(Role::EventClassId);
         let count = self.fields.iter().filter(|field| is_id(field)).count();
         if count < 2 {
             return;
@@ -298,7 +298,7 @@ impl Layout {
 
     /// Returns whether the layout can represent the event class id `id`.
     pub(super) fn holds_id(&self, id: u64) -> bool {
-        let fits = |field: &HeadField| match (field.content, field.form) {
+        let fits = |field: &HeaderField| match (field.content, field.form) {
             (Content::Role(Role::EventClassId), Form::Bits(bits)) => bits::low(id, bits.size) == id,
             _ => true,
         };
@@ -334,7 +334,7 @@ impl Layout {
     }
 }
 
-impl HeadField {
+impl HeaderField {
     #[inline]
     pub(super) fn write(&self, sink: &mut Sink, value: u64) {
         sink.align(self.align);

@@ -1,10 +1,10 @@
 //! Encoding of packets, the inverse of [`crate::decode`], also without I/O.
 //!
-//! Start at [`Encoder`], which is compiled from a [`Lowered`] schema. It makes a packet's [`Head`],
-//! to which a [`PacketWriter`] adds events. Fields are passed as visits, so that a decoder can
-//! visit the writer directly; other producers of events describe their fields as [`Value`]s.
-//! `lower` derives the output schema from the source schema, `headers` fills fields with a role,
-//! `fields` writes all other fields.
+//! Start at [`Encoder`], which is compiled from a [`LoweredSchema`] schema. It makes a packet's
+//! [`PacketHead`], to which a [`PacketWriter`] adds events. Fields are passed as visits, so that a
+//! decoder can visit the writer directly; other producers of events describe their fields as
+//! [`Value`]s. `lower` derives the output schema from the source schema, `headers` fills fields
+//! with a role, `fields` writes all other fields.
 
 mod error;
 mod fields;
@@ -18,13 +18,13 @@ mod value;
 
 pub use error::EncodeError;
 pub use fields::FieldWriter;
-pub use lower::{Lowered, for_ctf1, for_ctf2, unchanged};
-pub use value::{Gather, Value};
+pub use lower::{LoweredSchema, lower_to_ctf1, lower_to_ctf2, lower_unchanged};
+pub use value::{Value, ValueCollector};
 
 use crate::bits;
 use crate::decode::{Node, PACKET_MAGIC, Visitor};
 use crate::schema::{FieldClass, Role, Schema, Scope, StreamClass};
-use headers::{Content, Form, HeadField, Layout, layouts, one_layout, set_var_int};
+use headers::{Content, Form, HeaderField, Layout, layouts, one_layout, set_var_int};
 use sink::{Mark, Sink};
 use std::sync::Arc;
 use step::Step;
@@ -36,7 +36,7 @@ pub struct Encoder {
     /// Steps that write visited fields, by node id.
     steps: Vec<Step>,
     slot_count: usize,
-    packet_header: Vec<HeadField>,
+    packet_header: Vec<HeaderField>,
     streams: Vec<StreamEncoder>,
 }
 
@@ -45,7 +45,7 @@ struct StreamEncoder {
     context_align: u64,
     context: Vec<ContextPart>,
     /// Fields of the context, with blank values in place of visited fields.
-    context_blank: Vec<HeadField>,
+    context_blank: Vec<HeaderField>,
     layouts: Vec<Layout>,
     /// Indexes of the layouts that can represent an event class's id, by index of the event class.
     layouts_of_event: Vec<Box<[u32]>>,
@@ -55,15 +55,15 @@ struct StreamEncoder {
 #[derive(Debug)]
 enum ContextPart {
     /// Fields with roles or constants, which the encoder writes.
-    Filled(Vec<HeadField>),
+    Filled(Vec<HeaderField>),
     /// A member that the caller writes by a visit.
     Visited,
 }
 
 impl Encoder {
     /// Compiles a lowered schema into an encoder. Fails if a header has no possible layout.
-    pub fn new(lowered: Lowered) -> Result<Encoder, EncodeError> {
-        let Lowered { schema, steps, slot_count, context_visited } = lowered;
+    pub fn new(lowered: LoweredSchema) -> Result<Encoder, EncodeError> {
+        let LoweredSchema { schema, steps, slot_count, context_visited } = lowered;
         let packet_header = match &schema.trace.packet_header {
             Some(class) => first_layout(Scope::PacketHeader, class)?,
             None => Vec::new(),
@@ -88,7 +88,7 @@ impl Encoder {
         stream: usize,
         instance: u64,
         fill: impl FnOnce(&mut ContextWriter<'_>),
-    ) -> Head {
+    ) -> PacketHead {
         let mut head = self.head_start(stream, instance);
         let class = &self.streams[stream];
         let mut writer = ContextWriter {
@@ -103,14 +103,14 @@ impl Encoder {
 
     /// Makes the header and context of a stream's packets. Fields without a role are blank: zeros
     /// and empty strings.
-    pub fn head_blank(&self, stream: usize, instance: u64) -> Head {
+    pub fn head_blank(&self, stream: usize, instance: u64) -> PacketHead {
         let mut head = self.head_start(stream, instance);
         fill(&self.streams[stream].context_blank, &mut head.sink, &mut head.patches);
         head
     }
 
     /// Makes the packet header, and aligns to the start of the packet context.
-    fn head_start(&self, stream: usize, instance: u64) -> Head {
+    fn head_start(&self, stream: usize, instance: u64) -> PacketHead {
         let mut sink = Sink::default();
         let mut patches = Vec::new();
         for field in &self.packet_header {
@@ -132,11 +132,11 @@ impl Encoder {
         if self.schema.streams[stream].packet_context.is_some() {
             sink.align(self.streams[stream].context_align);
         }
-        Head { stream, instance, sink, patches, slots }
+        PacketHead { stream, instance, sink, patches, slots }
     }
 }
 
-fn first_layout(scope: Scope, class: &FieldClass) -> Result<Vec<HeadField>, EncodeError> {
+fn first_layout(scope: Scope, class: &FieldClass) -> Result<Vec<HeaderField>, EncodeError> {
     one_layout(scope, class)?.map(|layout| layout.fields).ok_or_else(|| {
         EncodeError::new(format!("{}: a variant without options", scope.tsdl_name()))
     })
@@ -185,7 +185,7 @@ impl StreamEncoder {
 /// Start of a packet: its header and context. Values that are known only at the packet's end are
 /// still zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct PacketHead {
     stream: usize,
     instance: u64,
     sink: Sink,
@@ -193,7 +193,7 @@ pub struct Head {
     slots: Vec<u64>,
 }
 
-impl Head {
+impl PacketHead {
     /// Returns the id of the stream within its class.
     pub fn instance(&self) -> u64 {
         self.instance
@@ -210,7 +210,7 @@ struct Patch {
 }
 
 /// Writes the header fields that the encoder fills, and records a patch for each field with a role.
-fn fill(fields: &[HeadField], sink: &mut Sink, patches: &mut Vec<Patch>) {
+fn fill(fields: &[HeaderField], sink: &mut Sink, patches: &mut Vec<Patch>) {
     for field in fields {
         match field.content {
             Content::Role(role) => {
@@ -364,7 +364,7 @@ impl PacketWriter {
     }
 
     /// Starts a packet at the time `begin` of the stream's clock.
-    pub fn begin(&mut self, head: &Head, begin: u64) {
+    pub fn begin(&mut self, head: &PacketHead, begin: u64) {
         self.stream = head.stream;
         self.sink.copy_from(&head.sink);
         self.patches.clone_from(&head.patches);
@@ -403,18 +403,18 @@ impl PacketWriter {
         let mut writer = FieldWriter::new(steps, &mut self.sink, &mut self.slots);
         let done = fill(&mut writer);
         if writer.too_large {
-            self.forget(before);
+            self.roll_back(before);
             return Err(EncodeError::new("a text or blob of more than 16 MiB"));
         }
         match done {
             true => self.clock = time,
-            false => self.forget(before),
+            false => self.roll_back(before),
         }
         Ok(done)
     }
 
     #[cold]
-    fn forget(&mut self, before: Mark) {
+    fn roll_back(&mut self, before: Mark) {
         self.sink.truncate(before);
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) enum Write {
     /// No bytes: a structure, array, optional or variant, whose contents are separate fields.
-    Nothing,
+    Compound,
     /// An integer of whole bytes on a byte boundary.
     Int { bytes: u8, big: bool },
     /// An integer of any layout.
@@ -70,7 +70,7 @@ impl Step {
             FieldClass::Struct(_)
             | FieldClass::Array(_)
             | FieldClass::Optional(_)
-            | FieldClass::Variant(_) => Write::Nothing,
+            | FieldClass::Variant(_) => Write::Compound,
         };
         Step { align: class.align(), write, save: None, prefix: None }
     }

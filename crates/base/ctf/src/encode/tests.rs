@@ -3,7 +3,7 @@
 
 mod headers;
 mod random;
-mod shown;
+mod text_visitor;
 
 use super::*;
 use crate::decode::{Decoder, Machine, View};
@@ -11,7 +11,7 @@ use crate::schema::Schema;
 use crate::{ctf2, tsdl};
 use blkkin_sys::testing::Random;
 use random::Trace;
-use shown::Shown;
+use text_visitor::TextVisitor;
 
 /// Decodes the headers, contexts and events of packets to text.
 fn decoded(decoder: &Decoder, packets: &[Vec<u8>]) -> String {
@@ -22,14 +22,14 @@ fn decoded(decoder: &Decoder, packets: &[Vec<u8>]) -> String {
         assert_eq!(header.total_bits, Some(bytes.len() as u64 * 8));
         let times = (header.begin, header.end, header.seq, header.discarded);
         text.push_str(&format!("stream {} {:?} {times:?}", header.stream, header.instance));
-        let mut shown = Shown::default();
+        let mut shown = TextVisitor::default();
         let clock = machine.clock;
         let view = View::whole(bytes);
         decoder.packet_context(header.stream, view, &mut machine, &mut shown).unwrap();
         machine.clock = clock;
         text.push_str(&shown.text);
         events(decoder, bytes, &mut machine, |decoder, bytes, at, machine, stream, class| {
-            let mut shown = Shown::default();
+            let mut shown = TextVisitor::default();
             let view = content(bytes, header.content_bits);
             decoder.event_body(stream, class, view, at, machine, &mut shown).unwrap();
             let time = machine.clock;
@@ -60,7 +60,7 @@ fn events(
 }
 
 /// Decodes packets, and encodes their contents again by a lowered schema.
-fn encoded_again(decoder: &Decoder, packets: &[Vec<u8>], lowered: Lowered) -> Vec<Vec<u8>> {
+fn encoded_again(decoder: &Decoder, packets: &[Vec<u8>], lowered: LoweredSchema) -> Vec<Vec<u8>> {
     let encoder = Arc::new(Encoder::new(lowered).unwrap());
     let mut written = Vec::new();
     for bytes in packets {
@@ -98,7 +98,7 @@ fn decoder(schema: Schema) -> Decoder {
 }
 
 fn through_ctf1(from: &Decoder, packets: &[Vec<u8>]) -> (Decoder, Vec<Vec<u8>>) {
-    let lowered = for_ctf1(from).unwrap();
+    let lowered = lower_to_ctf1(from).unwrap();
     let text =
         tsdl::write(&lowered.schema).unwrap_or_else(|e| panic!("{e}\n{:#?}", lowered.schema));
     let written = encoded_again(from, packets, lowered);
@@ -106,7 +106,7 @@ fn through_ctf1(from: &Decoder, packets: &[Vec<u8>]) -> (Decoder, Vec<Vec<u8>>) 
 }
 
 fn through_ctf2(from: &Decoder, packets: &[Vec<u8>]) -> (Decoder, Vec<Vec<u8>>) {
-    let lowered = for_ctf2(from).unwrap();
+    let lowered = lower_to_ctf2(from).unwrap();
     let text = ctf2::write(&lowered.schema);
     let written = encoded_again(from, packets, lowered);
     (decoder(ctf2::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))), written)
@@ -118,7 +118,7 @@ fn without_absent(text: &str) -> String {
 
 /// Checks that packets with blank contexts are valid.
 fn blank_contexts_decode(source: &Decoder) {
-    let encoder = Arc::new(Encoder::new(unchanged(source).unwrap()).unwrap());
+    let encoder = Arc::new(Encoder::new(lower_unchanged(source).unwrap()).unwrap());
     for stream in 0..source.schema().streams.len() {
         let mut writer = PacketWriter::new(encoder.clone());
         writer.begin(&encoder.head_blank(stream, 1), 5);

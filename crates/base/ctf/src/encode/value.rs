@@ -36,8 +36,8 @@ impl Value {
         root: u32,
         visitor: &mut impl Visitor,
     ) -> Result<(), EncodeError> {
-        let node = nodes.get(root as usize).ok_or_else(|| misfit(None))?;
-        let Value::Struct(members) = self else { return Err(misfit(Some(node))) };
+        let node = nodes.get(root as usize).ok_or_else(|| class_mismatch(None))?;
+        let Value::Struct(members) = self else { return Err(class_mismatch(Some(node))) };
         visitor.begin_scope(node.scope, node);
         self::members(members, nodes, node, visitor)?;
         visitor.end_scope(node.scope);
@@ -84,7 +84,7 @@ impl Value {
                 value.field(nodes, child(nodes, node, *option)?, visitor)?;
                 visitor.end_variant(node);
             }
-            _ => return Err(misfit(Some(node))),
+            _ => return Err(class_mismatch(Some(node))),
         }
         Ok(())
     }
@@ -98,11 +98,15 @@ fn members(
 ) -> Result<(), EncodeError> {
     let mut children = children(nodes, parent);
     for value in values {
-        value.field(nodes, children.next().ok_or_else(|| misfit(Some(parent)))?, visitor)?;
+        value.field(
+            nodes,
+            children.next().ok_or_else(|| class_mismatch(Some(parent)))?,
+            visitor,
+        )?;
     }
     match children.next() {
         None => Ok(()),
-        Some(missing) => Err(misfit(Some(missing))),
+        Some(missing) => Err(class_mismatch(Some(missing))),
     }
 }
 
@@ -116,10 +120,10 @@ fn children<'n>(nodes: &'n [Node], parent: &Node) -> impl Iterator<Item = &'n No
 }
 
 fn child<'n>(nodes: &'n [Node], parent: &Node, index: usize) -> Result<&'n Node, EncodeError> {
-    children(nodes, parent).nth(index).ok_or_else(|| misfit(Some(parent)))
+    children(nodes, parent).nth(index).ok_or_else(|| class_mismatch(Some(parent)))
 }
 
-fn misfit(node: Option<&Node>) -> EncodeError {
+fn class_mismatch(node: Option<&Node>) -> EncodeError {
     EncodeError::new(match node.and_then(|node| node.name.as_deref()) {
         Some(name) => format!("the value does not go with the class of field `{name}`"),
         None => "the value does not go with the field's class".to_owned(),
@@ -128,7 +132,7 @@ fn misfit(node: Option<&Node>) -> EncodeError {
 
 /// A visitor that collects fields as values.
 #[derive(Debug, Default)]
-pub struct Gather {
+pub struct ValueCollector {
     /// Scopes visited so far, with their values.
     pub scopes: Vec<(Scope, Value)>,
     /// Values in the unfinished compound fields, the outermost field first.
@@ -136,7 +140,7 @@ pub struct Gather {
     options: Vec<usize>,
 }
 
-impl Gather {
+impl ValueCollector {
     fn add(&mut self, value: Value) {
         if let Some(open) = self.open.last_mut() {
             open.push(value);
@@ -152,9 +156,9 @@ impl Gather {
     }
 }
 
-impl Visitor for Gather {
+impl Visitor for ValueCollector {
     fn restart(&mut self) {
-        *self = Gather::default();
+        *self = ValueCollector::default();
     }
     fn begin_scope(&mut self, _: Scope, _: &Node) {
         self.begin();

@@ -19,9 +19,9 @@ const MOST: usize = 208 << 20;
 pub(crate) struct Budget {
     limit: usize,
     /// Bytes of the schema, and of the decoder to be compiled from it.
-    kept: Cell<usize>,
+    permanent: Cell<usize>,
     /// Temporary bytes, which are freed once the schema is complete.
-    passing: Cell<usize>,
+    temporary: Cell<usize>,
 }
 
 /// Error of a text that exceeds its budget.
@@ -47,38 +47,38 @@ impl Budget {
     pub(crate) fn of_text(text_size: usize) -> Budget {
         let limit = text_size.saturating_mul(PER_BYTE).saturating_add(BASE);
         let limit = limit.min(MOST.saturating_sub(text_size));
-        Budget { limit, kept: Cell::new(0), passing: Cell::new(0) }
+        Budget { limit, permanent: Cell::new(0), temporary: Cell::new(0) }
     }
 
     /// Counts bytes that the schema or its decoder will own. Fails if the budget is exceeded.
     #[inline]
-    pub(crate) fn keep(&self, bytes: usize) -> Result<(), OverBudget> {
-        self.kept.set(self.kept.get().saturating_add(bytes));
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), OverBudget> {
+        self.permanent.set(self.permanent.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Counts temporary bytes, which are freed before a later [`Budget::forget_to`]. Fails if the
+    /// Counts temporary bytes, which are freed before a later [`Budget::release_to`]. Fails if the
     /// budget is exceeded.
     #[inline]
-    pub(crate) fn pass(&self, bytes: usize) -> Result<(), OverBudget> {
-        self.passing.set(self.passing.get().saturating_add(bytes));
+    pub(crate) fn charge_temporary(&self, bytes: usize) -> Result<(), OverBudget> {
+        self.temporary.set(self.temporary.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Returns the number of temporary bytes counted so far, for a later [`Budget::forget_to`].
+    /// Returns the number of temporary bytes counted so far, for a later [`Budget::release_to`].
     pub(crate) fn passing(&self) -> usize {
-        self.passing.get()
+        self.temporary.get()
     }
 
-    /// Resets the number of temporary bytes to an earlier result of [`Budget::passing`]. The bytes
-    /// counted since then must have been freed.
-    pub(crate) fn forget_to(&self, passing: usize) {
-        self.passing.set(passing);
+    /// Resets the number of temporary bytes to an earlier result of [`Budget::temporary`]. The
+    /// bytes counted since then must have been freed.
+    pub(crate) fn release_to(&self, passing: usize) {
+        self.temporary.set(passing);
     }
 
     #[inline]
     fn check(&self) -> Result<(), OverBudget> {
-        match self.kept.get().saturating_add(self.passing.get()) <= self.limit {
+        match self.permanent.get().saturating_add(self.temporary.get()) <= self.limit {
             true => Ok(()),
             false => Err(OverBudget { limit: self.limit }),
         }
@@ -97,7 +97,7 @@ pub(crate) fn allocation(bytes: usize) -> usize {
 
 /// Returns the memory that a name owns, in bytes; 0 if the name borrows from the text.
 #[allow(clippy::ptr_arg, reason = "whether it is a piece is what matters")]
-pub(crate) fn owned(name: &Cow<'_, str>) -> usize {
+pub(crate) fn owned_size(name: &Cow<'_, str>) -> usize {
     match name {
         Cow::Borrowed(_) => 0,
         Cow::Owned(name) => allocation(name.len()),
@@ -127,12 +127,12 @@ mod tests {
     #[test]
     fn what_passes_and_what_is_kept_count_together() {
         let budget = Budget::of_text(0);
-        assert!(budget.keep(8 << 20).is_ok());
+        assert!(budget.charge(8 << 20).is_ok());
         let before = budget.passing();
-        assert!(budget.pass(4 << 20).is_ok());
-        assert!(budget.pass(1).is_err());
-        budget.forget_to(before);
-        assert!(budget.keep(4 << 20).is_ok());
-        assert!(budget.keep(usize::MAX).is_err());
+        assert!(budget.charge_temporary(4 << 20).is_ok());
+        assert!(budget.charge_temporary(1).is_err());
+        budget.release_to(before);
+        assert!(budget.charge(4 << 20).is_ok());
+        assert!(budget.charge(usize::MAX).is_err());
     }
 }

@@ -26,16 +26,16 @@ impl<'t> AttributeReader<'t> {
 
     /// Counts `bytes` that the schema or its decoder will own against the memory budget. `at` is
     /// the offset for an error.
-    pub(super) fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
+    pub(super) fn charge(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
-        self.budget.keep(bytes).map_err(error)
+        self.budget.charge(bytes).map_err(error)
     }
 
     /// Counts temporary `bytes` against the memory budget; they are freed after the block, or after
     /// the whole text, has been read. `at` is the offset for an error.
-    pub(super) fn pass(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
+    pub(super) fn charge_temporary(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);
-        self.budget.pass(bytes).map_err(error)
+        self.budget.charge_temporary(bytes).map_err(error)
     }
 
     /// Reads `integer { … }` at the offset `at`.
@@ -48,15 +48,15 @@ impl<'t> AttributeReader<'t> {
         let (mut base, mut encoding, mut clock) = (None, None, None);
         for attribute in attributes {
             match attribute.key.as_ref() {
-                "size" => self.once(&mut size, attribute, self.size(attribute)?)?,
-                "align" => self.once(&mut align, attribute, self.align(attribute)?)?,
-                "signed" => self.once(&mut signed, attribute, self.truth(attribute)?)?,
+                "size" => self.set_once(&mut size, attribute, self.size(attribute)?)?,
+                "align" => self.set_once(&mut align, attribute, self.align(attribute)?)?,
+                "signed" => self.set_once(&mut signed, attribute, self.truth(attribute)?)?,
                 "byte_order" => {
-                    self.once(&mut byte_order, attribute, self.byte_order(attribute)?)?
+                    self.set_once(&mut byte_order, attribute, self.byte_order(attribute)?)?
                 }
-                "base" => self.once(&mut base, attribute, self.base(attribute)?)?,
-                "encoding" => self.once(&mut encoding, attribute, self.encoding(attribute)?)?,
-                "map" => self.once(&mut clock, attribute, self.clock(attribute)?)?,
+                "base" => self.set_once(&mut base, attribute, self.base(attribute)?)?,
+                "encoding" => self.set_once(&mut encoding, attribute, self.encoding(attribute)?)?,
+                "map" => self.set_once(&mut clock, attribute, self.clock(attribute)?)?,
                 _ => (),
             }
         }
@@ -92,11 +92,11 @@ impl<'t> AttributeReader<'t> {
         let (mut align, mut byte_order) = (None, None);
         for attribute in attributes {
             match attribute.key.as_ref() {
-                "exp_dig" => self.once(&mut exponent, attribute, self.size(attribute)?)?,
-                "mant_dig" => self.once(&mut mantissa, attribute, self.size(attribute)?)?,
-                "align" => self.once(&mut align, attribute, self.align(attribute)?)?,
+                "exp_dig" => self.set_once(&mut exponent, attribute, self.size(attribute)?)?,
+                "mant_dig" => self.set_once(&mut mantissa, attribute, self.size(attribute)?)?,
+                "align" => self.set_once(&mut align, attribute, self.align(attribute)?)?,
                 "byte_order" => {
-                    self.once(&mut byte_order, attribute, self.byte_order(attribute)?)?
+                    self.set_once(&mut byte_order, attribute, self.byte_order(attribute)?)?
                 }
                 _ => (),
             }
@@ -124,14 +124,14 @@ impl<'t> AttributeReader<'t> {
         let mut encoding = None;
         for attribute in attributes {
             if attribute.key == "encoding" {
-                self.once(&mut encoding, attribute, self.encoding(attribute)?)?;
+                self.set_once(&mut encoding, attribute, self.encoding(attribute)?)?;
             }
         }
         Ok(Type::String(encoding.flatten().unwrap_or_default()))
     }
 
     /// Sets the value of an attribute; fails if the value is already set.
-    pub(super) fn once<T>(
+    pub(super) fn set_once<T>(
         &self,
         slot: &mut Option<T>,
         attribute: &Attribute<'_>,

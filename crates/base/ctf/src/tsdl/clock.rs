@@ -18,30 +18,30 @@ pub(super) fn clock(
     for attribute in block.attributes() {
         let text = || reader.string_value(attribute).map(str::to_owned);
         match attribute.key.as_ref() {
-            "name" => reader.once(&mut name, attribute, text()?)?,
-            "uuid" => reader.once(&mut uuid, attribute, reader.uuid(attribute)?)?,
-            "description" => reader.once(&mut description, attribute, text()?)?,
+            "name" => reader.set_once(&mut name, attribute, text()?)?,
+            "uuid" => reader.set_once(&mut uuid, attribute, reader.uuid(attribute)?)?,
+            "description" => reader.set_once(&mut description, attribute, text()?)?,
             "freq" => {
                 let value = reader.unsigned(attribute)?;
                 if value == 0 || value == u64::MAX {
                     return Err(reader.bad_value(attribute, "cycles a second"));
                 }
-                reader.once(&mut frequency, attribute, value)?;
+                reader.set_once(&mut frequency, attribute, value)?;
             }
             "precision" => {
                 let value = reader.unsigned(attribute)?;
-                reader.once(&mut precision, attribute, value)?;
+                reader.set_once(&mut precision, attribute, value)?;
             }
             "offset_s" => {
                 let value = reader.signed(attribute)?;
-                reader.once(&mut seconds, attribute, value)?;
+                reader.set_once(&mut seconds, attribute, value)?;
             }
             "offset" => {
                 let value = reader.signed(attribute)?;
-                reader.once(&mut cycles, attribute, value)?;
+                reader.set_once(&mut cycles, attribute, value)?;
             }
             "absolute" => {
-                reader.once(&mut absolute, attribute, reader.truth(attribute)?)?;
+                reader.set_once(&mut absolute, attribute, reader.truth(attribute)?)?;
             }
             _ => (),
         }
@@ -52,7 +52,7 @@ pub(super) fn clock(
     let frequency = frequency.unwrap_or(1_000_000_000);
     let texts = 2 * allocation(name.len()) + description.as_deref().map_or(0, str::len);
     let entry = size_of::<Clock>() + table_entry::<String, usize>();
-    reader.keep(block.at, entry + texts)?;
+    reader.charge(block.at, entry + texts)?;
     // Moves whole seconds from the cycles to the seconds, so that 0 <= cycles < frequency.
     let (seconds, cycles) = (seconds.unwrap_or(0), cycles.unwrap_or(0));
     let seconds = seconds + cycles.div_euclid(i128::from(frequency));

@@ -12,7 +12,7 @@ use super::types::{
     StructType, Type, VariantType,
 };
 use crate::decode::size;
-use crate::metadata::budget::{allocation, owned, table_entry};
+use crate::metadata::budget::{allocation, owned_size, table_entry};
 use crate::metadata::error::MetadataError;
 use crate::metadata::limits::DEPTH_MAX;
 use crate::metadata::suggest::did_you_mean;
@@ -133,7 +133,8 @@ impl<'t> Declarations<'t> {
         class: Type<'t>,
         at: usize,
     ) -> Result<(), MetadataError> {
-        self.reader.pass(at, table_entry::<Cow<'_, str>, Type<'_>>() + owned(&name))?;
+        self.reader
+            .charge_temporary(at, table_entry::<Cow<'_, str>, Type<'_>>() + owned_size(&name))?;
         if let Type::Variant(variant) = &class
             && variant.tag.is_none()
             && !name.starts_with("variant ")
@@ -192,7 +193,7 @@ impl<'t> Declarations<'t> {
         let members = self.members(body)?;
         let depth = members.depth() + 1;
         self.check_depth(depth, at)?;
-        self.reader.pass(at, allocation(size_of::<StructType<'_>>() + 16))?;
+        self.reader.charge_temporary(at, allocation(size_of::<StructType<'_>>() + 16))?;
         let structure = Type::Struct(Rc::new(StructType { members, align, depth }));
         if let Some(full_name) = full_name {
             self.register(full_name.into(), structure.clone(), at)?;
@@ -207,8 +208,10 @@ impl<'t> Declarations<'t> {
         body: Option<&[Statement<'t>]>,
         at: usize,
     ) -> Result<Type<'t>, MetadataError> {
-        self.reader
-            .pass(at, allocation(size_of::<VariantType<'_>>() + size_of::<Members<'_>>() + 32))?;
+        self.reader.charge_temporary(
+            at,
+            allocation(size_of::<VariantType<'_>>() + size_of::<Members<'_>>() + 32),
+        )?;
         let full_name = name.map(|name| format!("variant {name}"));
         let tag = tag.map(|tag| self.path(&tag.text, tag.at)).transpose()?;
         let Some(body) = body else {
@@ -252,7 +255,8 @@ impl<'t> Declarations<'t> {
                             .hint("write `variant <tag> …` with the name of an enumeration"));
                     }
                     let size = size_of::<MemberType<'_>>() + size_of::<u32>();
-                    this.reader.pass(declarator.at, size + owned(&declarator.name))?;
+                    this.reader
+                        .charge_temporary(declarator.at, size + owned_size(&declarator.name))?;
                     members.push(MemberType::new(declarator.name.clone(), field, declarator.at));
                 }
             }
@@ -290,7 +294,8 @@ impl<'t> Declarations<'t> {
             let length = self.length(length)?;
             let depth = declared.depth() + 1;
             self.check_depth(depth, declarator.at)?;
-            self.reader.pass(declarator.at, allocation(size_of::<ArrayType<'_>>() + 16))?;
+            self.reader
+                .charge_temporary(declarator.at, allocation(size_of::<ArrayType<'_>>() + 16))?;
             declared = Type::Array(Rc::new(ArrayType { element: declared, length, depth }));
         }
         Ok(declared)
@@ -348,7 +353,7 @@ impl<'t> Declarations<'t> {
         }
         let sizes = words().map(|word| size_of::<String>() + allocation(word.len()));
         let size = allocation(size_of::<PathRef>() + 16) + sizes.sum::<usize>();
-        self.reader.pass(at, size)?;
+        self.reader.charge_temporary(at, size)?;
         Ok(Rc::new(PathRef { words: words().map(str::to_owned).collect(), at }))
     }
 
@@ -402,15 +407,15 @@ impl<'t> Declarations<'t> {
             match index.entry(label.as_ref()) {
                 Entry::Vacant(vacant) => {
                     let sizes = size::mapping(label, 1) + size_of::<u32>();
-                    self.reader.keep(*at, sizes)?;
-                    self.reader.pass(*at, table_entry::<&str, usize>())?;
+                    self.reader.charge(*at, sizes)?;
+                    self.reader.charge_temporary(*at, table_entry::<&str, usize>())?;
                     vacant.insert(mappings.len());
                     let (label, ranges) = (label.to_string(), Ranges(vec![(low, high)]));
                     mappings.push(Mapping { label, ranges });
                 }
                 Entry::Occupied(known) => {
                     // The capacity of a growing vector is up to twice its length.
-                    self.reader.keep(*at, 2 * size_of::<(i128, i128)>())?;
+                    self.reader.charge(*at, 2 * size_of::<(i128, i128)>())?;
                     mappings[*known.get()].ranges.0.push((low, high));
                 }
             }

@@ -77,7 +77,7 @@ impl<'t> Expander<'t> {
     /// Counts `bytes` of field classes against the memory budget; called before their allocation.
     fn keep(&self, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, self.at, error);
-        self.budget.keep(bytes).map_err(error)
+        self.budget.charge(bytes).map_err(error)
     }
 
     fn expand(&mut self, class: &Type<'t>, name: Name<'_>) -> Result<FieldClass, MetadataError> {

@@ -64,11 +64,11 @@ pub(super) fn lower<'t>(
     }
     let trace_at = trace.at;
     drop(statements);
-    budget.forget_to(budget.passing() - size);
+    budget.release_to(budget.passing() - size);
     for at in events {
         let before = budget.passing();
         lowering.event(&parser::event(text, at, budget)?)?;
-        budget.forget_to(before);
+        budget.release_to(before);
     }
     lowering.finish(trace_at)
 }
@@ -127,7 +127,7 @@ fn environment<'t>(
             EnvValue::Int(_) => 2 * allocation(attribute.key.len()),
         };
         let entry = size_of::<(String, EnvValue)>() + table_entry::<Cow<'_, str>, usize>();
-        reader.keep(attribute.at, entry + strings)?;
+        reader.charge(attribute.at, entry + strings)?;
         match env.index.entry(attribute.key.clone()) {
             Entry::Occupied(known) => env.list[*known.get()].1 = value,
             Entry::Vacant(vacant) => {
@@ -163,7 +163,7 @@ impl<'t> Lowering<'t> {
     }
 
     fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
-        self.declarations.reader.keep(at, bytes)
+        self.declarations.reader.charge(at, bytes)
     }
 
     /// Processes the statements of a block in a new lexical scope. Declares the block's types, and
@@ -214,10 +214,10 @@ impl<'t> Lowering<'t> {
                     let expected = format!("{expected}: only CTF 1.8 is written in TSDL");
                     return Err(reader.bad_value(attribute, &expected));
                 }
-                reader.once(slot, attribute, expected)
+                reader.set_once(slot, attribute, expected)
             }
-            "uuid" => reader.once(&mut uuid, attribute, reader.uuid(attribute)?),
-            "byte_order" => reader.once(&mut byte_order, attribute, ()),
+            "uuid" => reader.set_once(&mut uuid, attribute, reader.uuid(attribute)?),
+            "byte_order" => reader.set_once(&mut byte_order, attribute, ()),
             _ => Ok(()),
         })?;
         for (found, name) in [(major, "major"), (minor, "minor")] {
@@ -234,7 +234,7 @@ impl<'t> Lowering<'t> {
         self.expander.scopes[1..].fill(None);
         let mut id = None;
         let mut classes = self.block(block, |reader, attribute| match attribute.key.as_ref() {
-            "id" => reader.once(&mut id, attribute, reader.unsigned(attribute)?),
+            "id" => reader.set_once(&mut id, attribute, reader.unsigned(attribute)?),
             _ => Ok(()),
         })?;
         if id.is_none() && !self.streams.is_empty() {
@@ -271,15 +271,15 @@ impl<'t> Lowering<'t> {
         let mut classes = self.block(block, |reader, attribute| {
             let text = || reader.string_value(attribute).map(str::to_owned);
             match attribute.key.as_ref() {
-                "id" => reader.once(&mut id, attribute, reader.unsigned(attribute)?),
-                "stream_id" => reader.once(&mut stream_id, attribute, ()),
-                "name" => reader.once(&mut name, attribute, text()?),
+                "id" => reader.set_once(&mut id, attribute, reader.unsigned(attribute)?),
+                "stream_id" => reader.set_once(&mut stream_id, attribute, ()),
+                "name" => reader.set_once(&mut name, attribute, text()?),
                 "loglevel" => {
                     let level = i64::try_from(reader.signed(attribute)?)
                         .map_err(|_| reader.bad_value(attribute, "an integer of 64 bits"))?;
-                    reader.once(&mut log_level, attribute, level)
+                    reader.set_once(&mut log_level, attribute, level)
                 }
-                "model.emf.uri" => reader.once(&mut emf_uri, attribute, text()?),
+                "model.emf.uri" => reader.set_once(&mut emf_uri, attribute, text()?),
                 _ => Ok(()),
             }
         })?;

@@ -22,7 +22,7 @@ mod types;
 mod write;
 
 pub(crate) use lexer::is_keyword;
-pub use write::{WriteError, Written, write, write_more};
+pub use write::{WriteError, WriteProgress, write, write_additions};
 
 use crate::metadata::budget::Budget;
 use crate::metadata::error::MetadataError;

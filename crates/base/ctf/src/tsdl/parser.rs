@@ -7,7 +7,7 @@ mod type_specs;
 
 use super::lexer::{Kind, Lexer, Token};
 use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, TypeKind, Typealias, Value};
-use crate::metadata::budget::{Budget, OverBudget, allocation, owned};
+use crate::metadata::budget::{Budget, OverBudget, allocation, owned_size};
 use crate::metadata::error::MetadataError;
 use crate::metadata::limits::DEPTH_MAX;
 use std::borrow::Cow;
@@ -19,13 +19,13 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, Me
     while parser.current.kind != Kind::End {
         match parser.block_kind() {
             Some(BlockKind::Event) => {
-                budget.keep(size_of::<usize>()).map_err(|error| parser.over_budget(error))?;
+                budget.charge(size_of::<usize>()).map_err(|error| parser.over_budget(error))?;
                 syntax.events.push(parser.skip_block()?);
             }
             Some(BlockKind::Callsite) => {
                 let before = budget.passing();
                 parser.root_statement()?;
-                budget.forget_to(before);
+                budget.release_to(before);
             }
             _ => {
                 parser.pass(size_of::<Statement<'_>>())?;
@@ -280,7 +280,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         let (Kind::Word(text) | Kind::Text(text)) = self.advance()?.kind else {
             return Ok(Cow::Borrowed(""));
         };
-        self.pass(owned(&text))?;
+        self.pass(owned_size(&text))?;
         Ok(text)
     }
 
@@ -330,7 +330,7 @@ impl<'t, 'b> Parser<'t, 'b> {
 
     /// Counts memory of the syntax tree, which is temporary.
     fn pass(&self, bytes: usize) -> Result<(), MetadataError> {
-        self.budget.pass(bytes).map_err(|error| self.over_budget(error))
+        self.budget.charge_temporary(bytes).map_err(|error| self.over_budget(error))
     }
 
     fn over_budget(&self, error: OverBudget) -> MetadataError {
@@ -354,7 +354,7 @@ impl<'t, 'b> Parser<'t, 'b> {
         between: &str,
     ) -> Result<(), MetadataError> {
         if text.is_empty() {
-            self.pass(owned(&word))?;
+            self.pass(owned_size(&word))?;
             *text = word;
             return Ok(());
         }

@@ -26,9 +26,9 @@ impl<'t> Expander<'t> {
         path: &PathRef,
         purpose: Purpose,
     ) -> Result<(FieldRef, Type<'t>), MetadataError> {
-        let (mut field, class) = match absolute(path) {
-            Some((scope, words)) => self.absolute(scope, words, path, purpose)?,
-            None => self.relative(path).ok_or_else(|| self.not_found(path, purpose))?,
+        let (mut field, class) = match split_scope(path) {
+            Some((scope, words)) => self.resolve_absolute(scope, words, path, purpose)?,
+            None => self.resolve_relative(path).ok_or_else(|| self.not_found(path, purpose))?,
         };
         let fits = match (&class, purpose) {
             (Type::Int(IntType { kind, .. }), Purpose::Length) => *kind == IntKind::Unsigned,
@@ -48,7 +48,7 @@ impl<'t> Expander<'t> {
         Err(self.error(path.at, message))
     }
 
-    fn absolute(
+    fn resolve_absolute(
         &self,
         scope: Scope,
         words: &[String],
@@ -90,7 +90,7 @@ impl<'t> Expander<'t> {
 
     /// Searches for a path without a scope, first by exact names, then by names that differ in the
     /// escaping underscore.
-    fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type<'t>)> {
+    fn resolve_relative(&self, path: &PathRef) -> Option<(FieldRef, Type<'t>)> {
         [true, false].into_iter().find_map(|exactly| {
             self.around(&path.words, exactly).or_else(|| {
                 Scope::ALL[..self.current as usize].iter().rev().find_map(|&scope| {
@@ -156,7 +156,7 @@ impl PathRef {
 }
 
 /// Splits the name of a scope from the start of a path.
-fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
+fn split_scope(path: &PathRef) -> Option<(Scope, &[String])> {
     Scope::ALL.iter().find_map(|&scope| {
         let mut words = &*path.words;
         for part in scope.tsdl_name().split('.') {

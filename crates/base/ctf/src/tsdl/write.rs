@@ -1,4 +1,4 @@
-//! Writing of a schema as TSDL text that babeltrace2 can read. Start at [`write`].
+//! Writing of a schema as TSDL text that babeltrace2 can read. Start at [`write()`].
 //!
 //! Parsing the text yields an equal schema. A field that CTF 1.8 cannot describe causes an error.
 //! Descriptive properties (namespaces, names and unique ids of CTF 2, a clock's accuracy) are left
@@ -43,12 +43,12 @@ impl std::error::Error for WriteError {}
 
 /// Writes a schema as TSDL text. Fails if CTF 1.8 cannot describe one of the fields.
 pub fn write(schema: &Schema) -> Result<String, WriteError> {
-    write_more(schema, &mut Written::default())
+    write_additions(schema, &mut WriteProgress::default())
 }
 
-/// Progress of [`write_more`]: the parts of a growing schema that have been written.
+/// Progress of [`write_additions`]: the parts of a growing schema that have been written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct WriteProgress {
     has_begun: bool,
     /// Number of events written so far, by index of the stream.
     events: Vec<usize>,
@@ -56,7 +56,7 @@ pub struct Written {
 
 /// Writes the additions to a schema since the last call: new streams, and new events of each
 /// stream. The concatenated results for one `written` are the text of the whole schema.
-pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, WriteError> {
+pub fn write_additions(schema: &Schema, written: &mut WriteProgress) -> Result<String, WriteError> {
     let mut writer = Writer {
         schema,
         out: String::new(),
@@ -95,7 +95,7 @@ pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, Writ
         }
     }
     let events = schema.streams.iter().map(|stream| stream.events.len()).collect();
-    *written = Written { has_begun: true, events };
+    *written = WriteProgress { has_begun: true, events };
     Ok(writer.out)
 }
 

@@ -2,7 +2,7 @@
 
 use super::parse;
 use crate::tree::{Expr, Node, Type};
-use crate::{Filter, Operand, OperandKind, Pseudo, Severity, Step};
+use crate::{Filter, Operand, OperandKind, PseudoField, Severity, Step};
 
 /// Formats a tree in prefix notation.
 fn tree(node: &Node, operands: &[Operand]) -> String {
@@ -224,8 +224,8 @@ fn operands_are_listed_once() {
     assert_eq!(first.kind, OperandKind::Payload);
     assert_eq!(first.path, [Step::Name("a".into()), Step::Name("b".into()), Step::Index(1)]);
     assert_eq!(&filter.text()[first.span.start..first.span.end], "a.b[1]");
-    assert_eq!(filter.operands()[2].pseudo(), Some(Pseudo::Severity));
-    assert_eq!(filter.operands()[3].kind, OperandKind::Pseudo(Pseudo::Name));
+    assert_eq!(filter.operands()[2].pseudo(), Some(PseudoField::Severity));
+    assert_eq!(filter.operands()[3].kind, OperandKind::Pseudo(PseudoField::Name));
     assert_eq!(filter.operands()[4].pseudo(), None);
 }
 

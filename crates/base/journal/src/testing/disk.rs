@@ -26,9 +26,9 @@ struct Shared {
 
 /// Guard that pauses the disk: `sync` of files waits until the guard is dropped.
 #[must_use = "dropped, the disk goes on"]
-pub struct Held(SimulatedDisk);
+pub struct SyncPause(SimulatedDisk);
 
-impl Drop for Held {
+impl Drop for SyncPause {
     fn drop(&mut self) {
         self.0.state().is_held = false;
         self.0.shared.released.notify_all();
@@ -37,7 +37,7 @@ impl Drop for Held {
 
 /// False report that changes are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum FalseSync {
     /// `sync` of a file reports success, and does nothing.
     Files,
     /// `sync` of the directory reports success, and does nothing.
@@ -57,7 +57,7 @@ struct State {
     stops_at: Option<u64>,
     capacity_bytes: Option<usize>,
     unreadable: Option<(String, Range<u64>)>,
-    lie: Option<Lie>,
+    lie: Option<FalseSync>,
     is_held: bool,
     /// Number of shared locks, and true if the directory is locked exclusively.
     lock: (u32, bool),
@@ -72,7 +72,7 @@ enum Change {
 }
 
 /// Effect of an operation on the disk.
-enum Fate {
+enum OperationOutcome {
     Happens,
     /// The operation fails with this error, perhaps after a part of it has taken effect.
     Fails(Errno),
@@ -131,14 +131,14 @@ impl SimulatedDisk {
     }
 
     /// Starts false reports about durability, or ends them if `lie` is `None`.
-    pub fn set_lie(&self, lie: Option<Lie>) {
+    pub fn set_lie(&self, lie: Option<FalseSync>) {
         self.state().lie = lie;
     }
 
     /// Makes `sync` of files wait until the returned guard is dropped.
-    pub fn hold(&self) -> Held {
+    pub fn pause_sync(&self) -> SyncPause {
         self.state().is_held = true;
-        Held(self.clone())
+        SyncPause(self.clone())
     }
 
     /// Returns the names of all files. A name in a subdirectory has the form `DIRECTORY/NAME`.
@@ -181,16 +181,18 @@ impl State {
     }
 
     /// Counts an operation, and determines whether it takes effect.
-    fn fate(&mut self) -> Fate {
+    fn fate(&mut self) -> OperationOutcome {
         let operation = self.operations;
         self.operations += 1;
         let end = [self.power_ends_at, self.stops_at].into_iter().flatten().min();
         if end.is_some_and(|end| operation >= end) {
-            return Fate::Fails(Errno::IO);
+            return OperationOutcome::Fails(Errno::IO);
         }
         match &self.failing {
-            Some((operations, errno)) if operations.contains(&operation) => Fate::Fails(*errno),
-            _ => Fate::Happens,
+            Some((operations, errno)) if operations.contains(&operation) => {
+                OperationOutcome::Fails(*errno)
+            }
+            _ => OperationOutcome::Happens,
         }
     }
 
@@ -301,7 +303,7 @@ impl Disk for SimulatedDisk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
-        if let Fate::Fails(errno) = state.fate() {
+        if let OperationOutcome::Fails(errno) = state.fate() {
             return Err(errno.into());
         }
         let name = self.path(name);
@@ -323,7 +325,7 @@ impl Disk for SimulatedDisk {
 
     fn truncate(&self, name: &str, size_bytes: u64) -> io::Result<()> {
         let mut state = self.state();
-        if let Fate::Fails(errno) = state.fate() {
+        if let OperationOutcome::Fails(errno) = state.fate() {
             return Err(errno.into());
         }
         let file = *state.names.get(&self.path(name)).ok_or(Errno::NOENT)?;
@@ -337,8 +339,8 @@ impl Disk for SimulatedDisk {
         let file = *state.names.get(&from).ok_or(Errno::NOENT)?;
         let change = Change::Rename { from, to: self.path(to), file };
         match state.fate() {
-            Fate::Happens => state.change(change),
-            Fate::Fails(errno) => {
+            OperationOutcome::Happens => state.change(change),
+            OperationOutcome::Fails(errno) => {
                 if !state.is_off() && state.random().once_in(2) {
                     state.change(change);
                 }
@@ -355,8 +357,8 @@ impl Disk for SimulatedDisk {
             return Err(Errno::NOENT.into());
         }
         match state.fate() {
-            Fate::Happens => state.change(Change::Remove(name)),
-            Fate::Fails(errno) => {
+            OperationOutcome::Happens => state.change(Change::Remove(name)),
+            OperationOutcome::Fails(errno) => {
                 if !state.is_off() && state.random().once_in(2) {
                     state.change(Change::Remove(name));
                 }
@@ -369,12 +371,12 @@ impl Disk for SimulatedDisk {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.state();
         match state.fate() {
-            Fate::Happens if state.lie == Some(Lie::Names) => {}
-            Fate::Happens => {
+            OperationOutcome::Happens if state.lie == Some(FalseSync::Names) => {}
+            OperationOutcome::Happens => {
                 state.pending.clear();
                 state.durable_names = state.names.clone();
             }
-            Fate::Fails(errno) => {
+            OperationOutcome::Fails(errno) => {
                 if !state.is_off() {
                     let mut random = state.random().clone();
                     state.lose_names(&mut random);
@@ -429,12 +431,14 @@ impl File for SimulatedFile {
         let offset = offset as usize;
         let growth = (offset + bytes.len()).saturating_sub(state.files[self.file].seen.len());
         let fate = match fate {
-            Fate::Happens if !state.has_room(growth) => Fate::Fails(Errno::NOSPC),
+            OperationOutcome::Happens if !state.has_room(growth) => {
+                OperationOutcome::Fails(Errno::NOSPC)
+            }
             fate => fate,
         };
         match fate {
-            Fate::Happens => state.files[self.file].write(offset, bytes),
-            Fate::Fails(errno) => {
+            OperationOutcome::Happens => state.files[self.file].write(offset, bytes),
+            OperationOutcome::Fails(errno) => {
                 if !state.is_off() {
                     let size = state.random().below(bytes.len() as u64 + 1) as usize;
                     state.files[self.file].write(offset, &bytes[..size]);
@@ -447,7 +451,7 @@ impl File for SimulatedFile {
 
     fn reserve(&self, size_bytes: u64) -> io::Result<()> {
         let mut state = self.disk.state();
-        if let Fate::Fails(errno) = state.fate() {
+        if let OperationOutcome::Fails(errno) = state.fate() {
             return Err(errno.into());
         }
         let size = size_bytes as usize;
@@ -466,9 +470,9 @@ impl File for SimulatedFile {
             state = released.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         match state.fate() {
-            Fate::Happens if state.lie == Some(Lie::Files) => {}
-            Fate::Happens => state.files[self.file].sync(),
-            Fate::Fails(errno) => {
+            OperationOutcome::Happens if state.lie == Some(FalseSync::Files) => {}
+            OperationOutcome::Happens => state.files[self.file].sync(),
+            OperationOutcome::Fails(errno) => {
                 if !state.is_off() {
                     let mut random = state.random().clone();
                     state.files[self.file].fail_sync(&mut random);

@@ -78,16 +78,16 @@ impl Sample {
 
     /// Reads the journal after replacing the bytes of one segment. Returns the sequence numbers
     /// that were read and the reported damage.
-    fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Told, String> {
+    fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Findings, String> {
         self.disk.set_bytes(&segment_name(segment), bytes);
         let told = self.read();
         self.disk.set_bytes(&segment_name(segment), self.segments[&segment].clone());
         told
     }
 
-    fn read(&self) -> Result<Told, String> {
+    fn read(&self) -> Result<Findings, String> {
         let tail = load(&self.disk, Access::AtRest).map_err(|error| error.to_string())?.tail;
-        let mut told = Told {
+        let mut told = Findings {
             was_closed: tail.is_some_and(|tail| tail.was_closed),
             sequences: Vec::new(),
             damages: Vec::new(),
@@ -104,7 +104,7 @@ impl Sample {
                     told.sequences.push(record.sequence);
                 }
                 Item::Damage(damage) => told.damages.push(damage),
-                Item::Gone(range) => told.gone += range.end - range.start,
+                Item::Missing(range) => told.gone += range.end - range.start,
             }
         }
         Ok(told)
@@ -114,7 +114,7 @@ impl Sample {
     /// their number must be reported too.
     fn check(
         &self,
-        told: &Told,
+        told: &Findings,
         is_hit: impl Fn(&Place) -> bool,
         are_counted: bool,
     ) -> Result<(), String> {
@@ -133,7 +133,7 @@ impl Sample {
 }
 
 /// Records and damage that a reader returned for the whole journal.
-struct Told {
+struct Findings {
     was_closed: bool,
     sequences: Vec<u64>,
     damages: Vec<Damage>,

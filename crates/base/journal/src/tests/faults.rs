@@ -4,14 +4,14 @@
 
 use super::{figure, rig::Rig};
 use crate::position;
-use crate::testing::Lie;
+use crate::testing::FalseSync;
 use rustix::io::Errno;
 
 /// Maximum number of consecutive operations that fail.
 const FAILURES_MAX: u64 = 3;
 
 /// Runs a scenario that has full segments, readers, trims, positions, orderly closes and kills.
-fn tell(rig: &mut Rig) -> Result<(), String> {
+fn run_scenario(rig: &mut Rig) -> Result<(), String> {
     for chapter in 0..3 {
         // Retries, as a supervisor would restart the program.
         if !(0..FAILURES_MAX).any(|_| rig.open().is_ok()) {
@@ -36,7 +36,7 @@ fn tell(rig: &mut Rig) -> Result<(), String> {
 /// Returns the number of disk operations that the scenario performs without failures.
 fn operations(seed: u64) -> u64 {
     let mut rig = Rig::new(seed);
-    tell(&mut rig).unwrap();
+    run_scenario(&mut rig).unwrap();
     rig.disk.operations()
 }
 
@@ -66,7 +66,7 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
         let mut rig = Rig::new(seed);
         rig.disk.fail(k..k + in_a_row, errno);
         let what = format!("seed {seed}, {errno} from {k}, {in_a_row} times");
-        tell(&mut rig).unwrap_or_else(|why| panic!("{what}: {why}"));
+        run_scenario(&mut rig).unwrap_or_else(|why| panic!("{what}: {why}"));
         check(&mut rig, &what).unwrap();
     }
     operations
@@ -74,16 +74,16 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
 
 /// Cuts the power during operation `k` of the scenario, then checks the journal and runs the
 /// scenario again.
-fn cut_power(seed: u64, k: u64, lie: Option<Lie>) -> Result<(), String> {
+fn cut_power(seed: u64, k: u64, lie: Option<FalseSync>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, power ends at {k}");
     rig.disk.set_lie(lie);
     rig.disk.end_power_at(k);
     // The journal does not open without power.
-    let _ = tell(&mut rig);
+    let _ = run_scenario(&mut rig);
     rig.cut_power();
     check(&mut rig, &what)?;
-    tell(&mut rig).map_err(|why| format!("{what}: then {why}"))?;
+    run_scenario(&mut rig).map_err(|why| format!("{what}: then {why}"))?;
     check(&mut rig, &what)
 }
 
@@ -116,7 +116,7 @@ fn kill(seed: u64, k: u64) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, killed at {k}");
     rig.disk.stop_at(k);
-    let _ = tell(&mut rig);
+    let _ = run_scenario(&mut rig);
     rig.kill();
     rig.disk.repair();
     let told = rig.open().and_then(|()| rig.follow());
@@ -134,7 +134,7 @@ fn the_writer_may_be_killed_before_each_operation() {
 
 #[test]
 fn a_disk_that_lies_is_found_out() {
-    for lie in [Lie::Files, Lie::Names] {
+    for lie in [FalseSync::Files, FalseSync::Names] {
         let count = operations(0);
         let found = (0..count).filter(|&k| cut_power(0, k, Some(lie)).is_err()).count() as u64;
         assert!(found > count / 2, "{lie:?}: found by {found} of {count} power cuts");

@@ -3,7 +3,7 @@
 
 use super::{figure, rig::Rig};
 use crate::injection::{self, Injection};
-use crate::testing::Lie;
+use crate::testing::FalseSync;
 use rustix::io::Errno;
 
 /// Number of seeds to test, unless `TEST_SEEDS` is set.
@@ -13,7 +13,7 @@ const STEPS: u64 = 60;
 /// Seeds that have failed in the past.
 const FAILED_ONCE: [u64; 1] = [12031];
 
-fn run(seed: u64, lie: Option<Lie>) -> Result<(), String> {
+fn run(seed: u64, lie: Option<FalseSync>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     rig.disk.set_lie(lie);
     for step in 0..STEPS {
@@ -73,8 +73,8 @@ fn assert_is_found(what: &str, mut run: impl FnMut(u64) -> Result<(), String>) {
 
 #[test]
 fn planted_faults_are_found() {
-    assert_is_found("files are not made durable", |seed| run(seed, Some(Lie::Files)));
-    assert_is_found("names are not made durable", |seed| run(seed, Some(Lie::Names)));
+    assert_is_found("files are not made durable", |seed| run(seed, Some(FalseSync::Files)));
+    assert_is_found("names are not made durable", |seed| run(seed, Some(FalseSync::Names)));
     assert_is_found("what was not written is acknowledged", |seed| {
         injection::inject(Injection::WriteSkipped, || run(seed, None))
     });

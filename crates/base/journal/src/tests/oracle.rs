@@ -34,7 +34,7 @@ impl Oracle {
 
     /// Checks a record that a reader following the writer has returned. The record must persist
     /// from now on.
-    pub(super) fn show(&mut self, record: &Record<'_>) -> Result<(), String> {
+    pub(super) fn observe(&mut self, record: &Record<'_>) -> Result<(), String> {
         self.check_record(record)?;
         self.promised.insert(record.sequence, (record.kind, record.payload.to_vec()));
         Ok(())
@@ -82,8 +82,8 @@ impl Oracle {
                 // acknowledged.
                 Item::Damage(damage) if damage.may_be_torn => {}
                 Item::Damage(damage) => return Err(format!("damage: {damage:?}")),
-                Item::Gone(range) if range.end <= self.trimmed => {}
-                Item::Gone(range) => {
+                Item::Missing(range) if range.end <= self.trimmed => {}
+                Item::Missing(range) => {
                     return Err(format!("gone: {range:?}, before {}", self.trimmed));
                 }
             }

@@ -38,12 +38,12 @@ fn journal(groups: u64) -> SimulatedDisk {
 }
 
 /// Reads the journal, and describes its items as text: ranges of records, damage and gaps.
-fn told(disk: &SimulatedDisk) -> String {
+fn journal_text(disk: &SimulatedDisk) -> String {
     let mut reader = Reader::open_on(Arc::new(disk.clone()), 0).unwrap();
-    tell(&mut reader)
+    reader_text(&mut reader)
 }
 
-fn tell(reader: &mut Reader) -> String {
+fn reader_text(reader: &mut Reader) -> String {
     let mut told: Vec<String> = Vec::new();
     let mut range: Option<(u64, u64)> = None;
     let show = |(from, to): (u64, u64)| format!("{from}-{to}");
@@ -69,7 +69,7 @@ fn tell(reader: &mut Reader) -> String {
                 damage.records.map_or(String::new(), |records| format!(" lost {records}")),
                 if damage.may_be_torn { " torn" } else { "" },
             ),
-            Item::Gone(range) => format!("gone {}-{}", range.start, range.end - 1),
+            Item::Missing(range) => format!("gone {}-{}", range.start, range.end - 1),
             Item::Record(_) => unreachable!(),
         });
     }
@@ -110,7 +110,7 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
     let (mut log, _) = open(&disk).unwrap();
-    let look = |from| tell(&mut Reader::beside_writer(Arc::new(disk.clone()), from).unwrap());
+    let look = |from| reader_text(&mut Reader::open_live(Arc::new(disk.clone()), from).unwrap());
     let mut last = 0;
     for group in 0..40 {
         write(&mut log, group * 3, 3).unwrap();
@@ -143,7 +143,7 @@ fn opening_again_and_again_leaves_nothing_behind() {
     let segments = disk.names().len();
     (0..20).for_each(|_| drop(open(&disk).unwrap()));
     assert_eq!(disk.names().len(), segments);
-    assert_eq!(told(&disk), "0-5");
+    assert_eq!(journal_text(&disk), "0-5");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn damage_is_told_from_what_was_being_written() {
     fn check(hit: usize, expected: &str) {
         let disk = journal(3);
         change(&disk, 1, |bytes| bytes[offset(hit)] ^= 1);
-        assert_eq!(told(&disk), expected);
+        assert_eq!(journal_text(&disk), expected);
         // The result is the same after more records have been written.
         let (mut log, recovery) = open(&disk).unwrap();
         write(&mut log, recovery.next_sequence, 1).unwrap();
@@ -200,7 +200,7 @@ fn damage_is_told_from_what_was_being_written() {
             9 => expected.replace("-8", "-9"),
             _ => expected.replace("-7", "-8"),
         };
-        assert_eq!(told(&disk), expected.replace("8-8", "8-9"));
+        assert_eq!(journal_text(&disk), expected.replace("8-8", "8-9"));
     }
     check(1, "0-0, 1:1160+136 lost 1, 2-8");
     check(5, "0-4, 1:1704+136 lost 1, 6-8");
@@ -244,7 +244,7 @@ fn quarantine_has_a_limit_and_keeps_each_damage_once() {
     for round in 0..2 {
         let (log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
         for _ in 0..2 {
-            tell(&mut Reader::follow(Arc::clone(log.shared()), 0));
+            reader_text(&mut Reader::follow(Arc::clone(log.shared()), 0));
         }
         let counters = log.shared().counters();
         let expected = if round == 0 { (4, 4, 3, 1) } else { (1, 1, 0, 1) };
@@ -267,11 +267,11 @@ fn what_the_disk_cannot_read_costs_only_itself() {
     disk.set_unreadable(&segment_name(1), 9000..9001);
     // The block from 8192 to 12288 has records 52 to 82.
     let expected = "0-51, 1:8096+4216 lost 31, 83-299";
-    assert_eq!(tell(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
+    assert_eq!(reader_text(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
     drop(log);
     let (log, recovery) = Log::open(Arc::new(disk.clone()), options).unwrap();
     assert_eq!(recovery.next_sequence, 300);
-    assert_eq!(tell(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
+    assert_eq!(reader_text(&mut Reader::follow(Arc::clone(log.shared()), 0)), expected);
 }
 
 #[test]
@@ -279,18 +279,18 @@ fn without_any_header_records_are_found_by_their_numbers() {
     // A segment has room for 22 records.
     let disk = journal(20);
     change(&disk, 2, |bytes| bytes[..1024].fill(0xee));
-    assert_eq!(told(&disk), "0-21, 2:0+512 lost 0, 2:512+512 lost 0, 22-59");
+    assert_eq!(journal_text(&disk), "0-21, 2:0+512 lost 0, 2:512+512 lost 0, 22-59");
     change(&disk, 3, |bytes| bytes[..1024].fill(0xee));
-    assert!(told(&disk).ends_with("44-59"), "{}", told(&disk));
+    assert!(journal_text(&disk).ends_with("44-59"), "{}", journal_text(&disk));
     change(&disk, 1, |bytes| bytes[..1024].fill(0xee));
     // Without any header the journal's identity is lost.
-    assert!(!told(&disk).contains('-'), "{}", told(&disk));
+    assert!(!journal_text(&disk).contains('-'), "{}", journal_text(&disk));
     let (mut log, recovery) = open(&disk).unwrap();
     write(&mut log, recovery.next_sequence, 1).unwrap();
     drop(log);
     // No segment is removed in this case either.
     assert_eq!(disk.names().iter().filter(|name| name.ends_with(".segment")).count(), 4);
-    assert!(told(&disk).ends_with("0-0"), "{}", told(&disk));
+    assert!(journal_text(&disk).ends_with("0-0"), "{}", journal_text(&disk));
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn numbers_go_on_behind_a_segment_of_unknown_end() {
     write(&mut log, 22, 3).unwrap();
     log.shared().trim_before(22).unwrap();
     drop(log);
-    assert_eq!(told(&disk), "gone 0-21, 22-24");
+    assert_eq!(journal_text(&disk), "gone 0-21, 22-24");
 }
 
 #[test]
@@ -328,10 +328,10 @@ fn a_segment_that_was_never_used_is_passed_over() {
         sector[508..].copy_from_slice(&crc.to_le_bytes());
     }
     disk.set_bytes(&segment_name(3), renumbered);
-    assert_eq!(told(&disk), "0-5");
+    assert_eq!(journal_text(&disk), "0-5");
     drop(open(&disk).unwrap());
     assert!(disk.bytes(&segment_name(2)).is_none());
-    assert_eq!(told(&disk), "0-5");
+    assert_eq!(journal_text(&disk), "0-5");
 }
 
 #[test]
@@ -373,10 +373,10 @@ fn records_that_are_gone_are_told() {
     let trimmed = log.shared().trim_before(30).unwrap();
     assert_eq!((trimmed.segments, disk.bytes(&segment_name(1))), (1, None));
     drop(log);
-    assert_eq!(told(&disk), "gone 0-21, 22-59");
+    assert_eq!(journal_text(&disk), "gone 0-21, 22-59");
     let disk = journal(30);
     crate::Disk::remove(&disk, &segment_name(2)).unwrap();
-    assert_eq!(told(&disk), "0-21, gone 22-43, 44-89");
+    assert_eq!(journal_text(&disk), "0-21, gone 22-43, 44-89");
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn at_its_limit_a_journal_refuses_or_drops() {
         assert!(log.shared().table().file_bytes() <= 4 * 4096);
     }
     let dropped = log.shared().counters().dropped_records;
-    assert_eq!(tell(&mut reader), format!("gone 0-{}, {dropped}-299", dropped - 1));
+    assert_eq!(reader_text(&mut reader), format!("gone 0-{}, {dropped}-299", dropped - 1));
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn a_segment_that_failed_is_given_up_and_nothing_is_lost() {
     assert_eq!((counters.segments_given_up, counters.segments), (1, 2));
     assert_eq!(counters.durable_records, 9);
     log.close().unwrap();
-    assert_eq!(told(&disk), "0-8");
+    assert_eq!(journal_text(&disk), "0-8");
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn a_segment_that_cannot_be_made_leaves_nothing() {
         assert!(disk.names().is_empty(), "{step}: {:?}", disk.names());
         write(&mut log, 1, 1).unwrap();
         drop(log);
-        assert_eq!(told(&disk), "1-1");
+        assert_eq!(journal_text(&disk), "1-1");
     }
 }
 
@@ -453,21 +453,21 @@ fn numbers_that_were_refused_are_not_missing() {
     log.prepare().unwrap();
     write(&mut log, 10, 2).unwrap();
     drop(log);
-    assert_eq!(told(&disk), "0-2, 10-11");
+    assert_eq!(journal_text(&disk), "0-2, 10-11");
 }
 
 #[test]
 fn a_record_out_of_place_is_damage() {
     let disk = journal(3);
     change(&disk, 1, |bytes| bytes.copy_within(offset(1)..offset(2), offset(5)));
-    assert_eq!(told(&disk), "0-4, 1:1704+136 lost 1, 6-8");
+    assert_eq!(journal_text(&disk), "0-4, 1:1704+136 lost 1, 6-8");
 }
 
 #[test]
 fn who_reads_from_behind_damage_is_not_told_of_it() {
     let disk = journal(3);
     change(&disk, 1, |bytes| bytes[offset(1)] ^= 1);
-    let from = |from| tell(&mut Reader::open_on(Arc::new(disk.clone()), from).unwrap());
+    let from = |from| reader_text(&mut Reader::open_on(Arc::new(disk.clone()), from).unwrap());
     assert_eq!(from(1), "1:1160+136 lost 1, 2-8");
     assert_eq!(from(2), "2-8");
     assert_eq!(from(5), "5-8");
@@ -484,7 +484,7 @@ fn a_number_that_a_segment_cannot_have_is_damage() {
     let record = NewRecord { sequence: 1 << 60, place: 0, kind: 0, payload: &[0; PAYLOAD] };
     encode_record(&record, identity, &mut forged);
     change(&disk, 1, |bytes| bytes[offset(4)..offset(5)].copy_from_slice(&forged));
-    assert_eq!(told(&disk), "0-3, 1:1568+136 lost 1, 5-29");
+    assert_eq!(journal_text(&disk), "0-3, 1:1568+136 lost 1, 5-29");
 }
 
 #[test]

@@ -83,11 +83,11 @@ impl Rig {
         let Some(follower) = &mut self.follower else { return Ok(()) };
         while let Some(item) = follower.next().map_err(|error| error.to_string())? {
             match item {
-                Item::Record(record) => self.oracle.show(&record)?,
+                Item::Record(record) => self.oracle.observe(&record)?,
                 Item::Damage(damage) if damage.may_be_torn => {}
-                Item::Gone(range) if range.end <= self.oracle.trimmed => {}
+                Item::Missing(range) if range.end <= self.oracle.trimmed => {}
                 Item::Damage(damage) => return Err(format!("follower: {damage:?}")),
-                Item::Gone(range) => return Err(format!("follower: gone {range:?}")),
+                Item::Missing(range) => return Err(format!("follower: gone {range:?}")),
             }
         }
         match follower.position() >= self.oracle.promised_end() {

@@ -41,7 +41,7 @@ fn what_comes_while_the_disk_works_is_written_together() {
     let disk = SimulatedDisk::new(1);
     let journal = open(&disk, options());
     append(&journal, "first").unwrap().wait().unwrap();
-    let held = disk.hold();
+    let held = disk.pause_sync();
     let tickets: Vec<Ticket> =
         (0..100).map(|number| append(&journal, &number.to_string()).unwrap()).collect();
     assert!(tickets.iter().all(|ticket| ticket.outcome().is_none()));
@@ -91,7 +91,7 @@ fn memory_of_what_waits_is_bounded() {
     let options = Options { waiting_bytes_max: 4096, ..options() };
     let journal = open(&disk, options);
     append(&journal, "first").unwrap().wait().unwrap();
-    let held = disk.hold();
+    let held = disk.pause_sync();
     let text = "x".repeat(96);
     let mut tickets = vec![append(&journal, &text).unwrap()];
     // Lets the writer start with the first record, which also counts towards the limit.
@@ -215,7 +215,7 @@ fn a_follower_reads_what_is_durable_and_no_more() {
     assert!(reader.next().unwrap().is_none() && !reader.wait(Duration::ZERO));
     append(&journal, "first").unwrap().wait().unwrap();
     assert!(reader.wait(LONG));
-    let held = disk.hold();
+    let held = disk.pause_sync();
     let second = append(&journal, "second").unwrap();
     assert!(
         matches!(reader.next().unwrap(), Some(Item::Record(record)) if record.payload == b"first")
@@ -263,7 +263,7 @@ fn nobody_waits_for_a_writer_that_died() {
     let disk = SimulatedDisk::new(1);
     let journal = open(&disk, options());
     append(&journal, "first").unwrap().wait().unwrap();
-    let held = disk.hold();
+    let held = disk.pause_sync();
     let bad = Payload { kind: 0, bytes: b"bad" };
     let panics = journal.append_then(&[bad], |_| panic!("on purpose, for this test")).unwrap();
     std::thread::sleep(Duration::from_millis(20));

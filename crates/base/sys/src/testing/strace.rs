@@ -1,8 +1,8 @@
 //! Programs that `strace` kills in a system call, or in which it makes a call fail: start at
 //! [`traced`] and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a
-//! command. [`points`] lists the calls at which it can be killed, and [`by_two`] runs one trial for
-//! each. [`figure`] reports a measured figure, [`amount`] sets the number of trials, and
-//! [`deadline`] a time limit.
+//! command. [`points`] lists the calls at which it can be killed, and [`run_on_two_threads`] runs
+//! one trial for each. [`figure`] reports a measured figure, [`env_number`] sets the number of
+//! trials, and [`deadline`] a time limit.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -77,7 +77,10 @@ pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> 
 
 /// Runs `work` on two threads, each with every second item, because the threads mostly wait for a
 /// disk or for strace. Items that alternate in `all` are thus separated.
-pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Sync) -> [R; 2] {
+pub fn run_on_two_threads<T: Copy + Sync, R: Send>(
+    all: &[T],
+    work: impl Fn(&[T]) -> R + Sync,
+) -> [R; 2] {
     let work = &work;
     let every_second =
         |first| move || work(&all.iter().skip(first).step_by(2).copied().collect::<Vec<_>>());
@@ -174,14 +177,14 @@ impl Fault {
 }
 
 /// Returns at most `count` items, at equal distances in `all`.
-pub fn some_of<T>(all: Vec<T>, count: u64) -> Vec<T> {
+pub fn sample<T>(all: Vec<T>, count: u64) -> Vec<T> {
     let step = (all.len() as u64).div_ceil(count.max(1)).max(1) as usize;
     all.into_iter().step_by(step).collect()
 }
 
 /// Returns the number in an environment variable, or `usual` if the variable is unset. Longer test
 /// runs set it.
-pub fn amount(variable: &str, usual: u64) -> u64 {
+pub fn env_number(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }
 

@@ -10,10 +10,10 @@ use blkkin_trace::control::{Context, FromApplication, ToApplication};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
-use support::{Daemon, LONG, Program, ProgramMessage, filtered, rule};
+use support::{LONG, Program, ProgramMessage, TestAgent, filtered, rule};
 
 /// The compiled program `life.c` and the directory that it was built in.
-struct Life {
+struct TestProgram {
     scratch: Scratch,
     program: PathBuf,
 }
@@ -25,7 +25,7 @@ enum Link {
     Not,
 }
 
-fn build(name: &str, link: Link) -> Option<Life> {
+fn build(name: &str, link: Link) -> Option<TestProgram> {
     let compiler = compilers(name, Language::C).into_iter().next()?;
     let scratch = Scratch::new(&format!("life-{name}"));
     let program = scratch.0.join("life");
@@ -54,30 +54,30 @@ fn build(name: &str, link: Link) -> Option<Life> {
     }
     command.args(["-pthread", "-ldl"]);
     run(&mut command);
-    Some(Life { scratch, program })
+    Some(TestProgram { scratch, program })
 }
 
 /// Environment variable with which a program waits up to 30 s for the agent.
 const PATIENT: [(&str, &str); 1] = [("BLKKIN_WAIT", "30000")];
 
 /// A running program; a line in its input makes it go on to its next step.
-struct Running {
+struct RunningProgram {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
-impl Life {
-    fn start(&self, daemon: &Daemon, arguments: &[&OsStr]) -> Running {
+impl TestProgram {
+    fn start(&self, daemon: &TestAgent, arguments: &[&OsStr]) -> RunningProgram {
         self.start_with(daemon, arguments, &[])
     }
 
     fn start_with(
         &self,
-        daemon: &Daemon,
+        daemon: &TestAgent,
         arguments: &[&OsStr],
         variables: &[(&str, &str)],
-    ) -> Running {
+    ) -> RunningProgram {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(&self.scratch.0).env_remove("LD_LIBRARY_PATH");
         command.env("BLKKIN_SOCKET", &daemon.path).env_remove("BLKKIN_WAIT");
@@ -85,18 +85,18 @@ impl Life {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("to start");
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
-        Running { child, input, output: BufReader::new(output) }
+        RunningProgram { child, input, output: BufReader::new(output) }
     }
 }
 
-impl Running {
+impl RunningProgram {
     #[track_caller]
     fn go_on(&mut self) {
         self.input.as_mut().expect("a pipe").write_all(b"\n").expect("to write");
     }
 
     #[track_caller]
-    fn heard(&mut self) -> String {
+    fn read_line(&mut self) -> String {
         let mut line = String::new();
         assert_ne!(self.output.read_line(&mut line).expect("to read"), 0, "it has ended");
         line.trim_end().to_owned()
@@ -105,7 +105,7 @@ impl Running {
     #[track_caller]
     fn step(&mut self) -> String {
         self.go_on();
-        self.heard()
+        self.read_line()
     }
 
     /// Closes the program's input, which ends it; the program must succeed.
@@ -116,7 +116,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -141,7 +141,7 @@ fn numbers(program: &mut Program) -> Vec<i64> {
 fn programs_in_c_are_found() {
     for link in [Link::Dynamically, Link::Statically] {
         let Some(life) = build("found", link) else { return };
-        let daemon = Daemon::new("capi-found");
+        let daemon = TestAgent::new("capi-found");
         let mut running = life.start(&daemon, &["macros".as_ref()]);
         let mut program = daemon.program();
         assert_eq!(program.hello.as_ref().expect("a hello").program, "life");
@@ -164,7 +164,7 @@ fn programs_in_c_are_found() {
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {
         let Some(life) = build("types", link) else { return };
-        let daemon = Daemon::new("capi-types");
+        let daemon = TestAgent::new("capi-types");
         let mut running = life.start(&daemon, &["macros".as_ref()]);
         let mut program = daemon.program();
         program.ping();
@@ -188,7 +188,7 @@ fn d7_types_of_annotations_are_told_at_once() {
 #[test]
 fn a_program_that_closes_all_files_is_found_again() {
     let Some(life) = build("closes", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-closes");
+    let daemon = TestAgent::new("capi-closes");
     let mut running = life.start(&daemon, &["closes".as_ref()]);
     let mut program = daemon.program();
     listens(&mut program);
@@ -201,7 +201,7 @@ fn a_program_that_closes_all_files_is_found_again() {
     assert_eq!(running.step(), "done");
     assert_eq!(program.channels[&0].wakes(), 0);
     assert_eq!(numbers(&mut program), [0]);
-    program.say(&ToApplication::Ping(1), &[]);
+    program.send(&ToApplication::Ping(1), &[]);
     assert_eq!(program.next_message(LONG).0, ProgramMessage::End);
     let mut program = daemon.program();
     listens(&mut program);
@@ -213,7 +213,7 @@ fn a_program_that_closes_all_files_is_found_again() {
 #[test]
 fn a_program_that_becomes_a_daemon_is_found_again() {
     let Some(life) = build("daemon", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-daemon");
+    let daemon = TestAgent::new("capi-daemon");
     let mut running = life.start_with(&daemon, &["daemon".as_ref()], &PATIENT);
     let mut parent = daemon.program();
     listens(&mut parent);
@@ -226,7 +226,7 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
     let mut child = daemon.program();
     assert_ne!(child.pid(), parents);
     listens(&mut child);
-    assert_eq!(running.heard(), "done");
+    assert_eq!(running.read_line(), "done");
     assert_eq!(numbers(&mut child), [0]);
     // Ends the child, whose parent is not this process.
     running.input = None;
@@ -238,7 +238,7 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
 #[test]
 fn a_program_may_replace_its_standard_streams() {
     let Some(life) = build("replaces", Link::Dynamically) else { return };
-    let mut daemon = Daemon::new("capi-replaces");
+    let mut daemon = TestAgent::new("capi-replaces");
     let mut running = life.start(&daemon, &["replaces".as_ref()]);
     let mut program = daemon.program();
     listens(&mut program);
@@ -257,10 +257,10 @@ fn a_program_may_replace_its_standard_streams() {
 #[test]
 fn a_plugin_can_be_loaded_a_thousand_times() {
     let Some(life) = build("plugs", Link::Not) else { return };
-    let daemon = Daemon::new("capi-plugs");
+    let daemon = TestAgent::new("capi-plugs");
     let library = library_folder().join("libblkkin.so");
     let mut running = life.start(&daemon, &["plugs".as_ref(), library.as_os_str()]);
-    assert_eq!(running.heard(), "plugged");
+    assert_eq!(running.read_line(), "plugged");
     let mut program = daemon.program();
     listens(&mut program);
     assert_eq!(running.step(), "done");
@@ -273,7 +273,7 @@ fn a_plugin_can_be_loaded_a_thousand_times() {
 #[test]
 fn what_is_recorded_at_the_very_end_counts() {
     let Some(life) = build("exits", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-exits");
+    let daemon = TestAgent::new("capi-exits");
     for _ in 0..20 {
         let mut running = life.start(&daemon, &["exits".as_ref()]);
         let mut program = daemon.program();
@@ -294,7 +294,7 @@ fn what_is_recorded_at_the_very_end_counts() {
 #[test]
 fn l10_children_record_all_that_they_have() {
     let Some(life) = build("forks", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-forks");
+    let daemon = TestAgent::new("capi-forks");
     let mut running = life.start(&daemon, &["forks".as_ref()]);
     let mut parent = daemon.program();
     listens(&mut parent);
@@ -302,7 +302,7 @@ fn l10_children_record_all_that_they_have() {
         running.go_on();
         let mut program = daemon.program();
         listens(&mut program);
-        assert_eq!(running.heard(), "done");
+        assert_eq!(running.read_line(), "done");
         assert_eq!(numbers(&mut program), (10 * child..10 * child + 10).collect::<Vec<_>>());
     }
     running.end();
@@ -313,7 +313,7 @@ fn l10_children_record_all_that_they_have() {
 #[test]
 fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     let Some(life) = build("unshares", Link::Dynamically) else { return };
-    let mut daemon = Daemon::new("capi-unshares");
+    let mut daemon = TestAgent::new("capi-unshares");
     daemon.close();
     let mut alone = life.start(&daemon, &["unshares".as_ref()]);
     if alone.step() != "done" {
@@ -328,7 +328,7 @@ fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
     let mut child = daemon.program();
     assert_ne!(child.pid(), parent.pid());
     listens(&mut child);
-    assert_eq!(running.heard(), "done");
+    assert_eq!(running.read_line(), "done");
     assert_eq!(numbers(&mut child), [0]);
     running.end();
 }
@@ -338,7 +338,7 @@ fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
 #[test]
 fn l10_a_program_may_sandbox_itself_at_once() {
     let Some(life) = build("sandboxes", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-sandboxes");
+    let daemon = TestAgent::new("capi-sandboxes");
     for turn in 0..20 {
         let mut running = life.start(&daemon, &["sandboxes".as_ref()]);
         let status = running.child.wait().expect("to wait");
@@ -353,7 +353,7 @@ fn l10_a_limit_on_the_size_of_files_ends_no_program() {
     let Some(life) = build("fsize", Link::Dynamically) else { return };
     for limit in ["0", "3", "64"] {
         // Each round has another agent, because the program reconnects repeatedly.
-        let daemon = Daemon::new(&format!("capi-fsize-{limit}"));
+        let daemon = TestAgent::new(&format!("capi-fsize-{limit}"));
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -f $0 && exec \"$1\" counts", limit]).arg(&life.program);
         command.env("BLKKIN_SOCKET", &daemon.path).env_remove("LD_LIBRARY_PATH");
@@ -365,7 +365,7 @@ fn l10_a_limit_on_the_size_of_files_ends_no_program() {
         let release = "test".to_owned();
         let version = blkkin_trace::control::Version::OURS;
         let welcome = blkkin_trace::control::Welcome { version, release };
-        program.say(&blkkin_trace::control::Answer::Welcome(welcome), &[]);
+        program.send(&blkkin_trace::control::Answer::Welcome(welcome), &[]);
         let status = child.wait().expect("to wait");
         assert!(status.success(), "{limit}: {status}");
     }
@@ -374,7 +374,7 @@ fn l10_a_limit_on_the_size_of_files_ends_no_program() {
 #[test]
 fn what_is_spawned_is_another_program() {
     let Some(life) = build("spawns", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-spawns");
+    let daemon = TestAgent::new("capi-spawns");
     let mut running = life.start(&daemon, &["spawns".as_ref()]);
     let mut program = daemon.program();
     listens(&mut program);
@@ -391,7 +391,7 @@ fn what_is_spawned_is_another_program() {
 #[test]
 fn a_program_that_executes_another_is_that_one() {
     let Some(life) = build("executes", Link::Dynamically) else { return };
-    let daemon = Daemon::new("capi-executes");
+    let daemon = TestAgent::new("capi-executes");
     let mut running = life.start(&daemon, &["executes".as_ref()]);
     let mut before = daemon.program();
     listens(&mut before);
@@ -414,7 +414,7 @@ fn programs_with_others_rights_are_not_traced() {
     if !is_root {
         return skip("programs_with_others_rights_are_not_traced", "only root can make one");
     }
-    let daemon = Daemon::new("capi-rights");
+    let daemon = TestAgent::new("capi-rights");
     let nobody = 65534;
     chown(&life.program, Some(nobody), None).expect("to give it away");
     let mode = std::fs::Permissions::from_mode(0o4755);
@@ -432,7 +432,7 @@ fn programs_with_others_rights_are_not_traced() {
 }
 
 /// Builds the program `source`, which runs until its input ends.
-fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Option<Life> {
+fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Option<TestProgram> {
     let compiler = compilers(source, language).into_iter().next()?;
     let scratch = Scratch::new(&format!("life-{}-{}", source.replace('.', "-"), link as u8));
     let program = scratch.0.join(stem(source));
@@ -447,7 +447,7 @@ fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Opt
         }
     }
     run(command.args(["-pthread", "-ldl"]));
-    Some(Life { scratch, program })
+    Some(TestProgram { scratch, program })
 }
 
 /// D2: sampling rules apply to programs in C and C++, and each request is recorded as a whole or
@@ -458,7 +458,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
         [("sampled.c", Language::C, "c99"), ("sampled.cc", Language::Cxx, "c++17")]
     {
         let Some(life) = build_of(source, language, standard, Link::Dynamically) else { return };
-        let daemon = Daemon::new(&format!("capi-{}", source.replace('.', "-")));
+        let daemon = TestAgent::new(&format!("capi-{}", source.replace('.', "-")));
         let mut running = life.start(&daemon, &[]);
         let mut program = daemon.program();
         listens(&mut program);
@@ -466,7 +466,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
         let all: usize = if language == Language::C { 3000 } else { 6000 };
         let mut check = |rules: Option<&str>, low: usize, high: usize| {
             let rules = rules.map(str::to_owned);
-            program.say(&ToApplication::Sampling(rules.clone()), &[]);
+            program.send(&ToApplication::Sampling(rules.clone()), &[]);
             program.ping();
             let (mut sampled, mut events) = (0, Vec::new());
             // Ten rounds, because the rings have room for one.
@@ -496,7 +496,7 @@ fn sampling_decides_about_requests_of_programs_in_c() {
 #[test]
 fn the_variable_samples_programs_in_c() {
     let Some(life) = build_of("sampled.c", Language::C, "c99", Link::Statically) else { return };
-    let daemon = Daemon::new("capi-sample-variable");
+    let daemon = TestAgent::new("capi-sample-variable");
     let mut running = life.start_with(&daemon, &[], &[("BLKKIN_SAMPLE", "1/10")]);
     let mut program = daemon.program();
     listens(&mut program);
@@ -521,7 +521,7 @@ fn l9_recording_in_c_needs_little_stack() {
         (Language::Cxx, "c++17", Link::Dynamically),
     ] {
         let Some(life) = build_of("little.c", language, standard, link) else { return };
-        let daemon = Daemon::new(&format!("capi-little-{standard}"));
+        let daemon = TestAgent::new(&format!("capi-little-{standard}"));
         let mut running = life.start(&daemon, &[]);
         let mut program = daemon.program();
         let mut contexts: Vec<Context> = Context::ALL.into();
@@ -547,7 +547,7 @@ fn l9_recording_in_c_needs_little_stack() {
         for pass in 0..2 {
             running.go_on();
             loop {
-                let heard = running.heard();
+                let heard = running.read_line();
                 let Some((name, used)) = heard.split_once(": ") else { break };
                 let used = used.parse::<usize>().expect("a number");
                 assert!(used <= 4096, "{standard}, pass {pass}: {name}: {used} bytes of stack");
@@ -574,10 +574,10 @@ fn events_of_ones_own_in_c() {
         (Language::Cxx, "c++20", Link::Statically),
     ] {
         let Some(life) = build_of("events.c", language, standard, link) else { return };
-        let daemon = Daemon::new(&format!("capi-events-{standard}"));
+        let daemon = TestAgent::new(&format!("capi-events-{standard}"));
         let mut running = life.start(&daemon, &[]);
         assert_eq!(
-            running.heard(),
+            running.read_line(),
             "0",
             "arguments are not evaluated where nobody wants the event"
         );

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ring::{
-    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Slot, Taken, Writer,
+    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Slot, TakeOutcome, Writer,
 };
 use blkkin_sys::SharedMemory;
 use std::fs::File;
@@ -60,10 +60,12 @@ impl Set {
     pub(crate) fn take_one(&self, reader: &mut Reader, part: bool, into: &mut Harvest) -> bool {
         let mut buffer = Vec::new();
         match reader.take(&self.cells, &self.shape, part, &mut buffer) {
-            Taken::Nothing => return false,
-            Taken::Overwritten(size) => into.overwritten += size,
-            Taken::Packet(packet) => into.add(packet.header.cpu as usize, packet.header, &buffer),
-            Taken::Nonsense => panic!("nonsense: {reader:?}"),
+            TakeOutcome::Empty => return false,
+            TakeOutcome::Overwritten(size) => into.overwritten += size,
+            TakeOutcome::Packet(packet) => {
+                into.add(packet.header.cpu as usize, packet.header, &buffer)
+            }
+            TakeOutcome::Invalid => panic!("nonsense: {reader:?}"),
         }
         true
     }

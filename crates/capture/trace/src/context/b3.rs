@@ -33,7 +33,7 @@ pub struct Headers<'h> {
 impl<'h> Headers<'h> {
     /// Stores the header if it is a B3 header; its name may be in any case. Of several headers with
     /// the same name, the first is kept.
-    pub fn take(&mut self, name: &[u8], value: &'h [u8]) {
+    pub fn add(&mut self, name: &[u8], value: &'h [u8]) {
         let place = match name.len() {
             2 if name.eq_ignore_ascii_case(b"b3") => &mut self.b3,
             12 if name.eq_ignore_ascii_case(b"x-b3-traceid") => &mut self.trace_id,
@@ -68,10 +68,10 @@ impl<'h> Headers<'h> {
             (None, Some(_)) => return missing(Part::B3TraceId),
             (None, None) => return Ok(decision.map(Incoming::Decision)),
         };
-        let trace_id = whole(Part::B3TraceId, trace_id, read_trace_id)?;
-        let span_id = whole(Part::B3SpanId, span_id, read_span_id)?;
+        let trace_id = read_whole(Part::B3TraceId, trace_id, read_trace_id)?;
+        let span_id = read_whole(Part::B3SpanId, span_id, read_span_id)?;
         let parent_span_id = match self.parent_span_id {
-            Some(value) => whole(Part::B3ParentSpanId, value, read_parent_span_id)?,
+            Some(value) => read_whole(Part::B3ParentSpanId, value, read_parent_span_id)?,
             None => None,
         };
         Ok(Some(Incoming::Context(SpanContext {
@@ -102,14 +102,14 @@ impl<'h> Headers<'h> {
 }
 
 /// Parses a value with `read`, and requires that `read` consumes all of it.
-fn whole<'h, T>(
+fn read_whole<'h, T>(
     part: Part,
     value: &'h [u8],
     read: impl FnOnce(&mut Cursor<'h>) -> Result<T, ContextError>,
 ) -> Result<T, ContextError> {
     let mut cursor = Cursor::trimmed(part, value);
     let result = read(&mut cursor)?;
-    cursor.end()?;
+    cursor.expect_end()?;
     Ok(result)
 }
 
@@ -120,7 +120,7 @@ pub fn read(header: &[u8]) -> Result<Incoming, ContextError> {
         return read_decision(&mut cursor).map(Incoming::Decision);
     }
     let trace_id = read_trace_id(&mut cursor)?;
-    cursor.dash()?;
+    cursor.expect_dash()?;
     let span_id = read_span_id(&mut cursor)?;
     let mut context = SpanContext {
         trace_id,
@@ -130,13 +130,13 @@ pub fn read(header: &[u8]) -> Result<Incoming, ContextError> {
         random_trace_id: false,
     };
     if !cursor.rest().is_empty() {
-        cursor.dash()?;
+        cursor.expect_dash()?;
         context.decision = read_decision(&mut cursor)?;
     }
     if !cursor.rest().is_empty() {
-        cursor.dash()?;
+        cursor.expect_dash()?;
         context.parent_span_id = read_parent_span_id(&mut cursor)?;
-        cursor.end()?;
+        cursor.expect_end()?;
     }
     Ok(Incoming::Context(context))
 }
@@ -154,19 +154,19 @@ fn read_decision(cursor: &mut Cursor<'_>) -> Result<Decision, ContextError> {
 
 fn read_trace_id(cursor: &mut Cursor<'_>) -> Result<TraceId, ContextError> {
     match cursor.word_size() {
-        digits @ (16 | 32) => cursor.id(digits, TraceId::from_number),
+        digits @ (16 | 32) => cursor.read_id(digits, TraceId::from_number),
         0 => Err(cursor.unexpected("a trace id")),
         actual => Err(cursor.error(Reason::Digits { actual })),
     }
 }
 
 fn read_span_id(cursor: &mut Cursor<'_>) -> Result<SpanId, ContextError> {
-    cursor.id(16, |number| SpanId::from_number(number as u64))
+    cursor.read_id(16, |number| SpanId::from_number(number as u64))
 }
 
 /// Parses the parent span's id. Some implementations write a parent of 0 for a root.
 fn read_parent_span_id(cursor: &mut Cursor<'_>) -> Result<Option<SpanId>, ContextError> {
-    Ok(SpanId::from_number(cursor.hex(16)? as u64))
+    Ok(SpanId::from_number(cursor.read_hex(16)? as u64))
 }
 
 /// Returns the value of the header `b3` for requests that this span makes. The parent's id can only
@@ -214,14 +214,14 @@ fn push_trace_id<const SIZE_MAX: usize>(text: &mut Text<SIZE_MAX>, id: TraceId) 
 
 /// Values of the headers `X-B3-…` for an outgoing request.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct B3Headers {
     trace_id: Text<32>,
     span_id: Text<16>,
     parent_span_id: Option<Text<16>>,
     decision: Decision,
 }
 
-impl Written {
+impl B3Headers {
     /// Iterates over the headers' names, in the specification's spelling, and values.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = self.parent_span_id.as_ref();
@@ -239,7 +239,7 @@ impl Written {
 }
 
 /// Returns the headers `X-B3-…` for requests that this span makes.
-pub fn write_parts(context: &SpanContext) -> Written {
+pub fn write_parts(context: &SpanContext) -> B3Headers {
     fn span_id(id: SpanId) -> Text<16> {
         let mut text = Text::new();
         text.push_hex(id.number());
@@ -247,7 +247,7 @@ pub fn write_parts(context: &SpanContext) -> Written {
     }
     let mut trace_id = Text::new();
     push_trace_id(&mut trace_id, context.trace_id);
-    Written {
+    B3Headers {
         trace_id,
         span_id: span_id(context.span_id),
         parent_span_id: context.parent_span_id.map(span_id),

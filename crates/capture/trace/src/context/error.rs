@@ -39,7 +39,7 @@ pub enum Reason {
     /// The header is required and missing; the received headers have no meaning without it.
     Missing,
     /// The value ends too early.
-    Ends {
+    TooShort {
         /// Description of what should follow.
         expected: &'static str,
     },
@@ -51,7 +51,7 @@ pub enum Reason {
         found: u8,
     },
     /// The value continues after the context's last byte.
-    GoesOn,
+    TrailingBytes,
     /// The id is 0, which is invalid.
     Zero,
     /// The version is `ff`, which is invalid.
@@ -103,11 +103,11 @@ impl fmt::Display for Reason {
         match self {
             Reason::Size { expected, actual } => write!(f, "{actual} bytes, not {expected}"),
             Reason::Missing => f.write_str("missing"),
-            Reason::Ends { expected } => write!(f, "ends where {expected} should be"),
+            Reason::TooShort { expected } => write!(f, "ends where {expected} should be"),
             Reason::Byte { expected, found } => {
                 write!(f, "'{}' where {expected} should be", found.escape_ascii())
             }
-            Reason::GoesOn => f.write_str("goes on where it should end"),
+            Reason::TrailingBytes => f.write_str("goes on where it should end"),
             Reason::Zero => f.write_str("an id that is 0"),
             Reason::Version => f.write_str("version ff, which is forbidden"),
             Reason::Digits { actual } => {

@@ -33,7 +33,7 @@ impl<'h> Cursor<'h> {
     pub(super) fn unexpected(&self, expected: &'static str) -> ContextError {
         self.error(match self.bytes.first() {
             Some(found) => Reason::Byte { expected, found: *found },
-            None => Reason::Ends { expected },
+            None => Reason::TooShort { expected },
         })
     }
 
@@ -44,7 +44,7 @@ impl<'h> Cursor<'h> {
         }
     }
 
-    pub(super) fn dash(&mut self) -> Result<(), ContextError> {
+    pub(super) fn expect_dash(&mut self) -> Result<(), ContextError> {
         match self.bytes.first() {
             Some(b'-') => {
                 self.skip();
@@ -54,12 +54,12 @@ impl<'h> Cursor<'h> {
         }
     }
 
-    pub(super) fn end(&self) -> Result<(), ContextError> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(Reason::GoesOn)) }
+    pub(super) fn expect_end(&self) -> Result<(), ContextError> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(Reason::TrailingBytes)) }
     }
 
     /// Parses exactly `digits` lower-case hexadecimal digits.
-    pub(super) fn hex(&mut self, digits: usize) -> Result<u128, ContextError> {
+    pub(super) fn read_hex(&mut self, digits: usize) -> Result<u128, ContextError> {
         let mut number = 0;
         for _ in 0..digits {
             let digit = match self.bytes.first() {
@@ -75,13 +75,13 @@ impl<'h> Cursor<'h> {
 
     /// Parses exactly `digits` hexadecimal digits as an id; `make` returns `None` for an invalid
     /// number.
-    pub(super) fn id<T>(
+    pub(super) fn read_id<T>(
         &mut self,
         digits: usize,
         make: impl FnOnce(u128) -> Option<T>,
     ) -> Result<T, ContextError> {
         let start = *self;
-        make(self.hex(digits)?).ok_or(start.error(Reason::Zero))
+        make(self.read_hex(digits)?).ok_or(start.error(Reason::Zero))
     }
 
     /// Returns the number of bytes before the next dash or the end.

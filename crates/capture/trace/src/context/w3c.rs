@@ -21,18 +21,18 @@ const RANDOM_TRACE_ID: u8 = 2;
 pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     let mut cursor = Cursor::trimmed(Part::Traceparent, header);
     let start = cursor;
-    let version = cursor.hex(2)?;
+    let version = cursor.read_hex(2)?;
     if version == 0xff {
         return Err(start.error(Reason::Version));
     }
-    cursor.dash()?;
-    let trace_id = cursor.id(32, TraceId::from_number)?;
-    cursor.dash()?;
-    let span_id = cursor.id(16, |number| SpanId::from_number(number as u64))?;
-    cursor.dash()?;
-    let flags = cursor.hex(2)? as u8;
+    cursor.expect_dash()?;
+    let trace_id = cursor.read_id(32, TraceId::from_number)?;
+    cursor.expect_dash()?;
+    let span_id = cursor.read_id(16, |number| SpanId::from_number(number as u64))?;
+    cursor.expect_dash()?;
+    let flags = cursor.read_hex(2)? as u8;
     if version == 0 || cursor.rest().first() != Some(&b'-') {
-        cursor.end()?;
+        cursor.expect_end()?;
     }
     Ok(SpanContext {
         trace_id,

@@ -7,7 +7,7 @@
 use super::purpose::OTHER;
 use super::settings;
 use blkkin_control::bell;
-use blkkin_sys::descriptor::{Held, raise};
+use blkkin_sys::descriptor::{RegisteredDescriptor, raise};
 use blkkin_sys::{SharedPage, process};
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// File that is mapped over the page; `None` if there is none.
-static FILE: Mutex<Option<Held<OwnedFd>>> = Mutex::new(None);
+static FILE: Mutex<Option<RegisteredDescriptor<OwnedFd>>> = Mutex::new(None);
 
 /// Set once the thread runs, which finds agents itself, or once there will never be a thread. From
 /// then on event types are decided when the program first reaches them.
-static IS_LISTENING: AtomicBool = AtomicBool::new(false);
+static DECISIONS_ENABLED: AtomicBool = AtomicBool::new(false);
 
 /// The word of the page that an agent sets to its number, to make the program connect; 0 until
 /// then.
@@ -40,18 +40,18 @@ pub(super) fn filters() -> &'static AtomicU64 {
 /// Returns true if no event can be wanted: there is no connection, and no agent has rung the bell.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
-    CALL.load(Ordering::Relaxed) == 0 && !is_listening()
+    CALL.load(Ordering::Relaxed) == 0 && !are_decisions_enabled()
 }
 
 /// Returns true if event types are decided when the program first reaches them.
 #[inline(always)]
-pub(crate) fn is_listening() -> bool {
-    IS_LISTENING.load(Ordering::Relaxed)
+pub(crate) fn are_decisions_enabled() -> bool {
+    DECISIONS_ENABLED.load(Ordering::Relaxed)
 }
 
 /// From now on, makes event types be decided when the program first reaches them.
-pub(crate) fn listen() {
-    IS_LISTENING.store(true, Ordering::Relaxed);
+pub(crate) fn enable_decisions() {
+    DECISIONS_ENABLED.store(true, Ordering::Relaxed);
 }
 
 /// Clears [`CALL`] after a call that led to no connection. Event types stay undecided until the
@@ -67,7 +67,7 @@ pub(super) fn clear_call() {
 pub(super) fn publish_page() -> bool {
     // A child forked meanwhile may have inherited a locked mutex.
     let Ok(mut file) = FILE.try_lock() else { return false };
-    if file.as_ref().and_then(Held::get).is_some() {
+    if file.as_ref().and_then(RegisteredDescriptor::get).is_some() {
         return true;
     }
     // The program has closed the file.
@@ -83,7 +83,7 @@ pub(super) fn publish_page() -> bool {
     };
     let filters = process::seccomp_filters().unwrap_or(bell::UNKNOWN);
     let words: &[AtomicU64; bell::SIZE / 8] = PAGE.words();
-    let sockets = settings::get().sockets.iter().map(|path| bell::mark_of(path));
+    let sockets = settings::get().sockets.iter().map(|path| bell::socket_hash(path));
     let rest = [filters].into_iter().chain(sockets);
     let first = bell::FILTERS as usize / 8;
     words
@@ -92,7 +92,7 @@ pub(super) fn publish_page() -> bool {
         .zip(rest)
         .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     words[bell::KIND as usize / 8].store(bell::MAGIC, Ordering::Release);
-    *file = Held::new(raise(OwnedFd::from(made)), OTHER);
+    *file = RegisteredDescriptor::new(raise(OwnedFd::from(made)), OTHER);
     file.is_some()
 }
 

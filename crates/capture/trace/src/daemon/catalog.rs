@@ -10,7 +10,7 @@ use crate::event_type::EventType;
 use crate::kind::Kind;
 use crate::registry::types;
 use blkkin_control::catalog::{
-    COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, word, word_of,
+    COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, encode_word, word_of,
 };
 use blkkin_control::{Scalar, catalog};
 use blkkin_sys::{SharedMemory, WipedOnFork};
@@ -79,12 +79,12 @@ pub(crate) fn publish(event: &EventType) {
     let Some(entry) = types::entry(event) else { return };
     let start = entry.described_at;
     let mut end = start;
-    let described = description(event, entry.kinds, id).put(|piece| {
+    let described = description(event, entry.kinds, id).encode(|piece| {
         memory.copy_in(end, piece);
         end += piece.len();
     });
     if described.is_some() {
-        place_of_word.store(word(&(start..end)), Ordering::Release);
+        place_of_word.store(encode_word(&(start..end)), Ordering::Release);
         memory.word(COUNT).fetch_max(u64::from(id) + 1, Ordering::Release);
     }
 }

@@ -6,21 +6,23 @@ use super::settings;
 use crate::registry::decision;
 use blkkin_control::catalog::SIZE;
 use blkkin_sys::SharedMemory;
-use blkkin_sys::descriptor::{Held, raise};
+use blkkin_sys::descriptor::{RegisteredDescriptor, raise};
 use std::fs::File;
 use std::io;
 
 /// File of this process's catalog; `None` until an agent first gets it.
 #[derive(Debug, Default)]
-pub(super) struct CatalogFile(Option<Held<File>>);
+pub(super) struct CatalogFile(Option<RegisteredDescriptor<File>>);
 
 impl CatalogFile {
     /// Returns the catalog's file. Creates another catalog if there is none, or if the program has
     /// closed the file.
     pub(super) fn get(&mut self) -> Option<&File> {
-        if self.0.as_ref().and_then(Held::get).is_none() {
+        if self.0.as_ref().and_then(RegisteredDescriptor::get).is_none() {
             match make() {
-                Ok(file) => self.0 = Held::new(File::from(raise(file.into())), OTHER),
+                Ok(file) => {
+                    self.0 = RegisteredDescriptor::new(File::from(raise(file.into())), OTHER)
+                }
                 Err(error) => settings::report(|| format!("no memory for event types: {error}")),
             }
         }

@@ -5,7 +5,7 @@
 //! request that this process cannot execute is ignored.
 
 use super::catalog_file::CatalogFile;
-use super::purpose::{GREETED, OTHER};
+use super::purpose::{ACCEPTED, OTHER};
 use super::settings;
 use crate::channels::{self, CHANNELS_MAX};
 use crate::event_context::{self, ContextSource};
@@ -19,7 +19,7 @@ use blkkin_control::{
 };
 use blkkin_ring::{Cells, Clock, Writer};
 use blkkin_sys::SharedMemory;
-use blkkin_sys::descriptor::{Held, raise};
+use blkkin_sys::descriptor::{RegisteredDescriptor, raise};
 use blkkin_sys::socket::Socket;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -35,7 +35,7 @@ const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
     /// The agent has exited or refuses the program for now, or an operation of this process failed.
-    Gone,
+    Disconnected,
     /// The agent sent an invalid message.
     ProtocolError,
     /// The agent refuses this program for good.
@@ -45,7 +45,7 @@ pub(super) enum EndReason {
 /// A connection to one agent, with the channels that this agent has added.
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: Held<Socket>,
+    socket: RegisteredDescriptor<Socket>,
     phase: Phase,
     /// Encoded messages, or the end of one, for which the socket had no room yet.
     unsent: Vec<u8>,
@@ -56,7 +56,7 @@ pub(super) struct Connection {
     clock: Clock,
     has_sampling: bool,
     /// Set once a `Ping` of the agent has been answered.
-    has_answered: bool,
+    has_initial_rules: bool,
 }
 
 /// Phase of the connection, with the decoder for the agent's messages.
@@ -95,7 +95,7 @@ enum OrphanRings {
     /// provides other rings.
     Live(Channel),
     /// Rings that were replaced by others, but whose contents have not been read yet.
-    Spent(Held<OwnedFd>),
+    Spent(RegisteredDescriptor<OwnedFd>),
 }
 
 impl Orphan {
@@ -128,7 +128,7 @@ impl Orphan {
     /// Returns an orphan with memory but without a channel.
     pub(super) fn for_test(since: Instant) -> Orphan {
         let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
-        let memory = Held::new(OwnedFd::from(file), OTHER).unwrap();
+        let memory = RegisteredDescriptor::new(OwnedFd::from(file), OTHER).unwrap();
         Orphan { rings: OrphanRings::Spent(memory), since }
     }
 }
@@ -139,9 +139,9 @@ struct AttachedRings {
     slot: usize,
     has_contexts: bool,
     /// Descriptor of the rings' memory, to be offered to the next agent.
-    memory: Held<OwnedFd>,
+    memory: RegisteredDescriptor<OwnedFd>,
     /// Eventfd that wakes the agent; closed when the rings are no longer written to.
-    _eventfd: Held<OwnedFd>,
+    _eventfd: RegisteredDescriptor<OwnedFd>,
 }
 
 impl Connection {
@@ -154,14 +154,14 @@ impl Connection {
             return None;
         }
         let mut connection = Connection {
-            socket: Held::new(socket, OTHER)?,
+            socket: RegisteredDescriptor::new(socket, OTHER)?,
             phase: Phase::Greeting(Decoder::new()),
             unsent: Vec::new(),
             channels: Vec::new(),
             orphans: Vec::new(),
             clock,
             has_sampling: false,
-            has_answered: false,
+            has_initial_rules: false,
         };
         let hello = Hello {
             version: Version::OURS,
@@ -192,19 +192,19 @@ impl Connection {
 
     /// Returns the socket to poll, and whether to poll for writability; `None` if the program has
     /// closed the socket.
-    pub(super) fn waits_for(&self) -> Option<(BorrowedFd<'_>, bool)> {
+    pub(super) fn poll_target(&self) -> Option<(BorrowedFd<'_>, bool)> {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
 
     /// Returns true if the agent has accepted the program, so that messages other than `Hello` may
     /// be sent.
-    pub(super) fn is_greeted(&self) -> bool {
+    pub(super) fn is_accepted(&self) -> bool {
         matches!(self.phase, Phase::Serving(_))
     }
 
     /// Returns true if the agent has sent all of its initial rules.
-    pub(super) fn has_answered(&self) -> bool {
-        self.has_answered
+    pub(super) fn has_initial_rules(&self) -> bool {
+        self.has_initial_rules
     }
 
     /// Receives and sends all that is possible without blocking.
@@ -213,13 +213,13 @@ impl Connection {
         // Bounded, so that an agent that sends without pause does not starve the others.
         for _ in 0..64 {
             let (mut bytes, mut descriptors) = ([0; 16 << 10], Vec::new());
-            let socket = self.socket.get().ok_or(EndReason::Gone)?;
+            let socket = self.socket.get().ok_or(EndReason::Disconnected)?;
             let size = match socket.receive(&mut bytes, &mut descriptors) {
-                Ok(0) => return Err(EndReason::Gone),
+                Ok(0) => return Err(EndReason::Disconnected),
                 Ok(size) => size,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Err(EndReason::Gone),
+                Err(_) => return Err(EndReason::Disconnected),
             };
             self.receive(&bytes[..size], descriptors, catalog)?;
         }
@@ -255,7 +255,11 @@ impl Connection {
     ) -> Result<(), EndReason> {
         if let Answer::Refused(refused) = &answer {
             settings::report(|| format!("the agent refuses this program: {}", refused.reason));
-            return Err(if refused.try_again { EndReason::Gone } else { EndReason::Refused });
+            return Err(if refused.try_again {
+                EndReason::Disconnected
+            } else {
+                EndReason::Refused
+            });
         }
         if let Phase::Greeting(decoder) = std::mem::replace(&mut self.phase, Phase::Switching) {
             self.phase = Phase::Serving(decoder.followed_by());
@@ -263,15 +267,15 @@ impl Connection {
         // The answer is to the only message sent so far, so nothing of that is unsent.
         self.offer_orphans();
         if !self.unsent.is_empty() {
-            return Err(EndReason::Gone);
+            return Err(EndReason::Disconnected);
         }
         let mut frame = Vec::new();
-        encode(&FromApplication::Catalog, &mut frame).map_err(|_| EndReason::Gone)?;
-        let file = catalog.get().ok_or(EndReason::Gone)?;
-        let socket = self.socket.get().ok_or(EndReason::Gone)?;
-        let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| EndReason::Gone)?;
+        encode(&FromApplication::Catalog, &mut frame).map_err(|_| EndReason::Disconnected)?;
+        let file = catalog.get().ok_or(EndReason::Disconnected)?;
+        let socket = self.socket.get().ok_or(EndReason::Disconnected)?;
+        let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| EndReason::Disconnected)?;
         self.unsent.extend(frame.get(sent..).unwrap_or_default());
-        self.socket.set_purpose(GREETED);
+        self.socket.set_purpose(ACCEPTED);
         Ok(())
     }
 
@@ -317,7 +321,7 @@ impl Connection {
                 Ok(())
             }
             ToApplication::Ping(number) => {
-                self.has_answered = true;
+                self.has_initial_rules = true;
                 // The agent has replaced or kept all the live orphans that it wants.
                 for orphan in &mut self.orphans {
                     if let Some(live) = orphan.take_if(|one| !one.is_spent()) {
@@ -393,18 +397,18 @@ impl Connection {
     }
 
     fn send<M: Messages>(&mut self, message: &M) -> Result<(), EndReason> {
-        encode(message, &mut self.unsent).map_err(|_| EndReason::Gone)?;
+        encode(message, &mut self.unsent).map_err(|_| EndReason::Disconnected)?;
         self.flush()
     }
 
     fn flush(&mut self) -> Result<(), EndReason> {
         while !self.unsent.is_empty() {
-            let socket = self.socket.get().ok_or(EndReason::Gone)?;
+            let socket = self.socket.get().ok_or(EndReason::Disconnected)?;
             match socket.send(&self.unsent, &[]) {
                 Ok(sent) => drop(self.unsent.drain(..sent.min(self.unsent.len()))),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => return Err(EndReason::Gone),
+                Err(_) => return Err(EndReason::Disconnected),
             }
         }
         match self.unsent.len() > UNSENT_MAX {
@@ -456,15 +460,17 @@ fn attach(
     };
     // Without the kernel's support for barriers, an agent that falls asleep may see an event a
     // little later.
-    blkkin_sys::heed_barriers();
+    blkkin_sys::register_for_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
-    writer.dump_little();
-    let eventfd = Held::new(raise(eventfd), OTHER).filter(|held| held.identity().is_eventfd());
+    writer.limit_dump();
+    let eventfd = RegisteredDescriptor::new(raise(eventfd), OTHER)
+        .filter(|held| held.identity().is_eventfd());
     let eventfd = eventfd.ok_or_else(|| invalid("there is no eventfd"))?;
     let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);
-    let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
-    let writer = Box::new(writer.waking(number));
+    let memory = RegisteredDescriptor::new(raise(memory), OTHER)
+        .ok_or_else(|| invalid("there is no memory"))?;
+    let writer = Box::new(writer.with_eventfd(number));
     match replaced.take() {
         Some(Orphan { rings: OrphanRings::Live(Channel { attached: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>

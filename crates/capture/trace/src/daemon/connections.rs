@@ -11,7 +11,7 @@ use super::settings;
 use crate::channels::CHANNELS_MAX;
 use crate::registry::decision;
 use blkkin_ring::Clock;
-use blkkin_sys::Watch;
+use blkkin_sys::DirectoryWatch;
 use blkkin_sys::descriptor::has_standard_streams;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ pub(super) struct Connections {
     /// Set if the program is known to run without standard streams.
     lacks_streams: bool,
     /// Notifies of new files at the paths of absent agents, while another agent is connected.
-    watch: Option<Watch>,
+    watch: Option<DirectoryWatch>,
     /// Time at which polling for absent agents ends.
     search_until: Instant,
 }
@@ -112,18 +112,18 @@ impl Connections {
     }
 
     /// Returns true if there is a connection, and all connected agents have accepted the program.
-    pub(super) fn is_greeted(&self) -> bool {
-        self.connections().next().is_some() && self.connections().all(Connection::is_greeted)
+    pub(super) fn is_accepted(&self) -> bool {
+        self.connections().next().is_some() && self.connections().all(Connection::is_accepted)
     }
 
     /// Returns true if there is a connection, and all connected agents have sent their initial
     /// rules.
-    pub(super) fn has_answered(&self) -> bool {
-        self.connections().next().is_some() && self.connections().all(Connection::has_answered)
+    pub(super) fn has_initial_rules(&self) -> bool {
+        self.connections().next().is_some() && self.connections().all(Connection::has_initial_rules)
     }
 
     /// Returns true if all agents have refused this program for good.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_refused_by_all(&self) -> bool {
         self.addresses.iter().all(|address| matches!(address.state, State::Refused))
     }
 
@@ -142,7 +142,7 @@ impl Connections {
         end: Option<Instant>,
     ) {
         if !self.is_cleared {
-            bell::listen();
+            bell::enable_decisions();
             decision::clear_rules();
             self.is_cleared = true;
         }
@@ -175,7 +175,7 @@ impl Connections {
     }
 
     fn process(&mut self) {
-        if self.watch.as_ref().is_some_and(Watch::has_seen) {
+        if self.watch.as_ref().is_some_and(DirectoryWatch::drain_events) {
             self.resume_search();
         }
         let catalog = &mut self.catalog;
@@ -213,7 +213,7 @@ impl Connections {
         if self.watch.is_some() {
             return true;
         }
-        let Some(watch) = Watch::new(OTHER) else { return false };
+        let Some(watch) = DirectoryWatch::new(OTHER) else { return false };
         if !absent.iter().all(|path| watch.add(nearest_directory(path))) {
             return false;
         }
@@ -232,11 +232,15 @@ impl Connections {
     /// Waits for a message, a notification, or the next timer.
     fn wait(&mut self, end: Option<Instant>) {
         let is_watching = self.can_rely_on_watch();
-        let connections = self.connections().filter_map(Connection::waits_for);
-        let watch = self.watch.iter().filter_map(Watch::waits_for).map(|watch| (watch, false));
+        let connections = self.connections().filter_map(Connection::poll_target);
+        let watch = self
+            .watch
+            .iter()
+            .filter_map(DirectoryWatch::readable_descriptor)
+            .map(|watch| (watch, false));
         let waits_for: Vec<_> = connections.chain(watch).collect();
         let next = self.addresses.iter().filter(|address| !(is_watching && address.is_absent()));
-        let next = next.filter_map(AgentAddress::next).chain(end).min();
+        let next = next.filter_map(AgentAddress::next_timer).chain(end).min();
         let time = next.map(|next| next.saturating_duration_since(Instant::now()));
         if blkkin_sys::wait(&waits_for, time).is_err() {
             // The machine is perhaps out of memory; the pause avoids a busy loop.
@@ -252,7 +256,7 @@ impl AgentAddress {
     }
 
     /// Returns the time of the next timer: a check of the connection, or an attempt to connect.
-    fn next(&self) -> Option<Instant> {
+    fn next_timer(&self) -> Option<Instant> {
         match &self.state {
             State::Connected { closed_checks, .. } => closed_checks.last().copied(),
             State::Paused { until, .. } => Some(*until),
@@ -303,7 +307,7 @@ impl AgentAddress {
         }
         let pause = match connection.process(catalog) {
             Ok(()) => {
-                if connection.has_answered() {
+                if connection.has_initial_rules() {
                     self.pause = PAUSE_MIN;
                 }
                 return;
@@ -314,7 +318,7 @@ impl AgentAddress {
             }
             Err(EndReason::ProtocolError) => self.pause,
             // An agent that is being restarted will be back soon.
-            Err(EndReason::Gone) => {
+            Err(EndReason::Disconnected) => {
                 self.orphans = connection.orphans();
                 self.orphans_until = now + ORPHAN_PATIENCE;
                 self.pause

@@ -2,7 +2,7 @@
 //! variables; see also [`daemon`](super).
 
 use crate::sample;
-use blkkin_control::address::Surroundings;
+use blkkin_control::address::SocketEnvironment;
 use blkkin_control::limits::PROGRAM_SIZE_MAX;
 use std::env;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub(super) struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitLimits {
     /// Limit on the time until the agent has accepted the program.
-    pub(super) greeting: Duration,
+    pub(super) acceptance: Duration,
     /// Limit on the time until an agent that has accepted the program has sent its rules.
     pub(super) rules: Duration,
 }
@@ -49,13 +49,13 @@ impl WaitLimits {
     /// Limits if `BLKKIN_WAIT` is not set. A stopped agent delays the program by at most
     /// `greeting`, and a busy agent by at most `rules`.
     pub(super) const DEFAULT: WaitLimits =
-        WaitLimits { greeting: Duration::from_millis(500), rules: Duration::from_secs(2) };
+        WaitLimits { acceptance: Duration::from_millis(500), rules: Duration::from_secs(2) };
     pub(super) const NONE: WaitLimits =
-        WaitLimits { greeting: Duration::ZERO, rules: Duration::ZERO };
+        WaitLimits { acceptance: Duration::ZERO, rules: Duration::ZERO };
 
     /// Returns limits that both have the value `wait`.
     pub(super) fn of(wait: Duration) -> WaitLimits {
-        WaitLimits { greeting: wait, rules: wait }
+        WaitLimits { acceptance: wait, rules: wait }
     }
 }
 
@@ -119,7 +119,7 @@ fn read() -> Settings {
         reports_mistakes,
         wait_limits: wait.map_or(WaitLimits::DEFAULT, WaitLimits::of),
         program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
-        sockets: Surroundings::new(blkkin_sys::user_id(), text).candidates(),
+        sockets: SocketEnvironment::new(blkkin_sys::user_id(), text).candidates(),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) const HAD_RULES: u64 = 4;
 /// whose thread has not received its rules.
 pub(crate) fn is_undecided() -> bool {
     let [_, child] = STATE.words();
-    !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHING) != 0
+    !bell::are_decisions_enabled() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHING) != 0
 }
 
 /// Returns true in a child until its thread has applied the rules to all event types.

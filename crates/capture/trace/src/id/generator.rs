@@ -21,7 +21,7 @@
 //!   kernel has no random numbers, keys are hashed from values that differ each time: time,
 //!   process, thread, addresses, a counter.
 
-use blkkin_sys::{WipedOnFork, add_on_own_thread, random_words, whereabouts};
+use blkkin_sys::{WipedOnFork, add_on_own_thread, moment_identity, random_words};
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -144,7 +144,7 @@ fn mixed_keys(from_kernel: Option<Keys>) -> Keys {
     if let Some(keys) = from_kernel {
         return keys;
     }
-    let [process, thread, since_1970, since_boot] = whereabouts();
+    let [process, thread, since_1970, since_boot] = moment_identity();
     let stack = std::ptr::from_ref(&process).addr() as u64;
     let code = std::ptr::from_ref(&COUNT).addr() as u64;
     let count = COUNT.fetch_add(1, Relaxed);

@@ -7,7 +7,7 @@ use crate::event_type::EventType;
 use crate::kind::Kind;
 use blkkin_control::rules::Rules;
 use blkkin_control::{EventRule, Scalar};
-use blkkin_filter::{Filter, Integer, OperandKind, Pseudo, Step, Value, Values};
+use blkkin_filter::{Filter, Integer, OperandKind, PseudoField, Step, Value, Values};
 use blkkin_ring::Encoder;
 use std::cell::OnceCell;
 
@@ -132,19 +132,19 @@ impl<'e> EventValues<'e> {
         EventValues { event, fields, filter, procname: OnceCell::new(), supplied }
     }
 
-    fn pseudo(&self, pseudo: Pseudo) -> Value<'_> {
+    fn pseudo(&self, pseudo: PseudoField) -> Value<'_> {
         match pseudo {
-            Pseudo::Name => Value::Str(self.event.name().as_bytes()),
-            Pseudo::Severity => Value::Uint(self.event.level().number()),
-            Pseudo::Cpu => Value::Uint(event_context::cpu().into()),
-            Pseudo::Pid => Value::Int(event_context::pid().into()),
-            Pseudo::Tid => Value::Int(event_context::tid().into()),
-            Pseudo::Procname => {
+            PseudoField::Name => Value::Str(self.event.name().as_bytes()),
+            PseudoField::Severity => Value::Uint(self.event.level().number()),
+            PseudoField::Cpu => Value::Uint(event_context::cpu().into()),
+            PseudoField::Pid => Value::Int(event_context::pid().into()),
+            PseudoField::Tid => Value::Int(event_context::tid().into()),
+            PseudoField::Procname => {
                 let name = self.procname.get_or_init(event_context::procname);
                 Value::Str(name.split(|byte| *byte == 0).next().unwrap_or_default())
             }
             // The reader assigns these after recording.
-            Pseudo::Time | Pseudo::Stream | Pseudo::Trace => Value::Absent,
+            PseudoField::Time | PseudoField::Stream | PseudoField::Trace => Value::Absent,
         }
     }
 
@@ -177,12 +177,12 @@ impl Values for EventValues<'_> {
 }
 
 /// Returns the pseudo field of a context's name; LTTng's names are accepted too.
-fn context(name: &str) -> Option<Pseudo> {
+fn context(name: &str) -> Option<PseudoField> {
     Some(match name {
-        "pid" | "vpid" => Pseudo::Pid,
-        "tid" | "vtid" => Pseudo::Tid,
-        "procname" => Pseudo::Procname,
-        "cpu" | "cpu_id" => Pseudo::Cpu,
+        "pid" | "vpid" => PseudoField::Pid,
+        "tid" | "vtid" => PseudoField::Tid,
+        "procname" => PseudoField::Procname,
+        "cpu" | "cpu_id" => PseudoField::Cpu,
         _ => return None,
     })
 }

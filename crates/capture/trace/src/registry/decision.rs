@@ -73,7 +73,7 @@ impl RuleTable {
 /// Replaces a channel's rules. Only one thread may call this, and only in a program that does not
 /// run the thread of [`daemon`](crate::daemon), which sets rules itself.
 pub fn set_rules(channel: usize, rules: &[EventRule]) {
-    bell::listen();
+    bell::enable_decisions();
     let rules = (!rules.is_empty()).then(|| ChannelRules::new(rules, Vec::new()));
     set_channel_rules(channel, rules);
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static SAMPLER: Sampler = Sampler::new();
 /// Rules set by code or the environment, stored while an agent overrides them.
-static OWN: Sampler = Sampler::new();
+static DEFAULT_RULES: Sampler = Sampler::new();
 static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns the process's sampler. It selects every request, unless the environment variable
@@ -18,7 +18,7 @@ pub fn global() -> &'static Sampler {
 
 /// Sets the rules of the process's sampler. They apply while no agent overrides them.
 pub fn set_default(rules: Sampling) {
-    OWN.set(rules);
+    DEFAULT_RULES.set(rules);
     if !IS_OVERRIDDEN.load(Ordering::Acquire) {
         SAMPLER.set(rules);
     }
@@ -27,7 +27,7 @@ pub fn set_default(rules: Sampling) {
 /// Sets the agent's rules in place of the process's own; `None` restores the process's own rules.
 pub(crate) fn set_override(rules: Option<Sampling>) {
     IS_OVERRIDDEN.store(rules.is_some(), Ordering::Release);
-    SAMPLER.set(rules.unwrap_or_else(|| OWN.rules()));
+    SAMPLER.set(rules.unwrap_or_else(|| DEFAULT_RULES.rules()));
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{Endpoint, Trace};
 use crate::Level;
 use crate::family::{
-    Annotation, DEFAULT_LEVEL, Family, KEYVAL_INTEGER, KEYVAL_STRING, Said, TIMESTAMP,
+    Annotation, AnnotationContent, DEFAULT_LEVEL, Family, KEYVAL_INTEGER, KEYVAL_STRING, TIMESTAMP,
 };
 
 /// Zipkin's core annotations, each recorded as a short code.
@@ -57,15 +57,15 @@ pub trait KeyValue {
     const FAMILY: &'static Family;
 
     /// Returns the content of an annotation with this key and value.
-    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str>;
+    fn content<'s>(&'s self, key: &'s str) -> AnnotationContent<&'s str>;
 }
 
 impl KeyValue for str {
     const FAMILY: &'static Family = &KEYVAL_STRING;
 
     #[inline]
-    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
-        Said::String { key, val: self }
+    fn content<'s>(&'s self, key: &'s str) -> AnnotationContent<&'s str> {
+        AnnotationContent::String { key, val: self }
     }
 }
 
@@ -73,8 +73,8 @@ impl KeyValue for String {
     const FAMILY: &'static Family = &KEYVAL_STRING;
 
     #[inline]
-    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
-        Said::String { key, val: self }
+    fn content<'s>(&'s self, key: &'s str) -> AnnotationContent<&'s str> {
+        AnnotationContent::String { key, val: self }
     }
 }
 
@@ -82,8 +82,8 @@ impl<V: KeyValue + ?Sized> KeyValue for &V {
     const FAMILY: &'static Family = V::FAMILY;
 
     #[inline]
-    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
-        (**self).said(key)
+    fn content<'s>(&'s self, key: &'s str) -> AnnotationContent<&'s str> {
+        (**self).content(key)
     }
 }
 
@@ -95,8 +95,8 @@ macro_rules! integers {
             /// Converts the value to a signed 64-bit number. Larger values keep their bits, as in
             /// C.
             #[inline]
-            fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
-                Said::Integer { key, val: *self as i64 }
+            fn content<'s>(&'s self, key: &'s str) -> AnnotationContent<&'s str> {
+                AnnotationContent::Integer { key, val: *self as i64 }
             }
         })*
     };
@@ -116,7 +116,7 @@ impl<'a> Trace<'a> {
     #[inline]
     pub fn event_at(&self, level: Level, event: impl AsRef<str>) {
         if TIMESTAMP.at(level).is_enabled() && self.is_followed() {
-            self.annotate(level, Said::Event(event.as_ref()));
+            self.annotate(level, AnnotationContent::Event(event.as_ref()));
         }
     }
 
@@ -130,7 +130,7 @@ impl<'a> Trace<'a> {
     #[inline]
     pub fn keyval_at<V: KeyValue>(&self, level: Level, key: &str, val: V) {
         if V::FAMILY.at(level).is_enabled() && self.is_followed() {
-            self.annotate(level, val.said(key));
+            self.annotate(level, val.content(key));
         }
     }
 
@@ -171,31 +171,31 @@ impl<'a> Trace<'a> {
     /// variant has a function that is not inlined, because its code is too large to repeat; all
     /// arguments are passed in registers.
     #[inline(always)]
-    fn annotate(&self, level: Level, content: Said<&str>) {
+    fn annotate(&self, level: Level, content: AnnotationContent<&str>) {
         match content {
-            Said::Event(event) => self.record_event(level, event),
-            Said::String { key, val } => self.record_string(level, key, val),
-            Said::Integer { key, val } => self.record_integer(level, key, val),
+            AnnotationContent::Event(event) => self.record_event(level, event),
+            AnnotationContent::String { key, val } => self.record_string(level, key, val),
+            AnnotationContent::Integer { key, val } => self.record_integer(level, key, val),
         }
     }
 
     #[inline(never)]
     fn record_event(&self, level: Level, event: &str) {
-        self.record_content(level, Said::Event(event));
+        self.record_content(level, AnnotationContent::Event(event));
     }
 
     #[inline(never)]
     fn record_string(&self, level: Level, key: &str, val: &str) {
-        self.record_content(level, Said::String { key, val });
+        self.record_content(level, AnnotationContent::String { key, val });
     }
 
     #[inline(never)]
     fn record_integer(&self, level: Level, key: &str, val: i64) {
-        self.record_content(level, Said::Integer { key, val });
+        self.record_content(level, AnnotationContent::Integer { key, val });
     }
 
     #[inline(always)]
-    fn record_content(&self, level: Level, content: Said<&str>) {
+    fn record_content(&self, level: Level, content: AnnotationContent<&str>) {
         Annotation {
             trace_name: self.name,
             service_name: self.endpoint.service_name(),
@@ -204,7 +204,7 @@ impl<'a> Trace<'a> {
             trace_id: self.ids.trace[0].cast_signed(),
             span_id: self.ids.span.cast_signed(),
             parent_span_id: self.ids.parent.cast_signed(),
-            said: content,
+            content,
         }
         .record(level);
     }

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, TakeOutcome, packet};
 use blkkin_sys::socket::{Listener, Socket};
 use blkkin_trace::control::{
     AddChannel, Answer, ChannelRule, Context, Decoder, EventRule, EventType, FieldKind,
@@ -22,20 +22,20 @@ use std::time::{Duration, Instant};
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A test agent's listening socket, in a directory of its own.
-pub(crate) struct Daemon {
+pub(crate) struct TestAgent {
     folder: PathBuf,
     pub(crate) path: PathBuf,
     listener: Option<Listener>,
 }
 
-impl Daemon {
-    pub(crate) fn new(name: &str) -> Daemon {
+impl TestAgent {
+    pub(crate) fn new(name: &str) -> TestAgent {
         let folder = format!("blkkin-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
         let path = folder.join("agent.sock");
-        let mut daemon = Daemon { folder, path, listener: None };
+        let mut daemon = TestAgent { folder, path, listener: None };
         daemon.listen();
         daemon
     }
@@ -67,12 +67,12 @@ impl Daemon {
     /// Accepts the next program's connection, answers its `Hello`, and receives its catalog.
     pub(crate) fn program(&self) -> Program {
         let mut program = Program::new(self.connected(LONG).expect("a program"));
-        program.greet();
+        program.welcome();
         program
     }
 }
 
-impl Drop for Daemon {
+impl Drop for TestAgent {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -139,10 +139,10 @@ impl Program {
         }
     }
 
-    pub(crate) fn greet(&mut self) {
+    pub(crate) fn welcome(&mut self) {
         self.receive_hello();
         let release = "test".to_owned();
-        self.say(&Answer::Welcome(Welcome { version: Version::OURS, release }), &[]);
+        self.send(&Answer::Welcome(Welcome { version: Version::OURS, release }), &[]);
         loop {
             let (said, mut descriptors) = self.next_message(LONG);
             match said {
@@ -162,19 +162,23 @@ impl Program {
         self.socket.peer().unwrap().pid
     }
 
-    pub(crate) fn say<M: Messages>(&self, message: &M, descriptors: &[BorrowedFd<'_>]) {
+    pub(crate) fn send<M: Messages>(&self, message: &M, descriptors: &[BorrowedFd<'_>]) {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).unwrap();
-        self.say_bytes(&bytes, descriptors);
+        self.send_bytes(&bytes, descriptors);
     }
 
     #[track_caller]
-    pub(crate) fn say_bytes(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
-        assert!(self.try_bytes(bytes, descriptors), "the program has gone");
+    pub(crate) fn send_bytes(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+        assert!(self.try_send_bytes(bytes, descriptors), "the program has gone");
     }
 
     /// Sends bytes. Returns false if the program has closed the connection.
-    pub(crate) fn try_bytes(&self, mut bytes: &[u8], mut descriptors: &[BorrowedFd<'_>]) -> bool {
+    pub(crate) fn try_send_bytes(
+        &self,
+        mut bytes: &[u8],
+        mut descriptors: &[BorrowedFd<'_>],
+    ) -> bool {
         while !bytes.is_empty() {
             match self.socket.send(bytes, descriptors) {
                 Ok(sent) => (bytes, descriptors) = (&bytes[sent..], &[]),
@@ -239,7 +243,7 @@ impl Program {
     #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.pings += 1;
-        self.say(&ToApplication::Ping(self.pings), &[]);
+        self.send(&ToApplication::Ping(self.pings), &[]);
         assert_eq!(
             self.next_message(LONG).0,
             ProgramMessage::Message(FromApplication::Pong(self.pings))
@@ -250,21 +254,21 @@ impl Program {
     pub(crate) fn add(&mut self, number: u32, contexts: &[Context]) {
         let channel = Channel::new(contexts);
         let descriptors = [channel.file.as_fd(), channel.eventfd.as_fd()];
-        self.say(&add(number, contexts), &descriptors);
+        self.send(&add(number, contexts), &descriptors);
         self.channels.insert(number, channel);
     }
 
     pub(crate) fn remove(&mut self, number: u32) {
-        self.say(&ToApplication::RemoveChannel(number), &[]);
+        self.send(&ToApplication::RemoveChannel(number), &[]);
     }
 
     /// Sends rules for a channel, and puts them in force.
     pub(crate) fn enable(&mut self, channel: u32, rules: &[EventRule]) {
         for rule in rules {
             let rule = ChannelRule { channel, rule: rule.clone() };
-            self.say(&ToApplication::Rule(rule), &[]);
+            self.send(&ToApplication::Rule(rule), &[]);
         }
-        self.say(&ToApplication::Apply(channel), &[]);
+        self.send(&ToApplication::Apply(channel), &[]);
     }
 
     /// Returns all types in the program's catalog, by index.
@@ -314,7 +318,7 @@ pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
 
 /// Returns a rule for a name pattern.
 pub(crate) fn rule(name: &str) -> EventRule {
-    EventRule::of([name])
+    EventRule::for_names([name])
 }
 
 pub(crate) fn filtered(name: &str, filter: &str) -> EventRule {
@@ -332,7 +336,7 @@ fn types(catalog: &File) -> HashMap<u32, EventType> {
     for index in 0..word(catalog::COUNT) as usize {
         let word = word(catalog::word_of(index));
         if word != 0 {
-            let place = catalog::place(word).expect("a place");
+            let place = catalog::decode_word(word).expect("a place");
             let mut bytes = vec![0; place.len()];
             catalog.read_exact_at(&mut bytes, place.start as u64).unwrap();
             let described = catalog::decode(&bytes).expect("a type");
@@ -375,7 +379,9 @@ impl Channel {
         let mut packets = Vec::new();
         for reader in &mut self.readers {
             let mut bytes = Vec::new();
-            while let Taken::Packet(_) = reader.take(&self.cells, &self.shape, true, &mut bytes) {
+            while let TakeOutcome::Packet(_) =
+                reader.take(&self.cells, &self.shape, true, &mut bytes)
+            {
                 packets.push(bytes.split_off(packet::SIZE));
                 bytes.clear();
             }

@@ -5,7 +5,7 @@
 use blkkin_ctf::decode::{Decoder, Node, View, Visitor};
 use blkkin_ctf::metadata;
 use blkkin_ctf::schema::Scope;
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, TakeOutcome, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{EventType, Kind, Level, channels};
@@ -84,7 +84,9 @@ impl Channel {
         let mut packets = Vec::new();
         for reader in &mut self.readers {
             let mut bytes = Vec::new();
-            while let Taken::Packet(_) = reader.take(&self.cells, &self.shape, true, &mut bytes) {
+            while let TakeOutcome::Packet(_) =
+                reader.take(&self.cells, &self.shape, true, &mut bytes)
+            {
                 packets.push(std::mem::take(&mut bytes));
             }
         }
@@ -158,11 +160,11 @@ impl Drop for Channel {
 
 pub(crate) fn rule(names: &str, except: &[&str], levels: Levels) -> EventRule {
     let excluded = except.iter().map(|&names| names.to_owned()).collect();
-    EventRule { excluded, levels, ..EventRule::of([names]) }
+    EventRule { excluded, levels, ..EventRule::for_names([names]) }
 }
 
 pub(crate) fn all(names: &str) -> EventRule {
-    EventRule::of([names])
+    EventRule::for_names([names])
 }
 
 /// Visitor that collects names and values of payload fields.

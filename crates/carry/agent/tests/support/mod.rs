@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_agent::{Agent, Background, Limits, Options};
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::Scalar;
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
@@ -79,7 +79,7 @@ impl Succession {
     pub(crate) fn begin(limits: Limits) -> Succession {
         let (agent, directory) = (None, tempfile::tempdir().unwrap());
         let mut succession = Succession { agent, directory, limits };
-        succession.go_on();
+        succession.start_next();
         succession
     }
 
@@ -89,7 +89,7 @@ impl Succession {
     }
 
     /// Ends the running agent, and starts the next one on the same socket.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn start_next(&mut self) {
         self.end();
         self.agent = Some(Running::start(Options {
             socket: self.socket(),
@@ -112,7 +112,7 @@ impl Succession {
 
     /// Sends a request to the running agent over a new connection, and returns its replies.
     pub(crate) fn ask(&self, request: &Request) -> Vec<Reply> {
-        self.client().ask_all(request).unwrap()
+        self.client().request_all(request).unwrap()
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -120,7 +120,7 @@ impl Succession {
     }
 
     pub(crate) fn try_client(&self) -> Result<Client, blkkin_client::Error> {
-        Client::connect(&[self.socket()], "test", "0", Patience::default())
+        Client::connect(&[self.socket()], "test", "0", Timeouts::default())
     }
 }
 
@@ -138,17 +138,17 @@ impl Node {
 
     pub(crate) fn with(agent: Background) -> Node {
         let addresses = [agent.socket().to_owned()];
-        let client = Client::connect(&addresses, "test", "0", Patience::default()).unwrap();
+        let client = Client::connect(&addresses, "test", "0", Timeouts::default()).unwrap();
         Node { agent: Some(agent), client, directory: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn ask(&mut self, request: &Request) -> Vec<Reply> {
-        self.client.ask_all(request).unwrap()
+        self.client.request_all(request).unwrap()
     }
 
     /// Sends a request that must fail, and returns the error message.
     pub(crate) fn refusal(&mut self, request: &Request) -> String {
-        self.client.ask_all(request).unwrap_err().to_string()
+        self.client.request_all(request).unwrap_err().to_string()
     }
 
     pub(crate) fn output(&self) -> PathBuf {
@@ -183,12 +183,12 @@ impl Node {
 
 /// Returns a selection of the events in session `s` whose names match the pattern.
 pub(crate) fn events(names: &str) -> Events {
-    let selection = Selection::of([names]);
+    let selection = Selection::for_names([names]);
     Events { session: "s".into(), channel: None, selection }
 }
 
 /// Rings of a program's earlier connection, which the program offers to the next agent.
-pub(crate) struct LeftRings {
+pub(crate) struct OrphanedRings {
     pub(crate) file: File,
     /// Set if other rings have replaced these, so that the program does not record into them.
     pub(crate) is_spent: bool,
@@ -196,7 +196,7 @@ pub(crate) struct LeftRings {
 
 /// Returns how much of a quota a user has reserved, and how many reservations were refused.
 pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
-    let status = client.ask_all(&Request::Status(None)).unwrap();
+    let status = client.request_all(&Request::Status(None)).unwrap();
     let found = status.into_iter().find_map(|reply| match reply {
         Reply::Quota(quota) if quota.uid == user && quota.what == what => Some(quota),
         _ => None,
@@ -224,7 +224,7 @@ pub(crate) struct Program {
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
     /// Rings of earlier connections, by their numbers in messages; `None` once they were released.
-    orphans: Vec<Option<LeftRings>>,
+    orphans: Vec<Option<OrphanedRings>>,
     /// Channel number in the last `AddChannel`.
     pub(crate) newest: u32,
 }
@@ -246,13 +246,13 @@ impl Program {
     }
 
     /// Connects like [`Program::start_as`], and offers `orphans`, rings of earlier agents.
-    pub(crate) fn start_with(socket: &Path, pid: u32, orphans: Vec<LeftRings>) -> Program {
+    pub(crate) fn start_with(socket: &Path, pid: u32, orphans: Vec<OrphanedRings>) -> Program {
         let (socket, decoder) = connect(socket, pid);
         let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
         for (at, word) in catalog::MAGIC.iter().enumerate() {
             catalog.word(8 * at).store(*word, Release);
         }
-        let orphans: Vec<Option<LeftRings>> = orphans.into_iter().map(Some).collect();
+        let orphans: Vec<Option<OrphanedRings>> = orphans.into_iter().map(Some).collect();
         introduce(&socket, &orphans, &file);
         let mut program = Program {
             socket,
@@ -269,7 +269,7 @@ impl Program {
             orphans,
             newest: 0,
         };
-        eventually("the first ping", || program.obey().then_some(()));
+        eventually("the first ping", || program.handle_messages().then_some(()));
         program
     }
 
@@ -286,22 +286,22 @@ impl Program {
 
     /// Reconnects, offers the program's rings, and handles messages up to the first `Ping`. Returns
     /// the socket of the earlier connection.
-    pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
-        self.come_back_to(node.agent.as_ref().unwrap().socket())
+    pub(crate) fn reconnect(&mut self, node: &Node) -> Socket {
+        self.reconnect_to(node.agent.as_ref().unwrap().socket())
     }
 
-    /// Reconnects like [`Program::come_back`], to the agent that listens on this socket.
-    pub(crate) fn come_back_to(&mut self, path: &Path) -> Socket {
-        let before = self.come_slowly(path);
-        eventually("a ping", || self.obey().then_some(()));
+    /// Reconnects like [`Program::reconnect`], to the agent that listens on this socket.
+    pub(crate) fn reconnect_to(&mut self, path: &Path) -> Socket {
+        let before = self.reconnect_without_handling(path);
+        eventually("a ping", || self.handle_messages().then_some(()));
         before
     }
 
     /// Reconnects and offers the program's rings. Messages are not handled yet.
-    pub(crate) fn come_slowly(&mut self, path: &Path) -> Socket {
+    pub(crate) fn reconnect_without_handling(&mut self, path: &Path) -> Socket {
         let (socket, decoder) = connect(path, std::process::id());
         let live = std::mem::take(&mut self.files).into_values();
-        self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
+        self.orphans.extend(live.map(|file| Some(OrphanedRings { file, is_spent: false })));
         introduce(&socket, &self.orphans, &self.catalog_file);
         self.decoder = decoder;
         std::mem::replace(&mut self.socket, socket)
@@ -309,8 +309,8 @@ impl Program {
 
     /// Reconnects, waits for the agent's first message, and loses the connection without handling
     /// the message.
-    pub(crate) fn come_and_vanish(&mut self, path: &Path) {
-        self.come_slowly(path);
+    pub(crate) fn reconnect_and_disconnect(&mut self, path: &Path) {
+        self.reconnect_without_handling(path);
         // The agent sends its first message after it has handled the catalog.
         eventually("the agent has heard it", || {
             receive(&self.socket, &mut self.decoder);
@@ -320,7 +320,7 @@ impl Program {
     }
 
     /// Handles the messages that were received; returns whether one of them was a `Ping`.
-    pub(crate) fn obey(&mut self) -> bool {
+    pub(crate) fn handle_messages(&mut self) -> bool {
         receive(&self.socket, &mut self.decoder);
         let mut is_done = false;
         while let Some(received) = self.decoder.take().unwrap() {
@@ -331,7 +331,7 @@ impl Program {
                     let cells = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
                     let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
                     self.newest = channel.channel;
-                    self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
+                    self.writers.insert(channel.channel, writer.with_eventfd(wake.as_raw_fd()));
                     let memory = SharedMemory::map(file.as_fd()).unwrap();
                     self.memories.insert(channel.channel, memory);
                     self.files.insert(channel.channel, File::from(file));
@@ -366,12 +366,12 @@ impl Program {
     }
 
     /// Handles messages on another thread while `work` runs.
-    pub(crate) fn obeying<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn while_handling<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
-                    self.obey();
+                    self.handle_messages();
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
@@ -382,18 +382,18 @@ impl Program {
     }
 
     /// Adds an event type with one integer field to the catalog.
-    pub(crate) fn tell(&mut self, index: u32, name: &str) {
+    pub(crate) fn add_type(&mut self, index: u32, name: &str) {
         let kind = catalog::Kind::Scalar(Scalar::Unsigned { width: Width::Bits64, hex: false });
         let fields = [("n", kind)].into_iter();
         let level = Level::Info;
         let description = Description { index, name, level, file: "", line: 0, fields };
         let mut bytes = Vec::new();
-        description.put(|piece| bytes.extend_from_slice(piece)).unwrap();
+        description.encode(|piece| bytes.extend_from_slice(piece)).unwrap();
         let place = self.next_place..self.next_place + bytes.len();
         self.catalog.copy_in(place.start, &bytes);
         self.next_place = place.end;
         let word = catalog::word_of(index as usize);
-        self.catalog.word(word).store(catalog::word(&place), Release);
+        self.catalog.word(word).store(catalog::encode_word(&place), Release);
         self.catalog.word(catalog::COUNT).fetch_max(u64::from(index) + 1, SeqCst);
     }
 
@@ -566,9 +566,9 @@ pub(crate) fn hello_after_refusal(path: &Path) {
 }
 
 /// Offers the rings of earlier connections, and sends the catalog.
-fn introduce(socket: &Socket, orphans: &[Option<LeftRings>], catalog: &File) {
+fn introduce(socket: &Socket, orphans: &[Option<OrphanedRings>], catalog: &File) {
     for (number, orphan) in (0..).zip(orphans) {
-        let Some(LeftRings { file, is_spent }) = orphan else { continue };
+        let Some(OrphanedRings { file, is_spent }) = orphan else { continue };
         let orphan = Orphan { number, is_spent: *is_spent };
         send(socket, &FromApplication::Orphan(orphan), &[file]);
     }
@@ -610,7 +610,7 @@ fn receive<M: Messages>(socket: &Socket, decoder: &mut Decoder<M>) {
 
 /// Content of all stream files of a trace: the type and number of each event, and the losses.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct TraceContent {
     pub(crate) numbers: Vec<(u16, u64)>,
     pub(crate) discarded: u64,
     /// Set if each file ends after a complete packet.
@@ -639,8 +639,8 @@ pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
 }
 
 /// Reads all stream files of a trace.
-pub(crate) fn read(trace: &Path) -> Found {
-    let mut found = Found { is_whole: true, ..Found::default() };
+pub(crate) fn read(trace: &Path) -> TraceContent {
+    let mut found = TraceContent { is_whole: true, ..TraceContent::default() };
     for entry in std::fs::read_dir(trace).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         if name == "metadata" || name == "index" || name.starts_with('.') {

@@ -39,7 +39,7 @@ impl StandIn {
                     break;
                 }
                 let stream = stream.expect("a connection");
-                each(Conversation { stream, bytes: Vec::new(), heard: Arc::clone(&heard) });
+                each(Conversation { stream, bytes: Vec::new(), request_log: Arc::clone(&heard) });
             }
         });
         StandIn { path, ends, requests, thread: Some(thread) }
@@ -50,9 +50,9 @@ impl StandIn {
     pub fn answering(mut answer: impl FnMut(&Request) -> Vec<Reply> + Send + 'static) -> StandIn {
         StandIn::of(move |mut conversation| {
             let Some((_, mut decoder)) = conversation.welcome() else { return };
-            while let Some(request) = conversation.hear(&mut decoder) {
+            while let Some(request) = conversation.receive_request(&mut decoder) {
                 for reply in answer(&request) {
-                    conversation.say(&reply);
+                    conversation.send(&reply);
                 }
             }
         })
@@ -93,17 +93,17 @@ impl Drop for StandIn {
 pub struct Conversation {
     stream: UnixStream,
     bytes: Vec<u8>,
-    heard: Arc<Mutex<Vec<Request>>>,
+    request_log: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Conversation {
-    pub fn say(&mut self, message: &impl Messages) {
+    pub fn send(&mut self, message: &impl Messages) {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).expect("a message within limits");
-        self.say_bytes(&bytes);
+        self.send_bytes(&bytes);
     }
 
-    pub fn say_bytes(&mut self, bytes: &[u8]) {
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
         // The client may have closed the connection.
         let _ = self.stream.write_all(bytes);
     }
@@ -120,14 +120,14 @@ impl Conversation {
     pub fn welcome_as(&mut self, version: Version) -> Option<(Hello, Decoder<Request>)> {
         let mut decoder: Decoder<Opening> = Decoder::new();
         let Opening::Hello(hello) = self.receive(&mut decoder)?;
-        self.say(&Answer::Welcome(Welcome { version, release: "0.9".into() }));
+        self.send(&Answer::Welcome(Welcome { version, release: "0.9".into() }));
         Some((hello, decoder.followed_by()))
     }
 
     /// Receives the next request; returns `None` at the end of the connection.
-    pub fn hear(&mut self, decoder: &mut Decoder<Request>) -> Option<Request> {
+    pub fn receive_request(&mut self, decoder: &mut Decoder<Request>) -> Option<Request> {
         let request = self.receive(decoder)?;
-        self.heard.lock().expect("no panic").push(request.clone());
+        self.request_log.lock().expect("no panic").push(request.clone());
         Some(request)
     }
 

@@ -2,8 +2,8 @@
 //! thread.
 
 use crate::event::Event;
+use crate::event_merge::Consumer;
 use crate::loss::Loss;
-use crate::ordered::Consumer;
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use std::ops::{ControlFlow, Range};
@@ -132,7 +132,7 @@ pub(super) fn set_delta(
     now: u64,
     last: Option<u64>,
 ) {
-    if !printer.put_delta(out.place(place.clone()), now, last) {
-        out.replace(place, &Text::of(|text| printer.delta(text, now, last)));
+    if !printer.put_delta(out.slice_mut(place.clone()), now, last) {
+        out.replace(place, &Text::from_print(|text| printer.delta(text, now, last)));
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct Slice {
     /// Packets of each stream in the slice, by stream number.
     pub(super) parts: Vec<SlicePart>,
     /// Set if the parts extend to the ends of their streams, because later slices cannot be cut.
-    pub(super) is_rest: bool,
+    pub(super) extends_to_end: bool,
 }
 
 /// Packets that one stream has in a slice.
@@ -199,7 +199,7 @@ impl<'r> Slicer<'r> {
                 part.read = stream.end_slice(end, &mut self.spare);
             }
         }
-        Some(Slice { number, span, parts, is_rest })
+        Some(Slice { number, span, parts, extends_to_end: is_rest })
     }
 
     /// Removes and returns the problems that were found between packets.
@@ -533,7 +533,7 @@ mod tests {
             let begin = Some(slice.span.0).filter(|begin| *begin > i64::MIN);
             let text = |time: Option<i64>| time.map_or(String::new(), |time| time.to_string());
             let parts: Vec<String> = slice.parts.iter().map(part_text).collect();
-            let rest = if slice.is_rest { " rest" } else { "" };
+            let rest = if slice.extends_to_end { " rest" } else { "" };
             let (begin, end) = (text(begin), text(slice.span.1));
             actual.push_str(&format!("{begin}..{end}: {}{rest}\n", parts.join(" / ")));
         }

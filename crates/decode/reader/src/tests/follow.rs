@@ -20,9 +20,9 @@ impl Follow {
     /// Runs the next round, and checks its transcript.
     #[track_caller]
     fn check(&mut self, expected: &str) {
-        self.follower.look_at_all();
+        self.follower.refresh_all();
         let mut transcript = Transcript::default();
-        let stats = self.follower.round(|reading| reading, &mut transcript);
+        let stats = self.follower.deliver(|reading| reading, &mut transcript);
         check_lines(&transcript.finish(&self.folder, &stats), expected, "round");
     }
 }

@@ -134,7 +134,7 @@ fn a_file_without_a_whole_header_is_a_problem() {
     folder.truncate("a", size - 3);
     let opened = folder.open();
     let kinds: Vec<_> = opened.problems.iter().map(|problem| &problem.kind).collect();
-    assert_eq!(kinds, [&ProblemKind::CutInHeader]);
+    assert_eq!(kinds, [&ProblemKind::TruncatedHeader]);
     assert_eq!(opened.traces.len(), 1);
     assert_eq!(opened.traces[0].streams.len(), 1);
 }

@@ -153,7 +153,7 @@ fn a_request_that_is_too_large_is_cut_and_marked() {
 }
 
 #[test]
-fn who_wants_no_more_gets_no_more() {
+fn a_sink_can_stop_the_assembler() {
     let mut assembler = Assembler::new(IDLE_10);
     let mut seen = 0;
     let mut one = |_: &crate::Request<'_>| {

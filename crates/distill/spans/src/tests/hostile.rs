@@ -1,7 +1,7 @@
 //! Requests designed to consume time or memory.
 
 use super::{TreeText, report};
-use crate::{Assembler, Limits, Oddity, Request, Said, Sink, What, Whole};
+use crate::{Assembler, CompleteSpan, Limits, Oddity, ReportContent, Request, Sink, SpanReport};
 use blkkin_model::Kind;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Time limit of a test. An algorithm that is quadratic in the number of spans should exceed it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn assemble(all: impl Iterator<Item = Said<'static>>, sink: &mut impl Sink) -> Assembler {
+fn assemble(all: impl Iterator<Item = SpanReport<'static>>, sink: &mut impl Sink) -> Assembler {
     let start = Instant::now();
     let mut assembler = Assembler::new(Limits { spans_of_request: 1 << 20, ..Limits::default() });
     for report in all {
@@ -20,15 +20,15 @@ fn assemble(all: impl Iterator<Item = Said<'static>>, sink: &mut impl Sink) -> A
     assembler
 }
 
-fn base() -> Said<'static> {
+fn base() -> SpanReport<'static> {
     report("5 1/1 a:x e")
 }
 
 #[test]
 fn ids_of_zero_are_left_out() {
     let mut drawn = TreeText::default();
-    let no_trace = Said { trace_id: 0, ..base() };
-    let no_span = Said { span_id: 0, ..base() };
+    let no_trace = SpanReport { trace_id: 0, ..base() };
+    let no_span = SpanReport { span_id: 0, ..base() };
     let assembler = assemble([no_trace, no_span].into_iter(), &mut drawn);
     assert_eq!((drawn.0.as_str(), assembler.counts().left_out), ("", 2));
 }
@@ -37,7 +37,7 @@ fn ids_of_zero_are_left_out() {
 /// a single cycle, many cycles, spans that share one id, and pseudo-random parents with equal
 /// starts.
 #[test]
-fn no_form_takes_the_square_of_its_size() {
+fn assembly_is_not_quadratic() {
     const SPANS: u64 = 100_000;
     let forms: [fn(u64) -> (u64, u64); 6] = [
         |span| (span, span - 1),
@@ -63,7 +63,7 @@ fn no_form_takes_the_square_of_its_size() {
         assemble(
             (1..=SPANS).map(|span| {
                 let (span_id, parent_id) = form(span);
-                let whole = Whole {
+                let whole = CompleteSpan {
                     start_ns: 0,
                     duration_ns: span,
                     kind: Kind::Internal,
@@ -71,7 +71,7 @@ fn no_form_takes_the_square_of_its_size() {
                     target: "",
                     fields: &[],
                 };
-                Said { span_id, parent_id, what: What::Span(whole), ..base() }
+                SpanReport { span_id, parent_id, content: ReportContent::Span(whole), ..base() }
             }),
             &mut count,
         );
@@ -92,7 +92,7 @@ fn many_services_of_one_span_are_one_in_the_end() {
         ControlFlow::Continue(())
     };
     assemble(
-        (1..).zip(names).map(|(time_ns, service)| Said { service, time_ns, ..base() }),
+        (1..).zip(names).map(|(time_ns, service)| SpanReport { service, time_ns, ..base() }),
         &mut count,
     );
 }
@@ -101,7 +101,7 @@ fn many_services_of_one_span_are_one_in_the_end() {
 fn times_and_texts_may_be_anything() {
     let mut drawn = TreeText::default();
     let text: &'static str = Box::leak("x".repeat(1 << 20).into_boxed_str());
-    let whole = Whole {
+    let whole = CompleteSpan {
         start_ns: u64::MAX,
         duration_ns: u64::MAX,
         kind: Kind::Client,
@@ -111,9 +111,14 @@ fn times_and_texts_may_be_anything() {
     };
     assemble(
         [
-            Said { time_ns: 0, ..base() },
-            Said { time_ns: u64::MAX, port: i32::MIN, name: text, ..base() },
-            Said { span_id: u64::MAX, parent_id: u64::MAX, what: What::Span(whole), ..base() },
+            SpanReport { time_ns: 0, ..base() },
+            SpanReport { time_ns: u64::MAX, port: i32::MIN, name: text, ..base() },
+            SpanReport {
+                span_id: u64::MAX,
+                parent_id: u64::MAX,
+                content: ReportContent::Span(whole),
+                ..base()
+            },
         ]
         .into_iter(),
         &mut drawn,

@@ -14,7 +14,7 @@ fn check(input: &[(u32, &str)], losses: &[(u32, Option<i64>, Option<i64>)], expe
             let mut assembler = Assembler::new(Limits::default());
             let mut drawn = TreeText::default();
             let lose = |assembler: &mut Assembler| {
-                losses.iter().for_each(|&(source, from, to)| assembler.lose(source, from, to));
+                losses.iter().for_each(|&(source, from, to)| assembler.add_loss(source, from, to));
             };
             if losses_first {
                 lose(&mut assembler);
@@ -24,7 +24,7 @@ fn check(input: &[(u32, &str)], losses: &[(u32, Option<i64>, Option<i64>)], expe
                 input.reverse();
             }
             for (source, line) in input {
-                let report = crate::Said { source, ..report(line) };
+                let report = crate::SpanReport { source, ..report(line) };
                 assert!(assembler.add(&report, 0, &mut drawn).is_continue());
             }
             if !losses_first {
@@ -67,7 +67,7 @@ fn a_start_may_be_lost_before_the_end_alone() {
 }
 
 #[test]
-fn what_is_whole_is_so_whatever_is_lost() {
+fn complete_spans_are_not_marked() {
     let all = &[(7, None, None)];
     check(&[(7, "100 1/1 a:x cs"), (7, "130 1/1 a:x cr")], all, "1\n  1 a:x client 100+30\n");
     // A complete span needs no other event.
@@ -110,7 +110,7 @@ fn requests_count_what_may_be_lost() {
     for line in ["100 1/1 a:x cs", "100 1/2<1 a:x sr", "105 1/3<1 a:x cr", "90 1/4<1 b:x cs"] {
         assert!(assembler.add(&report(line), 0, &mut sink).is_continue());
     }
-    assembler.lose(0, Some(95), Some(101));
+    assembler.add_loss(0, Some(95), Some(101));
     assert!(assembler.finish(&mut sink).is_continue());
     assert_eq!(counts, [(3, 1, 0)]);
 }

@@ -100,7 +100,7 @@ fn circles_are_cut_where_they_begin() {
 }
 
 #[test]
-fn one_who_is_told_of_two_parents_has_the_first() {
+fn the_first_reported_parent_counts() {
     check(
         "10 1/1 a:x @internal 0+9
          11 1/2 a:y @internal 0+9

@@ -66,9 +66,9 @@ fn number(span: &Span) -> u64 {
 /// Checks that each span is counted exactly once.
 #[track_caller]
 pub(crate) fn balanced(counters: &Counters) {
-    let Counters { found, pushed, delivered, waiting, .. } = *counters;
+    let Counters { recovered: found, pushed, delivered, waiting, .. } = *counters;
     let dropped: u64 = Cause::ALL.iter().map(|cause| counters.dropped(*cause)).sum();
-    assert_eq!(dropped, counters.dropped_in_all());
+    assert_eq!(dropped, counters.dropped_total());
     assert_eq!(found + pushed, delivered + dropped + waiting, "{counters:?}");
 }
 

@@ -66,7 +66,7 @@ fn check_later(reply: Reply) {
     let batch = |number: u64| (number * 10..number * 10 + 10).collect::<Vec<_>>();
     // The same batch is sent again, in order.
     assert_eq!(arrived, [batch(0), batch(1), batch(1), batch(1), batch(2)], "{reply:?}");
-    assert_eq!((counters.delivered, counters.dropped_in_all()), (30, 0), "{reply:?}");
+    assert_eq!((counters.delivered, counters.dropped_total()), (30, 0), "{reply:?}");
     assert_eq!(trouble, None);
 }
 
@@ -112,7 +112,7 @@ fn a_batch_that_nobody_wants_is_put_aside() {
             send(|server| Options { queue, ..options(&server.url("/api/v2/spans")) }, &replies);
         assert_eq!(server.numbers(Format::ZipkinJson), (0..30).collect::<Vec<_>>());
         assert_eq!((counters.delivered, counters.dropped(Cause::Refused)), (20, 10));
-        assert_eq!((counters.refused_kept, counters.refused_not_kept), (1, 0));
+        assert_eq!((counters.refused_stored, counters.refused_not_stored), (1, 0));
         assert_eq!(trouble, None, "what came later went well");
         let mut files: Vec<_> = std::fs::read_dir(scratch.path().join("refused"))
             .expect("a folder")
@@ -138,7 +138,7 @@ fn a_batch_that_always_fails_is_put_aside_at_last() {
     );
     assert_eq!(server.asked().len(), 5);
     assert_eq!((counters.delivered, counters.dropped(Cause::Refused)), (20, 10));
-    assert_eq!((counters.refused_kept, counters.refused_not_kept), (0, 1));
+    assert_eq!((counters.refused_stored, counters.refused_not_stored), (0, 1));
 }
 
 #[test]
@@ -154,7 +154,10 @@ fn partial_success_is_counted() {
     let to = |server: &Server| of_format(&server.url("/v1/traces"), Some(Format::OtlpJson));
     let (_, counters, trouble) = send(to, &[odd, ok.clone(), partial("3")]);
     assert_eq!((counters.delivered, counters.dropped(Cause::Rejected)), (27, 3));
-    assert_eq!((counters.answers_odd, trouble.as_deref()), (1, Some("3 spans were rejected: old")));
+    assert_eq!(
+        (counters.answers_malformed, trouble.as_deref()),
+        (1, Some("3 spans were rejected: old"))
+    );
     // The number of rejected spans is limited to the size of the batch.
     let (_, counters, _) = send(to, &[ok.clone(), ok, partial("9223372036854775807")]);
     assert_eq!((counters.delivered, counters.dropped(Cause::Rejected)), (20, 10));

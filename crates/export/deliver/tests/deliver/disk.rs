@@ -41,11 +41,11 @@ fn what_waits_is_sent_by_the_next_one() {
     let exporter = exporter.expect("an exporter");
     push(&exporter, 31);
     let counters = finish(exporter);
-    assert_eq!((counters.found, counters.pushed, counters.delivered), (31, 1, 32));
+    assert_eq!((counters.recovered, counters.pushed, counters.delivered), (31, 1, 32));
     assert_eq!(server.numbers(Format::ZipkinJson), (0..32).collect::<Vec<_>>());
 
     let exporter = Exporter::open(with_queue(&server.url("/api/v2/spans"), scratch.path()));
-    assert_eq!(finish(exporter.expect("an exporter")).found, 0);
+    assert_eq!(finish(exporter.expect("an exporter")).recovered, 0);
     assert_eq!(server.asked().len(), 5);
 }
 
@@ -76,7 +76,7 @@ fn a_queue_has_one_user_and_one_format() {
     let error = Exporter::open(other).map(drop).expect_err("another format");
     let (found, wanted) = (Format::ZipkinJson, Format::ZipkinProto);
     assert!(
-        matches!(error, Error::OtherFormat { found: f, wanted: w } if (f, w) == (found, wanted)),
+        matches!(error, Error::OtherFormat { queued: f, expected: w } if (f, w) == (found, wanted)),
         "{error}"
     );
 }
@@ -225,7 +225,7 @@ fn damage_costs_what_it_hits_and_is_counted() {
     let server = Server::new(|_, _| Reply::status(202));
     let exporter = Exporter::open(with_queue(&server.url("/api/v2/spans"), scratch.path()));
     let counters = finish(exporter.expect("an exporter"));
-    assert_eq!((counters.found, counters.delivered), (50, 40));
+    assert_eq!((counters.recovered, counters.delivered), (50, 40));
     assert_eq!((counters.dropped(Cause::Damaged), counters.damages), (10, 1));
     let rest: Vec<u64> = (0..20).chain(30..50).collect();
     assert_eq!(server.numbers(Format::ZipkinJson), rest);

@@ -1,9 +1,11 @@
 //! D4, D5: a disk that fails, temporarily or permanently. No flushed span is lost, the pushing
 //! program gets an error, and the exporter recovers with the disk, without a restart.
 
-use crate::life::{Destination, ProgramRun, RESUMES, RunOptions};
-use crate::sweep::{counts, flushed_behind_syncs, how};
-use blkkin_sys::testing::{Fault, Scratch, amount, by_two, figure, is_installed, skip, some_of};
+use crate::kill_sweep::{counts, flushed_behind_syncs, how};
+use crate::program_run::{Destination, ProgramRun, RESUMES, RunOptions};
+use blkkin_sys::testing::{
+    Fault, Scratch, env_number, figure, is_installed, run_on_two_threads, sample, skip,
+};
 use std::time::Duration;
 
 /// Sums over all runs: injected faults, flushed batches, failed starts, and refusals.
@@ -24,7 +26,7 @@ fn live(fault: Fault, totals: &mut FaultTotals) -> Result<(), String> {
     let patience = if fault.stays { Duration::from_millis(200) } else { RESUMES };
     let life = ProgramRun::run(&fault.starter(), &destination, RunOptions { patience, ..how(0) });
     totals.faults += 1;
-    let has = |what: &str| life.said.iter().any(|said| said.starts_with(what));
+    let has = |what: &str| life.messages.iter().any(|said| said.starts_with(what));
     let did_not_start = has("cannot start: ") || life.closed.is_none() && fault.call == "openat";
     totals.did_not_start += u64::from(did_not_start);
     totals.refused += u64::from(has("refused"));
@@ -57,8 +59,8 @@ fn sweep(faults: &[Fault]) -> FaultTotals {
 }
 
 fn check(promise: &str, error: &'static str, what: &str) {
-    let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 16));
-    let results = by_two(&faults, sweep);
+    let faults = sample(Fault::all(&counts(), error), env_number("TEST_FAULTS", 16));
+    let results = run_on_two_threads(&faults, sweep);
     let sum = |of: fn(&FaultTotals) -> u64| results.iter().map(of).sum::<u64>();
     let refused = sum(|totals| totals.refused);
     assert!(refused > 0, "nothing was refused");
@@ -98,7 +100,7 @@ fn d5_a_failed_fdatasync_flushes_nothing() {
     if !is_installed("strace") {
         return skip("d5_a_failed_fdatasync_flushes_nothing", "strace is missing");
     }
-    let failures = amount("TEST_FAILURES", 8);
+    let failures = env_number("TEST_FAILURES", 8);
     let seen = (1..=failures).map(|number| {
         let seen = flushed_behind_syncs(Some(number));
         seen.unwrap_or_else(|why| panic!("fdatasync {number}: {why}"))

@@ -2,10 +2,10 @@
 //! batches without room are counted, and the exporter continues by itself once there is room.
 
 use crate::accounts::{finish, options};
-use crate::life::{RESUMES, push};
+use crate::program_run::{RESUMES, push};
 use crate::server::{Reply, Server};
 use blkkin_deliver::{Cause, Counters, Exporter, Options, Refusal};
-use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
+use blkkin_sys::testing::{Mounted, deadline, env_number, figure, skip};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
     assert!(filled.is_err(), "there is no room left");
     status.store(400, Ordering::Relaxed);
     let begun = Instant::now();
-    while exporter.counters().refused_not_kept == 0 {
+    while exporter.counters().refused_not_stored == 0 {
         assert!(begun.elapsed() < deadline(RESUMES), "{:?}", exporter.trouble());
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -85,21 +85,21 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
     assert_eq!(counters.delivered + counters.dropped(Cause::Refused), pushed, "{counters:?}");
     // The next exporter finds an empty queue.
     let again = finish(Exporter::open(options).expect("an exporter"));
-    assert_eq!(again.found, 0, "{again:?}");
+    assert_eq!(again.recovered, 0, "{again:?}");
     (counters, slowest)
 }
 
 #[test]
 fn d4_a_full_file_system_is_a_state_that_ends() {
     let (mut sizes, mut spans, mut refused, mut slowest) = (0, 0, 0, Duration::ZERO);
-    for kib in (KIB + 128..).step_by(64).take(amount("TEST_SIZES", 3) as usize) {
+    for kib in (KIB + 128..).step_by(64).take(env_number("TEST_SIZES", 3) as usize) {
         let Ok(mounted) = Mounted::in_memory(kib) else {
             return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
         };
         let (counters, took) = fill_and_resume(&mounted, kib);
         (sizes, slowest) = (sizes + 1, slowest.max(took));
         spans += counters.pushed;
-        refused += counters.refused_not_kept;
+        refused += counters.refused_not_stored;
     }
     figure(
         "D4",

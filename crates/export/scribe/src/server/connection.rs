@@ -3,9 +3,9 @@
 
 use super::state::{Peer, ServerState};
 use crate::client::write_all;
-use crate::close_reason::Closed;
+use crate::close_reason::CloseReason;
 use crate::frame::{Frames, HEADER_BYTES};
-use crate::service::{Handler, Next};
+use crate::service::{ConnectionAction, Handler};
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ pub(super) struct Connection<'s, H: Handler> {
     replies: Vec<u8>,
 }
 
-type Result<T> = std::result::Result<T, Closed>;
+type Result<T> = std::result::Result<T, CloseReason>;
 
 impl<'s, H: Handler> Connection<'s, H> {
     pub(super) fn new(state: &'s ServerState<H>, stream: TcpStream, peer: &'s Peer) -> Self {
@@ -61,7 +61,7 @@ impl<'s, H: Handler> Connection<'s, H> {
         let options = &self.state.options;
         let tick = options.idle_max.min(options.frame_time_max) / 2;
         let tick = tick.clamp(Duration::from_millis(1), Duration::from_secs(5));
-        self.stream.set_read_timeout(Some(tick)).map_err(Closed::Io)?;
+        self.stream.set_read_timeout(Some(tick)).map_err(CloseReason::Io)?;
         loop {
             let answered = self.answer_all();
             let written = self.write_replies();
@@ -86,16 +86,19 @@ impl<'s, H: Handler> Connection<'s, H> {
     fn answer_all(&mut self) -> Result<()> {
         loop {
             let received = self.memory.get(self.start..self.end).unwrap_or_default();
-            let Some((body, size)) = self.frames.next(received).map_err(Closed::Misfit)? else {
+            let Some((body, size)) = self.frames.next(received).map_err(CloseReason::Misfit)?
+            else {
                 return Ok(());
             };
             self.peer.quiet_since_ms.store(u64::MAX, Ordering::Relaxed);
             let next = self.state.service.answer(body, self.peer.address, &mut self.replies);
             self.finish_frame(size);
             match next {
-                Next::Continue if self.replies.len() >= REPLIES_BYTES => self.write_replies()?,
-                Next::Continue => {}
-                Next::Close(fault) => return Err(Closed::Fault(fault)),
+                ConnectionAction::Continue if self.replies.len() >= REPLIES_BYTES => {
+                    self.write_replies()?
+                }
+                ConnectionAction::Continue => {}
+                ConnectionAction::Close(fault) => return Err(CloseReason::Fault(fault)),
             }
         }
     }
@@ -117,8 +120,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         self.replies.clear();
         self.replies.shrink_to(REPLIES_BYTES_KEPT);
         written.map_err(|error| match is_timeout(&error) {
-            true => Closed::Slow,
-            false => Closed::Io(error),
+            true => CloseReason::Slow,
+            false => CloseReason::Io(error),
         })
     }
 
@@ -139,10 +142,10 @@ impl<'s, H: Handler> Connection<'s, H> {
             return Ok(ReadSpace::Ready);
         }
         // The buffer at most doubles at a time, even if the frame's length is larger.
-        let size = self.frames.size(&self.memory).map_err(Closed::Misfit)?;
+        let size = self.frames.size(&self.memory).map_err(CloseReason::Misfit)?;
         let size = size.unwrap_or(0).max(FIRST_BYTES);
         let wanted = (self.memory.len() * 2).min(size.max(self.memory.len() + 1));
-        let extra = beyond_own(wanted) - beyond_own(self.memory.len());
+        let extra = counted_bytes(wanted) - counted_bytes(self.memory.len());
         if !self.reserve(extra) {
             return Ok(ReadSpace::None { size });
         }
@@ -177,7 +180,7 @@ impl<'s, H: Handler> Connection<'s, H> {
     }
 
     fn release(&self) {
-        let extra = beyond_own(self.memory.len());
+        let extra = counted_bytes(self.memory.len());
         self.state.memory_bytes.fetch_sub(extra, Ordering::Relaxed);
     }
 
@@ -190,7 +193,7 @@ impl<'s, H: Handler> Connection<'s, H> {
             Err(error) if is_timeout(&error) => self.shrink(),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(false),
-            Err(error) => return Err(Closed::Io(error)),
+            Err(error) => return Err(CloseReason::Io(error)),
         }
         self.check_time().map(|()| true)
     }
@@ -200,10 +203,10 @@ impl<'s, H: Handler> Connection<'s, H> {
         if self.start < self.end {
             let frame_start = *self.frame_start.get_or_insert_with(Instant::now);
             if frame_start.elapsed() >= options.frame_time_max {
-                return Err(Closed::Slow);
+                return Err(CloseReason::Slow);
             }
         } else if self.quiet_since.elapsed() >= options.idle_max {
-            return Err(Closed::Idle);
+            return Err(CloseReason::Idle);
         }
         Ok(())
     }
@@ -213,7 +216,7 @@ impl<'s, H: Handler> Connection<'s, H> {
         let received = self.end - self.start;
         let beginning = self.memory.get(self.start + HEADER_BYTES..self.end).unwrap_or_default();
         if !self.state.service.refuse(beginning, &mut self.replies) {
-            return Err(Closed::NoMemory);
+            return Err(CloseReason::NoMemory);
         }
         self.state.counts.refused_memory.fetch_add(1, Ordering::Relaxed);
         let mut left = size.saturating_sub(received);
@@ -222,11 +225,11 @@ impl<'s, H: Handler> Connection<'s, H> {
             let wanted = left.min(self.memory.len());
             let space = self.memory.get_mut(..wanted).unwrap_or_default();
             match self.stream.read(space) {
-                Ok(0) => return Err(Closed::Io(io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(CloseReason::Io(io::ErrorKind::UnexpectedEof.into())),
                 Ok(size) => left = left.saturating_sub(size),
                 Err(error) if is_timeout(&error) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Closed::Io(error)),
+                Err(error) => return Err(CloseReason::Io(error)),
             }
             self.check_time()?;
         }
@@ -250,7 +253,7 @@ enum ReadSpace {
     },
 }
 
-fn beyond_own(bytes: usize) -> usize {
+fn counted_bytes(bytes: usize) -> usize {
     bytes.saturating_sub(OWN_BYTES)
 }
 

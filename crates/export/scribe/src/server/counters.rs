@@ -12,7 +12,7 @@ pub struct ServerCounters {
     /// Connections closed at once, because the maximum number was reached.
     pub closed_too_many: u64,
     /// Connections closed in favour of new connections.
-    pub closed_made_room: u64,
+    pub closed_evicted: u64,
     /// Connections closed because they were idle or slow.
     pub closed_slow: u64,
     /// Connections closed because of malformed input.

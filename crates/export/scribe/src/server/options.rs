@@ -13,7 +13,7 @@ pub struct ServerOptions {
     /// Time after which an idle connection is closed.
     pub idle_max: Duration,
     /// Minimum idle time of a connection before it may be closed in favour of a new connection.
-    pub idle_yields: Duration,
+    pub idle_evictable: Duration,
     /// Time limit for receiving a frame, and for sending replies.
     pub frame_time_max: Duration,
     /// Maximum memory for incomplete frames in bytes, in addition to 64 KiB for each connection.
@@ -28,7 +28,7 @@ impl Default for ServerOptions {
             limits: Limits::default(),
             connections_max: 1000,
             idle_max: Duration::from_secs(3600),
-            idle_yields: Duration::from_secs(10),
+            idle_evictable: Duration::from_secs(10),
             frame_time_max: Duration::from_secs(60),
             memory_bytes_max: 128 << 20,
             stack_bytes: 256 << 10,

@@ -2,7 +2,7 @@
 
 use super::counters::{Counts, ServerCounters};
 use super::options::ServerOptions;
-use crate::close_reason::Closed;
+use crate::close_reason::CloseReason;
 use crate::service::{Handler, Service};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
@@ -43,13 +43,13 @@ impl<H: Handler> ServerState<H> {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    pub(super) fn count_closed(&self, peer: Option<SocketAddr>, why: &Closed) {
+    pub(super) fn count_closed(&self, peer: Option<SocketAddr>, why: &CloseReason) {
         let counter = match why {
-            Closed::TooMany => &self.counts.closed_too_many,
-            Closed::MadeRoom => &self.counts.closed_made_room,
-            Closed::Idle | Closed::Slow => &self.counts.closed_slow,
-            Closed::Misfit(_) | Closed::Fault(_) => &self.counts.closed_bad,
-            Closed::NoMemory | Closed::Io(_) => &self.counts.closed_broken,
+            CloseReason::TooMany => &self.counts.closed_too_many,
+            CloseReason::Evicted => &self.counts.closed_made_room,
+            CloseReason::Idle | CloseReason::Slow => &self.counts.closed_slow,
+            CloseReason::Misfit(_) | CloseReason::Fault(_) => &self.counts.closed_bad,
+            CloseReason::NoMemory | CloseReason::Io(_) => &self.counts.closed_broken,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.service.handler().closed(peer, why);
@@ -62,7 +62,7 @@ impl<H: Handler> ServerState<H> {
             connections: self.peers().len() as u64,
             accepted: of(&counts.accepted),
             closed_too_many: of(&counts.closed_too_many),
-            closed_made_room: of(&counts.closed_made_room),
+            closed_evicted: of(&counts.closed_made_room),
             closed_slow: of(&counts.closed_slow),
             closed_bad: of(&counts.closed_bad),
             closed_broken: of(&counts.closed_broken),

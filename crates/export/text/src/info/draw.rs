@@ -121,7 +121,7 @@ impl Drawing<'_> {
     fn date(&self, ns: i64, absolute: bool) -> String {
         let format = if absolute { TimeFormat::Date } else { TimeFormat::Seconds };
         let mut printer = TimePrinter::new(format, self.options.utc);
-        let text = Text::of(|text| printer.print(text, ns, 0));
+        let text = Text::from_print(|text| printer.print(text, ns, 0));
         let unit = match (absolute, self.options.utc) {
             (false, _) => " s",
             (true, true) => " UTC",
@@ -206,7 +206,7 @@ impl Drawing<'_> {
             data += ", with the other events in them";
         }
         self.line("data", Tone::Plain, &data);
-        match lost(total, selected) {
+        match format_losses(total, selected) {
             None => self.line("lost", Tone::Plain, "nothing"),
             Some(text) => self.line("lost", Tone::Alarm, &text),
         }
@@ -336,7 +336,7 @@ impl Drawing<'_> {
                 self.offset(loss.from),
                 self.offset(loss.to),
                 (Tone::Plain, during.unwrap_or_default()),
-                (Tone::Alarm, lost_here(loss)),
+                (Tone::Alarm, format_loss(loss)),
             ]);
         }
         table.print(&mut self.out, self.theme);
@@ -373,7 +373,7 @@ fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn lost(counts: &Counts, selected: bool) -> Option<String> {
+fn format_losses(counts: &Counts, selected: bool) -> Option<String> {
     let mut parts = Vec::new();
     if counts.events_lost > 0 {
         let made = counts.events.saturating_add(counts.events_lost);
@@ -396,7 +396,7 @@ fn lost(counts: &Counts, selected: bool) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn lost_here(loss: &LossInfo) -> String {
+fn format_loss(loss: &LossInfo) -> String {
     match loss.count {
         Some(count) => plural(count, &loss.kind.to_string()),
         None => format!("some {}s", loss.kind),

@@ -243,7 +243,7 @@ fn json() {
     let problem = blkkin_reader::Problem {
         path: "/traces/s/ust/channel_0".into(),
         offset: Some(4096),
-        kind: blkkin_reader::ProblemKind::Cut { missing: 5 },
+        kind: blkkin_reader::ProblemKind::Truncated { missing: 5 },
     };
     let json = to_json(&collection(), &[problem]);
     let check = |pointer: &str, expected: &str| {

@@ -5,7 +5,7 @@ use super::json::{self, End};
 use super::{Options, TreePrinter};
 use blkkin_model::{Kind, ValueRef};
 use blkkin_reader::Stats;
-use blkkin_spans::{Assembler, Limits, Refusals, Request, Said, What, Whole};
+use blkkin_spans::{Assembler, CompleteSpan, Limits, Refusals, ReportContent, Request, SpanReport};
 use serde_json::Value;
 use std::ops::ControlFlow;
 
@@ -27,9 +27,9 @@ fn span(
     service: &'static str,
     kind: Kind,
     times: (u64, u64),
-) -> Said<'static> {
+) -> SpanReport<'static> {
     let (start, duration) = times;
-    Said {
+    SpanReport {
         trace_id: 0x5eed,
         trace_id_high: 0,
         span_id: id,
@@ -40,7 +40,7 @@ fn span(
         port: 6800,
         time_ns: START + (start + duration) * US,
         source: 0,
-        what: What::Span(Whole {
+        content: ReportContent::Span(CompleteSpan {
             start_ns: START + start * US,
             duration_ns: duration * US,
             kind,
@@ -51,12 +51,21 @@ fn span(
     }
 }
 
-fn note(id: u64, service: &'static str, time: u64, what: What<'static>) -> Said<'static> {
-    Said { time_ns: START + time * US, what, ..span(id, 0, service, Kind::Internal, (0, 0)) }
+fn note(
+    id: u64,
+    service: &'static str,
+    time: u64,
+    what: ReportContent<'static>,
+) -> SpanReport<'static> {
+    SpanReport {
+        time_ns: START + time * US,
+        content: what,
+        ..span(id, 0, service, Kind::Internal, (0, 0))
+    }
 }
 
 /// Returns reports on a call with child spans, and on spans with oddities.
-fn events() -> Vec<Said<'static>> {
+fn events() -> Vec<SpanReport<'static>> {
     vec![
         span(1, 0, "qemu", Kind::Client, (0, 1000)),
         span(1, 0, "vlmcd", Kind::Server, (100, 800)),
@@ -64,15 +73,15 @@ fn events() -> Vec<Said<'static>> {
         span(3, 1, "osd.7", Kind::Internal, (500, 350)),
         span(4, 3, "journal \u{1b}[31m of a disk", Kind::Internal, (490, 10)),
         span(5, 9, "stray", Kind::Internal, (990, 210)),
-        note(6, "once", 600, What::Event("hello")),
-        note(2, "osd.3", 200, What::Event("queued\nin a second line")),
-        note(2, "osd.3", 160, What::KeyValue("object", ValueRef::Str("rbd_data.1f2e"))),
-        note(3, "osd.7", 700, What::KeyValue("error", ValueRef::Int(-5))),
+        note(6, "once", 600, ReportContent::Event("hello")),
+        note(2, "osd.3", 200, ReportContent::Event("queued\nin a second line")),
+        note(2, "osd.3", 160, ReportContent::KeyValue("object", ValueRef::Str("rbd_data.1f2e"))),
+        note(3, "osd.7", 700, ReportContent::KeyValue("error", ValueRef::Int(-5))),
     ]
 }
 
 /// Assembles the requests of `events` and passes each to `print`.
-fn with(events: &[Said<'_>], mut print: impl FnMut(&Request<'_>)) {
+fn with(events: &[SpanReport<'_>], mut print: impl FnMut(&Request<'_>)) {
     let mut assembler = Assembler::new(Limits::default());
     let mut sink = |request: &Request<'_>| {
         print(request);
@@ -84,7 +93,7 @@ fn with(events: &[Said<'_>], mut print: impl FnMut(&Request<'_>)) {
     assert!(assembler.finish(&mut sink).is_continue());
 }
 
-fn drawn(events: &[Said<'_>], options: Options) -> String {
+fn drawn(events: &[SpanReport<'_>], options: Options) -> String {
     let mut out = String::new();
     let mut printer = TreePrinter::new(options);
     with(events, |request| printer.print(&mut out, request));
@@ -116,14 +125,17 @@ fn with_all_that_was_said() {
 fn no_line_is_too_long() {
     let mut events = events();
     let long: &'static str = Box::leak("é very long ".repeat(30).into_boxed_str());
-    events.push(Said { span_id: 100, parent_id: 5, service: long, ..events[0] });
-    events.push(note(2, "osd.3", 170, What::Event(long)));
-    events.push(note(2, "osd.3", 170, What::KeyValue(long, ValueRef::Str(long))));
-    events.push(Said { time_ns: u64::MAX, ..note(200, "late", 0, What::Event("end of time")) });
+    events.push(SpanReport { span_id: 100, parent_id: 5, service: long, ..events[0] });
+    events.push(note(2, "osd.3", 170, ReportContent::Event(long)));
+    events.push(note(2, "osd.3", 170, ReportContent::KeyValue(long, ValueRef::Str(long))));
+    events.push(SpanReport {
+        time_ns: u64::MAX,
+        ..note(200, "late", 0, ReportContent::Event("end of time"))
+    });
     // A span without a duration at the very end.
-    let What::Span(whole) = events[0].what else { panic!("a span") };
-    let whole = Whole { start_ns: u64::MAX, duration_ns: 0, ..whole };
-    events.push(Said { span_id: 201, what: What::Span(whole), ..events[0] });
+    let ReportContent::Span(whole) = events[0].content else { panic!("a span") };
+    let whole = CompleteSpan { start_ns: u64::MAX, duration_ns: 0, ..whole };
+    events.push(SpanReport { span_id: 201, content: ReportContent::Span(whole), ..events[0] });
     for id in 10..90 {
         events.push(span(id, id - 1, "deep", Kind::Internal, (id, 500)));
     }
@@ -180,7 +192,7 @@ fn json_is_json() {
     ];
     for (number, text) in (0..).zip(texts) {
         let max = u64::MAX - number;
-        let said = Said {
+        let said = SpanReport {
             trace_id: max,
             trace_id_high: number,
             span_id: max,
@@ -189,12 +201,16 @@ fn json_is_json() {
             service: text,
             ip: text,
             time_ns: max,
-            what: What::KeyValue(text, ValueRef::Str(text)),
+            content: ReportContent::KeyValue(text, ValueRef::Str(text)),
             ..events()[0]
         };
-        let double = What::KeyValue("double", ValueRef::Double(f64::NAN));
+        let double = ReportContent::KeyValue("double", ValueRef::Double(f64::NAN));
         let mut out = Vec::new();
-        let all = [said, Said { what: What::Event(text), ..said }, Said { what: double, ..said }];
+        let all = [
+            said,
+            SpanReport { content: ReportContent::Event(text), ..said },
+            SpanReport { content: double, ..said },
+        ];
         with(&all, |request| json::request(&mut out, request));
         let line = out.split(|byte| *byte == b'\n').nth(1).expect("a span");
         let span: Value = serde_json::from_slice(line).expect("JSON");

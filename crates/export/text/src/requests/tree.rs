@@ -78,7 +78,7 @@ impl TreePrinter {
             let depth = step.depth.min(columns.depth_max);
             self.step(out, step, &guides.prefix(at, depth), &columns);
             if self.options.annotations {
-                let below = guides.below(at, depth);
+                let below = guides.annotation_prefix(at, depth);
                 self.annotations(out, step, &below, &columns);
             }
         }
@@ -95,7 +95,7 @@ impl TreePrinter {
         let extent = request.extent_ns();
         if let Some((start, end)) = extent {
             let start = i64::try_from(start).unwrap_or(i64::MAX);
-            let text = Text::of(|text| self.times.print(text, start, 0));
+            let text = Text::from_print(|text| self.times.print(text, start, 0));
             let unit = if self.options.absolute { "" } else { " s" };
             pieces.push((Tone::Faint, format!("{}{unit}", String::from_utf8_lossy(&text))));
             pieces.push((Tone::Strong, self.duration(end - (start as u64).min(end))));
@@ -135,8 +135,9 @@ impl TreePrinter {
         let mut time = longest(&mut request.steps.iter().map(|step| self.time(step)));
         if self.options.annotations {
             let all = request.steps.iter().flat_map(|step| step.span.annotations);
-            time =
-                time.max(longest(&mut all.map(|annotation| self.after(annotation.time_ns, start))));
+            time = time.max(longest(
+                &mut all.map(|annotation| self.format_offset(annotation.time_ns, start)),
+            ));
         }
         let mut own = longest(&mut request.steps.iter().map(|step| self.own_time(step)));
         if width < OWN_TIME_FROM {
@@ -211,7 +212,7 @@ impl TreePrinter {
             let pieces = [(Tone::Faint, format!("{below}{dot}")), (Tone::Plain, text)];
             self.push_fitted(out, &pieces, columns.label);
             let after = annotation.time_ns.saturating_sub(columns.start);
-            let text = self.after(annotation.time_ns, columns.start);
+            let text = self.format_offset(annotation.time_ns, columns.start);
             self.push_right(out, Tone::Faint, &text, columns.time);
             self.push_right(out, Tone::Plain, "", columns.own);
             if columns.bar > 0 {
@@ -294,7 +295,7 @@ impl TreePrinter {
         own.map(|ns| format!("own {}", self.duration(ns))).unwrap_or_default()
     }
 
-    fn after(&self, time_ns: u64, start: u64) -> String {
+    fn format_offset(&self, time_ns: u64, start: u64) -> String {
         format!("+{}", self.duration(time_ns.saturating_sub(start)))
     }
 
@@ -390,7 +391,7 @@ impl Guides {
     }
 
     /// Returns the connecting lines before a step's annotations.
-    fn below(&self, at: usize, depth: usize) -> String {
+    fn annotation_prefix(&self, at: usize, depth: usize) -> String {
         let mut guide = self.lines(depth);
         let (_, has_child) = self.steps[at];
         guide.push_str(self.line(has_child));

@@ -13,7 +13,8 @@ impl<'t> Reader<'t> {
         let (mut number, mut size) = (0, 0);
         // Times have 16 digits, so two blocks of eight digits usually suffice.
         while size < 16
-            && let Some(eight) = rest.get(size..).and_then(<[u8]>::first_chunk).and_then(eight)
+            && let Some(eight) =
+                rest.get(size..).and_then(<[u8]>::first_chunk).and_then(parse_eight_digits)
         {
             number = number * 100_000_000 + eight;
             size += 8;
@@ -26,7 +27,7 @@ impl<'t> Reader<'t> {
         }
         let is_whole = matches!(rest.get(size), Some(b',' | b'}' | b']' | b' '));
         if !is_whole || size == 0 || (rest[0] == b'0' && size > 1) {
-            return self.odd_integer();
+            return self.integer_slow();
         }
         self.at = start + size;
         Ok(number as i64)
@@ -40,7 +41,8 @@ impl<'t> Reader<'t> {
         let rest = self.bytes.get(start + usize::from(is_quoted)..).unwrap_or_default();
         let (mut number, mut size): (u64, _) = (0, 0);
         while size < 16
-            && let Some(eight) = rest.get(size..).and_then(<[u8]>::first_chunk).and_then(eight)
+            && let Some(eight) =
+                rest.get(size..).and_then(<[u8]>::first_chunk).and_then(parse_eight_digits)
         {
             number = number * 100_000_000 + eight;
             size += 8;
@@ -55,17 +57,17 @@ impl<'t> Reader<'t> {
             self.at = start + size + 2;
             return Ok(number);
         }
-        self.odd_unsigned()
+        self.unsigned_slow()
     }
 
     #[cold]
-    fn odd_unsigned(&mut self) -> Result<u64> {
+    fn unsigned_slow(&mut self) -> Result<u64> {
         let start = self.at;
         let text = match self.peek()? {
             b'"' => self.string()?,
             _ => self.number()?,
         };
-        let number = text.parse().ok().or_else(|| whole(text)?.try_into().ok());
+        let number = text.parse().ok().or_else(|| parse_integer(text)?.try_into().ok());
         number.ok_or_else(|| Reason::Expected("a whole number of at least 0").at(start))
     }
 
@@ -86,13 +88,13 @@ impl<'t> Reader<'t> {
     }
 
     #[cold]
-    fn odd_integer(&mut self) -> Result<i64> {
+    fn integer_slow(&mut self) -> Result<i64> {
         let start = self.at;
         let text = match self.peek()? {
             b'"' => self.string()?,
             _ => self.number()?,
         };
-        whole(text).ok_or_else(|| Reason::Expected("a whole number").at(start))
+        parse_integer(text).ok_or_else(|| Reason::Expected("a whole number").at(start))
     }
 
     /// Reads a number without converting it, and returns its text.
@@ -110,7 +112,7 @@ impl<'t> Reader<'t> {
 
 /// Parses eight decimal digits at once; `None` if a byte is no digit.
 #[inline]
-fn eight(digits: &[u8; 8]) -> Option<u64> {
+fn parse_eight_digits(digits: &[u8; 8]) -> Option<u64> {
     let word = u64::from_le_bytes(*digits);
     let all = |byte: u8| u64::from_le_bytes([byte; 8]);
     let high = word & all(0xf0);
@@ -149,7 +151,7 @@ fn number_size(bytes: &[u8]) -> Option<usize> {
 
 /// Parses an integer, also one written with a fraction of 0 or an exponent. Values beyond 64 bits
 /// saturate.
-pub(crate) fn whole(text: &str) -> Option<i64> {
+pub(crate) fn parse_integer(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
         None => (false, text),
@@ -174,13 +176,13 @@ mod tests {
         for number in [0, 1, 12_345_678, 99_999_999, 10_000_000, 90_807_060] {
             let text = format!("{number:08}");
             let digits = text.as_bytes().try_into().expect("eight");
-            assert_eq!(eight(digits), Some(number));
+            assert_eq!(parse_eight_digits(digits), Some(number));
         }
         for place in 0..8 {
             for odd in [b'/', b':', b' ', b'a', b'.', 0, 0xff, 0xb0] {
                 let mut digits = *b"12345678";
                 digits[place] = odd;
-                assert_eq!(eight(&digits), None, "{place} {odd}");
+                assert_eq!(parse_eight_digits(&digits), None, "{place} {odd}");
             }
         }
     }
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_found() {
-        let check = |text, expected| assert_eq!(whole(text), expected, "{text}");
+        let check = |text, expected| assert_eq!(parse_integer(text), expected, "{text}");
         check("12", Some(12));
         check("-12", Some(-12));
         check("12.0", Some(12));

@@ -10,16 +10,16 @@ const TOPS: u64 = ONES << 7;
 
 /// Marks the bytes equal to `byte` by their top bit. Only the lowest mark is reliable.
 #[inline]
-fn has(word: u64, byte: u8) -> u64 {
+fn mark_byte(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & TOPS
 }
 
 /// Marks quotes and backslashes by their top bit. Only the lowest mark is reliable.
 #[inline]
-fn odd(bytes: [u8; WORD]) -> u64 {
+fn mark_special(bytes: [u8; WORD]) -> u64 {
     let word = u64::from_le_bytes(bytes);
-    has(word, b'"') | has(word, b'\\')
+    mark_byte(word, b'"') | mark_byte(word, b'\\')
 }
 
 /// Returns the number of bytes before the next quote or backslash; `None` if there is neither.
@@ -29,7 +29,7 @@ fn plain_size(bytes: &[u8]) -> Option<usize> {
     // Two words at once: most strings end within them, and one branch covers both.
     while let Some(chunk) = bytes.get(size..).and_then(<[u8]>::first_chunk::<{ 2 * WORD }>) {
         let (first, second) = chunk.split_at(WORD);
-        let words = [first, second].map(|word| word.try_into().map_or(0, odd));
+        let words = [first, second].map(|word| word.try_into().map_or(0, mark_special));
         if words[0] | words[1] != 0 {
             let (word, before) = if words[0] != 0 { (words[0], 0) } else { (words[1], WORD) };
             return Some(size + before + word.trailing_zeros() as usize / 8);

@@ -255,14 +255,14 @@ fn decode_span(
 ) -> Result<usize, ItemError> {
     let start = reader.at();
     let mut inner = reader.with(&scratch.arena);
-    let mut draft = SpanDraft::for_group(group, Lists::lend(&mut scratch.lists));
+    let mut draft = SpanDraft::for_group(group, Lists::take_memory(&mut scratch.lists));
     let read = inner.otlp_span(&mut draft, &mut scratch.orders);
     let end = inner.at();
     let closed = match read {
         Ok(()) => batch.close(&mut draft, start).map_err(ItemError::from),
         Err(fault) => Err(fault.into()),
     };
-    scratch.lists = draft.lists.give_back();
+    scratch.lists = draft.lists.into_memory();
     scratch.arena.clear();
     closed.map(|()| end)
 }

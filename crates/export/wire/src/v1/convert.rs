@@ -174,7 +174,7 @@ impl<'b> V1Span<'b> {
         let host_span = &mut self.lists.host_spans[server.host_span];
         host_span.shared = true;
         host_span.start_ns = Some(server.time_ns);
-        host_span.duration_ns = core.server_send.and_then(|end| between(server, end));
+        host_span.duration_ns = core.server_send.and_then(|end| duration_between(server, end));
         if core.client_receive.is_none() && self.duration_ns.is_none() {
             self.lists.host_spans[client.host_span].duration_ns = None;
         }
@@ -193,7 +193,7 @@ impl<'b> V1Span<'b> {
         host_span.start_ns = Some(own.map_or(begin.time_ns, |(start_ns, _)| start_ns));
         host_span.duration_ns = match own {
             Some((_, duration_ns)) => Some(duration_ns),
-            None => end.and_then(|end| between(begin, end)),
+            None => end.and_then(|end| duration_between(begin, end)),
         };
     }
 
@@ -250,10 +250,11 @@ impl<'b> V1Span<'b> {
         let host_span = &mut self.lists.host_spans[consumer.host_span];
         host_span.shared = true;
         host_span.start_ns = Some(core.wire_receive.unwrap_or(consumer).time_ns);
-        host_span.duration_ns = core.wire_receive.and_then(|begin| between(begin, consumer));
+        host_span.duration_ns =
+            core.wire_receive.and_then(|begin| duration_between(begin, consumer));
         let host_span = &mut self.lists.host_spans[producer.host_span];
         host_span.start_ns = Some(producer.time_ns);
-        host_span.duration_ns = core.wire_send.and_then(|end| between(producer, end));
+        host_span.duration_ns = core.wire_send.and_then(|end| duration_between(producer, end));
     }
 
     fn assign_binary_annotations(&mut self) -> Addresses<'b> {
@@ -353,6 +354,6 @@ impl<'b> CoreAnnotations<'b> {
 }
 
 /// Returns the duration between two annotations; `None` if it is 0, as in Zipkin.
-fn between(begin: CoreAnnotation<'_>, end: CoreAnnotation<'_>) -> Option<u64> {
+fn duration_between(begin: CoreAnnotation<'_>, end: CoreAnnotation<'_>) -> Option<u64> {
     end.time_ns.checked_sub(begin.time_ns).filter(|duration_ns| *duration_ns > 0)
 }

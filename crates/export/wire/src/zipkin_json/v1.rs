@@ -58,7 +58,7 @@ pub(crate) fn decode(
     }
     spans(&mut reader, batch, |reader, batch| {
         let start = reader.at();
-        let mut span = V1Span::new(V1Lists::lend(&mut scratch.v1));
+        let mut span = V1Span::new(V1Lists::take_memory(&mut scratch.v1));
         let mut inner = reader.with(&scratch.arena);
         let read = inner.v1_span(&mut span, &mut scratch.orders);
         let end = inner.at();
@@ -66,7 +66,7 @@ pub(crate) fn decode(
             Ok(()) => span.emit(&mut scratch.lists, batch, start).map_err(ItemError::from),
             Err(fault) => Err(fault.into()),
         };
-        let lists = span.give_back();
+        let lists = span.into_memory();
         scratch.v1 = lists;
         scratch.arena.clear();
         given.map(|()| end)

@@ -58,7 +58,7 @@ pub(crate) fn decode(
     }
     spans(&mut reader, batch, |reader, batch| {
         let start = reader.at();
-        let mut draft = SpanDraft::new(Lists::lend(&mut scratch.lists));
+        let mut draft = SpanDraft::new(Lists::take_memory(&mut scratch.lists));
         let mut inner = reader.with(&scratch.arena);
         let read = inner.span(&mut draft, &mut scratch.orders);
         let end = inner.at();
@@ -66,7 +66,7 @@ pub(crate) fn decode(
             Ok(()) => batch.close(&mut draft, start).map_err(ItemError::from),
             Err(fault) => Err(fault.into()),
         };
-        scratch.lists = draft.lists.give_back();
+        scratch.lists = draft.lists.into_memory();
         scratch.arena.clear();
         closed.map(|()| end)
     })

@@ -8,7 +8,7 @@ use blkkin_wire::{Decoder, End, Format, Limits, Outcome};
 pub(crate) fn read(format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
     let mut spans = Vec::new();
     let outcome = Decoder::default().decode(format, batch, &mut spans);
-    assert_eq!(outcome.given, spans.len() as u64);
+    assert_eq!(outcome.accepted, spans.len() as u64);
     (spans, outcome)
 }
 

@@ -22,14 +22,14 @@ fn encode(format: Format, spans: &[Span]) -> Vec<u8> {
     let mut out = b"before".to_vec();
     let mut encoder = Encoder::new(format, &mut out);
     for span in spans {
-        encoder.span(&span.hold().as_ref());
+        encoder.span(&span.ref_buffer().as_ref());
     }
     let size = encoder.size();
     encoder.finish();
     let batch = out.split_off(b"before".len());
     assert!(size <= batch.len() && batch.len() - size < 120, "{size} of {}", batch.len());
     let mut own = Batch::new(format);
-    spans.iter().for_each(|span| own.span(&span.hold().as_ref()));
+    spans.iter().for_each(|span| own.span(&span.ref_buffer().as_ref()));
     assert_eq!((own.count(), own.size()), (spans.len(), size));
     assert_eq!(own.finish(), batch);
     batch
@@ -396,12 +396,12 @@ fn an_encoder_is_a_sink() {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(ZipkinJson, &mut out);
     let outcome = Decoder::default().decode(ZipkinJson, &batch, &mut encoder);
-    assert_eq!(outcome.given, 2);
+    assert_eq!(outcome.accepted, 2);
     encoder.finish();
     assert_eq!(out, batch);
     let mut kept = Vec::new();
-    assert!(SpanSink::span(&mut kept, &full().hold().as_ref()).is_continue());
-    let spans = kept.iter().map(Span::hold).collect::<Vec<_>>();
+    assert!(SpanSink::span(&mut kept, &full().ref_buffer().as_ref()).is_continue());
+    let spans = kept.iter().map(Span::ref_buffer).collect::<Vec<_>>();
     let mut one = Vec::new();
     blkkin_wire::encode(ZipkinJson, spans.iter().map(|held| held.as_ref()), &mut one);
     assert_eq!(one, encode(ZipkinJson, &[full()]));

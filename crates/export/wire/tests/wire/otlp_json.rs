@@ -212,7 +212,7 @@ fn broken_batches_give_what_is_before() {
     fn check(batch: &str, given: u64, expected: &str) {
         let (_, outcome) = read(OtlpJson, batch.as_bytes());
         let refusal = outcome.first_refusal().map(ToString::to_string);
-        assert_eq!((outcome.given, refusal.as_deref().unwrap_or("nothing")), (given, expected));
+        assert_eq!((outcome.accepted, refusal.as_deref().unwrap_or("nothing")), (given, expected));
     }
     check("", 0, "nothing");
     check("{}", 0, "nothing");

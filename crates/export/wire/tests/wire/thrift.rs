@@ -277,7 +277,7 @@ fn broken_batches_give_what_is_before() {
     fn check(batch: &[u8], given: u64, expected: &str) {
         let (_, outcome) = read(ZipkinThrift, batch);
         let refusal = outcome.first_refusal().map(ToString::to_string);
-        assert_eq!((outcome.given, refusal.as_deref().unwrap_or("nothing")), (given, expected));
+        assert_eq!((outcome.accepted, refusal.as_deref().unwrap_or("nothing")), (given, expected));
     }
     let plain = Struct(vec![(1, I64(1)), (4, I64(2))]);
     let batch = List(vec![plain.clone(), plain]).bytes();

@@ -215,7 +215,7 @@ fn bad_spans_are_refused_alone_and_named() {
         assert_eq!(outcome.refusals[0].to_string(), expected);
         let mut kept = Vec::new();
         let strict = Decoder::default().strict(true).decode(ZipkinProto, &batch, &mut kept);
-        assert_eq!((kept.len(), strict.given, strict.refusals), (0, 0, outcome.refusals));
+        assert_eq!((kept.len(), strict.accepted, strict.refusals), (0, 0, outcome.refusals));
     }
     check(|bad| bad.trace_id.clear(), "span 1, byte 11: traceId is missing");
     check(|bad| bad.id.clear(), "span 1, byte 11: id is missing");
@@ -250,7 +250,7 @@ fn bad_spans_are_refused_alone_and_named() {
 fn broken_batches_give_what_is_before() {
     fn check(batch: &[u8], given: u64, expected: &str) {
         let (_, outcome) = read(ZipkinProto, batch);
-        assert_eq!(outcome.given, given, "{outcome:?}");
+        assert_eq!(outcome.accepted, given, "{outcome:?}");
         match outcome.end {
             End::Broken(refusal) => assert_eq!(refusal.to_string(), expected),
             other => panic!("{other:?}"),
@@ -275,7 +275,7 @@ fn batches_are_limited() {
     let check = |limits: Limits, given: u64, expected: &str| {
         let outcome = Decoder::new(limits).decode(ZipkinProto, &batch, &mut Vec::new());
         let refusal = outcome.first_refusal().map(ToString::to_string);
-        assert_eq!((outcome.given, refusal.as_deref()), (given, Some(expected)));
+        assert_eq!((outcome.accepted, refusal.as_deref()), (given, Some(expected)));
     };
     let limits = Limits::default();
     check(Limits { spans: 2, ..limits }, 2, "span 2, byte 21: has more than 2 spans");

@@ -94,7 +94,7 @@ pub(crate) fn spans(most: usize) -> impl Strategy<Value = Vec<Span>> {
 }
 
 /// Returns a text that is equal for equal spans, including spans with a NaN.
-pub(crate) fn said(span: &Span) -> String {
+pub(crate) fn comparable_text(span: &Span) -> String {
     let mut span = span.clone();
     let mut doubles = Vec::new();
     for tag in &mut span.tags {

@@ -79,11 +79,11 @@ const GAP_MAX: u16 = 4;
 const RUN_MAX: usize = 32;
 
 /// Node with its sign: `true` if the sums of the node are added, `false` if they are subtracted.
-type Signed<'s> = (&'s Node, bool);
+type SignedNode<'s> = (&'s Node, bool);
 
 /// Calls of a window: the ledger's sums, and the minutes whose calls must be read from files.
 #[derive(Default)]
-pub(crate) struct Calls {
+pub(crate) struct WindowCalls {
     pub(crate) links: Vec<LinkCount>,
     pub(crate) missing: Vec<RangeInclusive<u64>>,
 }
@@ -134,7 +134,7 @@ impl Ledger {
             }
             self.bytes = self.bytes.saturating_add_signed(grown);
         }
-        self.make_room();
+        self.evict();
     }
 
     fn number(&mut self, count: &LinkCount) -> u32 {
@@ -149,7 +149,7 @@ impl Ledger {
         number
     }
 
-    fn make_room(&mut self) {
+    fn evict(&mut self) {
         for level in &mut self.levels {
             while self.bytes > self.bytes_max {
                 let Some((slot, node)) = level.nodes.pop_first() else { break };
@@ -164,8 +164,8 @@ impl Ledger {
 
     /// Returns the calls of requests that began in a range of minutes, in order of caller and
     /// callee.
-    pub(crate) fn calls(&self, minutes: &RangeInclusive<u64>) -> Calls {
-        let mut calls = Calls::default();
+    pub(crate) fn calls(&self, minutes: &RangeInclusive<u64>) -> WindowCalls {
+        let mut calls = WindowCalls::default();
         if self.is_lost {
             calls.missing.push(minutes.clone());
             return calls;
@@ -183,7 +183,13 @@ impl Ledger {
                 calls.missing.push(*minutes.start()..=end);
             }
             for (&slot, node) in level.nodes.range(slots) {
-                self.gather((last, slot, node), true, minutes, &mut nodes, &mut calls.missing);
+                self.collect_nodes(
+                    (last, slot, node),
+                    true,
+                    minutes,
+                    &mut nodes,
+                    &mut calls.missing,
+                );
             }
         }
         calls.links = self.sum_nodes(&nodes);
@@ -207,12 +213,12 @@ impl Ledger {
     /// are either the children of `node` inside the range, or `node` itself minus its children
     /// outside the range. The smaller set is chosen. Minutes of evicted slots are added to
     /// `missing`.
-    fn gather<'s>(
+    fn collect_nodes<'s>(
         &'s self,
         (level, slot, node): (usize, u64, &'s Node),
         is_added: bool,
         minutes: &RangeInclusive<u64>,
-        nodes: &mut Vec<Signed<'s>>,
+        nodes: &mut Vec<SignedNode<'s>>,
         missing: &mut Vec<RangeInclusive<u64>>,
     ) {
         let of_node = minutes_of(level, slot);
@@ -247,21 +253,21 @@ impl Ledger {
                 // range.
                 if *of_node.start() < first {
                     let before = *of_node.start()..=first - 1;
-                    self.gather(part, !is_added, &before, nodes, missing);
+                    self.collect_nodes(part, !is_added, &before, nodes, missing);
                 }
                 if last < *of_node.end() {
                     let after = last + 1..=*of_node.end();
-                    self.gather(part, !is_added, &after, nodes, missing);
+                    self.collect_nodes(part, !is_added, &after, nodes, missing);
                 }
             }
             return;
         }
         for (&part, node) in parts {
-            self.gather((below, part, node), is_added, minutes, nodes, missing);
+            self.collect_nodes((below, part, node), is_added, minutes, nodes, missing);
         }
     }
 
-    fn sum_nodes(&self, nodes: &[Signed<'_>]) -> Vec<LinkCount> {
+    fn sum_nodes(&self, nodes: &[SignedNode<'_>]) -> Vec<LinkCount> {
         let mut by_pair: Vec<Vec<(&CallSum, bool)>> = vec![Vec::new(); self.pairs.len()];
         for &(node, is_added) in nodes {
             for (&pair, sum) in &node.sums {
@@ -607,7 +613,7 @@ mod tests {
     /// Histograms with near and distant codes, and with small and large counts, survive encoding
     /// and decoding.
     #[test]
-    fn counts_are_what_they_were() {
+    fn histograms_survive_encoding() {
         let mut random = Random(3);
         for _ in 0..2000 {
             let mut counts: Vec<(u16, i64)> = Vec::new();
@@ -632,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_takes_no_room() {
+    fn subtracted_counts_free_their_memory() {
         let mut random = Random(1);
         let mut ledger = Ledger::new(1 << 20);
         let file = counts(&mut random, 7);

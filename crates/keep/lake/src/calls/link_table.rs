@@ -4,8 +4,8 @@ use crate::files::index::LinkCount;
 use crate::files::indexed_file::IndexedFile;
 use blkkin_columns::{Block, Row, Scratch, Sorted};
 use blkkin_model::{Span, SpanId, SpanRef, SpanSink, Status};
-use blkkin_store::{Call, Durations, Linker, began_ns, compare, fingerprint};
-use blkkin_sys::beside;
+use blkkin_store::{Call, Durations, Linker, compare, fingerprint, request_start_ns};
+use blkkin_sys::run_both;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
@@ -31,7 +31,7 @@ struct CallSum {
 
 /// Maximum delay of a span after other spans of its request, in nanoseconds. A delayed span may be
 /// in another file.
-const LATE_NS: u64 = 2_000_000_000;
+const ARRIVAL_DELAY_MAX_NS: u64 = 2_000_000_000;
 
 /// Maximum number of reads of earlier files that find spans, for one new file. Each such read is
 /// for a request with spans in an earlier file. Beyond this number, calls may be counted wrongly
@@ -150,7 +150,7 @@ impl LinkTable {
         if middle == sorted.len() {
             return LinkResult::of(sorted, 0..middle, before);
         }
-        let (mut linked, other) = beside(
+        let (mut linked, other) = run_both(
             || LinkResult::of(sorted, 0..middle, before),
             || LinkResult::of(sorted, middle..sorted.len(), before),
         );
@@ -265,7 +265,7 @@ impl RequestLinker<'_> {
             outline(block, row)
         });
         let spans: Vec<SpanRef<'_>> = outlines.collect();
-        let mut all = self.earlier(&spans, low);
+        let mut all = self.read_earlier_spans(&spans, low);
         if all.is_empty() {
             self.link(&spans, 1);
             return;
@@ -292,7 +292,7 @@ impl RequestLinker<'_> {
             .collect();
         for span in new {
             // The capacity of a block is far above the size of a request.
-            let _ = all.push(&span.hold().as_ref());
+            let _ = all.push(&span.ref_buffer().as_ref());
         }
         self.link_block(&all, 1);
     }
@@ -307,7 +307,7 @@ impl RequestLinker<'_> {
     }
 
     fn link(&mut self, spans: &[SpanRef<'_>], times: i64) {
-        let Some(began) = began_ns(spans) else { return };
+        let Some(began) = request_start_ns(spans) else { return };
         let minute = began / MINUTE_NS;
         let table = &mut self.table;
         self.linker.link(spans, |_| true, |call| table.add(minute, &call, times));
@@ -315,7 +315,7 @@ impl RequestLinker<'_> {
 
     /// Reads the spans of a request from earlier files. Files whose spans are close in time are
     /// read first. Other files are read only while a parent span is missing.
-    fn earlier(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
+    fn read_earlier_spans(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
         let first = spans.iter().filter_map(|span| span.start_ns).min();
         let end = |span: &SpanRef<'_>| {
             Some(span.start_ns?.saturating_add(span.duration_ns.unwrap_or_default()))
@@ -324,8 +324,8 @@ impl RequestLinker<'_> {
         let is_near = |file: &IndexedFile| {
             !file.summary.all_have_times
                 || times.is_none_or(|(first, last)| {
-                    file.entry.min_start_ns <= last.saturating_add(LATE_NS)
-                        && first.saturating_sub(LATE_NS) <= file.entry.max_start_ns
+                    file.entry.min_start_ns <= last.saturating_add(ARRIVAL_DELAY_MAX_NS)
+                        && first.saturating_sub(ARRIVAL_DELAY_MAX_NS) <= file.entry.max_start_ns
                 })
         };
         let mut found = EarlierSpans {

@@ -1,6 +1,6 @@
 //! Calls of a time window, from files and from memory. Start at [`in_window`].
 
-use crate::calls::ledger::{Adder, Calls};
+use crate::calls::ledger::{Adder, WindowCalls};
 use crate::calls::link_table::{LinkTable, MINUTE_NS};
 use crate::files::index::LinkCount;
 use crate::files::indexed_file::IndexedFile;
@@ -19,7 +19,7 @@ pub(crate) fn minutes_of(window: Window) -> RangeInclusive<u64> {
 /// three sources: the ledger (`known`), the files' counts of the minutes that the ledger lacks, and
 /// the calls of spans in memory (`head`).
 pub(crate) fn in_window(
-    known: Calls,
+    known: WindowCalls,
     files: &[Arc<IndexedFile>],
     head: &[LinkCount],
     minutes: &RangeInclusive<u64>,

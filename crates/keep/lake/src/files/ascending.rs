@@ -1,7 +1,7 @@
 //! Packed lists of nondecreasing integers, each with a payload of a few bits. A list is divided
 //! into blocks. The first number of each block is stored apart; the block has the differences
 //! between successive numbers. The greatest difference sets the block's width. Start at [`write()`]
-//! and [`Ascending`].
+//! and [`AscendingList`].
 //!
 //! ```text
 //! list   = first numbers of blocks, sums of widths before each block, blocks, padding
@@ -30,7 +30,7 @@ const READ_WHOLE_BYTES: u64 = 16 << 10;
 
 /// Parameters of a list, stored apart from the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shape {
+pub(crate) struct ListShape {
     /// Number of integers in the list.
     pub(crate) len: u32,
     /// Width of the blocks' first numbers, in bits.
@@ -51,7 +51,7 @@ struct Offsets {
     end: u64,
 }
 
-impl Shape {
+impl ListShape {
     /// Returns the size of the list in bytes; `None` if the parameters are invalid.
     pub(crate) fn bytes(&self) -> Option<u64> {
         let is_good = self.first <= WIDTH_MAX && self.own < WIDTH_MAX && self.last <= WIDTH_MAX;
@@ -85,7 +85,7 @@ impl Shape {
 }
 
 /// Appends pairs of a number and its payload of `own` bits. Returns the parameters of the list.
-pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> Shape {
+pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> ListShape {
     let (mut units, mut last) = (0, 0);
     let mut units_before = Vec::new();
     let mut blocks = Vec::new();
@@ -102,7 +102,7 @@ pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> Shape
         units += last;
     }
     let first = width_of(numbers.last().map_or(0, |number| number.0));
-    let shape = Shape { len: numbers.len() as u32, first, own, units, last };
+    let shape = ListShape { len: numbers.len() as u32, first, own, units, last };
     let firsts = numbers.iter().step_by(BLOCK as usize).map(|number| number.0);
     pack(firsts, first, to);
     to.truncate(to.len() - PADDING_BYTES);
@@ -114,29 +114,29 @@ pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> Shape
 }
 
 /// Packed list in a file.
-pub(crate) struct Ascending<'f> {
+pub(crate) struct AscendingList<'f> {
     file: &'f dyn File,
     section: Range<u64>,
-    shape: Shape,
+    shape: ListShape,
     offsets: Offsets,
     /// Bytes of the whole list if it is small; `None` otherwise.
     whole: Option<Vec<u8>>,
 }
 
-impl<'f> Ascending<'f> {
-    /// Opens a list. The length of `section` must be [`Shape::bytes`].
+impl<'f> AscendingList<'f> {
+    /// Opens a list. The length of `section` must be [`ListShape::bytes`].
     pub(crate) fn open(
         file: &'f dyn File,
         section: Range<u64>,
-        shape: Shape,
-    ) -> io::Result<Ascending<'f>> {
+        shape: ListShape,
+    ) -> io::Result<AscendingList<'f>> {
         let is_little = section.end.saturating_sub(section.start) <= READ_WHOLE_BYTES;
         let whole = if is_little { Some(read(file, section.clone())?) } else { None };
-        Ok(Ascending { file, section, shape, offsets: shape.offsets(), whole })
+        Ok(AscendingList { file, section, shape, offsets: shape.offsets(), whole })
     }
 
     /// Returns the number of integers less than `bound`.
-    pub(crate) fn before(&self, bound: u64) -> io::Result<u32> {
+    pub(crate) fn count_less_than(&self, bound: u64) -> io::Result<u32> {
         let Some(block) = self.blocks_before(bound)?.checked_sub(1) else { return Ok(0) };
         let mut count = block * BLOCK;
         self.each(block..block + 1, |number, _| count += u32::from(number < bound))?;
@@ -158,7 +158,11 @@ impl<'f> Ascending<'f> {
     }
 
     /// Calls `each` with every integer within a range of values, and its payload.
-    pub(crate) fn between(&self, of: Range<u64>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
+    pub(crate) fn for_each_in_range(
+        &self,
+        of: Range<u64>,
+        mut each: impl FnMut(u64, u64),
+    ) -> io::Result<()> {
         // The block before may end with integers of the range.
         let first = self.blocks_before(of.start)?.saturating_sub(1);
         let end = self.blocks_before(of.end)?;
@@ -187,7 +191,7 @@ impl<'f> Ascending<'f> {
 
     /// Calls `each` with every integer of a range of blocks, and its payload.
     fn each(&self, blocks: Range<u32>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
-        let Shape { own, units: all_units, .. } = self.shape;
+        let ListShape { own, units: all_units, .. } = self.shape;
         let count = self.shape.blocks();
         let blocks = blocks.start..blocks.end.min(count);
         if blocks.is_empty() {
@@ -262,7 +266,7 @@ fn damaged() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ascending, Shape, write};
+    use super::{AscendingList, ListShape, write};
     use blkkin_journal::testing::SimulatedDisk;
     use blkkin_journal::{Disk, File};
     use std::sync::Arc;
@@ -274,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_list_is_read_back() {
         for len in [0_u64, 1, 2, 127, 128, 129, 1000, 40_000] {
             for (step, own) in [(0, 0), (1, 5), (3, 12), (1 << 20, 0), (1 << 40, 13)] {
                 let number = |index: u64| index / 3 * step + index % 3 * step / 4;
@@ -285,7 +289,7 @@ mod tests {
                 assert_eq!(shape.bytes(), Some(bytes.len() as u64 - 5), "{len} {step}");
                 let file = file_of(&bytes);
                 let section = 5..bytes.len() as u64;
-                let list = Ascending::open(&*file, section, shape).expect("read");
+                let list = AscendingList::open(&*file, section, shape).expect("read");
                 for index in (0..len).step_by(97) {
                     assert_eq!(list.get(index as u32).expect("read"), number(index));
                 }
@@ -293,10 +297,11 @@ mod tests {
                 let ends = [0, 1, number(len / 3), number(len / 2) + 1, number(len), u64::MAX];
                 for start in ends {
                     let before = numbers.partition_point(|it| it.0 < start);
-                    assert_eq!(list.before(start).expect("read") as usize, before);
+                    assert_eq!(list.count_less_than(start).expect("read") as usize, before);
                     for end in ends {
                         let mut found = Vec::new();
-                        list.between(start..end, |a, b| found.push((a, b))).expect("read");
+                        list.for_each_in_range(start..end, |a, b| found.push((a, b)))
+                            .expect("read");
                         let expected = numbers.iter().filter(|it| (start..end).contains(&it.0));
                         assert!(found.iter().eq(expected), "{start}..{end} of {len} by {step}");
                     }
@@ -307,7 +312,7 @@ mod tests {
 
     /// A list with similar differences takes little more than the bits of the differences.
     #[test]
-    fn little_is_taken() {
+    fn similar_differences_are_packed_tightly() {
         let numbers: Vec<(u64, u64)> = (0..100_000).map(|n| (n * 10 + n * 7 % 5, 0)).collect();
         let mut bytes = Vec::new();
         write(&numbers, 0, &mut bytes);
@@ -319,10 +324,10 @@ mod tests {
         let shape = write(&[(1, 1), (5, 0)], 1, &mut Vec::new());
         assert!(shape.bytes().is_some());
         for wrong in [
-            Shape { first: 65, ..shape },
-            Shape { own: 64, ..shape },
-            Shape { last: shape.units + 1, ..shape },
-            Shape { len: 0, ..shape },
+            ListShape { first: 65, ..shape },
+            ListShape { own: 64, ..shape },
+            ListShape { last: shape.units + 1, ..shape },
+            ListShape { len: 0, ..shape },
         ] {
             assert_eq!(wrong.bytes(), None);
         }

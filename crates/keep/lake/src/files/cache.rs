@@ -45,10 +45,10 @@ impl Cache {
 
     /// Sets the limit to its maximum minus the bytes that another part of the store needs now, and
     /// evicts entries above the new limit.
-    pub(crate) fn make_way_for(&self, bytes: usize) {
+    pub(crate) fn yield_memory(&self, bytes: usize) {
         let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
-            lock(&self.state).make_room(left);
+            lock(&self.state).evict(left);
         }
     }
 
@@ -85,11 +85,11 @@ impl Cache {
         state.bytes += bytes;
         let used = state.uses;
         state.files.insert(number, Entry { loaded, bytes, used, can_shrink: true });
-        state.make_room(self.bytes_max());
+        state.evict(self.bytes_max());
     }
 
     /// Removes a file from the cache.
-    pub(crate) fn forget(&self, number: u64) {
+    pub(crate) fn remove(&self, number: u64) {
         lock(&self.state).forget(number);
     }
 
@@ -109,13 +109,13 @@ impl CacheState {
         let before = std::mem::replace(&mut entry.bytes, loaded.memory_bytes());
         entry.can_shrink |= entry.bytes > before;
         self.bytes = self.bytes - before + entry.bytes;
-        self.make_room(bytes_max);
+        self.evict(bytes_max);
         Some(loaded)
     }
 
     /// Evicts entries until the cache is within the limit. The most recently used entry always
     /// stays.
-    fn make_room(&mut self, bytes_max: usize) {
+    fn evict(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let others = self.files.values_mut().filter(|entry| entry.used != self.uses);
             let Some(entry) = others.filter(|entry| entry.can_shrink).min_by_key(|it| it.used)
@@ -146,10 +146,10 @@ mod tests {
     use super::Cache;
 
     #[test]
-    fn what_came_last_has_the_memory_as_long_as_it_needs_it() {
+    fn limit_yields_to_other_memory() {
         let cache = Cache::new(64);
         let left = |bytes| {
-            cache.make_way_for(bytes);
+            cache.yield_memory(bytes);
             cache.bytes_max()
         };
         assert_eq!([0, 24, 48, 60, usize::MAX, 10, 0].map(left), [64, 40, 16, 16, 16, 54, 64]);

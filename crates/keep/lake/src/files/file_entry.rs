@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Upper bound of counters in a manifest, so that increments cannot overflow.
-pub(crate) const GREATEST: u64 = 1 << 62;
+pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
 /// Counts of spans since the store was created, up to the manifest's position in the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

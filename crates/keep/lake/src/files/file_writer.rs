@@ -11,7 +11,7 @@ use crate::files::naming::{index_name, spans_name, unfinished_name};
 use crate::files::reindex::{open_file, push_elsewhere, row_of, write_index};
 use blkkin_columns::{Options, Sorted, Writer};
 use blkkin_journal::{Disk, File};
-use blkkin_sys::beside;
+use blkkin_sys::run_both;
 use std::io::{self, BufWriter};
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl FileWriter {
                 builder.push(&row_of(block, row));
             }
         };
-        let (appended, ()) = beside(|| writer.append(sorted), push);
+        let (appended, ()) = run_both(|| writer.append(sorted), push);
         appended.map_err(|error| spans_error(self.number, error))
     }
 

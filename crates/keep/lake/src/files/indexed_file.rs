@@ -111,7 +111,7 @@ impl IndexedFile {
             let index = index.map_err(|error| index_error(number, error))?;
             Ok(LoadedFile::new(index, open_spans(&*self.disk, number)?))
         });
-        self.note(loaded)
+        self.record_error(loaded)
     }
 
     /// Returns whether the file may contain a request whose trace id has the lower half `low`,
@@ -127,17 +127,17 @@ impl IndexedFile {
     /// Reads the calls counted in the index, in order of minute, caller and callee.
     pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
         let links = index::links(&*self.index, &self.summary.links);
-        self.note(links.map_err(|error| index_error(self.entry.number, error)))
+        self.record_error(links.map_err(|error| index_error(self.entry.number, error)))
     }
 
     /// Appends the spans of a range of rows to a block.
-    pub(crate) fn rows_of(
+    pub(crate) fn append_rows(
         &self,
         loaded: &LoadedFile,
         rows: Range<u32>,
         to: &mut Block,
     ) -> Result<(), Error> {
-        self.note(read_rows(&loaded.file, self.entry.number, rows, to))
+        self.record_error(read_rows(&loaded.file, self.entry.number, rows, to))
     }
 
     /// Reads columns of a page, except columns that were read before. For parent ids, only the
@@ -152,23 +152,27 @@ impl IndexedFile {
             Column::ParentId => loaded.file.read_presence(page, column),
             _ => loaded.file.read_columns(page, &[column]),
         });
-        self.note(read.map_err(|error| self.read_error(error)))
+        self.record_error(read.map_err(|error| self.read_error(error)))
     }
 
     /// Returns whether the file has spans whose trace ids have the lower half `low`. Returns `true`
     /// if the file cannot be read.
     pub(crate) fn holds(&self, low: u64) -> bool {
         let looked = || {
-            let held = self.load()?.file.holds(low);
-            self.note(held.map_err(|error| self.read_error(error)))
+            let held = self.load()?.file.contains_trace(low);
+            self.record_error(held.map_err(|error| self.read_error(error)))
         };
         self.may_hold(low) && looked().unwrap_or(true)
     }
 
     /// Appends the spans whose trace ids have lower halves in a range to a block.
-    pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
+    pub(crate) fn append_range(
+        &self,
+        lows: RangeInclusive<u64>,
+        to: &mut Block,
+    ) -> Result<(), Error> {
         // A full block is an error, since the ranges in use are far smaller.
-        self.note(match self.load()?.file.between(lows, to) {
+        self.record_error(match self.load()?.file.read_trace_range(lows, to) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
             Err(error) => Err(self.read_error(error)),
@@ -182,8 +186,8 @@ impl IndexedFile {
         lows: RangeInclusive<u64>,
         to: &mut impl SpanSink,
     ) -> Result<bool, Error> {
-        let read = self.load()?.file.between(lows, to);
-        Ok(self.note(read.map_err(|error| self.read_error(error)))?.is_continue())
+        let read = self.load()?.file.read_trace_range(lows, to);
+        Ok(self.record_error(read.map_err(|error| self.read_error(error)))?.is_continue())
     }
 
     /// Calls `each` with the spans whose trace ids have the lower half `low`. With `id`, only spans
@@ -195,12 +199,12 @@ impl IndexedFile {
         each: &mut dyn FnMut(&SpanRef<'_>),
     ) -> Result<(), Error> {
         let mut sink = VisitSink(each);
-        let visited = self.load()?.file.between_of(low..=low, id, &mut sink);
-        self.note(visited.map(drop).map_err(|error| self.read_error(error)))
+        let visited = self.load()?.file.read_span_in_range(low..=low, id, &mut sink);
+        self.record_error(visited.map(drop).map_err(|error| self.read_error(error)))
     }
 
     /// Returns the result unchanged. An error marks the file for verification.
-    pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn record_error<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if let Err(error) = &result {
             let may_pass = error.may_pass();
             let worse = |health| match health {
@@ -273,7 +277,7 @@ impl IndexedFile {
 
 impl Drop for IndexedFile {
     fn drop(&mut self) {
-        self.cache.forget(self.entry.number);
+        self.cache.remove(self.entry.number);
         if self.is_removed.load(Ordering::Relaxed) {
             // If the removal fails, the next start removes the file.
             let _ = self.disk.remove(&spans_name(self.entry.number));

@@ -5,7 +5,7 @@
 //! name. The store opens the later intact copy. A span file is removed only after both copies list
 //! it as being removed. A file that neither copy names is never touched.
 
-use crate::files::file_entry::{FileEntry, GREATEST, Totals};
+use crate::files::file_entry::{COUNTER_MAX, FileEntry, Totals};
 use crate::{Error, Retention};
 use blkkin_journal::{Directory, Disk};
 use serde::{Deserialize, Serialize};
@@ -71,14 +71,14 @@ impl Default for Manifest {
 
 /// Reason why a copy of the manifest cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unusable {
+pub(crate) enum CopyFault {
     Missing,
     Damaged,
     Newer,
 }
 
 /// Name of a copy of the manifest, with its commit number or the reason why it is unusable.
-type Copy = (&'static str, Result<u64, Unusable>);
+type Copy = (&'static str, Result<u64, CopyFault>);
 
 impl Manifest {
     /// Returns a clone of the manifest with the next commit number, to be changed and written.
@@ -113,9 +113,9 @@ impl Manifest {
                 Ok(copy) if found.as_ref().is_none_or(|one| one.commit < copy.commit) => {
                     found = Some(copy);
                 }
-                Ok(_) | Err(Unusable::Missing) => {}
-                Err(Unusable::Damaged) => damaged = true,
-                Err(Unusable::Newer) => newer = true,
+                Ok(_) | Err(CopyFault::Missing) => {}
+                Err(CopyFault::Damaged) => damaged = true,
+                Err(CopyFault::Newer) => newer = true,
             }
         }
         match found {
@@ -157,7 +157,7 @@ impl Manifest {
 impl Retention {
     /// Returns the retention stored in the manifest of a directory. `None` if there is no store, or
     /// its manifest has no retention.
-    pub fn noted(directory: &Path) -> Result<Option<Retention>, Error> {
+    pub fn stored(directory: &Path) -> Result<Option<Retention>, Error> {
         let disk = match Directory::open(directory) {
             Ok(disk) => disk,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -167,17 +167,17 @@ impl Retention {
     }
 }
 
-fn read_copy(disk: &dyn Disk, name: &str) -> Result<Result<Manifest, Unusable>, Error> {
+fn read_copy(disk: &dyn Disk, name: &str) -> Result<Result<Manifest, CopyFault>, Error> {
     let file = match disk.open(name) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(Err(Unusable::Missing));
+            return Ok(Err(CopyFault::Missing));
         }
         Err(error) => return Err(Error::io(name)(error)),
     };
     let size = file.size_bytes().map_err(Error::io(name))?;
     if size > BYTES_MAX {
-        return Ok(Err(Unusable::Damaged));
+        return Ok(Err(CopyFault::Damaged));
     }
     let bytes = crate::files::bytes::read(&*file, 0..size).map_err(Error::io(name))?;
     Ok(parse(&bytes))
@@ -190,14 +190,14 @@ fn with_checksum(text: &str) -> Vec<u8> {
 /// Returns whether a text is a valid manifest. Asserts that writing the parsed manifest and parsing
 /// it again gives the same manifest.
 #[cfg(any(test, feature = "testing"))]
-pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
+pub(crate) fn survives_writing(json: &[u8]) -> bool {
     let Ok(json) = std::str::from_utf8(json) else { return false };
     let Ok(read) = parse(&with_checksum(json)) else { return false };
     let text = serde_json::to_string(&read).expect("it was read");
     assert!(parse(&with_checksum(&text)).is_ok_and(|again| again == read));
     let bytes: u64 = read.named().map(FileEntry::bytes_on_disk).sum();
     let spans: u64 = read.named().map(|file| file.spans).sum();
-    assert!(bytes <= GREATEST && spans <= GREATEST);
+    assert!(bytes <= COUNTER_MAX && spans <= COUNTER_MAX);
     true
 }
 
@@ -220,7 +220,7 @@ impl Manifest {
         let all = self.named().chain(&self.removing);
         let mut numbers: Vec<u64> = all.map(|file| file.number).collect();
         numbers.sort_unstable();
-        counts.into_iter().chain(sums).all(|count| count <= GREATEST)
+        counts.into_iter().chain(sums).all(|count| count <= COUNTER_MAX)
             && numbers.windows(2).all(|pair| pair[0] != pair[1])
             && numbers.last().is_none_or(|&last| last < self.next_file)
             && self.named().all(|file| file.spans <= u32::MAX.into() && file.tier < u32::MAX)
@@ -228,20 +228,20 @@ impl Manifest {
 }
 
 /// Parses the bytes that [`Manifest::write`] wrote.
-fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged)?;
-    let (json, crc) = text.split_once('\n').ok_or(Unusable::Damaged)?;
+fn parse(bytes: &[u8]) -> Result<Manifest, CopyFault> {
+    let text = std::str::from_utf8(bytes).map_err(|_| CopyFault::Damaged)?;
+    let (json, crc) = text.split_once('\n').ok_or(CopyFault::Damaged)?;
     if crc != format!("{:08x}\n", crc32c::crc32c(json.as_bytes())) {
-        return Err(Unusable::Damaged);
+        return Err(CopyFault::Damaged);
     }
-    let value: serde_json::Value = serde_json::from_str(json).map_err(|_| Unusable::Damaged)?;
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|_| CopyFault::Damaged)?;
     let number = |name: &str| value.get(name).and_then(serde_json::Value::as_u64);
-    let incompat = number("incompat").ok_or(Unusable::Damaged)?;
+    let incompat = number("incompat").ok_or(CopyFault::Damaged)?;
     if number("format") != Some(FORMAT.into()) || incompat & !u64::from(INCOMPAT_KNOWN) != 0 {
-        return Err(Unusable::Newer);
+        return Err(CopyFault::Newer);
     }
-    let manifest: Manifest = serde_json::from_value(value).map_err(|_| Unusable::Damaged)?;
-    if manifest.is_sound() { Ok(manifest) } else { Err(Unusable::Damaged) }
+    let manifest: Manifest = serde_json::from_value(value).map_err(|_| CopyFault::Damaged)?;
+    if manifest.is_sound() { Ok(manifest) } else { Err(CopyFault::Damaged) }
 }
 
 #[cfg(test)]
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_manifest_is_read_back() {
         let disk = SimulatedDisk::new(1);
         assert!(Manifest::read(&disk).expect("read").is_none());
         for commit in [1, 2] {

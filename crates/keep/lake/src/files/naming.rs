@@ -1,6 +1,6 @@
 //! Names of a span file and its index, and operations on files by number.
 
-use crate::files::file_entry::GREATEST;
+use crate::files::file_entry::COUNTER_MAX;
 use blkkin_journal::{Disk, File};
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn unfinished_name(number: u64) -> String {
 /// Parses the number in a file name. Returns `None` for names that the store does not give.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let (stem, "parquet" | "index" | "unfinished") = name.split_once('.')? else { return None };
-    let number = stem.parse().ok().filter(|number| *number < GREATEST)?;
+    let number = stem.parse().ok().filter(|number| *number < COUNTER_MAX)?;
     (format!("{number:010}") == stem).then_some(number)
 }
 

@@ -80,7 +80,7 @@ mod tests {
     use super::{Packed, WIDTH_MAX, pack, packed_bytes, width_of};
 
     #[test]
-    fn what_is_packed_is_read() {
+    fn packed_numbers_are_read_back() {
         for width in 0..=WIDTH_MAX {
             for len in [0, 1, 2, 7, 8, 9, 100] {
                 let mask = super::mask(width);

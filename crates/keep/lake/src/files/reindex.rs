@@ -28,7 +28,7 @@ pub(crate) fn open_file(
     let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);
     let index = match opened {
         Ok(index) if u64::from(index.directory.rows) == entry.spans => index,
-        _ => remake_index(&disk, entry.number, &file, before)?,
+        _ => rebuild_index(&disk, entry.number, &file, before)?,
     };
     IndexedFile::of(disk, cache, entry, file, index)
 }
@@ -42,7 +42,7 @@ pub(crate) fn adopt_file(
     before: &[Arc<IndexedFile>],
 ) -> Result<IndexedFile, Error> {
     let file = open_spans(&*disk, number)?;
-    let index = remake_index(&disk, number, &file, before)?;
+    let index = rebuild_index(&disk, number, &file, before)?;
     let size = |opened: io::Result<Arc<dyn File>>| opened.and_then(|file| file.size_bytes());
     let options = Options::default();
     let files = file.len() / options.file_spans as u64;
@@ -82,7 +82,7 @@ pub(crate) fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
 }
 
 /// Rebuilds the index of a span file from its rows.
-fn remake_index(
+fn rebuild_index(
     disk: &Arc<dyn Disk>,
     number: u64,
     file: &ColumnFile,

@@ -44,13 +44,13 @@ impl TagTable {
 
     fn add_block(&mut self, block: &Block, rows: &[u32]) {
         // Distinct encoded values, by layout and position in the layout.
-        let mut layouts: HashMap<u32, (u64, Vec<Numbers>)> = HashMap::new();
+        let mut layouts: HashMap<u32, (u64, Vec<DistinctValues>)> = HashMap::new();
         for &row in rows {
             let layout = block.layout_id(row);
             let values = block.values(row);
             let (spans, numbers) = layouts
                 .entry(layout)
-                .or_insert_with(|| (0, values.iter().map(|_| Numbers::default()).collect()));
+                .or_insert_with(|| (0, values.iter().map(|_| DistinctValues::default()).collect()));
             *spans += 1;
             for (numbers, &value) in numbers.iter_mut().zip(values) {
                 numbers.add(value);
@@ -103,13 +103,13 @@ impl TagTable {
 /// Set of encoded values of one tag in a layout. Once it exceeds [`VALUES_MAX`], no more values are
 /// added.
 #[derive(Default)]
-struct Numbers {
+struct DistinctValues {
     seen: HashSet<u32>,
     last: Option<u32>,
     are_too_many: bool,
 }
 
-impl Numbers {
+impl DistinctValues {
     fn add(&mut self, value: u32) {
         if self.are_too_many || self.last == Some(value) {
             return;

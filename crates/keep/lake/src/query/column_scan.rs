@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
-use crate::query::projection::{Projection, fault_of, for_each_holding, trace_id};
+use crate::query::projection::{Projection, fault_of, for_each_matching_row, trace_id};
 use blkkin_columns::Column;
 use blkkin_model::TraceId;
 use blkkin_store::{Place, is_cancelled};
@@ -38,7 +38,7 @@ pub(super) fn scan_file(
     let mut requests: Vec<ScanMatch> = Vec::new();
     for (projection, bit) in projections.iter().zip(0..) {
         let mut id = None;
-        for_each_holding(file, &loaded, projection, &[Column::TraceId], |page, row| {
+        for_each_matching_row(file, &loaded, projection, &[Column::TraceId], |page, row| {
             let this = trace_id(page, row)?;
             if id.replace(this) != Some(this) {
                 if requests.len() == SELECTED_MAX {
@@ -75,7 +75,7 @@ pub(super) fn first_places(
 ) -> Result<Vec<(Place, u32)>, Error> {
     let loaded = file.load()?;
     let requests = loaded.index.requests(0..loaded.index.directory.timed);
-    let requests = file.note(requests.map_err(io_error))?;
+    let requests = file.record_error(requests.map_err(io_error))?;
     let mut wanted = ordinals.iter().copied().peekable();
     let mut rows: Vec<(Range<u32>, u32)> = requests
         .iter()
@@ -116,7 +116,7 @@ pub(super) fn first_places(
                 let last_row = rows.end.saturating_sub(1).max(start) - start;
                 if let Some((earliest, latest)) = times.take() {
                     let id = trace_id(&page, last_row as usize);
-                    let id = file.note(id.map_err(|fault| fault_of(file, &page, fault)))?;
+                    let id = file.record_error(id.map_err(|fault| fault_of(file, &page, fault)))?;
                     let place = (Reverse(latest - earliest), id);
                     if after.is_none_or(|after| key(&after) < place) {
                         first.push((place, *ordinal));

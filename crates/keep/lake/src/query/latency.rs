@@ -6,7 +6,7 @@ use crate::files::index::{Entry, Group, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;
 use crate::files::loaded_file::LoadedFile;
 use crate::query::matching::{for_each_match, groups};
-use crate::query::projection::{Projection, for_each_holding, span_id, trace_id};
+use crate::query::projection::{Projection, for_each_matching_row, span_id, trace_id};
 use crate::query::residual::{GroupTexts, Residual, Truth};
 use crate::query::snapshot::Snapshot;
 use crate::write::head::Batch;
@@ -87,7 +87,7 @@ impl<'p> LatencySum<'p> {
                 self.add_examples(&mut matches, began, window);
                 (request, began) = (id, None);
             }
-            began = earlier(began, block, row);
+            began = earlier_start(began, block, row);
             if let Some(duration_ns) =
                 block.duration_ns(row).filter(|_| matching[place].binary_search(&row).is_ok())
             {
@@ -121,12 +121,12 @@ impl<'p> LatencySum<'p> {
             return self.add_rows(file, &loaded, window, condition);
         }
         let ordinals = loaded.index.ordinals(window).map_err(Error::io("an index"));
-        let among = file.note(ordinals)?;
+        let among = file.record_error(ordinals)?;
         let timed = loaded.index.directory.timed;
         let others = [0..among.start, among.end..timed];
         let few_others = others.iter().map(Range::len).sum::<usize>() < among.len();
         let read = |place: usize, of: &Range<u32>| {
-            file.note(loaded.index.entries(place, of).map_err(Error::io("an index")))
+            file.record_error(loaded.index.entries(place, of).map_err(Error::io("an index")))
         };
         let mut unclear: Vec<Entry> = Vec::new();
         for (place, residual, group) in &groups {
@@ -242,8 +242,9 @@ impl<'p> LatencySum<'p> {
         let mut block = Block::new();
         for ordinal in ordinals {
             block.clear();
-            let rows = file.note(loaded.index.rows(ordinal).map_err(Error::io("an index")))?;
-            file.rows_of(loaded, rows, &mut block)?;
+            let rows =
+                file.record_error(loaded.index.rows(ordinal).map_err(Error::io("an index")))?;
+            file.append_rows(loaded, rows, &mut block)?;
             for row in 0..block.len() as Row {
                 let Some(duration_ns) = block.duration_ns(row) else { continue };
                 if codes.contains(&Durations::code(duration_ns))
@@ -267,7 +268,8 @@ impl<'p> LatencySum<'p> {
         condition: &Condition,
     ) -> Result<(), Error> {
         const EXAMPLE: [Column; 2] = [Column::TraceId, Column::SpanId];
-        let ordinals = file.note(loaded.index.ordinals(window).map_err(Error::io("an index")))?;
+        let ordinals =
+            file.record_error(loaded.index.ordinals(window).map_err(Error::io("an index")))?;
         if ordinals.is_empty() {
             return Ok(());
         }
@@ -275,7 +277,7 @@ impl<'p> LatencySum<'p> {
         let within = if are_all { None } else { Some(rows_of(file, loaded, ordinals)?) };
         let lasting = Condition::All(vec![Condition::Duration(0, u64::MAX), condition.clone()]);
         let projection = Projection::of(&lasting);
-        for_each_holding(file, loaded, &projection, &EXAMPLE, |page, row| {
+        for_each_matching_row(file, loaded, &projection, &EXAMPLE, |page, row| {
             let number = page.first_row() as usize + row;
             let is_within = within.as_ref().is_none_or(|rows| rows.get(number) == Some(&true));
             if let Some(duration_ns) = page.number(Column::Duration, row).filter(|_| is_within) {
@@ -353,7 +355,7 @@ fn rows_of(
 ) -> Result<Vec<bool>, Error> {
     let requests = loaded.index.requests(ordinals).map_err(Error::io("an index"));
     let mut rows = vec![false; loaded.index.directory.rows as usize];
-    for (_, of_request) in file.note(requests)?.iter() {
+    for (_, of_request) in file.record_error(requests)?.iter() {
         rows[of_request.start as usize..of_request.end as usize].fill(true);
     }
     Ok(rows)
@@ -377,7 +379,7 @@ fn are_within(batch: &Batch, window: Window) -> bool {
 /// Returns the start of a request, updated by one of its spans. The start is the start of the
 /// earliest span without a parent, or else of the earliest span. The flag is set if that span has a
 /// parent.
-fn earlier(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
+fn earlier_start(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
     let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));
     [began, this].into_iter().flatten().min()
 }
@@ -390,9 +392,9 @@ fn span_of(
     condition: &Condition,
 ) -> Result<Option<Example>, Error> {
     let loaded = file.load()?;
-    let rows = file.note(loaded.index.rows(ordinal).map_err(Error::io("an index")))?;
+    let rows = file.record_error(loaded.index.rows(ordinal).map_err(Error::io("an index")))?;
     let mut block = Block::new();
-    file.rows_of(&loaded, rows, &mut block)?;
+    file.append_rows(&loaded, rows, &mut block)?;
     let is_asked_for = |row: Row| {
         let is_alike = block.duration_ns(row).map(Durations::code) == Some(code);
         is_alike && condition.holds(&block.span(row, &mut Scratch::default()))

@@ -65,7 +65,7 @@ fn residuals<'p>(
             remote: directory.text(group.remote),
         };
         let residual = Residual::of(condition, common);
-        (residual != Residual::Known(false)).then_some((place, residual, group))
+        (residual != Residual::Decided(false)).then_some((place, residual, group))
     })
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn for_each_match(
     for (texts, rows) in grouped.iter() {
         let [service, name, remote] = texts.map(|id| Some(block.text(id)));
         let residual = Residual::of(condition, GroupTexts { service, name, remote });
-        if residual == Residual::Known(false) {
+        if residual == Residual::Decided(false) {
             continue;
         }
         for &row in rows {

@@ -13,15 +13,15 @@ use crate::query::row_evaluator::RowEvaluator;
 use crate::query::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
 use blkkin_store::{Area, Cancel, Condition, Difference, Heat, Tally, Window, is_cancelled};
-use blkkin_sys::beside;
+use blkkin_sys::run_both;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Divisor of a sample's target size that gives the minimum size of the sample.
-const OTHERS_LEAST: u64 = 100;
+const SAMPLE_MIN_DIVISOR: u64 = 100;
 /// Factor by which a sample is enlarged if it is below the minimum size.
-const OTHERS_AGAIN: u64 = 16;
+const SAMPLE_GROWTH: u64 = 16;
 
 /// Counts the spans that meet a condition into the cells of a heat map.
 pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
@@ -68,7 +68,7 @@ pub(crate) fn difference(
         let (some, others) = snapshot.files.split_at(snapshot.files.len() / 2);
         let cancel = Cancel::current();
         let of_others = || cancel.run(|| count_in(others));
-        let (mut tally, others) = beside(|| cancel.run(|| count_in(some)), of_others);
+        let (mut tally, others) = run_both(|| cancel.run(|| count_in(some)), of_others);
         tally.merge(&others);
         for_each_in_head(snapshot, condition, |block, row, start, duration| {
             if block.trace_low(row).is_multiple_of(one_in) && is_asked_for(start, duration) {
@@ -87,11 +87,12 @@ pub(crate) fn difference(
     loop {
         let others = count(false, window, one_in);
         // The sample may be too small although the files have many spans.
-        if one_in == 1 || is_cancelled() || others.spans()[1] >= others_enough / OTHERS_LEAST {
+        if one_in == 1 || is_cancelled() || others.spans()[1] >= others_enough / SAMPLE_MIN_DIVISOR
+        {
             tally.merge(&others);
             return Difference { outside_one_in: one_in, ..tally.finish() };
         }
-        one_in = (one_in / OTHERS_AGAIN).max(1);
+        one_in = (one_in / SAMPLE_GROWTH).max(1);
     }
 }
 

@@ -30,7 +30,7 @@ type Key = (u64, u64, usize);
 impl PageCache {
     /// Returns the pages that overlap a range of rows, with the overlapping rows of each page. The
     /// given columns of these pages are read.
-    pub(crate) fn of(
+    pub(crate) fn read_pages(
         &mut self,
         file: &IndexedFile,
         loaded: &LoadedFile,
@@ -48,7 +48,7 @@ impl PageCache {
             let of_page = (number, page.first_row());
             let uses = self.uses.entry(of_page).or_default();
             *uses = uses.saturating_add(1);
-            let wanted = if *uses > PARTIAL_USES_MAX { page } else { page.only(&rows) };
+            let wanted = if *uses > PARTIAL_USES_MAX { page } else { page.restrict(&rows) };
             let key = (number, wanted.first_row(), wanted.rows());
             let bytes = &mut self.bytes;
             let page = self.pages.entry(key).or_insert_with(|| {

@@ -49,7 +49,7 @@ pub(crate) type Fault = &'static str;
 
 /// Calls `each` with the rows of a file that meet a condition. The given columns of a row's page
 /// are read before the call.
-pub(crate) fn for_each_holding(
+pub(crate) fn for_each_matching_row(
     file: &IndexedFile,
     loaded: &LoadedFile,
     projection: &Projection<'_>,
@@ -58,7 +58,7 @@ pub(crate) fn for_each_holding(
 ) -> Result<(), Error> {
     let reader = loaded.columns();
     for group in 0..reader.groups() {
-        let sieve = file.note(
+        let sieve = file.record_error(
             TagSieve::of(projection.condition, &|column| reader.texts(group, column))
                 .map_err(|error| file.read_error(error)),
         )?;
@@ -79,12 +79,13 @@ pub(crate) fn for_each_holding(
                 Err(fault) => Some(Err(fault)),
             });
             let holding = holding.collect::<Result<Vec<usize>, Fault>>();
-            let holding = file.note(holding.map_err(|fault| fault_of(file, &page, fault)))?;
+            let holding =
+                file.record_error(holding.map_err(|fault| fault_of(file, &page, fault)))?;
             if !holding.is_empty() {
                 file.read_columns(loaded, &mut page, columns)?;
             }
             let said = holding.into_iter().try_for_each(|row| each(&page, row));
-            file.note(said.map_err(|fault| fault_of(file, &page, fault)))?;
+            file.record_error(said.map_err(|fault| fault_of(file, &page, fault)))?;
         }
     }
     Ok(())
@@ -102,22 +103,22 @@ pub(crate) fn scan_group<T>(
     mut choose: impl FnMut(&PageColumns) -> Result<Option<T>, Fault>,
     mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
 ) -> Result<(), Error> {
-    let is_chosen = |page: &PageColumns| is_one_of(file.entry.number, page.first_row(), one_in);
+    let is_chosen = |page: &PageColumns| is_sampled(file.entry.number, page.first_row(), one_in);
     let pages = loaded.columns().pages_of_group(group).take_while(|_| !is_cancelled());
     for mut page in pages.filter(is_chosen) {
         file.read_columns(loaded, &mut page, columns)?;
         let chosen = choose(&page).map_err(|fault| fault_of(file, &page, fault));
-        let Some(chosen) = file.note(chosen)? else { continue };
+        let Some(chosen) = file.record_error(chosen)? else { continue };
         file.read_columns(loaded, &mut page, more)?;
         let visited = visit(&page, chosen);
-        file.note(visited.map_err(|fault| fault_of(file, &page, fault)))?;
+        file.record_error(visited.map_err(|fault| fault_of(file, &page, fault)))?;
     }
     Ok(())
 }
 
 /// Returns whether a page belongs to the sample of one page in `one_in`. The sample is
 /// pseudo-random and the same in each scan.
-fn is_one_of(file: u64, first_row: u64, one_in: u64) -> bool {
+fn is_sampled(file: u64, first_row: u64, one_in: u64) -> bool {
     let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
     mixed.is_multiple_of(one_in.max(1))
@@ -296,7 +297,7 @@ impl TagFilter<'_> {
 fn may_match(test: &TagTest, text: &str) -> bool {
     b"sibdx"
         .iter()
-        .any(|&letter| value_of(letter, text).is_ok_and(|value| test.holds_of(value.borrow())))
+        .any(|&letter| value_of(letter, text).is_ok_and(|value| test.matches(value.borrow())))
 }
 
 impl<'c> Projection<'c> {
@@ -475,7 +476,7 @@ pub(crate) struct Word<'p> {
 }
 
 impl<'p> Word<'p> {
-    /// Decodes the topic and the word to text, as [`blkkin_store::words_of`] returns them.
+    /// Decodes the topic and the word to text, as [`blkkin_store::for_each_word`] returns them.
     pub(crate) fn read(self) -> Result<(Topic<&'p str>, Cow<'p, str>), Fault> {
         let topic = match self.topic {
             Topic::Tag(key) => Topic::Tag(key.0),

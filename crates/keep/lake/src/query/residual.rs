@@ -16,7 +16,7 @@ pub(crate) struct GroupTexts<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Residual {
     /// Decided condition, with the result.
-    Known(bool),
+    Decided(bool),
     All(Vec<Residual>),
     Any(Vec<Residual>),
     Not(Box<Residual>),
@@ -42,8 +42,8 @@ impl Residual {
                 let mut left = Vec::new();
                 for part in parts {
                     match Residual::of(part, common) {
-                        Residual::Known(true) => {}
-                        Residual::Known(false) => return Residual::Known(false),
+                        Residual::Decided(true) => {}
+                        Residual::Decided(false) => return Residual::Decided(false),
                         residual => left.push(residual),
                     }
                 }
@@ -53,15 +53,15 @@ impl Residual {
                 let mut left = Vec::new();
                 for part in parts {
                     match Residual::of(part, common) {
-                        Residual::Known(false) => {}
-                        Residual::Known(true) => return Residual::Known(true),
+                        Residual::Decided(false) => {}
+                        Residual::Decided(true) => return Residual::Decided(true),
                         residual => left.push(residual),
                     }
                 }
                 one_or(left, false, Residual::Any)
             }
             Condition::Not(part) => match Residual::of(part, common) {
-                Residual::Known(holds) => Residual::Known(!holds),
+                Residual::Decided(holds) => Residual::Decided(!holds),
                 residual => Residual::Not(Box::new(residual)),
             },
             Condition::Text(field, test) => {
@@ -71,7 +71,7 @@ impl Residual {
                     TextField::RemoteService => common.remote,
                 };
                 text.map_or(Residual::Unknown, |text| {
-                    Residual::Known(test.holds_of(text, Case::Ignored))
+                    Residual::Decided(test.matches(text, Case::Insensitive))
                 })
             }
             Condition::Duration(least, greatest) => Residual::Duration(*least, *greatest),
@@ -95,7 +95,7 @@ impl Residual {
     #[inline]
     pub(crate) fn truth(&self, code: u16, is_error: bool) -> Truth {
         match self {
-            Residual::Known(holds) => Truth::of(*holds),
+            Residual::Decided(holds) => Truth::of(*holds),
             Residual::All(parts) => {
                 let truths = parts.iter().map(|part| part.truth(code, is_error));
                 truths.min().unwrap_or(Truth::Yes)
@@ -122,14 +122,14 @@ impl Residual {
             Residual::All(parts) | Residual::Any(parts) => parts.iter().any(Residual::needs_span),
             Residual::Not(part) => part.needs_span(),
             Residual::Unknown => true,
-            Residual::Known(_) | Residual::Duration(..) | Residual::Error => false,
+            Residual::Decided(_) | Residual::Duration(..) | Residual::Error => false,
         }
     }
 }
 
 fn one_or(mut left: Vec<Residual>, of_none: bool, many: fn(Vec<Residual>) -> Residual) -> Residual {
     match left.len() {
-        0 => Residual::Known(of_none),
+        0 => Residual::Decided(of_none),
         1 => left.remove(0),
         _ => many(left),
     }
@@ -166,23 +166,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_decided() {
+    fn shared_texts_decide_conditions() {
         let common = GroupTexts { service: Some("Disk"), name: None, remote: Some("") };
         let of = |condition| Residual::of(&condition, common);
-        assert_eq!(of(service("disk")), Residual::Known(true));
-        assert_eq!(of(Condition::Not(service("disk").into())), Residual::Known(false));
+        assert_eq!(of(service("disk")), Residual::Decided(true));
+        assert_eq!(of(Condition::Not(service("disk").into())), Residual::Decided(false));
         let slow = || Condition::Duration(1000, u64::MAX);
         assert_eq!(
             of(Condition::All(vec![service("disk"), slow()])),
             Residual::Duration(1000, u64::MAX)
         );
-        assert_eq!(of(Condition::All(vec![service("nbd"), slow()])), Residual::Known(false));
+        assert_eq!(of(Condition::All(vec![service("nbd"), slow()])), Residual::Decided(false));
         assert_eq!(of(Condition::Any(vec![service("nbd"), Condition::Error])), Residual::Error);
         let named = Condition::Text(TextField::Name, TextTest::Present);
         assert_eq!(of(named), Residual::Unknown);
         assert!(of(Condition::Tag("a".to_owned(), TagTest::Present)).needs_span());
-        assert_eq!(of(Condition::All(vec![])), Residual::Known(true));
-        assert_eq!(of(Condition::Any(vec![])), Residual::Known(false));
+        assert_eq!(of(Condition::All(vec![])), Residual::Decided(true));
+        assert_eq!(of(Condition::Any(vec![])), Residual::Decided(false));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl<'c> RowEvaluator<'c> {
         let (mut count, mut holds_always) = (0, true);
         for (_, residual, _) in groups(loaded, condition) {
             count += 1;
-            holds_always &= residual == Residual::Known(true);
+            holds_always &= residual == Residual::Decided(true);
         }
         let holds_always = holds_always && count == loaded.index.directory.groups.len();
         let projection = (!holds_always).then(|| Projection::of(condition));
@@ -74,7 +74,7 @@ impl<'c> RowEvaluator<'c> {
             Residual::of(self.condition, GroupTexts { service, name, remote })
         });
         let truth = match residual {
-            Residual::Known(holds) => return Ok(*holds),
+            Residual::Decided(holds) => return Ok(*holds),
             residual => {
                 let code = page.number(Column::Duration, row).map_or(NO_DURATION, Durations::code);
                 let is_error = reads(Column::Error) && page.number(Column::Error, row) == Some(1);

@@ -23,7 +23,8 @@ use crate::write::head::GroupedRows;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch, Sorted};
 use blkkin_model::{SpanRef, Status, TraceId};
 use blkkin_store::{
-    Condition, Durations, Order, Page, Place, Query, Summary, began_ns, is_cancelled, root_of,
+    Condition, Durations, Order, Page, Place, Query, Summary, is_cancelled, request_start_ns,
+    root_of,
 };
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
@@ -189,19 +190,19 @@ enum Location {
     /// Position of a file in the list of files, and an ordinal in that file.
     Ordinal(usize, u32),
     /// Group of a file's requests with the same duration code: an index into [`Search::similar`].
-    Similar(usize),
+    SameDuration(usize),
 }
 
 impl<'q> Search<'q> {
-    /// Runs the search. Unreadable files are counted ([`IndexedFile::note`]); the result lacks
-    /// their requests.
+    /// Runs the search. Unreadable files are counted ([`IndexedFile::record_error`]); the result
+    /// lacks their requests.
     fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
         match self.query.order {
             Order::Newest => {
                 self.search_head();
                 files.sort_by_key(|file| Reverse(file.entry.max_start_ns));
                 for file in files {
-                    if self.is_enough(file.entry.max_start_ns) {
+                    if self.is_page_full_above(file.entry.max_start_ns) {
                         break;
                     }
                     let _ = self.search_file(file);
@@ -219,7 +220,7 @@ impl<'q> Search<'q> {
                     |candidate| (candidate.rank_ns, Reverse(candidate.location)),
                     |candidate| {
                         let is_short = candidate.rank_ns < *self.query.durations.start();
-                        if is_short || self.is_enough(candidate.rank_ns) {
+                        if is_short || self.is_page_full_above(candidate.rank_ns) {
                             return ControlFlow::Break(());
                         }
                         match candidate.location {
@@ -232,9 +233,9 @@ impl<'q> Search<'q> {
                             Location::Ordinal(place, ordinal) => {
                                 let _ = self.try_ordinal(&mut cursors[place], ordinal);
                             }
-                            Location::Similar(at) => {
+                            Location::SameDuration(at) => {
                                 let (place, ordinals) = std::mem::take(&mut self.similar[at]);
-                                let _ = self.try_similar(&mut cursors[place], &ordinals);
+                                let _ = self.try_same_duration(&mut cursors[place], &ordinals);
                             }
                         }
                         ControlFlow::Continue(())
@@ -246,7 +247,7 @@ impl<'q> Search<'q> {
 
     /// Returns whether the page is full of requests with a greater rank, or the query was
     /// cancelled.
-    fn is_enough(&self, rank_ns: u64) -> bool {
+    fn is_page_full_above(&self, rank_ns: u64) -> bool {
         if is_cancelled() {
             return true;
         }
@@ -263,7 +264,11 @@ impl<'q> Search<'q> {
     /// Tries requests of a file with the same duration code, the slowest first. A column scan gives
     /// exact durations and ids. Therefore only as many requests are read as the page needs, even if
     /// all durations are equal.
-    fn try_similar(&mut self, cursor: &mut FileCursor<'q>, ordinals: &[u32]) -> Result<(), Error> {
+    fn try_same_duration(
+        &mut self,
+        cursor: &mut FileCursor<'q>,
+        ordinals: &[u32],
+    ) -> Result<(), Error> {
         let mut after = self.query.after;
         let mut some = FIRST_MATCHES.max(self.query.limit.saturating_add(1));
         loop {
@@ -291,7 +296,7 @@ impl<'q> Search<'q> {
             &mut matches,
             |found| *found,
             |(began, low)| {
-                if self.is_enough(began) {
+                if self.is_page_full_above(began) {
                     return ControlFlow::Break(());
                 }
                 self.try_low(low);
@@ -306,7 +311,7 @@ impl<'q> Search<'q> {
         let least_ns = *self.query.durations.start();
         let codes = match least_ns {
             0 => Vec::new(),
-            _ => file.note(file.load()?.index.length_codes().map_err(io_error))?,
+            _ => file.record_error(file.load()?.index.length_codes().map_err(io_error))?,
         };
         // The code gives the time from the first start to the last end, which no duration exceeds.
         let is_short = |ordinal: u32| {
@@ -320,7 +325,7 @@ impl<'q> Search<'q> {
             for &ordinal in self.candidate_ordinals(file, start..end)?.iter().rev() {
                 let is_full = self.found.len() > self.query.limit || is_cancelled();
                 let began = || file.load()?.index.start_ns(ordinal).map_err(io_error);
-                if is_full && self.is_enough(began()?) {
+                if is_full && self.is_page_full_above(began()?) {
                     return Ok(());
                 }
                 if is_short(ordinal) {
@@ -370,8 +375,8 @@ impl<'q> Search<'q> {
         let Some(matches) = scan_file(file, &self.projections)? else { return Ok(None) };
         let all = ((1u64 << self.projections.len()) - 1) as u32;
         let requests = loaded.index.requests(0..loaded.index.directory.timed);
-        let requests = file.note(requests.map_err(io_error))?;
-        let elsewhere = file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
+        let requests = file.record_error(requests.map_err(io_error))?;
+        let elsewhere = file.record_error(loaded.index.ordinals_elsewhere().map_err(io_error))?;
         let mut elsewhere = elsewhere.into_iter().peekable();
         let snapshot = self.snapshot;
         // The index does not cover spans that arrived after the file was written and are still in
@@ -416,14 +421,14 @@ impl<'q> Search<'q> {
         if !self.all_hold(file, loaded, &rows)? {
             return Ok(false);
         }
-        let pages = self.pages.of(file, loaded, rows.clone(), &SUMMARY)?;
+        let pages = self.pages.read_pages(file, loaded, rows.clone(), &SUMMARY)?;
         let spans = spans_of(file, &pages, id)?;
         if !has_ties(&spans) {
             let found = rank_request(self.query, &spans);
             return Ok(self.insert(found));
         }
         drop(spans);
-        let pages = self.pages.of(file, loaded, rows, &[&SUMMARY[..], &TIES].concat())?;
+        let pages = self.pages.read_pages(file, loaded, rows, &[&SUMMARY[..], &TIES].concat())?;
         let found = rank_request(self.query, &spans_of(file, &pages, id)?);
         Ok(self.insert(found))
     }
@@ -434,12 +439,12 @@ impl<'q> Search<'q> {
         loaded: &LoadedFile,
         rows: &Range<u32>,
     ) -> Result<TraceId, Error> {
-        let pages = self.pages.of(file, loaded, rows.clone(), &[Column::TraceId])?;
+        let pages = self.pages.read_pages(file, loaded, rows.clone(), &[Column::TraceId])?;
         let Some((page, of_page)) = pages.first() else {
-            return file.note(Err(file.error("it has not as many rows as its index says")));
+            return file.record_error(Err(file.error("it has not as many rows as its index says")));
         };
         let id = trace_id(page, of_page.start);
-        file.note(id.map_err(|fault| fault_of(file, page, fault)))
+        file.record_error(id.map_err(|fault| fault_of(file, page, fault)))
     }
 
     /// Returns whether each condition holds for at least one of the rows.
@@ -450,12 +455,13 @@ impl<'q> Search<'q> {
         rows: &Range<u32>,
     ) -> Result<bool, Error> {
         for projection in &self.projections {
-            let pages = self.pages.of(file, loaded, rows.clone(), projection.columns())?;
+            let pages = self.pages.read_pages(file, loaded, rows.clone(), projection.columns())?;
             let mut holds = false;
             for (page, of_page) in pages {
                 for row in of_page {
                     let of_row = projection.holds(page, row);
-                    holds |= file.note(of_row.map_err(|fault| fault_of(file, page, fault)))?;
+                    holds |=
+                        file.record_error(of_row.map_err(|fault| fault_of(file, page, fault)))?;
                 }
             }
             if !holds {
@@ -563,9 +569,11 @@ impl<'q> Search<'q> {
     ) -> Result<Vec<Candidate>, Error> {
         let ordinals = self.candidate_ordinals(file, self.ordinals_in_window(file)?)?;
         let loaded = file.load()?;
-        let codes = file.note(loaded.index.length_codes().map_err(io_error))?;
-        let mut elsewhere =
-            file.note(loaded.index.ordinals_elsewhere().map_err(io_error))?.into_iter().peekable();
+        let codes = file.record_error(loaded.index.length_codes().map_err(io_error))?;
+        let mut elsewhere = file
+            .record_error(loaded.index.ordinals_elsewhere().map_err(io_error))?
+            .into_iter()
+            .peekable();
         let mut candidates = Vec::new();
         let mut by_rank: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
         for ordinal in ordinals {
@@ -582,8 +590,10 @@ impl<'q> Search<'q> {
         let some = FIRST_MATCHES.max(loaded.index.directory.rows as usize / ROWS_PER_SIMILAR);
         for (rank_ns, ordinals) in by_rank {
             if ordinals.len() > some {
-                candidates
-                    .push(Candidate { rank_ns, location: Location::Similar(self.similar.len()) });
+                candidates.push(Candidate {
+                    rank_ns,
+                    location: Location::SameDuration(self.similar.len()),
+                });
                 self.similar.push((place, ordinals));
                 continue;
             }
@@ -596,7 +606,7 @@ impl<'q> Search<'q> {
     /// Returns the ordinals of a file's requests that began in the window.
     fn ordinals_in_window(&self, file: &IndexedFile) -> Result<Range<u32>, Error> {
         let loaded = file.load()?;
-        file.note(loaded.index.ordinals(self.query.window).map_err(io_error))
+        file.record_error(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
     /// Returns the ordinals within a range whose requests may have a span matching the driving
@@ -608,7 +618,7 @@ impl<'q> Search<'q> {
         let loaded = file.load()?;
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
-        file.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
+        file.record_error(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
         if ordinals.len() < among.len() / REQUESTS_PER_MARK {
             ordinals.sort_unstable();
             ordinals.dedup();
@@ -674,7 +684,7 @@ fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
 /// Returns the place and the summary of a request that meets all conditions. Returns `None` if the
 /// request began outside of the window, has a duration out of range, or belongs to an earlier page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
-    let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
+    let began = request_start_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
     let place = query.order.place(summary.trace_id, began, summary.duration_ns);
     let is_before = query.after.is_some_and(|after| query.order.compare(&after, &place).is_ge());
@@ -692,7 +702,7 @@ fn spans_of<'p>(
         let of_row = move |row| span(page, row, id).map_err(|fault| fault_of(file, page, fault));
         rows.clone().map(of_row)
     };
-    file.note(pages.iter().flat_map(of_page).collect())
+    file.record_error(pages.iter().flat_map(of_page).collect())
 }
 
 /// Returns whether several spans tie as the root by the columns of a summary, and would give

@@ -35,7 +35,7 @@ impl Snapshot {
     /// sorted.
     pub(crate) fn sorted_of(&self, holds: impl Fn(u64) -> bool) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
-        Sorted::of_some(&blocks, holds)
+        Sorted::of_requests(&blocks, holds)
     }
 
     /// Reads all spans whose trace ids have the lower half `low`. The spans stay in columns, so
@@ -119,6 +119,6 @@ impl Request<'_> {
     /// Returns the distinct spans in order of id and start.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.in_memory.iter().copied().chain(&self.read).collect();
-        Sorted::of_some(&blocks, |low| low == self.low)
+        Sorted::of_requests(&blocks, |low| low == self.low)
     }
 }

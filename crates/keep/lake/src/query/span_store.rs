@@ -13,8 +13,8 @@ use crate::query::snapshot::Snapshot;
 use blkkin_columns::{Block, Row, Scratch};
 use blkkin_model::{SpanId, SpanRef};
 use blkkin_store::{
-    Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link, Page, Query,
-    SpanStore, TagField, Window, check, is_cancelled, text_of,
+    AcceptCallback, Area, Batch, Condition, Counters, Difference, Error, Heat, Latency, Link, Page,
+    Query, SpanStore, TagField, Window, check, is_cancelled, text_of,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -30,7 +30,7 @@ impl From<LakeError> for Error {
 }
 
 impl SpanStore for Lake {
-    fn accept(&self, batch: Batch<'_>, done: Done) {
+    fn accept(&self, batch: Batch<'_>, done: AcceptCallback) {
         self.shared.accept(&batch, done);
     }
 
@@ -62,7 +62,7 @@ impl SpanStore for Lake {
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
-        let in_vain_max = self.shared.memory.options.in_vain_max;
+        let in_vain_max = self.shared.memory.options.fruitless_reads_max;
         let page = search(&self.shared.snapshot(), query, in_vain_max)?;
         check().map(|()| page)
     }
@@ -180,7 +180,7 @@ impl SpanStore for Lake {
         condition: &Condition,
         area: &Area,
     ) -> Result<Difference, Error> {
-        let enough = self.shared.memory.options.others_enough.max(1);
+        let enough = self.shared.memory.options.outside_sample_spans.max(1);
         let difference =
             measure::difference(&self.shared.snapshot(), window, condition, area, enough);
         check().map(|()| difference)
@@ -270,7 +270,7 @@ fn add_values_of(
     while start < end && !is_cancelled() {
         let next = end.min(start.saturating_add(ROWS_AT_ONCE));
         block.clear();
-        file.rows_of(loaded, start..next, &mut block)?;
+        file.append_rows(loaded, start..next, &mut block)?;
         add_values(&block, key, values);
         start = next;
     }

@@ -19,7 +19,7 @@ use crate::files::naming;
 use crate::files::reindex::adopt_file;
 use crate::files::tag_table::TagTable;
 use crate::lake::open_files;
-use crate::{Clock, Error, Opened, Options, Retention, SystemClock};
+use crate::{Clock, Error, OpenReport, Options, Retention, SystemClock};
 use blkkin_columns::{Block, Row, Scratch, Sorted};
 use blkkin_journal::{Directory, Disk, Item, Reader};
 use blkkin_model::{SpanRef, SpanSink};
@@ -37,13 +37,13 @@ const DUPLICATE: &str = ".duplicate";
 const UNREADABLE: &str = ".unreadable";
 
 /// Approximate number of spans that are compared with other files at a time.
-const GROUP: usize = 4096;
+const COMPARED_SPANS: usize = 4096;
 /// Maximum number of spans of another file that are read at a time for the comparison.
 const READ_AT_ONCE: usize = 32 << 10;
 
 /// Result of adopting a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Adopted {
+pub struct AdoptReport {
     /// Number of span files in the store.
     pub files: u64,
     /// Number of spans in all span files of the store.
@@ -55,7 +55,7 @@ pub struct Adopted {
     /// Number of spans in the adopted files that repeat a span of another file or of the same file.
     pub duplicate_spans: u64,
     /// Old and new names of renamed files.
-    pub set_aside: Vec<(String, String)>,
+    pub renamed_files: Vec<(String, String)>,
     /// Descriptions of unreadable files, whether the manifest names them or not, one line each.
     pub damage: Vec<String>,
     /// Set if the retention is now unlimited because the manifest had none.
@@ -64,7 +64,7 @@ pub struct Adopted {
 
 /// Turns a directory that no server has open into a store again. `bytes_done` counts bytes of span
 /// files for a progress display.
-pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
+pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<AdoptReport, Error> {
     let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
     if !is_store {
         return Err(Error::NoStore);
@@ -74,7 +74,7 @@ pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error>
 }
 
 /// Adopts the root directory of a disk; see [`adopt`].
-pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
+pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<AdoptReport, Error> {
     adopt_with(root, &[], bytes_done)
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn adopt_with(
     root: Arc<dyn Disk>,
     incoming: &[u64],
     bytes_done: &AtomicU64,
-) -> Result<Adopted, Error> {
+) -> Result<AdoptReport, Error> {
     let journal = root.directory("journal").map_err(Error::io("journal"))?;
     let _lock = lock_store(&*journal)?;
     let manifest = match Manifest::read(&*root) {
@@ -98,8 +98,8 @@ pub(crate) fn adopt_with(
     let keeps_all = manifest.as_ref().is_none_or(|manifest| manifest.retention.is_none());
     let mut manifest = manifest.unwrap_or_default();
     // Records before the first record of the journal are in files.
-    let mut reader = Reader::beside_writer(journal, manifest.journal_sequence)?;
-    if let Some(Item::Gone(range)) = reader.next()? {
+    let mut reader = Reader::open_live(journal, manifest.journal_sequence)?;
+    if let Some(Item::Missing(range)) = reader.next()? {
         manifest.journal_sequence = range.end;
     }
     drop(reader);
@@ -109,7 +109,7 @@ pub(crate) fn adopt_with(
     }
     let cache = Arc::new(Cache::new(Options::default().cache_bytes_max));
     let lost_before = manifest.totals.lost;
-    let mut opened = Opened::default();
+    let mut opened = OpenReport::default();
     let named = manifest.named().count();
     let files = open_files(&spans, &cache, &mut manifest, &mut opened)?;
     for file in &files {
@@ -131,7 +131,7 @@ pub(crate) fn adopt_with(
         files,
         new: Vec::new(),
         set_aside: Vec::new(),
-        adopted: Adopted { keeps_all, damage: opened.damage, ..Adopted::default() },
+        adopted: AdoptReport { keeps_all, damage: opened.damage, ..AdoptReport::default() },
     };
     for number in candidates {
         adoption.adopt_number(&mut manifest, number)?;
@@ -155,7 +155,7 @@ struct Adoption {
     new: Vec<u64>,
     /// Numbers and extensions of the files that are renamed once the manifest is written.
     set_aside: Vec<(u64, &'static str)>,
-    adopted: Adopted,
+    adopted: AdoptReport,
 }
 
 impl Adoption {
@@ -178,7 +178,7 @@ impl Adoption {
                 return Ok(());
             }
         };
-        let known = self.count_known(&file, number)?;
+        let known = self.count_duplicates(&file, number)?;
         self.adopted.adopted_files += 1;
         self.adopted.adopted_spans += file.len() - known;
         self.adopted.duplicate_spans += known;
@@ -216,15 +216,15 @@ impl Adoption {
         manifest.next_file += 1;
         let to = naming::spans_name(number);
         self.spans.rename(name, &to).map_err(Error::io(name))?;
-        self.adopted.set_aside.push((name.to_owned(), to));
+        self.adopted.renamed_files.push((name.to_owned(), to));
         self.adopt_number(manifest, number)
     }
 
     /// Counts the rows of a file that repeat spans of other files or of the same file.
-    fn count_known(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
+    fn count_duplicates(&self, file: &column_file::ColumnFile, number: u64) -> Result<u64, Error> {
         let mut count = 0;
         self.each_step(file, number, |sorted| {
-            count += self.find_known(sorted)?.len() as u64 + sorted.duplicates() as u64;
+            count += self.find_duplicates(sorted)?.len() as u64 + sorted.duplicates() as u64;
             Ok(())
         })?;
         Ok(count)
@@ -243,7 +243,7 @@ impl Adoption {
         let (mut links, mut tags) = (LinkTable::default(), TagTable::default());
         let mut all_earlier = Vec::new();
         self.each_step(file, number, |sorted| {
-            let known = self.find_known(sorted)?;
+            let known = self.find_duplicates(sorted)?;
             sorted.retain(|index| !known.contains(&index));
             if !sorted.is_empty() {
                 let LinkResult { table, earlier, .. } = LinkTable::of(sorted, &self.files);
@@ -280,13 +280,13 @@ impl Adoption {
 
     /// Returns the indexes of the spans that files of the store already have. The spans are
     /// compared in full, however long that takes.
-    fn find_known(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
+    fn find_duplicates(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
         let mut known = HashSet::new();
         let mut start = 0;
         while start < sorted.len() {
-            let end = end_of_request(sorted, sorted.len().min(start + GROUP) - 1);
+            let end = end_of_request(sorted, sorted.len().min(start + COMPARED_SPANS) - 1);
             for file in &self.files {
-                self.find_known_in(file, sorted, start..end, &mut known)?;
+                self.find_duplicates_in(file, sorted, start..end, &mut known)?;
             }
             start = end;
         }
@@ -295,7 +295,7 @@ impl Adoption {
 
     /// Adds to `known` the indexes of the spans that one file of the store already has. `places` is
     /// a range of whole requests.
-    fn find_known_in(
+    fn find_duplicates_in(
         &self,
         file: &IndexedFile,
         sorted: &Sorted<'_>,
@@ -367,7 +367,7 @@ impl Adoption {
         root: &dyn Disk,
         mut manifest: Manifest,
         lost_before: u64,
-    ) -> Result<Adopted, Error> {
+    ) -> Result<AdoptReport, Error> {
         // Adopted spans may be the spans of missing files, which must not be counted twice.
         let missing = manifest.totals.lost.saturating_sub(lost_before);
         let adopted = self.adopted.adopted_spans;
@@ -388,7 +388,7 @@ impl Adoption {
             let _ = self.spans.remove(&naming::index_name(number));
             let to = free_name(&*self.spans, &(name.clone() + ending));
             self.spans.rename(&name, &to).map_err(Error::io(&name))?;
-            self.adopted.set_aside.push((name, to));
+            self.adopted.renamed_files.push((name, to));
         }
         self.spans.sync().map_err(Error::io("spans"))?;
         self.adopted.files = self.files.len() as u64;

@@ -5,7 +5,7 @@ use crate::files::directory_names::DirectoryNames;
 use crate::files::disk::lock_store;
 use crate::files::file_entry::FileEntry;
 use crate::files::index::Index;
-use crate::files::manifest::{Manifest, Unusable};
+use crate::files::manifest::{CopyFault, Manifest};
 use crate::files::naming;
 use crate::tools::listing::Listing;
 use crate::{Error, Retention};
@@ -140,7 +140,7 @@ pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, E
                 Ok(())
             })?;
             inspection.journal_damage = read.damage;
-            if read.is_behind && manifest.is_some() {
+            if read.lacks_records && manifest.is_some() {
                 inspection.journal_damage.push("records that no file has are missing".to_owned());
             }
         }
@@ -226,12 +226,12 @@ fn has_index(spans: &dyn Disk, entry: &FileEntry) -> bool {
     index.is_some_and(|index| u64::from(index.directory.rows) == entry.spans)
 }
 
-impl Unusable {
+impl CopyFault {
     fn reason(self) -> &'static str {
         match self {
-            Unusable::Missing => "missing",
-            Unusable::Damaged => "damaged",
-            Unusable::Newer => "of a later release",
+            CopyFault::Missing => "missing",
+            CopyFault::Damaged => "damaged",
+            CopyFault::Newer => "of a later release",
         }
     }
 }

@@ -33,16 +33,16 @@ pub struct Listing {
     journal_sequence: u64,
 }
 
-/// Result of [`Listing::rest`]: new files with the spans that were only in the journal.
+/// Result of [`Listing::write_journal`]: new files with the spans that were only in the journal.
 #[derive(Debug)]
-pub struct Rest<W> {
+pub struct JournalFiles<W> {
     /// New files, each with the number of its spans.
     pub files: Vec<(W, u64)>,
     /// Descriptions of the journal's damage, one line each.
     pub damage: Vec<String>,
     /// Set if records have been removed from the journal since the listing. Their spans are in the
     /// files of a new listing.
-    pub is_behind: bool,
+    pub lacks_records: bool,
 }
 
 /// Result of reading a journal.
@@ -51,7 +51,7 @@ pub(crate) struct JournalRead {
     /// Descriptions of the journal's damage, one line each.
     pub(crate) damage: Vec<String>,
     /// Set if the journal lacks records that are in no file of the listing.
-    pub(crate) is_behind: bool,
+    pub(crate) lacks_records: bool,
 }
 
 impl Listing {
@@ -75,16 +75,16 @@ impl Listing {
 
     /// Writes the spans of the journal that are in no file to new files, which `create` provides.
     /// The size of a file is limited, since its spans are collected in memory.
-    pub fn rest<W: Write + Send>(
+    pub fn write_journal<W: Write + Send>(
         &self,
         journal: Arc<dyn Disk>,
         create: impl FnMut() -> io::Result<W>,
-    ) -> Result<Rest<W>, Error> {
-        let rest = Rest { files: Vec::new(), damage: Vec::new(), is_behind: false };
+    ) -> Result<JournalFiles<W>, Error> {
+        let rest = JournalFiles { files: Vec::new(), damage: Vec::new(), lacks_records: false };
         let (options, head) = (Options::default(), Head::default());
         let mut files = FileWriter { create, options, head, rest };
         let read = self.journal_blocks(journal, &mut |blocks| files.add(blocks))?;
-        (files.rest.damage, files.rest.is_behind) = (read.damage, read.is_behind);
+        (files.rest.damage, files.rest.lacks_records) = (read.damage, read.lacks_records);
         files.finish()
     }
 
@@ -96,7 +96,7 @@ impl Listing {
     ) -> Result<JournalRead, Error> {
         let mut decoder = Decoder::new(Options::default().limits);
         let mut read = JournalRead::default();
-        let mut reader = Reader::beside_writer(journal, self.journal_sequence)?;
+        let mut reader = Reader::open_live(journal, self.journal_sequence)?;
         let mut assembler = BatchAssembler::default();
         while let Some(item) = reader.next()? {
             match item {
@@ -121,9 +121,9 @@ impl Listing {
                         read.damage.push(format!("{bytes} bytes at {offset} of journal/{file}"));
                     }
                 }
-                Item::Gone(_) => {
+                Item::Missing(_) => {
                     assembler.clear();
-                    read.is_behind = true;
+                    read.lacks_records = true;
                 }
             }
         }
@@ -141,7 +141,7 @@ struct FileWriter<W, C> {
     create: C,
     options: Options,
     head: Head,
-    rest: Rest<W>,
+    rest: JournalFiles<W>,
 }
 
 impl<W: Write + Send, C: FnMut() -> io::Result<W>> FileWriter<W, C> {
@@ -166,7 +166,7 @@ impl<W: Write + Send, C: FnMut() -> io::Result<W>> FileWriter<W, C> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Rest<W>, Error> {
+    fn finish(mut self) -> Result<JournalFiles<W>, Error> {
         self.write()?;
         Ok(self.rest)
     }

@@ -2,7 +2,7 @@
 //! start.
 
 use crate::Error;
-use crate::lake::Opened;
+use crate::lake::OpenReport;
 use crate::locks::lock;
 use crate::memory::WAIT_FOR_ROOM;
 use crate::shared::Shared;
@@ -10,14 +10,14 @@ use crate::write::batch;
 use crate::write::record::{Assembly, BatchAssembler, payloads};
 use blkkin_columns::Block;
 use blkkin_journal::Item;
-use blkkin_store::{Accepted, Batch, Done};
+use blkkin_store::{AcceptCallback, AcceptedBatch, Batch};
 use blkkin_wire::Outcome;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 impl Shared {
     /// Accepts a batch. `done` is called once the batch is durable or rejected.
-    pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
+    pub(crate) fn accept(&self, batch: &Batch<'_>, done: AcceptCallback) {
         let memory = &self.memory;
         if let Err(refusal) = memory.wait_for_room() {
             memory.count_rejected();
@@ -30,7 +30,7 @@ impl Shared {
             state.counters.batches += u64::from(outcome.is_good());
             drop(state);
             blocks.into_iter().for_each(|block| memory.recycle_block(block));
-            return done(Ok(Accepted { outcome }));
+            return done(Ok(AcceptedBatch { outcome }));
         }
         let payloads = payloads(batch, memory.options.journal.payload_bytes_max);
         let records = payloads.len() as u64;
@@ -45,7 +45,7 @@ impl Shared {
                 match result {
                     Ok(()) => {
                         memory.publish(blocks, records, &outcome);
-                        done(Ok(Accepted { outcome }));
+                        done(Ok(AcceptedBatch { outcome }));
                     }
                     Err(refusal) => {
                         memory.publish(Vec::new(), records, &Outcome::default());
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// Appends to the head those batches of the journal that are in no file.
-    pub(crate) fn recover(&self, opened: &mut Opened) -> Result<(), Error> {
+    pub(crate) fn recover(&self, opened: &mut OpenReport) -> Result<(), Error> {
         let memory = &self.memory;
         let from = memory.state().head.sequence;
         let mut reader = self.journal.reader(from);
@@ -85,7 +85,7 @@ impl Shared {
                         Assembly::Incomplete => continue,
                         Assembly::Batch(batch) => {
                             let (outcome, blocks) = memory.decode(&batch);
-                            opened.recovered += outcome.given;
+                            opened.recovered += outcome.accepted;
                             opened.damage.extend(batch::damage(&batch, &outcome, record.sequence));
                             (outcome, blocks)
                         }
@@ -104,7 +104,7 @@ impl Shared {
                     let torn = if damage.may_be_torn { ", perhaps never acknowledged" } else { "" };
                     opened.damage.push(format!("{what} journal/{file}{torn}"));
                 }
-                Item::Gone(range) => {
+                Item::Missing(range) => {
                     assembler.clear();
                     let (first, behind) = (range.start, range.end);
                     opened

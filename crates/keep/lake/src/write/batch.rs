@@ -1,6 +1,6 @@
 //! Decodes batches, received or read from the journal, into blocks according to their policy.
 
-use blkkin_columns::{Block, Refused};
+use blkkin_columns::{Block, PushError};
 use blkkin_model::{SpanRef, SpanSink};
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::{Decoder, End, Fault, Outcome, Reason, Refusal};
@@ -21,11 +21,11 @@ pub(crate) fn read(
     if is_too_large {
         let reason = Reason::TooMany { what: "bytes", count_max: SPAN_BYTES_MAX };
         let fault = Fault { offset: 0, field: "span", reason };
-        let span = outcome.given + outcome.refused;
+        let span = outcome.accepted + outcome.refused;
         outcome.end = End::Broken(Refusal { span, fault });
     }
     if batch.policy == Policy::Whole && !outcome.is_good() {
-        outcome.given = 0;
+        outcome.accepted = 0;
         blocks.iter_mut().for_each(Block::clear);
     }
     (outcome, blocks)
@@ -55,13 +55,13 @@ impl SpanSink for BatchSink<'_> {
         let last = self.blocks.last_mut().expect("there is always one");
         match last.push(span) {
             Ok(_) => ControlFlow::Continue(()),
-            Err(Refused::Full) => {
+            Err(PushError::Full) => {
                 let mut next = (self.empty_block)();
                 let pushed = next.push(span);
                 self.blocks.push(next);
                 if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             }
-            Err(Refused::TooLarge) => {
+            Err(PushError::TooLarge) => {
                 self.is_too_large = true;
                 ControlFlow::Break(())
             }

@@ -20,7 +20,7 @@ impl Shared {
         next: &Manifest,
         new: impl IntoIterator<Item = u64>,
     ) -> Result<(), Error> {
-        let mut doubtful = self.doubtful.lock();
+        let mut doubtful = self.uncertain_files.lock();
         match next.write(&*self.root) {
             Ok(()) => {
                 doubtful
@@ -37,8 +37,8 @@ impl Shared {
 
     /// Writes a manifest without the files of failed writes, so that these files are removed before
     /// further files are written. Otherwise repeated attempts would fill the disk.
-    pub(crate) fn settle(&self) -> Result<(), Error> {
-        if self.doubtful.lock().is_empty() {
+    pub(crate) fn drop_uncertain_files(&self) -> Result<(), Error> {
+        if self.uncertain_files.lock().is_empty() {
             return Ok(());
         }
         let mut manifest = self.manifest.lock();
@@ -77,7 +77,7 @@ impl Shared {
         state.totals.expired += totals.expired;
         if totals.expired > 0 {
             let now_ns = self.memory.options.clock.now_ns();
-            Interval::note(&mut state.counters.times.expired, now_ns);
+            Interval::extend(&mut state.counters.times.expired, now_ns);
         }
         state.totals.lost += totals.lost;
         before

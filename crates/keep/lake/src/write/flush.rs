@@ -31,7 +31,7 @@ pub(crate) fn run(shared: &Shared) {
             Err(error) => {
                 state.write_error = Some(error.to_string());
                 // Threads that wait for a flush return its error.
-                shared.memory.room.notify_all();
+                shared.memory.flush_done.notify_all();
                 // The store may have been closed during the flush.
                 if !state.is_closing {
                     state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
@@ -72,7 +72,7 @@ fn is_age_due(shared: &Shared, state: &State) -> bool {
 /// Flushes the oldest batches of the head to a file. Returns the sequence number up to which files
 /// contain the journal.
 fn write(shared: &Shared) -> Result<u64, Error> {
-    shared.settle()?;
+    shared.drop_uncertain_files()?;
     let (batches, sequence, accepted) = {
         let mut state = shared.memory.state();
         let (batches, sequence) = state.head.start_writing(&shared.memory.options);

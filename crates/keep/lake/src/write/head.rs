@@ -296,7 +296,7 @@ mod tests {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
 
     #[test]
-    fn each_row_is_among_those_that_are_like_it() {
+    fn rows_are_grouped_by_texts() {
         let mut block = Block::new();
         for number in 1..=40u64 {
             let trace_id = TraceId::from_number(number.into()).expect("not 0");

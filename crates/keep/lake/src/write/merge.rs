@@ -9,7 +9,7 @@ use crate::files::manifest::Manifest;
 use crate::files::naming;
 use crate::files::tag_table::TagTable;
 use crate::memory::State;
-use crate::retention::Allowance;
+use crate::retention::ExpiryRateLimit;
 use crate::shared::Shared;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
@@ -43,7 +43,7 @@ const LEVEL_OF_RECURRING: i32 = 6;
 
 /// Runs the thread: merges files and removes expired files until the store closes.
 pub(crate) fn run(shared: &Shared) {
-    let mut expiry = Allowance::default();
+    let mut expiry = ExpiryRateLimit::default();
     loop {
         {
             let state = shared.memory.state();
@@ -65,7 +65,7 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 /// Removes the files that exceed the retention.
-fn expire(shared: &Shared, expiry: &mut Allowance) -> Result<(), Error> {
+fn expire(shared: &Shared, expiry: &mut ExpiryRateLimit) -> Result<(), Error> {
     let Options { clock, retention, .. } = &shared.memory.options;
     let mut manifest = shared.manifest.lock();
     let others = unremovable_bytes(shared, &manifest, retention.bytes);
@@ -100,13 +100,13 @@ fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64
     let unread = sum(&manifest.unread);
     let mut aside = shared.damaged_files.lock();
     let left = bytes_max.map(|bytes| bytes.saturating_sub(sum(&manifest.files) + unread));
-    aside.trim(left.unwrap_or(u64::MAX).min(shared.memory.options.aside_bytes_max));
+    aside.trim(left.unwrap_or(u64::MAX).min(shared.memory.options.damaged_bytes_max));
     (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
 }
 
 /// Merges adjacent files of the same tier, if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
-    shared.settle()?;
+    shared.drop_uncertain_files()?;
     if is_busy(shared) {
         return Ok(());
     }
@@ -205,7 +205,7 @@ fn merge_files(
         let last = if step + 1 == steps { u64::MAX } else { bound(step + 1) - 1 };
         for (file, block) in files.iter().zip(&mut blocks) {
             block.clear();
-            file.between(bound(step)..=last, block)?;
+            file.append_range(bound(step)..=last, block)?;
         }
         let sorted = Sorted::of(&blocks.iter().collect::<Vec<_>>());
         duplicates += sorted.duplicates() as u64;
@@ -248,7 +248,7 @@ fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
         if state.is_closing || state.write_error.is_some() {
             break;
         }
-        drop(state.wait_timeout(&shared.memory.room, POLL_INTERVAL));
+        drop(state.wait_timeout(&shared.memory.flush_done, POLL_INTERVAL));
     }
     if start.elapsed() >= POLL_INTERVAL {
         // Memory that ingest has freed is returned to the system, since merging cannot reuse it.

@@ -7,7 +7,7 @@ use blkkin_wire::Format;
 
 /// Flag of a record that continues the batch of the previous record. If a process ends after the
 /// first record of a batch, the batch stays incomplete.
-const FOLLOWS: u8 = 1 << 5;
+const CONTINUES: u8 = 1 << 5;
 const EACH_SPAN: u8 = 1 << 6;
 /// Flag of a record whose batch continues in the next record.
 const MORE: u8 = 1 << 7;
@@ -31,10 +31,10 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
     let mut payloads: Vec<Payload<'a>> = batch
         .bytes
         .chunks(bytes_max as usize)
-        .map(|bytes| Payload { kind: format | policy | FOLLOWS | MORE, bytes })
+        .map(|bytes| Payload { kind: format | policy | CONTINUES | MORE, bytes })
         .collect();
     if let Some(first) = payloads.first_mut() {
-        first.kind &= !FOLLOWS;
+        first.kind &= !CONTINUES;
     }
     if let Some(last) = payloads.last_mut() {
         last.kind &= !MORE;
@@ -61,14 +61,14 @@ pub(crate) enum Assembly<'g> {
 impl BatchAssembler {
     /// Adds the next record of the journal. Returns the batch if the record completes it.
     pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Assembly<'g> {
-        let of = kind & !(MORE | FOLLOWS);
+        let of = kind & !(MORE | CONTINUES);
         let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
             return Assembly::Unknown;
         };
-        if kind & FOLLOWS == 0 || self.kind != Some(of) {
+        if kind & CONTINUES == 0 || self.kind != Some(of) {
             self.clear();
         }
-        if kind & FOLLOWS != 0 && self.kind.is_none() {
+        if kind & CONTINUES != 0 && self.kind.is_none() {
             return Assembly::Unknown;
         }
         let policy = if of & EACH_SPAN != 0 { Policy::EachSpan } else { Policy::Whole };
@@ -100,7 +100,7 @@ mod tests {
     const PIECE_BYTES: usize = 1000;
 
     #[test]
-    fn batches_come_back() {
+    fn split_batches_are_reassembled() {
         assert_eq!(FORMATS.len(), Format::ALL.len());
         let large = vec![7; 2 * PIECE_BYTES + 1];
         let mut assembler = BatchAssembler::default();

@@ -1,7 +1,7 @@
 //! Resolution of names in filters to the fields of spans. Start at [`Field`].
 
 use super::TextField;
-use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step, suggest};
+use blkkin_filter::{Filter, FilterError, Operand, OperandKind, PseudoField, Step, suggest};
 use blkkin_model::Kind;
 
 /// Field of a span in a filter.
@@ -66,7 +66,7 @@ const NAMES: [&str; 13] = [
 
 /// Returns the field name that is nearly equal to an operand; `None` unless the operand was
 /// resolved as a tag with a similar name.
-pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
+pub(super) fn suggest_field(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {
             suggest(name, NAMES)
@@ -78,7 +78,7 @@ pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
 /// Recognizes `event.KEY` and `link.KEY`. Returns "an event" or "a link" for the message, and the
 /// operand's text, which is also the key of a tag that the author of the filter may have meant.
 /// `None` for any other operand.
-pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, String)> {
+pub(super) fn attribute_owner(operand: &Operand) -> Option<(&'static str, String)> {
     let (OperandKind::Payload, [Step::Name(owner), Step::Name(_), ..]) =
         (operand.kind, operand.path.as_slice())
     else {
@@ -96,12 +96,12 @@ impl Field {
     /// Resolves an operand of a filter to a field. Unknown names are keys of tags.
     pub(super) fn of(filter: &Filter, operand: &Operand) -> Result<Field, FilterError> {
         let refused = |message: String, hint: &str| {
-            Err(FilterError::refused(filter, operand.span, message, Some(hint.to_owned())))
+            Err(FilterError::unsupported(filter, operand.span, message, Some(hint.to_owned())))
         };
         match operand.kind {
             OperandKind::Payload => {}
-            OperandKind::Pseudo(Pseudo::Name) => return Ok(Field::Text(TextField::Name)),
-            OperandKind::Pseudo(Pseudo::Time) => return Ok(Field::Start),
+            OperandKind::Pseudo(PseudoField::Name) => return Ok(Field::Text(TextField::Name)),
+            OperandKind::Pseudo(PseudoField::Time) => return Ok(Field::Start),
             _ => {
                 let hint = "what is known of a span are its fields and its tags, `tag.KEY`";
                 return refused(format!("spans have no `{operand}`"), hint);

@@ -1,6 +1,6 @@
 //! Compiles a filter's text to a [`Condition`]. Start at [`Condition::parse`].
 
-use super::field::{Field, KINDS, STATUSES, attribute_of_other, kind_of, probably_meant};
+use super::field::{Field, KINDS, STATUSES, attribute_owner, kind_of, suggest_field};
 use super::{Condition, Number, TagTest, TextTest};
 use blkkin_filter::tree::{BinaryOp, CompareOp, Expr, Node, Span};
 use blkkin_filter::{Filter, FilterError, Glob, Operand, Step, suggest};
@@ -50,10 +50,10 @@ impl Condition {
 
 /// Returns hints for a filter that matched nothing: names that were taken for keys of tags but are
 /// similar to the name of a field.
-pub fn doubts(text: &str) -> Vec<String> {
+pub fn filter_hints(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
-        if let Some((owner, key)) = attribute_of_other(operand) {
+        if let Some((owner, key)) = attribute_owner(operand) {
             return Some(format!(
                 "`{operand}` is an attribute of {owner}; the tag of that name is `tag.{key}`"
             ));
@@ -63,7 +63,7 @@ pub fn doubts(text: &str) -> Vec<String> {
             // The operand names a kind or a status, and is compared with `kind` or `status`.
             return None;
         }
-        let meant = probably_meant(operand)?;
+        let meant = suggest_field(operand)?;
         Some(format!("`{operand}` is taken for a tag; did you mean `{meant}`?"))
     };
     filter.operands().iter().filter_map(doubt).collect()
@@ -98,17 +98,18 @@ impl<'f> Parser<'f> {
             parts.push(self.condition(node)?);
             return Ok(());
         };
-        let (least, greatest) = match within(op, Literal::of(&literal.expr), Condition::Duration) {
-            Condition::Duration(least, greatest) => (least, greatest),
-            Condition::Any(_) => (1, 0),
-            _ => {
-                return self.refuse(
-                    node.span,
-                    "`trace.duration` cannot be compared by `!=`",
-                    "use `<`, `<=`, `>`, `>=` or `==`",
-                );
-            }
-        };
+        let (least, greatest) =
+            match range_condition(op, Literal::of(&literal.expr), Condition::Duration) {
+                Condition::Duration(least, greatest) => (least, greatest),
+                Condition::Any(_) => (1, 0),
+                _ => {
+                    return self.refuse(
+                        node.span,
+                        "`trace.duration` cannot be compared by `!=`",
+                        "use `<`, `<=`, `>`, `>=` or `==`",
+                    );
+                }
+            };
         *durations = (*durations.start()).max(least)..=(*durations.end()).min(greatest);
         Ok(())
     }
@@ -138,7 +139,7 @@ impl<'f> Parser<'f> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Result<T, FilterError> {
-        Err(FilterError::refused(self.filter, span, message, Some(hint.into())))
+        Err(FilterError::unsupported(self.filter, span, message, Some(hint.into())))
     }
 
     fn field(&self, operand: usize) -> Result<&Field, FilterError> {
@@ -154,8 +155,8 @@ impl<'f> Parser<'f> {
             Expr::Not(child) => Ok(not(self.condition(child)?)),
             Expr::All(children) => all(children).map(Condition::All),
             Expr::Any(children) => all(children).map(Condition::Any),
-            Expr::Has(operand) => self.field(*operand).map(present),
-            Expr::Operand(operand) => self.alone(*operand, node.span),
+            Expr::Has(operand) => self.field(*operand).map(presence_condition),
+            Expr::Operand(operand) => self.bare_field(*operand, node.span),
             Expr::Compare(op, left, right) => self.comparison(*op, left, right, node.span),
             Expr::Uint(_) | Expr::Int(_) | Expr::Float(_) | Expr::Severity(_) => self.refuse(
                 node.span,
@@ -167,7 +168,7 @@ impl<'f> Parser<'f> {
     }
 
     /// Compiles an operand without an operator. A flag must be set, and a number must not be 0.
-    fn alone(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
+    fn bare_field(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
         match self.field(operand)? {
             Field::Error => Ok(Condition::Error),
             Field::Root => Ok(Condition::Root),
@@ -283,8 +284,8 @@ impl<'f> Parser<'f> {
                 format!("a status is {}", STATUSES.join(", ")),
                 "the tag of that name is `tag.status`",
             ),
-            Field::Duration => Ok(within(op, number, Condition::Duration)),
-            Field::Start => Ok(within(op, number, Condition::Start)),
+            Field::Duration => Ok(range_condition(op, number, Condition::Duration)),
+            Field::Start => Ok(range_condition(op, number, Condition::Start)),
             Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
                 Ok(attribute_number(field, op, number.number()))
             }
@@ -425,7 +426,9 @@ impl<'f> Parser<'f> {
         };
         let equal = Condition::Kind(kind);
         Ok(match op {
-            CompareOp::NotEqual => Condition::All(vec![present(&Field::Kind), not(equal)]),
+            CompareOp::NotEqual => {
+                Condition::All(vec![presence_condition(&Field::Kind), not(equal)])
+            }
             _ => equal,
         })
     }
@@ -521,7 +524,7 @@ impl Literal {
 
 /// Returns the condition that a nonnegative field exists and that its value compares by `op` with
 /// `number`. `make` creates the condition for an inclusive range.
-fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
+fn range_condition(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
     let (floor, ceiling) = number.floor_and_ceiling();
     let (first, last) = match op {
         // The range is empty unless the number is an integer, as fields are integers.
@@ -567,7 +570,7 @@ fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
 }
 
 /// Returns the condition that a span has a field.
-fn present(field: &Field) -> Condition {
+fn presence_condition(field: &Field) -> Condition {
     match field {
         Field::Text(field) => Condition::Text(*field, TextTest::Present),
         Field::Kind => not(Condition::Kind(Kind::Unspecified)),
@@ -599,7 +602,7 @@ fn has_text(field: &Field) -> Condition {
         Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
             attribute(field, TagTest::Text(TextTest::Present))
         }
-        field => present(field),
+        field => presence_condition(field),
     }
 }
 

@@ -266,7 +266,7 @@ fn events_and_links_are_found_by_their_attributes() {
 
 #[test]
 fn a_mistyped_field_is_doubted() {
-    let check = |text: &str, expected: &[&str]| assert_eq!(doubts(text), expected, "{text}");
+    let check = |text: &str, expected: &[&str]| assert_eq!(filter_hints(text), expected, "{text}");
     check(
         r#"serviec == "nbd" && Statsu == ok"#,
         &[

@@ -48,7 +48,7 @@ pub(super) struct Node {
     pub(super) shared: bool,
     pub(super) is_error: bool,
     /// False if a part was already linked by an earlier call of [`Linker::link`].
-    pub(super) counts: bool,
+    pub(super) is_new: bool,
     pub(super) duration_ns: Option<u64>,
     pub(super) endpoint: Endpoint,
     /// In the first node with an id: the index of the last node that has the same id and is not
@@ -57,7 +57,7 @@ pub(super) struct Node {
     pub(super) parent: Option<usize>,
     /// Index of the nearest ancestor that is a call or a message; `None` without such an ancestor.
     pub(super) ancestor: Option<usize>,
-    pub(super) position: Position,
+    pub(super) position: SearchState,
     pub(super) has_children: bool,
     /// True if a child was already linked by an earlier call of [`Linker::link`].
     pub(super) has_earlier_children: bool,
@@ -68,7 +68,7 @@ pub(super) struct Node {
 
 /// Progress of the search for a node's ancestor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Position {
+pub(super) enum SearchState {
     Unknown,
     /// The node is on the path of the current search.
     Visiting,
@@ -106,13 +106,13 @@ impl Node {
             kind: call_or_message(span.kind),
             shared: span.shared,
             is_error: span.is_error(),
-            counts,
+            is_new: counts,
             duration_ns: span.duration_ns,
             endpoint: Endpoint::new(at, &span.local),
             unshared: None,
             parent: None,
             ancestor: None,
-            position: Position::Unknown,
+            position: SearchState::Unknown,
             has_children: false,
             has_earlier_children: false,
             has_late_server: false,
@@ -124,7 +124,7 @@ impl Node {
     pub(super) fn is_part(&self, span: &SpanRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         self.id == span.id.number()
             && self.shared == span.shared
-            && self.endpoint.may_be(&span.local, spans)
+            && self.endpoint.is_compatible(&span.local, spans)
     }
 
     pub(super) fn merge(&mut self, at: usize, span: &SpanRef<'_>, counts: bool) {
@@ -134,7 +134,7 @@ impl Node {
             self.kind = call_or_message(span.kind);
         }
         self.is_error |= span.is_error();
-        self.counts &= counts;
+        self.is_new &= counts;
         self.duration_ns = self.duration_ns.or(span.duration_ns);
         self.endpoint.merge(at, &span.local);
     }
@@ -158,7 +158,7 @@ impl Endpoint {
     }
 
     /// Returns whether two endpoints may be the same: every field that is known in both is equal.
-    pub(super) fn may_be(&self, other: &EndpointRef<'_>, spans: &[SpanRef<'_>]) -> bool {
+    pub(super) fn is_compatible(&self, other: &EndpointRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
             one.is_some() && other.is_some() && one != other
         }
@@ -193,7 +193,7 @@ impl Endpoint {
     }
 
     /// Returns a hash of the endpoint (FNV-1a). Equal endpoints have equal hashes.
-    pub(super) fn number(&self, spans: &[SpanRef<'_>]) -> u64 {
+    pub(super) fn hash_value(&self, spans: &[SpanRef<'_>]) -> u64 {
         const PRIME: u64 = 0x0000_0100_0000_01b3;
         let service = self.service(spans).bytes().map(|byte| u64::from(byte.to_ascii_lowercase()));
         let ipv4 = self.ipv4.map_or(0, |ip| u64::from(ip.to_bits()));

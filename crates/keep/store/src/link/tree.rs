@@ -1,6 +1,6 @@
 //! Step 2 of linking: arranges nodes in a tree. Start at `Linker::build_tree`.
 
-use super::nodes::{Linker, Node, Position};
+use super::nodes::{Linker, Node, SearchState};
 use blkkin_model::SpanRef;
 
 impl Linker {
@@ -12,7 +12,7 @@ impl Linker {
             let parent = self.parent_of(at, spans).or(root).filter(|_| Some(at) != root);
             self.nodes[at].parent = parent;
             if let Some(parent) = parent {
-                let counts = self.nodes[at].counts;
+                let counts = self.nodes[at].is_new;
                 let parent = &mut self.nodes[parent];
                 parent.has_children = true;
                 parent.has_earlier_children |= !counts;
@@ -34,7 +34,7 @@ impl Linker {
             }
             let node = &nodes[at];
             match node.shared {
-                true => shared.push((node.id, node.endpoint.number(spans), at)),
+                true => shared.push((node.id, node.endpoint.hash_value(spans), at)),
                 false => nodes[first].unshared = Some(at),
             }
         }
@@ -66,7 +66,7 @@ impl Linker {
         if rest.first().is_none_or(|entry| entry.0 != id) {
             return None;
         }
-        let number = of.endpoint.number(spans);
+        let number = of.endpoint.hash_value(spans);
         let from = rest.partition_point(|entry| (entry.0, entry.1) < (id, number));
         let alike = rest[from..].iter().take_while(|entry| (entry.0, entry.1) == (id, number));
         alike
@@ -81,18 +81,18 @@ impl Linker {
         self.path.clear();
         let (mut ancestor, position) = loop {
             match self.nodes[at].position {
-                Position::Unknown => {}
-                Position::Visiting => break (None, Position::Cyclic),
+                SearchState::Unknown => {}
+                SearchState::Visiting => break (None, SearchState::Cyclic),
                 known => {
                     let node = &self.nodes[at];
                     break (if node.is_call() { Some(at) } else { node.ancestor }, known);
                 }
             }
-            self.nodes[at].position = Position::Visiting;
+            self.nodes[at].position = SearchState::Visiting;
             self.path.push(at);
             match self.nodes[at].parent {
                 Some(parent) => at = parent,
-                None => break (None, Position::Rooted),
+                None => break (None, SearchState::Rooted),
             }
         };
         while let Some(at) = self.path.pop() {

@@ -6,17 +6,17 @@
 //! the [trait](crate::SpanStore). The last case compares answers to random queries with those of a
 //! [`MemoryStore`](crate::MemoryStore); `TEST_SEED` sets its seed.
 
-mod answers;
 mod batches;
 mod links;
 mod measures;
-mod odd;
 mod pages;
 mod random;
 mod search;
-mod subject;
+mod summaries;
+mod tested_store;
+mod unusual_values;
 
-pub use subject::Subject;
+pub use tested_store::Subject;
 
 /// Case of the conformance tests: a function that tests one property of a store.
 #[derive(Clone, Copy, Debug)]
@@ -68,10 +68,10 @@ cases! { $
     pages::requests_are_in_order_that_come_in_parts,
     pages::pages_neither_repeat_nor_lose,
     pages::pages_hold_while_requests_come,
-    answers::names_are_listed,
-    answers::tags_are_listed,
-    answers::summaries_tell_who_took_part,
-    answers::latency_is_measured,
+    summaries::names_are_listed,
+    summaries::tags_are_listed,
+    summaries::summaries_tell_who_took_part,
+    summaries::latency_is_measured,
     measures::cells_have_the_spans_of_their_time_and_duration,
     measures::words_inside_of_a_box_are_told_from_others,
     measures::spans_are_handed_over_one_by_one,
@@ -85,10 +85,10 @@ cases! { $
     batches::empty_batches_are_good,
     batches::all_formats_are_taken,
     batches::threads_do_not_disturb_each_other,
-    odd::odd_times_are_kept,
-    odd::odd_texts_are_kept,
-    odd::typed_tags_are_kept,
-    odd::flags_are_kept,
+    unusual_values::odd_times_are_kept,
+    unusual_values::odd_texts_are_kept,
+    unusual_values::typed_tags_are_kept,
+    unusual_values::flags_are_kept,
     random::answers_are_those_of_the_plain_store,
 }
 

@@ -44,7 +44,7 @@ impl Plan {
             connections_max: usize::try_from(connections).ok().filter(|count| *count > 0),
             quota_bytes: number(&mut reader, "quota", plan.quota_bytes).max(QUOTA_BYTES_MIN),
             categories_max: number(&mut reader, "max_categories", 250).clamp(1, 10_000) as usize,
-            permits_control: reader.yes(scope, "", "permit_control", false),
+            permits_control: reader.flag(scope, "", "permit_control", false),
             ..plan
         };
         if port > u64::from(u16::MAX) {
@@ -128,7 +128,7 @@ impl Reader {
         })
     }
 
-    fn yes(&mut self, scope: Scope<'_>, kind: &str, key: &str, usual: bool) -> bool {
+    fn flag(&mut self, scope: Scope<'_>, kind: &str, key: &str, usual: bool) -> bool {
         let Some(value) = scope.find(kind, key) else { return usual };
         match value.text.as_str() {
             "yes" | "1" | "true" => true,
@@ -156,7 +156,7 @@ impl Reader {
             return None;
         }
         let kind = self.kind(scope)?;
-        let must_succeed = self.yes(scope, "", "must_succeed", true);
+        let must_succeed = self.flag(scope, "", "must_succeed", true);
         Some(StorePlan { categories, kind, must_succeed })
     }
 
@@ -173,7 +173,7 @@ impl Reader {
             "buffer" => self.buffer(scope).map(|plan| Kind::Buffer(Box::new(plan))),
             "multi" => self.multi(scope),
             "bucket" => self.bucket(scope).map(|plan| Kind::Bucket(Box::new(plan))),
-            "category" => self.within(scope, "model").map(|kind| Kind::Category(Box::new(kind))),
+            "category" => self.nested(scope, "model").map(|kind| Kind::Category(Box::new(kind))),
             "multifile" => {
                 let file = self.file(scope)?;
                 Some(Kind::Category(Box::new(Kind::File(Box::new(file)))))
@@ -195,7 +195,7 @@ impl Reader {
     }
 
     /// Reads the store in the block `name` that is nested in the innermost block.
-    fn within(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
+    fn nested(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
         let Some(block) = scope.blocks.first().and_then(|block| block.block(name)) else {
             self.problem(scope.line(), format!("the store has no `<{name}>`"));
             return None;
@@ -231,16 +231,16 @@ impl Reader {
         Some(FilePlan {
             path: PathBuf::from(path),
             sub_directory: text("sub_directory"),
-            has_hostname: self.yes(scope, kind, "use_hostname_sub_directory", false),
+            has_hostname: self.flag(scope, kind, "use_hostname_sub_directory", false),
             base: text("base_filename"),
             symlink: text("base_symlink_name"),
-            makes_symlink: self.yes(scope, kind, "create_symlink", true),
+            makes_symlink: self.flag(scope, kind, "create_symlink", true),
             bytes_max: self.number(scope, kind, "max_size", 1_000_000_000),
             rotation: self.rotation(scope),
-            rotates_on_reopen: self.yes(scope, kind, "rotate_on_reopen", false),
-            adds_newlines: self.yes(scope, kind, "add_newlines", false),
-            writes_category: self.yes(scope, kind, "write_category", false),
-            writes_meta: self.yes(scope, kind, "write_meta", false),
+            rotates_on_reopen: self.flag(scope, kind, "rotate_on_reopen", false),
+            adds_newlines: self.flag(scope, kind, "add_newlines", false),
+            writes_category: self.flag(scope, kind, "write_category", false),
+            writes_meta: self.flag(scope, kind, "write_meta", false),
             chunk_bytes: self.number(scope, kind, "chunk_size", 0),
         })
     }
@@ -285,12 +285,12 @@ impl Reader {
             return None;
         }
         let timeout_ms = self.number(scope, kind, "timeout", 5000).clamp(1, 600_000);
-        let ignores_errors = self.yes(scope, kind, "ignore_network_error", false);
+        let ignores_errors = self.flag(scope, kind, "ignore_network_error", false);
         Some(NetworkPlan { servers, timeout: Duration::from_millis(timeout_ms), ignores_errors })
     }
 
     fn buffer(&mut self, scope: Scope<'_>) -> Option<BufferPlan> {
-        let primary = self.within(scope, "primary")?;
+        let primary = self.nested(scope, "primary")?;
         if matches!(primary, Kind::Multi { is_any: false, .. } | Kind::Buffer(_)) {
             let text = "a multi or buffer store cannot be a primary; put the buffer into it";
             self.problem(scope.line(), text.to_owned());
@@ -314,10 +314,10 @@ impl Reader {
                 }
             }
         }
-        if !self.yes(scope, "buffer", "replay_buffer", true) {
+        if !self.flag(scope, "buffer", "replay_buffer", true) {
             self.note(scope.line(), "`replay_buffer=no` has no effect: what waits is sent");
         }
-        let is_adaptive = self.yes(scope, "buffer", "adaptive_backoff", false);
+        let is_adaptive = self.flag(scope, "buffer", "adaptive_backoff", false);
         let (first, longest) = match is_adaptive {
             true => (
                 self.number(scope, "buffer", "min_retry_interval", 5),
@@ -383,16 +383,16 @@ impl Reader {
         let own = scope.blocks.first()?;
         let (mut model, mut each) = (None, Vec::new());
         if own.block("bucket").is_some() {
-            model = Some(self.within(scope, "bucket")?);
+            model = Some(self.nested(scope, "bucket")?);
         } else {
             for number in 0..=count {
-                each.push(self.within(scope, &format!("bucket{number}"))?);
+                each.push(self.nested(scope, &format!("bucket{number}"))?);
             }
         }
         Some(BucketPlan {
             rule,
             delimiter: self.number(scope, kind, "delimiter", 58).min(255) as u8,
-            removes_key: self.yes(scope, kind, "remove_key", false),
+            removes_key: self.flag(scope, kind, "remove_key", false),
             directory: Reader::text(scope, kind, "bucket_subdir").unwrap_or("bucket".to_owned()),
             offset: self.number(scope, kind, "bucket_offset", 0).min(1 << 20) as usize,
             model,

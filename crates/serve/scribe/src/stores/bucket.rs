@@ -39,7 +39,7 @@ impl Bucket {
 
     /// Distributes the messages of a batch to the buckets. Called only once for each batch, so that
     /// a retry uses the same distribution, even with random buckets.
-    fn part(&mut self, batch: &Batch) {
+    fn distribute(&mut self, batch: &Batch) {
         for part in &mut self.batches {
             part.reuse(batch.id);
         }
@@ -67,7 +67,7 @@ impl Store for Bucket {
     fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
         if self.parts.batch != Some(batch.id) {
             self.parts.begin(batch);
-            self.part(batch);
+            self.distribute(batch);
         }
         let mut failure = None;
         for (number, (store, part)) in self.stores.iter_mut().zip(&self.batches).enumerate() {

@@ -36,7 +36,7 @@ pub(crate) struct File {
     plan: FilePlan,
     directory: PathBuf,
     base: OsString,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     /// True if the store opens a new file next, instead of appending to the last existing file.
     begins_anew: bool,
     /// Id of the last batch, and the number of messages of that batch that are written.
@@ -44,11 +44,11 @@ pub(crate) struct File {
     buffer: Vec<u8>,
 }
 
-struct Open {
+struct OpenFile {
     file: fs::File,
     name: OsString,
     bytes: u64,
-    since: Moment,
+    since: Timestamp,
 }
 
 impl File {
@@ -84,7 +84,7 @@ impl File {
 
     /// Returns the file to which messages are appended at the time `now`. Opens a new file first if
     /// one is due.
-    fn at(&mut self, now: Moment) -> Result<&mut Open, Failure> {
+    fn current(&mut self, now: Timestamp) -> Result<&mut OpenFile, Failure> {
         let is_due = self.open.as_ref().is_some_and(|open| self.is_due(open, now));
         if is_due {
             self.rotate(now)?;
@@ -97,7 +97,7 @@ impl File {
         self.open.as_mut().ok_or_else(|| Failure(String::new()))
     }
 
-    fn is_due(&self, open: &Open, now: Moment) -> bool {
+    fn is_due(&self, open: &OpenFile, now: Timestamp) -> bool {
         let is_full = self.plan.bytes_max > 0 && open.bytes >= self.plan.bytes_max;
         is_full
             || match self.plan.rotation {
@@ -113,7 +113,7 @@ impl File {
     }
 
     /// Syncs and closes the current file, and opens the next file.
-    fn rotate(&mut self, now: Moment) -> Result<(), Failure> {
+    fn rotate(&mut self, now: Timestamp) -> Result<(), Failure> {
         self.begins_anew = true;
         let (name, path) = self.next_name(now)?;
         if let Some(open) = self.open.as_mut().filter(|_| self.plan.writes_meta) {
@@ -126,7 +126,7 @@ impl File {
         Ok(())
     }
 
-    fn stem(&self, now: Moment) -> OsString {
+    fn stem(&self, now: Timestamp) -> OsString {
         let mut stem = self.base.clone();
         if self.plan.rotation != Rotation::Never {
             stem.push(format!("-{}", now.date()));
@@ -136,7 +136,7 @@ impl File {
     }
 
     /// Returns the name and the path of the file to open next.
-    fn next_name(&self, now: Moment) -> Result<(OsString, PathBuf), Failure> {
+    fn next_name(&self, now: Timestamp) -> Result<(OsString, PathBuf), Failure> {
         let directory = &self.directory;
         fs::create_dir_all(directory).map_err(File::failed("make the directory", directory))?;
         let stem = self.stem(now);
@@ -161,7 +161,7 @@ impl File {
         Ok((name, path))
     }
 
-    fn open_file(&self, name: OsString, now: Moment) -> Result<Open, Failure> {
+    fn open_file(&self, name: OsString, now: Timestamp) -> Result<OpenFile, Failure> {
         let path = self.directory.join(&name);
         let file = fs::OpenOptions::new().append(true).create(true).open(&path);
         let file = file.map_err(File::failed("open", &path))?;
@@ -172,7 +172,7 @@ impl File {
         if self.plan.makes_symlink {
             self.link(&name)?;
         }
-        Ok(Open { file, name, bytes, since: now })
+        Ok(OpenFile { file, name, bytes, since: now })
     }
 
     /// Makes the symbolic link `<base>_current` point to the file `name`.
@@ -234,7 +234,7 @@ impl File {
 
 impl Store for File {
     fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure> {
-        let now = Moment::now();
+        let now = Timestamp::now();
         let mut done = if self.done.0 == batch.id { self.done.1 } else { 0 };
         self.done = (batch.id, done);
         self.buffer.clear();
@@ -243,7 +243,7 @@ impl Store for File {
             self.sync()?;
             self.open = None;
         }
-        let mut at = self.at(now)?.bytes;
+        let mut at = self.current(now)?.bytes;
         let mut pending = 0;
         for entry in batch.iter().skip(done as usize) {
             self.put(entry, at);
@@ -255,7 +255,7 @@ impl Store for File {
                 done += pending;
                 pending = 0;
                 self.done = (batch.id, done);
-                at = self.at(now)?.bytes;
+                at = self.current(now)?.bytes;
             }
         }
         self.flush()?;
@@ -287,11 +287,11 @@ fn suffix(name: &OsStr, stem: &OsStr) -> Option<u64> {
 
 /// Point in time, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Moment(u64);
+struct Timestamp(u64);
 
-impl Moment {
-    fn now() -> Moment {
-        Moment(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+impl Timestamp {
+    fn now() -> Timestamp {
+        Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
     }
 
     fn minute(self) -> u64 {

@@ -2,17 +2,17 @@
 //! `OK` is lost, clients receive `TRY_LATER`, and the daemon resumes by itself when the disk works
 //! again.
 
-use crate::kills::{answered_behind_syncs, batches, counts};
-use crate::life::{HANG, Life, RESUMES, Sent, Stores};
+use crate::harness::{DaemonRun, HANG, RESUMES, SentMessages, Stores};
+use crate::kills::{batches, count_answers_after_syncs, counts};
 use blkkin_scribe::Status;
 use blkkin_sys::testing::{
-    Fault, Scratch, amount, by_two, deadline, figure, is_installed, skip, some_of,
+    Fault, Scratch, deadline, env_number, figure, is_installed, run_on_two_threads, sample, skip,
 };
 use std::time::Duration;
 
 /// Sums over all runs with an injected fault.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct FaultCounts {
     faults: u64,
     acknowledged: u64,
     later: u64,
@@ -21,12 +21,12 @@ struct Told {
 
 /// Runs the daemon once with an injected fault and once without. Returns an error if an
 /// acknowledged message is lost.
-fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
+fn run_with_fault(fault: Fault, told: &mut FaultCounts) -> Result<(), String> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);
-    let mut sent = Sent::default();
+    let mut sent = SentMessages::default();
     told.faults += 1;
-    match Life::start(&fault.starter(), &stores) {
+    match DaemonRun::start(&fault.starter(), &stores) {
         Ok(mut life) => {
             let patience = if fault.stays { Duration::from_millis(200) } else { RESUMES };
             let (batches, all) = (batches(), batches() / 2);
@@ -42,7 +42,7 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
             if !fault.stays {
                 // The daemon must resume without a restart.
                 told.slowest =
-                    told.slowest.max(life.hand_over(&sent, &stores, deadline(RESUMES))?);
+                    told.slowest.max(life.wait_for_delivery(&sent, &stores, deadline(RESUMES))?);
             }
             let denied = client.counter("scribe_overall:denied for queue size");
             if denied.as_ref().ok() != Some(&(sent.later as i64)) {
@@ -58,12 +58,12 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
         Err((_, said)) if said.is_empty() && ["openat", "write"].contains(&fault.call) => {}
         Err((status, said)) => return Err(format!("it does not start: {status} {said:?}")),
     }
-    let life = Life::start(&[], &stores);
+    let life = DaemonRun::start(&[], &stores);
     let mut life = life.map_err(|end| format!("does not start again: {end:?}"))?;
     if !sent.send(&life, 1, HANG) {
         return Err("it takes nothing more".to_owned());
     }
-    life.hand_over(&sent, &stores, HANG)?;
+    life.wait_for_delivery(&sent, &stores, HANG)?;
     life.end();
     told.slowest = told.slowest.max(sent.slowest);
     (told.acknowledged, told.later) =
@@ -72,18 +72,18 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
     sent.check(&stores, (sent.again + 1) * 4 * Fault::TIMES)
 }
 
-fn sweep(faults: &[Fault]) -> Told {
-    let mut told = Told::default();
+fn sweep(faults: &[Fault]) -> FaultCounts {
+    let mut told = FaultCounts::default();
     for &fault in faults {
-        live(fault, &mut told).unwrap_or_else(|why| panic!("{fault:?}: {why}"));
+        run_with_fault(fault, &mut told).unwrap_or_else(|why| panic!("{fault:?}: {why}"));
     }
     told
 }
 
 fn check(promise: &str, error: &'static str, what: &str) {
-    let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 12));
-    let results = by_two(&faults, sweep);
-    let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
+    let faults = sample(Fault::all(&counts(), error), env_number("TEST_FAULTS", 12));
+    let results = run_on_two_threads(&faults, sweep);
+    let sum = |of: fn(&FaultCounts) -> u64| results.iter().map(of).sum::<u64>();
     let later = sum(|told| told.later);
     assert!(later > 0, "nothing was refused");
     let slowest = results.iter().map(|told| told.slowest).max().unwrap_or_default();
@@ -120,9 +120,9 @@ fn d5_a_failed_fdatasync_is_no_ok() {
     if !is_installed("strace") {
         return skip("d5_a_failed_fdatasync_is_no_ok", "strace is missing");
     }
-    let failures = amount("TEST_FAILURES", 8);
+    let failures = env_number("TEST_FAILURES", 8);
     let seen = (1..=failures).map(|number| {
-        let seen = answered_behind_syncs(Some(number));
+        let seen = count_answers_after_syncs(Some(number));
         seen.unwrap_or_else(|why| panic!("fdatasync {number}: {why}"))
     });
     let seen: u64 = seen.sum();

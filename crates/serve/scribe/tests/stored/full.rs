@@ -2,8 +2,8 @@
 //! running, answers `TRY_LATER`, counts the denied messages, and resumes by itself when space is
 //! free.
 
-use crate::life::{HANG, Life, RESUMES, Sent, Stores};
-use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
+use crate::harness::{DaemonRun, HANG, RESUMES, SentMessages, Stores};
+use blkkin_sys::testing::{Mounted, deadline, env_number, figure, skip};
 use std::time::{Duration, Instant};
 
 /// Size of the smallest tested file system, in KiB. A category reserves 8 MiB at a time.
@@ -13,8 +13,8 @@ const KIB: u64 = 11 << 10;
 /// acknowledged batches, and the longest time until delivery resumed.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let stores = Stores::new(mounted.path());
-    let start = || Life::start(&[], &stores).unwrap_or_else(|end| panic!("{end:?}"));
-    let (mut sent, mut life) = (Sent::default(), start());
+    let start = || DaemonRun::start(&[], &stores).unwrap_or_else(|end| panic!("{end:?}"));
+    let (mut sent, mut life) = (SentMessages::default(), start());
     let mut slowest = Duration::ZERO;
     for round in 0..2 {
         while sent.send(&life, 1, Duration::from_millis(300)) {}
@@ -26,14 +26,14 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
         let begun = Instant::now();
         mounted.resize(kib + (round + 1) * (24 << 10));
         assert!(sent.send(&life, 1, deadline(RESUMES)), "{kib} KiB: it does not go on");
-        life.hand_over(&sent, &stores, deadline(RESUMES))
+        life.wait_for_delivery(&sent, &stores, deadline(RESUMES))
             .unwrap_or_else(|why| panic!("{kib} KiB: {why}"));
         slowest = slowest.max(begun.elapsed());
     }
     assert!(life.end().success());
     let mut life = start();
     assert!(sent.send(&life, 1, HANG));
-    life.hand_over(&sent, &stores, HANG).expect("all comes");
+    life.wait_for_delivery(&sent, &stores, HANG).expect("all comes");
     assert!(life.end().success());
     sent.check(&stores, sent.again).unwrap_or_else(|why| panic!("{kib} KiB: {why}"));
     (sent.acknowledged, slowest)
@@ -42,7 +42,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
 #[test]
 fn d4_a_full_file_system_is_a_state_that_ends() {
     let (mut sizes, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
-    for kib in (KIB..).step_by(64).take(amount("TEST_SIZES", 1) as usize) {
+    for kib in (KIB..).step_by(64).take(env_number("TEST_SIZES", 1) as usize) {
         let Ok(mounted) = Mounted::in_memory(kib) else {
             return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
         };

@@ -1,10 +1,10 @@
 //! Test of the promise D1: messages answered with `OK` survive a kill of the process in any of its
 //! system calls.
 
-use crate::life::{HANG, Life, RESUMES, Sent, Stores};
+use crate::harness::{DaemonRun, HANG, RESUMES, SentMessages, Stores};
 use blkkin_sys::testing::{
-    Scratch, amount, answers_behind_syncs, by_two, deadline, figure, is_installed, most_calls,
-    points, skip, some_of, traced,
+    Scratch, answers_behind_syncs, deadline, env_number, figure, is_installed, most_calls, points,
+    run_on_two_threads, sample, skip, traced,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,7 +44,7 @@ const ANSWER: &str = r"\200\1\0\2\0\0\0\3Log";
 
 /// Returns the number of batches that a run sends: enough for more than one segment of a journal.
 pub(crate) fn batches() -> u64 {
-    amount("TEST_BATCHES", 26)
+    env_number("TEST_BATCHES", 26)
 }
 
 /// Returns, for each system call, the highest number of calls by one thread in an undisturbed run.
@@ -52,23 +52,27 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);
     let log = scratch.0.join("log");
-    let mut life = Life::start(&traced(&CALLS, None, &log), &stores).expect("it starts");
-    let mut sent = Sent::default();
+    let mut life = DaemonRun::start(&traced(&CALLS, None, &log), &stores).expect("it starts");
+    let mut sent = SentMessages::default();
     assert!(sent.send(&life, batches(), HANG));
-    life.hand_over(&sent, &stores, HANG).expect("all comes");
+    life.wait_for_delivery(&sent, &stores, HANG).expect("all comes");
     assert!(life.end().success());
     sent.check(&stores, 0).expect("all has come");
     most_calls(&log, &CALLS)
 }
 
 /// Runs the daemon and kills it in its `number`-th call of `call`. Returns whether it was killed.
-fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Result<bool, String> {
+fn kill_in(
+    (call, number): (&str, u64),
+    stores: &Stores,
+    sent: &mut SentMessages,
+) -> Result<bool, String> {
     let inject = format!("signal=SIGKILL:when={number}");
     let place = |why| format!("killed in {call} number {number}: {why}");
-    match Life::start(&traced(&[call], Some(&inject), Path::new("/dev/null")), stores) {
+    match DaemonRun::start(&traced(&[call], Some(&inject), Path::new("/dev/null")), stores) {
         Ok(mut life) => {
             sent.send(&life, batches(), HANG);
-            life.hand_over(sent, stores, HANG).map_err(place)?;
+            life.wait_for_delivery(sent, stores, HANG).map_err(place)?;
             Ok(!life.end().success())
         }
         Err((_, said)) if said.is_empty() => Ok(true),
@@ -79,8 +83,8 @@ fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Res
 /// Starts the daemon without a kill, after `kills` kills, and checks that both stores have all
 /// messages. Returns the time until the daemon accepted the first batch. Also checks that a further
 /// restart delivers no message again.
-fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duration, String> {
-    let start = || Life::start(&[], stores).map_err(|end| format!("does not start: {end:?}"));
+fn check_at_rest(stores: &Stores, sent: &mut SentMessages, kills: u64) -> Result<Duration, String> {
+    let start = || DaemonRun::start(&[], stores).map_err(|end| format!("does not start: {end:?}"));
     let mut life = start()?;
     if !sent.send(&life, 1, HANG) {
         return Err("it takes nothing".to_owned());
@@ -88,7 +92,7 @@ fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duratio
     let took = life.age();
     // When a further batch has arrived, duplicates of the retried batch have arrived, too.
     sent.send(&life, 1, HANG);
-    life.hand_over(sent, stores, HANG)?;
+    life.wait_for_delivery(sent, stores, HANG)?;
     if !life.end().success() {
         return Err("it does not end in order".to_owned());
     }
@@ -98,7 +102,7 @@ fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duratio
     let before = stores.came()?.map(|came| came.len());
     let mut life = start()?;
     sent.send(&life, 1, HANG);
-    life.hand_over(sent, stores, HANG)?;
+    life.wait_for_delivery(sent, stores, HANG)?;
     life.end();
     let new = sent.check(stores, back_max);
     let after = stores.came()?.map(|came| came.len());
@@ -116,7 +120,7 @@ fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
     for points in points.chunks(LIVES) {
         let scratch = Scratch::new("scribe-stored");
         let stores = Stores::new(&scratch.0);
-        let (mut sent, mut kills) = (Sent::default(), 0);
+        let (mut sent, mut kills) = (SentMessages::default(), 0);
         for &point in points {
             let was = kill_in(point, &stores, &mut sent);
             kills += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
@@ -133,8 +137,8 @@ fn d1_what_is_answered_ok_outlives_any_system_call() {
     if !is_installed("strace") {
         return skip("d1_what_is_answered_ok_outlives_any_system_call", "strace is missing");
     }
-    let points = some_of(points(&counts()), amount("TEST_POINTS", 60));
-    let results = by_two(&points, sweep);
+    let points = sample(points(&counts()), env_number("TEST_POINTS", 60));
+    let results = run_on_two_threads(&points, sweep);
     let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
     let (killed, acknowledged) = (sum(|it| it.0), sum(|it| it.1));
     let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
@@ -158,7 +162,7 @@ fn d1_who_takes_silence_for_ok_is_found_out() {
     let found = (3..20).step_by(4).any(|number| {
         let scratch = Scratch::new("scribe-stored");
         let stores = Stores::new(&scratch.0);
-        let mut sent = Sent::default();
+        let mut sent = SentMessages::default();
         sent.is_early = true;
         let killed = kill_in(("pwrite64", number), &stores, &mut sent);
         sent.is_early = false;
@@ -171,7 +175,7 @@ fn d1_who_takes_silence_for_ok_is_found_out() {
 /// Returns the number of `OK` answers of a daemon, after checking that each follows an fdatasync.
 /// With `fails`, the fdatasync with that number fails. A kill does not test durability, because the
 /// kernel keeps written pages; the order of the system calls does.
-pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
+pub(crate) fn count_answers_after_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("scribe-order");
     let stores = Stores::new(&scratch.0);
     let log = scratch.0.join("log");
@@ -180,12 +184,12 @@ pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     if let Some(number) = fails {
         words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
     }
-    let mut sent = Sent::default();
-    let mut life = Life::start(&words, &stores).map_err(|end| format!("{end:?}"))?;
+    let mut sent = SentMessages::default();
+    let mut life = DaemonRun::start(&words, &stores).map_err(|end| format!("{end:?}"))?;
     if !sent.send(&life, batches(), deadline(RESUMES)) {
         return Err("not all was taken".to_owned());
     }
-    life.hand_over(&sent, &stores, deadline(RESUMES))?;
+    life.wait_for_delivery(&sent, &stores, deadline(RESUMES))?;
     let end = life.end();
     let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
     let seen = answers_behind_syncs(&log, ".segment", ANSWER)?;
@@ -202,6 +206,6 @@ fn d1_ok_comes_behind_fdatasync() {
     if !is_installed("strace") {
         return skip("d1_ok_comes_behind_fdatasync", "strace is missing");
     }
-    let seen = answered_behind_syncs(None).unwrap_or_else(|why| panic!("{why}"));
+    let seen = count_answers_after_syncs(None).unwrap_or_else(|why| panic!("{why}"));
     figure("D1", &format!("{seen} times OK, each behind an fdatasync of what it is of"));
 }

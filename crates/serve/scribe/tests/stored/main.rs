@@ -8,6 +8,6 @@
 
 mod faults;
 mod full;
+mod harness;
 mod kills;
-mod life;
 mod program;

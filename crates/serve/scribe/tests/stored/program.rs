@@ -22,10 +22,10 @@ fn serves() {
         log: |_| (),
     });
     let daemon = daemon.unwrap_or_else(|error| {
-        say(&format!("cannot start: {error}"));
+        print_line(&format!("cannot start: {error}"));
         std::process::exit(1);
     });
-    say(&format!("listening {}", daemon.address()));
+    print_line(&format!("listening {}", daemon.address()));
     let remote = daemon.remote();
     std::thread::spawn(move || {
         let _ = io::stdin().read(&mut [0]);
@@ -36,7 +36,7 @@ fn serves() {
     std::process::exit(0);
 }
 
-fn say(what: &str) {
+fn print_line(what: &str) {
     // A single write, so that a kill leaves no partial line.
     let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
 }

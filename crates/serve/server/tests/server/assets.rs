@@ -1,8 +1,8 @@
 //! Tests of the files of the web page.
 
-use crate::support::{Reply, Tested, gunzip, request, start, start_with};
+use crate::support::{Reply, TestServer, gunzip, request, start, start_with};
 
-fn get(tested: &Tested, path: &str, headers: &[(&str, &str)]) -> Reply {
+fn get(tested: &TestServer, path: &str, headers: &[(&str, &str)]) -> Reply {
     request(tested.web(), "GET", path, headers, b"")
 }
 

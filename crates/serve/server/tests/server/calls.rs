@@ -11,7 +11,7 @@ pub(crate) const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 
 /// Result of a gRPC call: HTTP status, the fields of the trailers, and the answer's message.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct CallResult {
     pub(crate) http: u16,
     pub(crate) status: String,
     pub(crate) text: String,
@@ -25,7 +25,7 @@ pub(crate) fn call(
     path: &str,
     headers: &[(&str, &str)],
     body: Vec<u8>,
-) -> Ended {
+) -> CallResult {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
@@ -45,7 +45,7 @@ pub(crate) fn call(
         let all = body.trailers().cloned().unwrap_or_else(|| head.headers.clone());
         let find =
             |name: &str| all.get(name).map_or("", |value| value.to_str().expect("text")).to_owned();
-        Ended {
+        CallResult {
             http: head.status.as_u16(),
             status: find("grpc-status"),
             text: find("grpc-message"),

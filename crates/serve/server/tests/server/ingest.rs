@@ -24,7 +24,7 @@ fn batch(format: Format, ids: impl IntoIterator<Item = u64>) -> Vec<u8> {
     bytes
 }
 
-fn kept(tested: &crate::support::Tested) -> usize {
+fn kept(tested: &crate::support::TestServer) -> usize {
     match tested.get("/api/v2/trace/7") {
         Reply { status: 404, .. } => 0,
         reply => reply.json().as_array().expect("a list").len(),
@@ -203,20 +203,22 @@ fn who_is_turned_away_is_told_when_to_come_again() {
 #[test]
 fn nothing_is_said_before_it_is_stored() {
     let tested = start();
-    tested.store.holds.store(true, Ordering::SeqCst);
+    tested.store.delays.store(true, Ordering::SeqCst);
     let body = batch(Format::ZipkinJson, [1]);
     let mut stream = connect(tested.web());
     let head = head(tested.web(), "POST", "/api/v2/spans", &[("content-type", JSON)], body.len());
     stream.write_all(head.as_bytes()).expect("sent");
     stream.write_all(&body).expect("sent");
-    until("it is given to the store", || !tested.store.held.lock().expect("no panic").is_empty());
+    until("it is given to the store", || {
+        !tested.store.delayed.lock().expect("no panic").is_empty()
+    });
     // Until the batch is acknowledged, the server answers other requests, but not this one.
     assert_eq!(tested.get("/api/v2/services").status, 200);
     stream.set_nonblocking(true).expect("not waiting");
     let error = stream.read(&mut [0]).expect_err("no answer yet");
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     stream.set_nonblocking(false).expect("waiting");
-    for done in tested.store.held.lock().expect("no panic").drain(..) {
+    for done in tested.store.delayed.lock().expect("no panic").drain(..) {
         done();
     }
     let mut bytes = Vec::new();

@@ -87,7 +87,7 @@ fn bodies_share_what_room_there_is() {
 #[test]
 fn who_sends_slowly_is_not_waited_for() {
     let tested = start_with(|settings| {
-        settings.idle = Duration::from_millis(200);
+        settings.idle_timeout = Duration::from_millis(200);
         settings.collector.part_patience = Duration::from_millis(200);
     });
     // The server closes connections without a request, with an unfinished head, and with an
@@ -163,8 +163,8 @@ fn a_connection_without_a_place_is_answered() {
 #[test]
 fn questions_take_their_time_and_no_more() {
     let tested = start_with(|settings| {
-        settings.questions_max = 2;
-        settings.question_time = Duration::from_millis(300);
+        settings.queries_max = 2;
+        settings.query_timeout = Duration::from_millis(300);
     });
     let stuck = tested.store.services.lock().expect("no panic");
     let reply = tested.get("/api/v2/services");
@@ -192,9 +192,11 @@ fn questions_take_their_time_and_no_more() {
 fn answers_are_limited() {
     let tested = start_with(|settings| settings.query.answer_bytes = 1000);
     for number in 1..20 {
-        tested.given(&format!(r#"[{{"traceId":"a","id":"{number:x}","name":"name {number}"}}]"#));
+        tested.post_spans(&format!(
+            r#"[{{"traceId":"a","id":"{number:x}","name":"name {number}"}}]"#
+        ));
     }
-    tested.given(r#"[{"traceId":"b","id":"1"}]"#);
+    tested.post_spans(r#"[{"traceId":"b","id":"1"}]"#);
     for path in ["/api/v2/trace/a", "/api/v2/traceMany?traceIds=a,b", "/api/blkkin/v1/trace/a"] {
         let reply = tested.get(path);
         assert_eq!(reply.status, 400, "{path}");

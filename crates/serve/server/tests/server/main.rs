@@ -2,11 +2,11 @@
 //! to it over sockets.
 
 mod assets;
+mod blkkin_api;
 mod calls;
 mod grpc;
 mod ingest;
 mod limits;
-mod own;
 mod scribe;
 mod security;
 mod support;

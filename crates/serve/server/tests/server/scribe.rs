@@ -1,6 +1,6 @@
 //! Tests of spans received over Scribe.
 
-use crate::support::{Tested, start};
+use crate::support::{TestServer, start};
 use blkkin_model::{SpanId, SpanRef, TraceId};
 use blkkin_scribe::{Batch, Client, ClientOptions, Entry, ResultCode, base64};
 use blkkin_wire::{Format, encode};
@@ -22,7 +22,7 @@ fn in_base64(bytes: &[u8]) -> String {
     text
 }
 
-fn log(tested: &Tested, entries: &[(&str, &str)]) -> ResultCode {
+fn log(tested: &TestServer, entries: &[(&str, &str)]) -> ResultCode {
     let address = tested.running.scribe()[0];
     let mut client = Client::connect(address, ClientOptions::default()).expect("a connection");
     let mut batch = Batch::default();
@@ -32,7 +32,7 @@ fn log(tested: &Tested, entries: &[(&str, &str)]) -> ResultCode {
     client.log(&mut batch).expect("an answer")
 }
 
-fn kept(tested: &Tested) -> usize {
+fn kept(tested: &TestServer) -> usize {
     let reply = tested.get("/api/v2/trace/7");
     if reply.status == 404 { 0 } else { reply.json().as_array().expect("a list").len() }
 }

@@ -1,11 +1,11 @@
-//! Helpers of the tests: a server under test ([`Tested`]), a minimal HTTP client, and a store with
-//! injectable faults ([`Wayward`]).
+//! Helpers of the tests: a server under test ([`TestServer`]), a minimal HTTP client, and a store
+//! with injectable faults ([`FaultyStore`]).
 
 use blkkin_model::{SpanId, SpanRef};
 use blkkin_server::{Listen, Running, Server, Settings};
 use blkkin_store::{
-    Accepted, Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link,
-    MemoryStore, Page, Query, Refusal, Room, SpanStore, TagField, Window,
+    AcceptCallback, AcceptedBatch, Area, Batch, Capacity, Condition, Counters, Difference, Error,
+    Heat, Latency, Link, MemoryStore, Page, Query, Refusal, SpanStore, TagField, Window,
 };
 use blkkin_wire::Limits;
 use std::io::{Read, Write};
@@ -19,40 +19,40 @@ use std::time::Duration;
 pub(crate) const HANG: Duration = Duration::from_secs(30);
 
 /// Running server under test, and the store behind it.
-pub(crate) struct Tested {
+pub(crate) struct TestServer {
     pub(crate) running: Running,
-    pub(crate) store: Arc<Wayward>,
+    pub(crate) store: Arc<FaultyStore>,
 }
 
 /// Store in memory that refuses, delays or panics if a test sets a flag.
-pub(crate) struct Wayward {
+pub(crate) struct FaultyStore {
     inner: MemoryStore,
     /// True to refuse all batches.
     pub(crate) refuses: AtomicBool,
     /// True to delay the acknowledgements of accepted batches. They are collected in `held`.
-    pub(crate) holds: AtomicBool,
-    pub(crate) held: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    pub(crate) delays: AtomicBool,
+    pub(crate) delayed: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     /// True to make `accept` and `services` panic.
     pub(crate) panics: AtomicBool,
     /// Lock that blocks the query `services` while a test holds it.
     pub(crate) services: Mutex<()>,
 }
 
-impl Wayward {
-    fn new() -> Wayward {
-        Wayward {
-            inner: MemoryStore::new(Room::default(), Limits::default()),
+impl FaultyStore {
+    fn new() -> FaultyStore {
+        FaultyStore {
+            inner: MemoryStore::new(Capacity::default(), Limits::default()),
             refuses: AtomicBool::new(false),
-            holds: AtomicBool::new(false),
-            held: Mutex::default(),
+            delays: AtomicBool::new(false),
+            delayed: Mutex::default(),
             panics: AtomicBool::new(false),
             services: Mutex::default(),
         }
     }
 }
 
-impl SpanStore for Wayward {
-    fn accept(&self, batch: Batch<'_>, done: Done) {
+impl SpanStore for FaultyStore {
+    fn accept(&self, batch: Batch<'_>, done: AcceptCallback) {
         assert!(!self.panics.load(Ordering::SeqCst), "it was told to panic");
         if self.refuses.load(Ordering::SeqCst) {
             let retry_after = Duration::from_millis(2500);
@@ -60,9 +60,9 @@ impl SpanStore for Wayward {
         }
         let (tell, told) = std::sync::mpsc::channel();
         self.inner.accept(batch, Box::new(move |result| tell.send(result).expect("taken")));
-        let result: Result<Accepted, Refusal> = told.recv().expect("in memory, at once");
-        if self.holds.load(Ordering::SeqCst) {
-            self.held.lock().expect("no panic").push(Box::new(move || done(result)));
+        let result: Result<AcceptedBatch, Refusal> = told.recv().expect("in memory, at once");
+        if self.delays.load(Ordering::SeqCst) {
+            self.delayed.lock().expect("no panic").push(Box::new(move || done(result)));
         } else {
             done(result);
         }
@@ -151,12 +151,12 @@ pub(crate) fn any_port() -> SocketAddr {
 }
 
 /// Starts a server with default settings and a listener for each protocol.
-pub(crate) fn start() -> Tested {
+pub(crate) fn start() -> TestServer {
     start_with(|_| {})
 }
 
 /// Starts a server whose settings `change` has modified.
-pub(crate) fn start_with(change: impl FnOnce(&mut Settings)) -> Tested {
+pub(crate) fn start_with(change: impl FnOnce(&mut Settings)) -> TestServer {
     let mut settings = Settings {
         listen: Listen {
             web: vec![any_port()],
@@ -167,12 +167,12 @@ pub(crate) fn start_with(change: impl FnOnce(&mut Settings)) -> Tested {
         ..Settings::default()
     };
     change(&mut settings);
-    let store = Arc::new(Wayward::new());
+    let store = Arc::new(FaultyStore::new());
     let running = Server::start(store.clone(), settings).expect("a server");
-    Tested { running, store }
+    TestServer { running, store }
 }
 
-impl Tested {
+impl TestServer {
     pub(crate) fn web(&self) -> SocketAddr {
         self.running.web[0]
     }
@@ -182,7 +182,7 @@ impl Tested {
     }
 
     /// Posts spans in Zipkin's JSON; panics unless the server accepts them.
-    pub(crate) fn given(&self, spans: &str) {
+    pub(crate) fn post_spans(&self, spans: &str) {
         let reply = self.post("/api/v2/spans", "application/json", spans.as_bytes());
         assert_eq!((reply.status, reply.text()), (202, String::new()), "{spans}");
     }

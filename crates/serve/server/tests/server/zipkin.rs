@@ -1,6 +1,6 @@
 //! Tests that Zipkin's API answers each request as Zipkin's server does.
 
-use crate::support::{Tested, gunzip, head, request, start, start_with};
+use crate::support::{TestServer, gunzip, head, request, start, start_with};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the current time in milliseconds since 1970.
@@ -10,10 +10,10 @@ fn now_ms() -> u64 {
 
 /// Stores two requests of a shop: a failed call from `front` to `back`, and a single span.
 /// Returns the start of the first request, in microseconds since 1970.
-fn shop(tested: &Tested) -> u64 {
+fn shop(tested: &TestServer) -> u64 {
     let start_us = (now_ms() - 60_000) * 1000;
     let (later, last) = (start_us + 1000, start_us + 2_000_000);
-    tested.given(&format!(
+    tested.post_spans(&format!(
         r#"[{{"traceId":"000000000000000a","id":"000000000000000a","kind":"SERVER","name":"GET /Cart","timestamp":{start_us},"duration":9000,"localEndpoint":{{"serviceName":"Front"}},"tags":{{"http.method":"GET","env":"prod"}}}},
             {{"traceId":"a","parentId":"a","id":"b","kind":"CLIENT","name":"query","timestamp":{later},"duration":5000,"localEndpoint":{{"serviceName":"front"}},"remoteEndpoint":{{"serviceName":"Back"}},"annotations":[{{"timestamp":{later},"value":"retry"}}],"tags":{{"error":"timeout","env":"test"}}}},
             {{"traceId":"1000000000000000c","id":"c","name":"tick","timestamp":{last},"duration":20,"localEndpoint":{{"serviceName":"timer"}}}}]"#
@@ -22,7 +22,7 @@ fn shop(tested: &Tested) -> u64 {
 }
 
 /// Returns the trace ids of the requests in an answer, in order.
-fn ids(tested: &Tested, path: &str) -> String {
+fn ids(tested: &TestServer, path: &str) -> String {
     let reply = tested.get(path);
     assert_eq!(reply.status, 200, "{path}: {}", reply.text());
     let requests = reply.json();
@@ -72,7 +72,7 @@ fn names_may_be_kept_where_there_are_many() {
     assert_eq!(tested.get("/api/v2/autocompleteValues?key=error").text(), "[]");
     assert_eq!(kept(values), never);
     for name in ["one", "two"] {
-        tested.given(&format!(
+        tested.post_spans(&format!(
             r#"[{{"traceId":"d","id":"d","localEndpoint":{{"serviceName":"{name}"}},"tags":{{"env":"{name}"}}}}]"#
         ));
     }
@@ -169,7 +169,7 @@ fn requests_are_searched() {
     // Zipkin's times are in microseconds, and a window ends with the first microsecond of a
     // millisecond.
     let late = start_us + 1;
-    tested.given(&format!(r#"[{{"traceId":"e","id":"e","name":"late","timestamp":{late}}}]"#));
+    tested.post_spans(&format!(r#"[{{"traceId":"e","id":"e","name":"late","timestamp":{late}}}]"#));
     check(&format!("endTs={start_ms}"), &[cart]);
     check(&format!("endTs={}", start_ms + 1), &["000000000000000e", cart]);
 }
@@ -218,7 +218,7 @@ fn who_calls_whom_is_told() {
 fn short_ids_can_be_enough() {
     let tested = start_with(|settings| settings.query.strict_trace_id = false);
     let start_us = shop(&tested);
-    tested.given(&format!(
+    tested.post_spans(&format!(
         r#"[{{"traceId":"c","id":"e","parentId":"c","timestamp":{start_us},"name":"child"}}]"#
     ));
     for id in ["c", "1000000000000000c", "2000000000000000c"] {
@@ -291,7 +291,9 @@ fn other_methods_and_paths() {
 fn large_answers_are_packed_for_who_wants_it() {
     let tested = start();
     for number in 1..100 {
-        tested.given(&format!(r#"[{{"traceId":"a","id":"{number:x}","name":"name {number}"}}]"#));
+        tested.post_spans(&format!(
+            r#"[{{"traceId":"a","id":"{number:x}","name":"name {number}"}}]"#
+        ));
     }
     let ask = |accepts: &str| {
         request(tested.web(), "GET", "/api/v2/trace/a", &[("accept-encoding", accepts)], b"")

@@ -1,9 +1,9 @@
 //! Test of the promises D3 and D8: bytes of a store's files are changed, or files are truncated.
 //! The server starts, serves the undamaged spans unchanged, and reports the loss.
 
-use crate::life::{Life, Sent, start};
-use crate::program::Plant;
-use blkkin_sys::testing::{Random, amount, figure};
+use crate::harness::{SentRequests, ServerRun, start};
+use crate::program::PlantedFault;
+use blkkin_sys::testing::{Random, env_number, figure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -51,8 +51,8 @@ fn damage(file: &Path, random: &mut Random) -> String {
 
 /// Starts a server on the damaged store, and checks that it reports a loss if requests are missing.
 /// Returns the number of missing requests.
-fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
-    let life = Life::start(&[], directory, Plant::Nothing);
+fn check(directory: &Path, sent: &SentRequests) -> Result<u64, String> {
+    let life = ServerRun::start(&[], directory, PlantedFault::None);
     let life = life.map_err(|(end, said)| format!("does not start: {end} {said:?}"))?;
     let found = life.all().ok_or("no answer")??;
     let missing = sent.compare(&found)?.len() as u64;
@@ -77,15 +77,15 @@ fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
 fn d3_damage_stays_where_it_is_and_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    let mut sent = Sent::default();
+    let mut sent = SentRequests::default();
     let life = start(&data);
     sent.send(&life, 34);
     life.kill();
     // A file that was being created at the kill may be empty, and cannot be damaged.
     let mut names = files(&data);
     names.retain(|file| file.metadata().is_ok_and(|file| file.len() > 0));
-    let count = amount("TEST_DAMAGES", 60);
-    let mut random = Random::new(amount("TEST_SEED", 1));
+    let count = env_number("TEST_DAMAGES", 60);
+    let mut random = Random::new(env_number("TEST_SEED", 1));
     let (mut missing, mut harmed) = (0, 0);
     for number in 0..count {
         let other = directory.path().join(format!("copy-{number}"));

@@ -1,10 +1,12 @@
 //! Tests of the promises D4 and D5: disk errors, temporary and permanent. No acknowledged request
 //! is lost, clients receive status 503, and the server starts again afterwards.
 
+use crate::harness::{SentRequests, ServerRun, send_http};
 use crate::kills::{batches, counts};
-use crate::life::{Life, Sent, ask};
-use crate::program::Plant;
-use blkkin_sys::testing::{amount, by_two, figure, is_installed, points, skip, some_of, traced};
+use crate::program::PlantedFault;
+use blkkin_sys::testing::{
+    env_number, figure, is_installed, points, run_on_two_threads, sample, skip, traced,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,7 +36,7 @@ impl Fault {
 
 /// Sums over all runs with an injected fault.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct FaultCounts {
     faults: u64,
     /// Number of servers that did not start because of the fault.
     did_not_start: u64,
@@ -43,18 +45,19 @@ struct Told {
 
 /// Runs the server once with an injected fault and once without. Returns an error if an
 /// acknowledged request is lost.
-fn live(
+fn run_with_fault(
     fault: Fault,
     directory: &Path,
-    plant: Plant,
-    sent: &mut Sent,
-    told: &mut Told,
+    plant: PlantedFault,
+    sent: &mut SentRequests,
+    told: &mut FaultCounts,
 ) -> Result<(), String> {
     told.faults += 1;
-    match Life::start(&fault.starter(), directory, plant) {
+    match ServerRun::start(&fault.starter(), directory, plant) {
         Ok(life) => {
             sent.send(&life, batches());
-            let (status, _) = ask(life.web, "GET", "/health", "").ok_or("it does not live")?;
+            let (status, _) =
+                send_http(life.web, "GET", "/health", "").ok_or("it does not live")?;
             if status != 200 {
                 return Err(format!("its health is {status}"));
             }
@@ -76,24 +79,24 @@ fn live(
             }
         }
     }
-    let life = Life::start(&[], directory, Plant::Nothing);
+    let life = ServerRun::start(&[], directory, PlantedFault::None);
     let life = life.map_err(|(status, said)| format!("does not start again: {status} {said:?}"))?;
     sent.check(&life).map_err(|why| format!("{why}, and it says {:?}", life.said))?;
     life.end();
     Ok(())
 }
 
-fn sweep(faults: &[Fault]) -> (Told, u64) {
-    let mut told = Told::default();
+fn sweep(faults: &[Fault]) -> (FaultCounts, u64) {
+    let mut told = FaultCounts::default();
     let mut acknowledged = 0;
     // Eight faults in a row share a directory, so that each server starts on the files of the
     // previous one.
     for some in faults.chunks(8) {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
-        let mut sent = Sent::default();
+        let mut sent = SentRequests::default();
         for &fault in some {
-            let held = live(fault, &data, Plant::Nothing, &mut sent, &mut told);
+            let held = run_with_fault(fault, &data, PlantedFault::None, &mut sent, &mut told);
             if let Err(why) = held {
                 // The files are kept for a developer's analysis.
                 panic!("{fault:?} of {some:?} in {}: {why}", directory.keep().display());
@@ -110,20 +113,21 @@ fn sweep(faults: &[Fault]) -> (Told, u64) {
 fn check(promise: &str, error: &'static str, what: &str) {
     let mut counts = counts();
     counts.retain(|call, _| is_of_disk(call));
-    let places = some_of(points(&counts), amount("TEST_FAULTS", 20).div_ceil(2));
+    let places = sample(points(&counts), env_number("TEST_FAULTS", 20).div_ceil(2));
     // Each call fails once in one run and permanently in the next, in the same directory.
     let both = |&(call, number): &(&'static str, u64)| {
         [false, true].map(|stays| Fault { call, number, error, stays })
     };
-    let results =
-        by_two(&places, |places| sweep(&places.iter().flat_map(both).collect::<Vec<_>>()));
+    let results = run_on_two_threads(&places, |places| {
+        sweep(&places.iter().flat_map(both).collect::<Vec<_>>())
+    });
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
     for (status, count) in results.iter().flat_map(|(told, _)| &told.statuses) {
         *statuses.entry(*status).or_default() += count;
     }
     assert!(statuses.keys().all(|status| [202, 503].contains(status)), "{statuses:?}");
     assert!(statuses.contains_key(&503), "nothing was refused: {statuses:?}");
-    let sum = |of: fn(&Told) -> u64| results.iter().map(|(told, _)| of(told)).sum::<u64>();
+    let sum = |of: fn(&FaultCounts) -> u64| results.iter().map(|(told, _)| of(told)).sum::<u64>();
     let acknowledged: u64 = results.iter().map(|it| it.1).sum();
     figure(
         promise,
@@ -164,8 +168,14 @@ fn d5_a_server_that_takes_failures_for_success_is_found_out() {
     let found = (4..12).any(|number| {
         let fault = Fault { call: "pwrite64", number, error: "EIO", stays: true };
         let directory = tempfile::tempdir().expect("a directory");
-        let mut sent = Sent::default();
-        let held = live(fault, directory.path(), Plant::Shrugs, &mut sent, &mut Told::default());
+        let mut sent = SentRequests::default();
+        let held = run_with_fault(
+            fault,
+            directory.path(),
+            PlantedFault::IgnoredErrors,
+            &mut sent,
+            &mut FaultCounts::default(),
+        );
         held.is_err_and(|why| why.contains("lost"))
     });
     assert!(found);

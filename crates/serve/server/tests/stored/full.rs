@@ -1,10 +1,10 @@
 //! Tests of the promises D4 and D7: a full file system is a temporary state. The server keeps
 //! running, reports the state, and resumes by itself when space is free.
 
-use crate::life::{Sent, ask, start};
+use crate::harness::{SentRequests, send_http, start};
 use blkkin_lake::{Lake, Options};
 use blkkin_server::{Listen, Server, Settings};
-use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
+use blkkin_sys::testing::{Mounted, deadline, env_number, figure, skip};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const REFUSALS: u64 = 20;
 /// and the longest time until the server accepted batches again.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let data = mounted.path().join("data");
-    let mut sent = Sent::default();
+    let mut sent = SentRequests::default();
     let life = start(&data);
     let mut slowest = Duration::ZERO;
     for round in 0..2 {
@@ -31,7 +31,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
                 other => panic!("{other:?} on {kib} KiB"),
             }
         }
-        let (status, _) = ask(life.web, "GET", "/health", "").expect("it lives");
+        let (status, _) = send_http(life.web, "GET", "/health", "").expect("it lives");
         assert_eq!(status, 200);
         assert!(life.metric("blkkin_store_batches_turned_away_total") >= refused);
         sent.check(&life).unwrap_or_else(|why| panic!("{kib} KiB, full: {why}"));
@@ -53,7 +53,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
 #[test]
 fn d4_a_full_file_system_is_a_state_that_ends() {
     let (mut sizes, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
-    for kib in (320..1024).step_by(64).take(amount("TEST_SIZES", 3) as usize) {
+    for kib in (320..1024).step_by(64).take(env_number("TEST_SIZES", 3) as usize) {
         let Ok(mounted) = Mounted::in_memory(kib) else {
             return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
         };
@@ -86,7 +86,7 @@ fn d7_a_store_without_room_does_not_stop_the_server() {
     let settings = Settings { listen, ..Settings::default() };
     let running = Server::start(Arc::new(lake), settings).expect("a server");
     let web = running.web[0];
-    assert_eq!(Sent::default().send_one(web), Some(202));
+    assert_eq!(SentRequests::default().send_one(web), Some(202));
     let is_over = AtomicBool::new(false);
     let (mut slowest, mut refused) = (Duration::ZERO, 0);
     std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn d7_a_store_without_room_does_not_stop_the_server() {
             .map(|sender| {
                 let is_over = &is_over;
                 scope.spawn(move || {
-                    let mut sent = Sent::from(sender * 1_000_000);
+                    let mut sent = SentRequests::from(sender * 1_000_000);
                     while !is_over.load(Relaxed) {
                         assert_eq!(sent.send_one(web), Some(503));
                         std::thread::sleep(Duration::from_millis(10));
@@ -106,7 +106,7 @@ fn d7_a_store_without_room_does_not_stop_the_server() {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(4) {
             let asked = Instant::now();
-            let (status, _) = ask(web, "GET", "/health", "").expect("an answer");
+            let (status, _) = send_http(web, "GET", "/health", "").expect("an answer");
             assert!(matches!(status, 200 | 503), "{status}");
             slowest = slowest.max(asked.elapsed());
             std::thread::sleep(Duration::from_millis(20));

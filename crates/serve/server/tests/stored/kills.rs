@@ -1,10 +1,11 @@
 //! Tests of the promise D1: acknowledged requests survive a kill of the process in any of its
 //! system calls.
 
-use crate::life::{Life, Sent, start};
-use crate::program::Plant;
+use crate::harness::{SentRequests, ServerRun, start};
+use crate::program::PlantedFault;
 use blkkin_sys::testing::{
-    amount, by_two, deadline, figure, is_installed, most_calls, points, skip, some_of, traced,
+    deadline, env_number, figure, is_installed, most_calls, points, run_on_two_threads, sample,
+    skip, traced,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +30,7 @@ const CALLS: [&str; 13] = [
 
 /// Returns the number of batches that a run sends: enough for several files and merges.
 pub(crate) fn batches() -> u64 {
-    amount("TEST_BATCHES", 22)
+    env_number("TEST_BATCHES", 22)
 }
 
 /// Number of kills of servers in the same directory before the requests are checked.
@@ -43,9 +44,9 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     let words = traced(&CALLS, None, &log);
-    let life = Life::start(&words, &directory.path().join("data"), Plant::Nothing);
+    let life = ServerRun::start(&words, &directory.path().join("data"), PlantedFault::None);
     let life = life.unwrap_or_else(|end| panic!("{end:?}"));
-    Sent::default().send(&life, batches());
+    SentRequests::default().send(&life, batches());
     assert!(life.end().success());
     most_calls(&log, &CALLS)
 }
@@ -54,13 +55,13 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
 fn kill_in(
     (call, number): (&str, u64),
     directory: &Path,
-    plant: Plant,
-    sent: &mut Sent,
+    plant: PlantedFault,
+    sent: &mut SentRequests,
 ) -> Result<bool, String> {
     let words =
         traced(&[call], Some(&format!("signal=SIGKILL:when={number}")), Path::new("/dev/null"));
     let place = |why| format!("killed in {call} number {number}: {why}");
-    match Life::start(&words, directory, plant) {
+    match ServerRun::start(&words, directory, plant) {
         Ok(life) => {
             sent.check(&life).map_err(place)?;
             sent.send(&life, batches());
@@ -73,8 +74,9 @@ fn kill_in(
 
 /// Starts the server without a kill, and checks that it has all acknowledged requests. Returns the
 /// time until it listened.
-fn check_at_rest(directory: &Path, sent: &Sent) -> Result<Duration, String> {
-    let life = Life::start(&[], directory, Plant::Nothing).map_err(|end| format!("{end:?}"))?;
+fn check_at_rest(directory: &Path, sent: &SentRequests) -> Result<Duration, String> {
+    let life =
+        ServerRun::start(&[], directory, PlantedFault::None).map_err(|end| format!("{end:?}"))?;
     let (said, took) = (life.said.clone(), life.took);
     sent.check(&life).map_err(|why| format!("{why}, and it says {said:?}"))?;
     life.end();
@@ -89,9 +91,9 @@ fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
     for points in points.chunks(LIVES) {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
-        let mut sent = Sent::default();
+        let mut sent = SentRequests::default();
         for &point in points {
-            let was = kill_in(point, &data, Plant::Nothing, &mut sent);
+            let was = kill_in(point, &data, PlantedFault::None, &mut sent);
             killed += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
         }
         slowest = slowest
@@ -106,12 +108,13 @@ fn d1_what_is_acknowledged_outlives_any_system_call() {
     if !is_installed("strace") {
         return skip("d1_what_is_acknowledged_outlives_any_system_call", "strace is missing");
     }
-    let wanted = amount("TEST_POINTS", 1000).min(200);
+    let wanted = env_number("TEST_POINTS", 1000).min(200);
     let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
     // Thread schedules differ between runs, most on a busy machine; a run without the numbered call
     // is not killed. So the sweep repeats until enough runs were killed.
     for _ in 0..4 {
-        let results = by_two(&some_of(points(&counts()), amount("TEST_POINTS", 1000)), sweep);
+        let results =
+            run_on_two_threads(&sample(points(&counts()), env_number("TEST_POINTS", 1000)), sweep);
         killed += results.iter().map(|it| it.0).sum::<u64>();
         acknowledged += results.iter().map(|it| it.1).sum::<u64>();
         slowest = results.iter().map(|it| it.2).fold(slowest, Duration::max);
@@ -137,9 +140,9 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
     }
     let found = (6..46).any(|number| {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut sent = Sent::default();
+        let mut sent = SentRequests::default();
         let point = ("sendto", number);
-        let killed = kill_in(point, directory.path(), Plant::Early, &mut sent);
+        let killed = kill_in(point, directory.path(), PlantedFault::DelayedWrites, &mut sent);
         killed.and_then(|_| check_at_rest(directory.path(), &sent)).is_err()
     });
     assert!(found);
@@ -149,8 +152,8 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
 #[test]
 fn d1_a_server_that_forgets_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut sent = Sent::default();
-    let life = Life::start(&[], directory.path(), Plant::Forgets);
+    let mut sent = SentRequests::default();
+    let life = ServerRun::start(&[], directory.path(), PlantedFault::SkippedWrites);
     let life = life.unwrap_or_else(|end| panic!("{end:?}"));
     // The spans are fewer than a file needs.
     sent.send(&life, 4);
@@ -166,7 +169,7 @@ fn sent_number(all: &serde_json::Value, place: usize) -> u64 {
 #[test]
 fn d1_what_differs_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut sent = Sent::default();
+    let mut sent = SentRequests::default();
     let life = start(directory.path());
     sent.send(&life, 3);
     let all = life.all().expect("an answer").expect("requests");

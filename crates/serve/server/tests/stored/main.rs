@@ -6,13 +6,13 @@
 //! [`program`] is the server process, with small files, so that merges and trims occur early;
 //! [`life`] starts it, sends requests, and checks the answers. [`recorder`] and [`replay`] simulate
 //! power cuts of the server's disk. The tests must also detect each deliberate fault of the program
-//! (`program::Plant`).
+//! (`program::PlantedFault`).
 
 mod damage;
 mod faults;
 mod full;
+mod harness;
 mod kills;
-mod life;
 mod order;
 mod power;
 mod program;

@@ -2,11 +2,11 @@
 //! logs its writes and flushes. From the log the test builds images of the disk at simulated power
 //! cuts, and checks a server on each image.
 
-use crate::life::{Life, Sent};
-use crate::program::Plant;
-use crate::recorder::{KINDS, Kind, Recorder, missing};
-use crate::replay::{Cut, Left, Log, Replay};
-use blkkin_sys::testing::{Mounted, Random, amount, figure, skip};
+use crate::harness::{SentRequests, ServerRun};
+use crate::program::PlantedFault;
+use crate::recorder::{FileSystem, KINDS, Recorder, missing_requirement};
+use crate::replay::{Cut, Log, Replay, SurvivingWrites};
+use blkkin_sys::testing::{Mounted, Random, env_number, figure, skip};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -25,13 +25,13 @@ const SERVES: Duration = Duration::from_secs(20);
 /// Client of the recorded servers. Each acknowledged request is stored with the length of the
 /// disk's log at the time of the acknowledgement.
 struct Client {
-    sent: Sent,
+    sent: SentRequests,
     acknowledged: Vec<(u64, u64)>,
 }
 
 impl Client {
     fn new(number: u64) -> Client {
-        Client { sent: Sent::from(1 + number * 1_000_000), acknowledged: Vec::new() }
+        Client { sent: SentRequests::from(1 + number * 1_000_000), acknowledged: Vec::new() }
     }
 
     /// Sends `batches` batches; stops early if the server does not answer.
@@ -55,12 +55,12 @@ impl Client {
 
 /// Runs two servers in sequence on the recorded disk. The first is killed while clients send, the
 /// second stops normally. Returns the clients.
-fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
+fn record(recorder: &mut Recorder, plant: PlantedFault) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(Client::new).collect();
     let log = recorder.log();
     let data = recorder.path().join("data");
     for is_killed in [true, false] {
-        let life = Life::start(&[], &data, plant).unwrap_or_else(|end| panic!("{end:?}"));
+        let life = ServerRun::start(&[], &data, plant).unwrap_or_else(|end| panic!("{end:?}"));
         let web = life.web;
         std::thread::scope(|scope| {
             let mut threads: Vec<_> = clients
@@ -84,8 +84,8 @@ fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
 
 /// Returns all sent requests. Those that were acknowledged before the log exceeded the length `len`
 /// count as acknowledged; an image of that moment must contain them.
-fn sent_then(clients: &[Client], len: u64) -> Sent {
-    let mut sent = Sent::default();
+fn acknowledged_at(clients: &[Client], len: u64) -> SentRequests {
+    let mut sent = SentRequests::default();
     for client in clients {
         sent.add(&client.sent, |number| {
             client.acknowledged.iter().any(|&(it, then)| it == number && then <= len)
@@ -102,11 +102,15 @@ fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
     let others = images as usize - of_flushes;
     // The last flush is included, as most data can be lost there.
     let at_flushes = (1..=of_flushes).map(|it| flushes[it * flushes.len() / of_flushes - 1]);
-    let mut cuts: Vec<Cut> = at_flushes.map(|entries| Cut { entries, left: Left::All }).collect();
+    let mut cuts: Vec<Cut> =
+        at_flushes.map(|entries| Cut { entries, left: SurvivingWrites::All }).collect();
     for place in 0..others {
         let stretch = [place, place + 1].map(|it| it * log.entries() / others);
         let entries = stretch[0] + 1 + random.below(stretch[1] - stretch[0]);
-        cuts.push(Cut { entries, left: random.one_of(&[Left::Torn, Left::Any]) });
+        cuts.push(Cut {
+            entries,
+            left: random.one_of(&[SurvivingWrites::Torn, SurvivingWrites::Any]),
+        });
     }
     cuts.sort_by_key(|cut| cut.entries);
     cuts
@@ -114,7 +118,7 @@ fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
 
 /// Sums over the checks of all images.
 #[derive(Default)]
-struct Seen {
+struct CutCounts {
     images: u64,
     flushes: usize,
     /// Number of requests that were acknowledged while the disks were recorded.
@@ -127,8 +131,12 @@ struct Seen {
 
 /// Starts a server on an image, and checks that it has all requests acknowledged before the power
 /// cut.
-fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), String> {
-    let life = Life::start(&[], &mounted.path().join("data"), Plant::Nothing);
+fn check(
+    mounted: &Mounted,
+    sent: &mut SentRequests,
+    seen: &Mutex<CutCounts>,
+) -> Result<(), String> {
+    let life = ServerRun::start(&[], &mounted.path().join("data"), PlantedFault::None);
     let life = life.map_err(|(status, said)| format!("does not start: {status} {said:?}"))?;
     sent.check(&life).map_err(|why| format!("{why}, and it says {:?}", life.said))?;
     let found = sent.acknowledged();
@@ -154,7 +162,7 @@ fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), S
 
 /// Copies the files of an image that failed the check to a directory that is kept. Returns the
 /// message with the path of the copy.
-fn keep(mounted: &Mounted, why: String) -> String {
+fn keep_files(mounted: &Mounted, why: String) -> String {
     let kept = tempfile::tempdir().expect("a directory").keep();
     let copied = Command::new("cp").arg("-a").args([&mounted.path().join("data"), &kept]).status();
     format!("{why}; {copied:?}: {}", kept.display())
@@ -162,7 +170,13 @@ fn keep(mounted: &Mounted, why: String) -> String {
 
 /// Records a run on one type of file system, builds an image for each power cut, and checks each
 /// image.
-fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> Result<(), String> {
+fn cut(
+    kind: FileSystem,
+    plant: PlantedFault,
+    images: u64,
+    seed: u64,
+    seen: &Mutex<CutCounts>,
+) -> Result<(), String> {
     let mut recorder = Recorder::new(kind);
     let clients = record(&mut recorder, plant);
     let (log, beginning) = (Log::read(&recorder.log()), recorder.beginning());
@@ -185,9 +199,11 @@ fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> 
             drop(replay);
             let place = |why| format!("{}, seed {seed}, {cut:?}: {why}", kind.name);
             let mounted = kind.mount(&image).map_err(place)?;
-            let mut sent = sent_then(&clients, log.len(cut.entries));
+            let mut sent = acknowledged_at(&clients, log.len(cut.entries));
             let held = check(&mounted, &mut sent, seen).map_err(place);
-            held.map_err(|why| if plant == Plant::Nothing { keep(&mounted, why) } else { why })?;
+            held.map_err(|why| {
+                if plant == PlantedFault::None { keep_files(&mounted, why) } else { why }
+            })?;
             mounted.unmount();
         }
     };
@@ -200,7 +216,7 @@ fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> 
     // The replay itself is verified: a replay of the whole log must reproduce the disk.
     let mut replay = replay.into_inner().unwrap_or_else(PoisonError::into_inner);
     let end = recorder.files().join("end");
-    replay.cut(Cut { entries: log.entries(), left: Left::All }, &end);
+    replay.cut(Cut { entries: log.entries(), left: SurvivingWrites::All }, &end);
     let same = Command::new("cmp").args([&end, &recorder.image()]).status();
     assert!(same.expect("a program").success(), "the log is not what the disk was told");
     Ok(())
@@ -208,15 +224,15 @@ fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> 
 
 #[test]
 fn d2_what_is_acknowledged_outlives_the_power() {
-    if let Some(why) = missing() {
+    if let Some(why) = missing_requirement() {
         return skip("d2_what_is_acknowledged_outlives_the_power", &why);
     }
-    let (images, seed) = (amount("TEST_IMAGES", 50), amount("TEST_SEED", 1));
-    let seen = Mutex::new(Seen::default());
+    let (images, seed) = (env_number("TEST_IMAGES", 50), env_number("TEST_SEED", 1));
+    let seen = Mutex::new(CutCounts::default());
     let share = images.div_ceil(KINDS.len() as u64);
     for (place, kind) in KINDS.into_iter().enumerate() {
         let images = share.min(images - share * place as u64);
-        let held = cut(kind, Plant::Nothing, images, seed, &seen);
+        let held = cut(kind, PlantedFault::None, images, seed, &seen);
         held.unwrap_or_else(|why| panic!("{why}"));
     }
     let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -238,9 +254,9 @@ fn d2_what_is_acknowledged_outlives_the_power() {
 
 #[test]
 fn d2_a_server_that_makes_nothing_durable_is_found_out() {
-    if let Some(why) = missing() {
+    if let Some(why) = missing_requirement() {
         return skip("d2_a_server_that_makes_nothing_durable_is_found_out", &why);
     }
-    let found = cut(KINDS[0], Plant::Unsynced, 8, 1, &Mutex::default()).unwrap_err();
+    let found = cut(KINDS[0], PlantedFault::NoSync, 8, 1, &Mutex::default()).unwrap_err();
     assert!(found.contains("lost"), "{found}");
 }

@@ -15,25 +15,30 @@ pub(crate) const MARK: &str = "says: ";
 
 /// Deliberate fault of the server's disk, which the tests must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plant {
-    Nothing,
+pub(crate) enum PlantedFault {
+    None,
     /// Every fifth write is acknowledged, but not done.
-    Forgets,
+    SkippedWrites,
     /// Writes are acknowledged 20 ms before they are done.
-    Early,
+    DelayedWrites,
     /// Syncs succeed without an effect.
-    Unsynced,
+    NoSync,
     /// Failed writes and syncs are reported as successful.
-    Shrugs,
+    IgnoredErrors,
 }
 
-impl Plant {
-    const ALL: [Plant; 5] =
-        [Plant::Nothing, Plant::Forgets, Plant::Early, Plant::Unsynced, Plant::Shrugs];
+impl PlantedFault {
+    const ALL: [PlantedFault; 5] = [
+        PlantedFault::None,
+        PlantedFault::SkippedWrites,
+        PlantedFault::DelayedWrites,
+        PlantedFault::NoSync,
+        PlantedFault::IgnoredErrors,
+    ];
 
-    fn here() -> Plant {
+    fn here() -> PlantedFault {
         let name = std::env::var("TEST_PLANT").expect("a plant");
-        let found = Plant::ALL.into_iter().find(|plant| format!("{plant:?}") == name);
+        let found = PlantedFault::ALL.into_iter().find(|plant| format!("{plant:?}") == name);
         found.expect("a plant that is known")
     }
 }
@@ -64,31 +69,31 @@ fn serves() {
     let disk = Directory::make(Path::new(&directory)).map(|disk| Arc::new(disk) as Arc<dyn Disk>);
     let opened = disk
         .map_err(|error| error.to_string())
-        .and_then(|disk| Lake::open_on(planted(disk), options()).map_err(|it| it.to_string()));
+        .and_then(|disk| Lake::open_on(with_fault(disk), options()).map_err(|it| it.to_string()));
     let (lake, opened) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            say(&format!("cannot start: {error}"));
+            print_line(&format!("cannot start: {error}"));
             std::process::exit(1);
         }
     };
-    opened.damage.iter().for_each(|damage| say(&format!("damaged: {damage}")));
+    opened.damage.iter().for_each(|damage| print_line(&format!("damaged: {damage}")));
     let web = vec![([127, 0, 0, 1], 0).into()];
     let listen = Listen { web, ..Listen::default() };
     let settings = Settings { listen, ..Settings::default() };
     let running = match Server::start(Arc::new(lake), settings) {
         Ok(running) => running,
         Err(error) => {
-            say(&format!("cannot start: {error}"));
+            print_line(&format!("cannot start: {error}"));
             std::process::exit(1);
         }
     };
-    say(&format!("listening {}", running.web[0]));
+    print_line(&format!("listening {}", running.web[0]));
     let _ = io::stdin().read(&mut [0]);
     running.stop();
 }
 
-fn say(what: &str) {
+fn print_line(what: &str) {
     // A single write, so that a kill leaves no partial line. Errors are ignored: the reader may
     // have ended, or the error may be injected.
     let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
@@ -96,27 +101,27 @@ fn say(what: &str) {
 
 /// Wraps the store's directory so that the journal's files have the fault. Acknowledgements depend
 /// on the journal.
-fn planted(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
-    match Plant::here() {
-        Plant::Nothing => disk,
-        _ => Arc::new(Planted { inner: disk, plant: Plant::Nothing }),
+fn with_fault(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    match PlantedFault::here() {
+        PlantedFault::None => disk,
+        _ => Arc::new(FaultyDisk { inner: disk, plant: PlantedFault::None }),
     }
 }
 
 /// Wrapper of a disk or file that adds a deliberate fault.
 #[derive(Clone)]
-struct Planted<T: ?Sized> {
-    plant: Plant,
+struct FaultyDisk<T: ?Sized> {
+    plant: PlantedFault,
     inner: Arc<T>,
 }
 
-impl Planted<dyn Disk> {
+impl FaultyDisk<dyn Disk> {
     fn file(&self, inner: io::Result<Arc<dyn File>>) -> io::Result<Arc<dyn File>> {
-        Ok(Arc::new(Planted { plant: self.plant, inner: inner? }))
+        Ok(Arc::new(FaultyDisk { plant: self.plant, inner: inner? }))
     }
 }
 
-impl Disk for Planted<dyn Disk> {
+impl Disk for FaultyDisk<dyn Disk> {
     fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>> {
         self.inner.lock(is_exclusive)
     }
@@ -151,8 +156,8 @@ impl Disk for Planted<dyn Disk> {
 
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
         let inner = self.inner.directory(name)?;
-        let plant = if name == "journal" { Plant::here() } else { Plant::Nothing };
-        Ok(Arc::new(Planted { inner, plant }))
+        let plant = if name == "journal" { PlantedFault::here() } else { PlantedFault::None };
+        Ok(Arc::new(FaultyDisk { inner, plant }))
     }
 
     fn random(&self) -> io::Result<u64> {
@@ -160,20 +165,24 @@ impl Disk for Planted<dyn Disk> {
     }
 }
 
-/// Interval of the writes that [`Plant::Forgets`] skips, in writes.
-const FORGOTTEN_OF: u64 = 5;
+/// Interval of the writes that [`PlantedFault::SkippedWrites`] skips, in writes.
+const SKIPPED_WRITE_INTERVAL: u64 = 5;
 
 static WRITES: AtomicU64 = AtomicU64::new(0);
 
-impl File for Planted<dyn File> {
+impl File for FaultyDisk<dyn File> {
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
         self.inner.read_at(to, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.plant {
-            Plant::Forgets if WRITES.fetch_add(1, Relaxed).is_multiple_of(FORGOTTEN_OF) => Ok(()),
-            Plant::Early => {
+            PlantedFault::SkippedWrites
+                if WRITES.fetch_add(1, Relaxed).is_multiple_of(SKIPPED_WRITE_INTERVAL) =>
+            {
+                Ok(())
+            }
+            PlantedFault::DelayedWrites => {
                 let (file, bytes) = (Arc::clone(&self.inner), bytes.to_vec());
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(20));
@@ -181,7 +190,7 @@ impl File for Planted<dyn File> {
                 });
                 Ok(())
             }
-            Plant::Shrugs => self.inner.write_at(bytes, offset).or(Ok(())),
+            PlantedFault::IgnoredErrors => self.inner.write_at(bytes, offset).or(Ok(())),
             _ => self.inner.write_at(bytes, offset),
         }
     }
@@ -192,8 +201,8 @@ impl File for Planted<dyn File> {
 
     fn sync(&self) -> io::Result<()> {
         match self.plant {
-            Plant::Unsynced => Ok(()),
-            Plant::Shrugs => self.inner.sync().or(Ok(())),
+            PlantedFault::NoSync => Ok(()),
+            PlantedFault::IgnoredErrors => self.inner.sync().or(Ok(())),
             _ => self.inner.sync(),
         }
     }

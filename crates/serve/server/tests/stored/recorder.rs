@@ -4,7 +4,7 @@
 //! QEMU's `blklogwrites` driver writes the disk and the log to two files in memory. FUSE exports
 //! the disk as a file, which is mounted through a loop device.
 
-use crate::life::HANG;
+use crate::harness::HANG;
 use blkkin_sys::testing::{Mounted, is_installed, unmount};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Type of file system on the recorded disk.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct FileSystem {
     pub(crate) name: &'static str,
     mkfs: &'static str,
     words: &'static [&'static str],
@@ -22,40 +22,40 @@ pub(crate) struct Kind {
     /// original.
     options: &'static str,
     /// Blocks that the file system expects the disk to write atomically.
-    pub(crate) whole: Whole,
+    pub(crate) whole: AtomicWrites,
 }
 
 /// Blocks that a simulated power cut never tears, because otherwise the file system itself could
 /// not be mounted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Whole {
+pub(crate) enum AtomicWrites {
     /// The superblock only: the first bytes of the disk, with their number.
     First(u64),
     /// All blocks, with the size of a block in bytes.
     Blocks(u64),
 }
 
-pub(crate) const KINDS: [Kind; 2] = [
-    Kind {
+pub(crate) const KINDS: [FileSystem; 2] = [
+    FileSystem {
         name: "ext4",
         mkfs: "mkfs.ext4",
         // Lazy initialization is off, so that the log contains no background writes of the kernel.
         words: &["-q", "-F", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_init=0"],
         mib: 64,
         options: "loop",
-        whole: Whole::First(4096),
+        whole: AtomicWrites::First(4096),
     },
-    Kind {
+    FileSystem {
         name: "xfs",
         mkfs: "mkfs.xfs",
         words: &["-q", "-f"],
         mib: 320,
         options: "loop,nouuid",
-        whole: Whole::Blocks(4096),
+        whole: AtomicWrites::Blocks(4096),
     },
 ];
 
-impl Kind {
+impl FileSystem {
     /// Mounts an image that has this type of file system.
     pub(crate) fn mount(&self, image: &Path) -> Result<Mounted, String> {
         Mounted::new(&["-t", self.name, "-o", self.options, &image.to_string_lossy()])
@@ -63,7 +63,7 @@ impl Kind {
 }
 
 /// Returns the reason why a recorder cannot run on this machine; `None` if it can.
-pub(crate) fn missing() -> Option<String> {
+pub(crate) fn missing_requirement() -> Option<String> {
     let programs = ["qemu-storage-daemon", "cp", "mount", "umount"];
     let mkfs = KINDS.map(|kind| kind.mkfs);
     let gone = programs.iter().chain(&mkfs).find(|program| !is_installed(program));
@@ -87,7 +87,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(kind: Kind) -> Recorder {
+    pub(crate) fn new(kind: FileSystem) -> Recorder {
         let files = Mounted::in_memory(2 << 20).expect("memory");
         let mut recorder = Recorder { mounted: None, daemon: None, files };
         let (image, log) = (recorder.image(), recorder.log());

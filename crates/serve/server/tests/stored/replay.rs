@@ -4,7 +4,7 @@
 //! All writes before a completed flush are on the disk. Of later writes, the disk may have all up
 //! to the cut, or an arbitrary subset, the last of them torn.
 
-use crate::recorder::{Whole, copy};
+use crate::recorder::{AtomicWrites, copy};
 use blkkin_sys::testing::Random;
 use std::fs::File;
 use std::ops::Range;
@@ -85,15 +85,15 @@ impl Log {
     }
 
     /// Writes a torn entry: a random number of its sectors or blocks, from the first one on.
-    fn write_some(&self, place: usize, to: &File, whole: Whole, random: &mut Random) {
+    fn write_some(&self, place: usize, to: &File, whole: AtomicWrites, random: &mut Random) {
         let Entry { offset, len, flags, ref data } = self.entries[place];
         if flags & DISCARD != 0 || len == 0 {
             return;
         }
         let unit = match whole {
-            Whole::First(first) if offset < first => return,
-            Whole::First(_) => SECTOR as u64,
-            Whole::Blocks(bytes) => bytes,
+            AtomicWrites::First(first) if offset < first => return,
+            AtomicWrites::First(_) => SECTOR as u64,
+            AtomicWrites::Blocks(bytes) => bytes,
         };
         let some = random.below(len.div_ceil(unit)) * unit;
         to.write_all_at(&self.bytes[data.clone()][..some as usize], offset).expect("a write");
@@ -105,12 +105,12 @@ impl Log {
 pub(crate) struct Cut {
     /// Number of log entries that began before the cut.
     pub(crate) entries: usize,
-    pub(crate) left: Left,
+    pub(crate) left: SurvivingWrites,
 }
 
 /// Writes after the last flush that are on the disk after the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum SurvivingWrites {
     All,
     /// All writes, with the last one torn at a sector or block.
     Torn,
@@ -121,7 +121,7 @@ pub(crate) enum Left {
 /// Builder of a disk's images, for cuts in ascending order.
 pub(crate) struct Replay<'a> {
     log: &'a Log,
-    whole: Whole,
+    whole: AtomicWrites,
     /// Path of the image to which all entries before the last flush have been applied.
     path: &'a Path,
     image: File,
@@ -131,7 +131,7 @@ pub(crate) struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     /// Creates a replay. The file at `path` has the disk's initial content, and is modified.
-    pub(crate) fn new(log: &'a Log, path: &'a Path, whole: Whole, seed: u64) -> Replay<'a> {
+    pub(crate) fn new(log: &'a Log, path: &'a Path, whole: AtomicWrites, seed: u64) -> Replay<'a> {
         let image = File::options().write(true).open(path).expect("an image");
         Replay { log, whole, path, image, applied: 0, random: Random::new(seed) }
     }
@@ -147,10 +147,10 @@ impl<'a> Replay<'a> {
         let file = File::options().write(true).open(to).expect("an image");
         for place in durable..cut.entries {
             match cut.left {
-                Left::Torn | Left::Any if place + 1 == cut.entries => {
+                SurvivingWrites::Torn | SurvivingWrites::Any if place + 1 == cut.entries => {
                     log.write_some(place, &file, self.whole, random);
                 }
-                Left::Any if random.chance(50) => {}
+                SurvivingWrites::Any if random.chance(50) => {}
                 _ => log.write(place, &file),
             }
         }

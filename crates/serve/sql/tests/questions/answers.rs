@@ -1,7 +1,7 @@
 //! Tests of query results: tables and their columns, the examples of the help, output formats, and
 //! the number of bytes read.
 
-use crate::support::{MS, NOON, Store, asked, requests, span, tag};
+use crate::support::{MS, NOON, Store, requests, run_query, span, tag};
 use blkkin_model::{Annotation, Origin, Value};
 use blkkin_sql::{EXAMPLES, Format, TABLES};
 
@@ -121,9 +121,9 @@ fn what_is_not_known_is_null() {
     let store = Store::of(&[unknown]);
     let sql = "SELECT service, name, start_time, duration_ns, local_port, tags['a'] FROM spans";
     assert_eq!(store.rows(sql), [",,,,,"]);
-    let table = store.ask(Format::Table, sql);
+    let table = store.query(Format::Table, sql);
     assert_eq!(table.lines().nth(1).map(|row| row.matches("NULL").count()), Some(6), "{table}");
-    let json = store.ask(Format::Ndjson, "SELECT service, error FROM spans");
+    let json = store.query(Format::Ndjson, "SELECT service, error FROM spans");
     assert_eq!(json, "{\"service\":null,\"error\":false}\n");
 }
 
@@ -138,20 +138,20 @@ object     10  275.0 ms
 read        5  300.0 ms
 write       5  250.0 ms
 ";
-    assert_eq!(store.ask(Format::Table, sql), table);
+    assert_eq!(store.query(Format::Table, sql), table);
     let csv = "name,spans,total_ns\nobject,10,275000000\nread,5,300000000\nwrite,5,250000000\n";
-    assert_eq!(store.ask(Format::Csv, sql), csv);
+    assert_eq!(store.query(Format::Csv, sql), csv);
     let line = |name: &str, spans: u64, total: u64| {
         format!("{{\"name\":\"{name}\",\"spans\":{spans},\"total_ns\":{total}}}")
     };
     let lines =
         [line("object", 10, 275 * MS), line("read", 5, 300 * MS), line("write", 5, 250 * MS)];
-    assert_eq!(store.ask(Format::Ndjson, sql), format!("{}\n", lines.join("\n")));
-    assert_eq!(store.ask(Format::Json, sql), format!("[\n{}\n]\n", lines.join(",\n")));
+    assert_eq!(store.query(Format::Ndjson, sql), format!("{}\n", lines.join("\n")));
+    assert_eq!(store.query(Format::Json, sql), format!("[\n{}\n]\n", lines.join(",\n")));
     let none = "SELECT name FROM spans WHERE name = 'nothing'";
-    assert_eq!(store.ask(Format::Json, none), "[]\n");
-    assert_eq!(store.ask(Format::Table, none), "name\n");
-    let escaped = store.ask(Format::Table, "SELECT 'a' || chr(27) || chr(10) AS text");
+    assert_eq!(store.query(Format::Json, none), "[]\n");
+    assert_eq!(store.query(Format::Table, none), "name\n");
+    let escaped = store.query(Format::Table, "SELECT 'a' || chr(27) || chr(10) AS text");
     assert_eq!(escaped, "text\na\\u{1b}\\n\n");
 }
 
@@ -162,7 +162,7 @@ fn rows_beyond_the_limit_are_told() {
         [(Some(3), 3, true), (Some(19), 19, true), (Some(20), 20, false), (None, 20, false)]
     {
         let options = blkkin_sql::Options { rows_max: limit, ..store.options() };
-        let (answer, summary) = asked(&options, Format::Csv, "SELECT span_id FROM spans");
+        let (answer, summary) = run_query(&options, Format::Csv, "SELECT span_id FROM spans");
         let summary = summary.expect("an answer");
         assert_eq!((summary.rows, summary.is_cut), (rows, is_cut), "{limit:?}");
         assert_eq!(answer.expect("an answer").lines().count(), rows + 1);
@@ -193,7 +193,7 @@ fn a_request_is_found_without_reading_all() {
         store.add(file + 1, &spans);
     }
     let read = |sql: &str| {
-        let (answer, summary) = asked(&store.options(), Format::Csv, sql);
+        let (answer, summary) = run_query(&store.options(), Format::Csv, sql);
         let answer = answer.expect("an answer");
         (
             answer.lines().skip(1).map(str::to_owned).collect::<Vec<_>>(),
@@ -267,7 +267,7 @@ fn the_usual_sql_is_there() {
     ] {
         assert_eq!(store.rows(sql), [expected], "{sql}");
     }
-    let plan = store.ask(Format::Table, "EXPLAIN SELECT trace_id FROM spans WHERE name = 'read'");
+    let plan = store.query(Format::Table, "EXPLAIN SELECT trace_id FROM spans WHERE name = 'read'");
     assert!(plan.contains("DataSourceExec") && plan.lines().count() > 4, "{plan}");
 }
 
@@ -301,7 +301,7 @@ fn functions_of_other_databases_are_there() {
     }
     let json =
         r#"SELECT '{"a":1,"b":"x"}' -> 'a' AS a, '{"a":1,"b":"x"}' -> 'b' AS b, '{}' -> 'c' AS c"#;
-    assert_eq!(store.ask(Format::Ndjson, json), "{\"a\":\"1\",\"b\":\"\\\"x\\\"\",\"c\":null}\n");
+    assert_eq!(store.query(Format::Ndjson, json), "{\"a\":\"1\",\"b\":\"\\\"x\\\"\",\"c\":null}\n");
     assert_eq!(store.rows(json), ["1,\"\"\"x\"\"\","]);
     let error = store.error("SELECT max_by(name, duration_ns ORDER BY service) FROM spans");
     assert!(error.to_string().contains("has a meaning here"), "{error}");

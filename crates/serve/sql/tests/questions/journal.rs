@@ -1,10 +1,10 @@
 //! Tests that queries find records that are only in the journal, while a store accepts spans and
 //! writes files.
 
-use crate::support::{asked, options};
+use crate::support::{options, run_query};
 use blkkin_lake::Lake;
 use blkkin_sql::{Format, Options};
-use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
+use blkkin_store::{AcceptedBatch, Batch, Policy, Refusal, SpanStore};
 use blkkin_wire::Format as WireFormat;
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -31,14 +31,14 @@ fn send(lake: &Lake, requests: Range<u64>) {
     let bytes = format!("[{}]", spans.collect::<Vec<_>>().join(","));
     let batch =
         Batch { format: WireFormat::ZipkinJson, bytes: bytes.as_bytes(), policy: Policy::Whole };
-    let (told, answer) = mpsc::channel::<Result<Accepted, Refusal>>();
+    let (told, answer) = mpsc::channel::<Result<AcceptedBatch, Refusal>>();
     lake.accept(batch, Box::new(move |result| told.send(result).expect("somebody waits")));
     answer.recv().expect("an answer").expect("acknowledged");
 }
 
 /// Returns the number of spans and the number of requests that a query finds in the store.
 fn count(directory: &Path) -> (u64, u64) {
-    let (answer, _) = asked(&options(directory), Format::Csv, COUNT);
+    let (answer, _) = run_query(&options(directory), Format::Csv, COUNT);
     let answer = answer.expect("an answer");
     let numbers = answer.lines().nth(1).and_then(|line| line.split_once(',')).expect("two numbers");
     (numbers.0.parse().expect("a number"), numbers.1.parse().expect("a number"))
@@ -52,7 +52,7 @@ fn what_is_acknowledged_is_found() {
     assert_eq!(count(directory), (0, 0), "a store that has nothing yet");
     send(&lake, 1..11);
     assert_eq!(count(directory), (10, 10), "without any file");
-    lake.write_files().expect("written");
+    lake.flush().expect("written");
     assert_eq!(count(directory), (10, 10), "in a file");
     send(&lake, 11..16);
     assert_eq!(count(directory), (15, 15), "in a file and in the journal");
@@ -70,7 +70,7 @@ fn limits_hold_while_the_journal_is_read() {
     let none = Options { timeout: Duration::from_millis(1), ..options(directory) };
     let little = Options { memory_bytes: 1 << 20, ..options(directory) };
     for (options, expected) in [(none, "longer than"), (little, "memory")] {
-        let (answer, _) = asked(&options, Format::Csv, "SELECT 1");
+        let (answer, _) = run_query(&options, Format::Csv, "SELECT 1");
         let error = answer.expect_err(expected);
         assert!(error.is_stopped() && error.to_string().contains(expected), "{error}");
     }
@@ -97,7 +97,7 @@ fn answers_are_whole_while_files_are_made() {
         scope.spawn(|| {
             for batch in 0..60 {
                 send(&lake, 1 + batch * 100..101 + batch * 100);
-                lake.write_files().expect("written");
+                lake.flush().expect("written");
             }
             is_done.store(true, Ordering::Relaxed);
         });
@@ -127,11 +127,11 @@ fn damage_of_the_journal_is_told() {
     let mut file = OpenOptions::new().write(true).open(&segment).expect("opened");
     file.seek(SeekFrom::Start(at as u64)).expect("there");
     file.write_all(b"x").expect("written");
-    let (answer, _) = asked(&options(directory), Format::Csv, COUNT);
+    let (answer, _) = run_query(&options(directory), Format::Csv, COUNT);
     let error = answer.expect_err("damage").to_string();
     assert!(error.contains("bytes at") && error.contains("journal/"), "{error}");
     let skipping = blkkin_sql::Options { skip_damaged: true, ..options(directory) };
-    let (answer, summary) = asked(&skipping, Format::Csv, COUNT);
+    let (answer, summary) = run_query(&skipping, Format::Csv, COUNT);
     assert!(answer.expect("the rest").ends_with("\n20,20\n"));
     assert_eq!(summary.expect("a summary").left_out.len(), 1);
 }

@@ -2,7 +2,7 @@
 //! plain test and not a fuzz target with a sanitizer, which would build DataFusion's parser and
 //! planner a second time.
 
-use crate::support::{Store, asked, requests};
+use crate::support::{Store, requests, run_query};
 use blkkin_sql::{EXAMPLES, Format, Options};
 use std::time::{Duration, Instant};
 
@@ -186,7 +186,7 @@ fn mutated_sql_ends_well() {
     let started = Instant::now();
     while started.elapsed() < FOR {
         let sql = mutated(&mut random);
-        match asked(&options, Format::Json, &sql).0 {
+        match run_query(&options, Format::Json, &sql).0 {
             Ok(_) => answered += 1,
             Err(error) => {
                 let said = error.to_string();

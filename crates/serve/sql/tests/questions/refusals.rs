@@ -1,6 +1,6 @@
 //! Tests of queries that are refused with a helpful error, and of queries that a limit stops.
 
-use crate::support::{Store, asked, requests, span, tag};
+use crate::support::{Store, requests, run_query, span, tag};
 use blkkin_model::{Origin, Value};
 use blkkin_sql::{Format, Options};
 use std::fs;
@@ -52,7 +52,7 @@ fn errors_say_where_and_what_to_do() {
         if place.is_some() {
             assert_eq!(found, place, "{sql}: {said}");
         }
-        let said = error.what_to_do().unwrap_or_default();
+        let said = error.hint_text().unwrap_or_default();
         assert!(said.contains(hint), "{sql}: {said}");
     }
     let error = store.error("SELECT name,\n  servce FROM spans");
@@ -110,7 +110,7 @@ fn nothing_is_changed_and_no_other_file_is_read() {
 /// Runs a query that a limit must stop. Returns the time until it stopped, and the error message.
 fn stopped(store: &Store, options: &Options, sql: &str) -> (Duration, String) {
     let started = Instant::now();
-    let (answer, _) = asked(options, Format::Csv, sql);
+    let (answer, _) = run_query(options, Format::Csv, sql);
     let took = started.elapsed();
     let Err(error) = answer else { panic!("{} has an answer: {sql}", store.path().display()) };
     assert!(error.is_stopped(), "{sql}: {error}");
@@ -177,7 +177,7 @@ fn long_and_deep_sql_ends_well() {
         format!("SELECT {}1{}", "(".repeat(40), ")".repeat(40)),
         format!("SELECT '{}'", "x".repeat(60_000)),
     ] {
-        let (answer, _) = asked(&store.options(), Format::Csv, &sql);
+        let (answer, _) = run_query(&store.options(), Format::Csv, &sql);
         let start = &sql[..60];
         assert!(answer.is_ok() || answer.is_err_and(|error| !error.is_stopped()), "{start}");
     }
@@ -220,9 +220,9 @@ fn damaged_files_are_named_and_left_out_by_choice() {
         let error = store.error(sql);
         assert!(error.to_string().starts_with("spans/0000000002.parquet is damaged"), "{error}");
         assert!(!error.is_usage() && !error.is_stopped());
-        assert_eq!(error.what_to_do(), Some("--skip-damaged answers from all other files"));
+        assert_eq!(error.hint_text(), Some("--skip-damaged answers from all other files"));
         let options = Options { skip_damaged: true, ..store.options() };
-        let (answer, summary) = asked(&options, Format::Csv, sql);
+        let (answer, summary) = run_query(&options, Format::Csv, sql);
         assert_eq!(answer.expect("an answer").lines().count(), 11);
         let left_out = summary.expect("an answer").left_out;
         assert!(left_out.len() == 1 && left_out[0].starts_with("spans/0000000002"), "{left_out:?}");
@@ -262,7 +262,7 @@ fn files_of_another_length_are_named() {
         let error = store.error(sql);
         assert!(error.to_string().starts_with("spans/0000000002.parquet is damaged"), "{error}");
         let options = Options { skip_damaged: true, ..store.options() };
-        let (answer, summary) = asked(&options, Format::Csv, sql);
+        let (answer, summary) = run_query(&options, Format::Csv, sql);
         assert_eq!(answer.expect("an answer").lines().last(), Some("10"));
         assert_eq!(summary.expect("an answer").left_out.len(), 1);
     }
@@ -274,7 +274,7 @@ fn files_without_a_manifest_are_refused() {
     fs::create_dir(store.path().join("journal")).expect("made");
     fs::remove_file(store.path().join("manifest")).expect("removed");
     let error = store.error("SELECT count(*) FROM spans");
-    assert!(error.what_to_do().is_some_and(|hint| hint.contains("store adopt")), "{error}");
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("store adopt")), "{error}");
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn only_files_of_the_manifest_count() {
     let mut store = Store::of(&requests[..10]);
     store.add(2, &requests[10..]);
     assert_eq!(store.rows("SELECT count(*) FROM spans"), ["20"]);
-    store.forget(2);
+    store.remove_from_manifest(2);
     assert_eq!(store.rows("SELECT count(*) FROM spans"), ["10"]);
     // The manifest names a file that does not exist.
     fs::remove_file(store.file(1)).expect("removed");
@@ -294,5 +294,5 @@ fn only_files_of_the_manifest_count() {
     fs::remove_file(store.path().join("manifest")).expect("removed");
     let error = store.error("SELECT 1");
     assert!(error.to_string().contains("no manifest"), "{error}");
-    assert!(error.what_to_do().is_some_and(|hint| hint.contains("--data")));
+    assert!(error.hint_text().is_some_and(|hint| hint.contains("--data")));
 }

@@ -48,7 +48,7 @@ impl Store {
     pub(crate) fn add(&mut self, number: u64, spans: &[Span]) {
         let mut block = Block::new();
         for span in spans {
-            block.push(&span.hold().as_ref()).expect("room");
+            block.push(&span.ref_buffer().as_ref()).expect("room");
         }
         let options = Written { rows_of_group: 4096, rows_of_page: 128, ..Written::default() };
         let mut writer = Writer::create(Vec::new(), options).expect("a file");
@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Removes a file from the manifest, but not from the disk.
-    pub(crate) fn forget(&mut self, number: u64) {
+    pub(crate) fn remove_from_manifest(&mut self, number: u64) {
         self.files.retain(|(one, ..)| *one != number);
         self.write_manifest();
     }
@@ -88,20 +88,20 @@ impl Store {
     }
 
     #[track_caller]
-    pub(crate) fn ask(&self, format: Format, sql: &str) -> String {
-        let (answer, _) = asked(&self.options(), format, sql);
+    pub(crate) fn query(&self, format: Format, sql: &str) -> String {
+        let (answer, _) = run_query(&self.options(), format, sql);
         answer.unwrap_or_else(|error| panic!("{error}: {sql}"))
     }
 
     /// Runs a query and returns the lines of its CSV output after the header.
     #[track_caller]
     pub(crate) fn rows(&self, sql: &str) -> Vec<String> {
-        self.ask(Format::Csv, sql).lines().skip(1).map(str::to_owned).collect()
+        self.query(Format::Csv, sql).lines().skip(1).map(str::to_owned).collect()
     }
 
     #[track_caller]
     pub(crate) fn error(&self, sql: &str) -> Error {
-        match asked(&self.options(), Format::Csv, sql) {
+        match run_query(&self.options(), Format::Csv, sql) {
             (Ok(answer), _) => panic!("has an answer: {answer}"),
             (Err(error), _) => error,
         }
@@ -118,7 +118,7 @@ pub(crate) fn options(directory: &Path) -> Options {
     }
 }
 
-pub(crate) fn asked(
+pub(crate) fn run_query(
     options: &Options,
     format: Format,
     sql: &str,

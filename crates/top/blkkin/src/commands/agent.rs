@@ -3,7 +3,7 @@
 use crate::exit::{Error, Exit};
 use crate::interrupt::ending_signals;
 use blkkin_agent::{Agent, Limits, Options};
-use blkkin_control::address::{SYSTEM, Surroundings, VARIABLE};
+use blkkin_control::address::{SYSTEM, SocketEnvironment, VARIABLE};
 use std::env;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let user_id = blkkin_sys::user_id();
-    let own = || Surroundings::new(user_id, env::var_os).own();
+    let own = || SocketEnvironment::new(user_id, env::var_os).own();
     let socket = args.socket.unwrap_or_else(own);
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let options = Options {

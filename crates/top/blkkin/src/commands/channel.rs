@@ -123,9 +123,9 @@ fn create(args: Create) -> Result<Exit, Error> {
     let name = &channel.name;
     let request =
         |session| Request::CreateChannel(NewChannel { session, channel: channel.clone() });
-    let done = args.agent.on_session(args.session.name(), request)?;
+    let done = args.agent.request_for_session(args.session.name(), request)?;
     let words = format!("channel `{name}` made in session `{}`", done.session);
-    args.agent.tell(&done, "channel create", words, &[("channel", name.as_str().into())])?;
+    args.agent.report(&done, "channel create", words, &[("channel", name.as_str().into())])?;
     Ok(Exit::Ok)
 }
 

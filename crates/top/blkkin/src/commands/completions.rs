@@ -4,7 +4,7 @@
 use crate::conversation::print;
 use crate::exit::{Error, Exit};
 use crate::values;
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::{Applications, Processes, Reply, Request};
 use blkkin_filter::Severity;
 use clap_complete::CompleteEnv;
@@ -152,11 +152,11 @@ fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionC
     let (sender, names) = mpsc::channel();
     // The thread of a slow agent is not joined: it ends with the process.
     let asking = thread::Builder::new().spawn(move || {
-        let patience = Patience { opening: PATIENCE, item: PATIENCE };
+        let patience = Timeouts { opening: PATIENCE, item: PATIENCE };
         let release = env!("CARGO_PKG_VERSION");
         let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
         let Ok(mut client) = client else { return };
-        let Ok(replies) = client.ask(&request) else { return };
+        let Ok(replies) = client.request(&request) else { return };
         let mut names = BTreeSet::new();
         for reply in replies {
             let Ok(reply) = reply else { break };

@@ -106,14 +106,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     reporter.note(&format!("Everything is kept in {}", directory.display()));
     let mut chain = Chain::start(&directory, args.listen)?;
     reporter.started(&chain, args.listen);
-    if !args.no_cost && !interrupt.is_asked() {
+    if !args.no_cost && !interrupt.is_set() {
         reporter.note(
             "\nWhat tracing costs: the same load with and without, in turn, as fast as it goes",
         );
         let cost = cost::measure(&mut chain, &interrupt)?;
         reporter.cost(&cost);
     }
-    if !interrupt.is_asked() {
+    if !interrupt.is_set() {
         chain.record()?;
     }
     let mut load = LoadRunner::new(&chain, args.rate);
@@ -121,9 +121,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut is_shown = false;
     let load_begun = Instant::now();
     let line = StatusLine { is_live: !args.json && io::stderr().is_terminal() };
-    let is_over = || interrupt.is_asked() || args.time.is_some_and(|time| begun.elapsed() >= time);
+    let is_over = || interrupt.is_set() || args.time.is_some_and(|time| begun.elapsed() >= time);
     while !is_over() {
-        chain.keep_below(args.trace_size)?;
+        chain.rotate_above(args.trace_size)?;
         load.run_slice()?;
         chain.check()?;
         if !is_shown && args.rate > 0 {
@@ -208,7 +208,7 @@ fn show(
         reporter.line(&json!({"type": "request", "traceId": id, "url": chain.page_of(&id), "spans": answer["spans"]}));
         return Ok(true);
     }
-    let options = blkkin_text::found::Options {
+    let options = blkkin_text::query_results::Options {
         color: args.color.applies(&io::stdout()),
         ascii: !output::locale_is_utf8(),
         width: output::width(),

@@ -222,7 +222,7 @@ fn change(
     let events = |session| {
         request(Events { session, channel: channel.clone(), selection: selection.clone() })
     };
-    let done = args.agent.on_session(args.session.name(), events)?;
+    let done = args.agent.request_for_session(args.session.name(), events)?;
     let names = selection.names.join(", ");
     let channel_words = channel.as_ref().map(|channel| format!(", channel `{channel}`"));
     let words = format!(
@@ -231,6 +231,6 @@ fn change(
         channel_words.unwrap_or_default()
     );
     let more = [("channel", channel.into()), ("names", selection.names.into())];
-    args.agent.tell(&done, action, words, &more)?;
+    args.agent.report(&done, action, words, &more)?;
     Ok(Exit::Ok)
 }

@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
-use crate::output::{ColorChoice, locale_is_utf8, unless_closed};
+use crate::output::{ColorChoice, ignore_closed_pipe, locale_is_utf8};
 use crate::progress::ProgressLine;
 use blkkin_reader::Reading;
 use blkkin_text::info::{self, Collector, Options};
@@ -78,6 +78,6 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         info::draw(&collection, &options)
     };
     let mut out = crate::output::stdout();
-    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+    ignore_closed_pipe(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
     Ok(exit::report_problems(&stats.problems))
 }

@@ -5,11 +5,11 @@ mod backend;
 pub(super) mod tree;
 
 use crate::exit::{self, Error, Exit};
-use crate::output::{ColorChoice, locale_is_utf8, unless_closed, width, write};
+use crate::output::{ColorChoice, ignore_closed_pipe, locale_is_utf8, width, write};
 use crate::values;
 use answers::{list, members};
 use backend::Backend;
-use blkkin_text::found::{self, Options};
+use blkkin_text::query_results::{self, Options};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io;
@@ -183,11 +183,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     print(&match () {
         () if args.trace.is_some() => tree::draw(&answer, &options, args.annotations)?,
-        () if args.calls => found::calls(&members(&answer, "links", answers::calls)?, &options),
-        () if args.latencies => {
-            found::latencies(&members(&answer, "latencies", answers::latencies)?, &options)
+        () if args.calls => {
+            query_results::calls(&members(&answer, "links", answers::calls)?, &options)
         }
-        () if args.latency => found::latency(&answers::latency(&answer)?, &options),
+        () if args.latencies => {
+            query_results::latencies(&members(&answer, "latencies", answers::latencies)?, &options)
+        }
+        () if args.latency => query_results::latency(&answers::latency(&answer)?, &options),
         () => answers::words(&answer)?,
     })
 }
@@ -195,27 +197,27 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 fn search(args: &Args, backend: &mut Backend, options: &Options) -> Result<Exit, Error> {
     let order = if args.slowest { "slowest" } else { "newest" };
     let selection = selection(args)?;
-    let (mut found, mut after) = (Vec::new(), String::new());
+    let (mut requests, mut after) = (Vec::new(), String::new());
     let mut is_more = false;
-    while found.len() < args.limit {
-        let limit = (args.limit - found.len()).min(PAGE);
+    while requests.len() < args.limit {
+        let limit = (args.limit - requests.len()).min(PAGE);
         let question = format!("search?order={order}&limit={limit}&{selection}{after}");
         let mut answer = backend.query(&question)?;
-        found.extend(list(&mut answer, "requests")?);
+        requests.extend(list(&mut answer, "requests")?);
         let next = answer["next"].as_str();
         is_more = next.is_some();
         let Some(next) = next else { break };
         after = format!("&after={}", encoded(next));
     }
     if args.json {
-        return print(&found.iter().map(|request| format!("{request}\n")).collect::<String>());
+        return print(&requests.iter().map(|request| format!("{request}\n")).collect::<String>());
     }
-    if found.is_empty() {
+    if requests.is_empty() {
         exit::note("no requests like that");
         return Ok(Exit::Ok);
     }
-    let lines = found.iter().map(answers::found).collect::<Result<Vec<_>, _>>()?;
-    let exit = print(&found::requests(&lines, options))?;
+    let lines = requests.iter().map(answers::request_summary).collect::<Result<Vec<_>, _>>()?;
+    let exit = print(&query_results::requests(&lines, options))?;
     if is_more {
         exit::note(&format!("only the first {} shown; --limit shows more", lines.len()));
     }
@@ -247,7 +249,7 @@ fn encoded(text: &str) -> String {
 }
 
 fn print(text: &str) -> Result<Exit, Error> {
-    unless_closed(write(text))?;
+    ignore_closed_pipe(write(text))?;
     Ok(Exit::Ok)
 }
 

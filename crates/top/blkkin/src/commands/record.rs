@@ -8,7 +8,7 @@ use crate::interrupt::ending_signals;
 use crate::losses;
 use crate::{output, values};
 use blkkin_agent::Background;
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{
     Applications, Channel, Context, Events, Level, Levels, Loss, NewChannel, Processes, Purpose,
@@ -132,10 +132,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         &[agent.socket().to_owned()],
         "blkkin record",
         env!("CARGO_PKG_VERSION"),
-        Patience::default(),
+        Timeouts::default(),
     )?;
     for request in requests(&args, &name, &output) {
-        client.ask_all(&request)?;
+        client.request_all(&request)?;
     }
     let begun = Instant::now();
     let status = run_command(&args.command, agent.socket(), &output)?;
@@ -179,7 +179,7 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
                 excluded: args.exclude.clone(),
                 levels: args.level.map_or(Levels::Any, |level| Levels::AtLeast { level }),
                 filter: args.filter.clone(),
-                ..Selection::of(&args.events)
+                ..Selection::for_names(&args.events)
             },
         }),
         Request::StartSession(session),
@@ -188,12 +188,12 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
 
 /// Stops and destroys the session; returns its losses.
 fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
-    match client.ask_all(&Request::StopSession(session.clone())) {
+    match client.request_all(&Request::StopSession(session.clone())) {
         // The destroy request counts events that cannot be written.
         Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {}
         stopped => drop(stopped?),
     }
-    Ok(losses::among(&client.ask_all(&Request::DestroySession(session))?))
+    Ok(losses::from_replies(&client.request_all(&Request::DestroySession(session))?))
 }
 
 /// Waits until all recorded programs that the command started have ended, unless `no_wait`. Returns
@@ -281,7 +281,7 @@ fn running_programs(client: &mut Client) -> Result<usize, Error> {
         Reply::Application(program) => Path::new(&format!("/proc/{}", program.pid)).exists(),
         _ => false,
     };
-    Ok(client.ask_all(&all)?.iter().filter(|reply| runs(reply)).count())
+    Ok(client.request_all(&all)?.iter().filter(|reply| runs(reply)).count())
 }
 
 /// Returns the name for the session and the directory: the program's file name without control
@@ -349,7 +349,7 @@ fn summarize(
     let stats = super::view::count(&Reading::new(&opened.traces), false);
     let seconds = took.as_secs_f64();
     let rate = stats.events as f64 / seconds.max(1e-9);
-    let lost = output::lost(&stats);
+    let lost = output::describe_losses(&stats);
     if args.json {
         let summary = json!({
             "schema": "blkkin.record.v1",

@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     };
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let replies = conversation.ask(&request)?;
+    let replies = conversation.request(&request)?;
     let told = replies.into_iter().find_map(|reply| match reply {
         Reply::Sampling(rules) => Some(rules),
         _ => None,

@@ -7,8 +7,8 @@ mod trace;
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{plural, unless_closed};
-use blkkin_scribe::{ClientOptions, Entry, GaveUp, Sender, SenderCounts, SenderOptions};
+use crate::output::{ignore_closed_pipe, plural};
+use blkkin_scribe::{ClientOptions, DeliveryError, Entry, Sender, SenderCounts, SenderOptions};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -102,7 +102,7 @@ const GRACE: Duration = Duration::from_secs(1);
 struct MessageSink {
     sender: Sender<'static>,
     category: Vec<u8>,
-    gave_up: Option<GaveUp>,
+    gave_up: Option<DeliveryError>,
     interrupt: Interrupt,
 }
 
@@ -112,8 +112,7 @@ impl MessageSink {
         let patience = args.patience;
         let options = SenderOptions { client, patience, ..SenderOptions::default() };
         let asked = interrupt.clone();
-        let sender =
-            Sender::new(args.server.as_str(), options, move || asked.is_asked_since(GRACE));
+        let sender = Sender::new(args.server.as_str(), options, move || asked.is_set_since(GRACE));
         let usual = if args.spans { "zipkin" } else { "" };
         let category = args.category.as_deref().unwrap_or(usual).as_bytes().to_vec();
         MessageSink { sender, category, gave_up: None, interrupt: interrupt.clone() }
@@ -136,7 +135,7 @@ impl MessageSink {
 
     /// Returns `Break` after the sender gave up, or [`GRACE`] after Ctrl-C.
     fn flow(&self) -> ControlFlow<()> {
-        match self.gave_up.is_some() || self.interrupt.is_asked_since(GRACE) {
+        match self.gave_up.is_some() || self.interrupt.is_set_since(GRACE) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -166,10 +165,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let count = plural(gave_up.messages, "message");
         let told = Error::failed(format!("{}: {gave_up}; {count} not sent", args.server));
         let exit = told.hint("see --patience; what follows was not sent either").report();
-        return Ok(if interrupt.is_asked() { Exit::Interrupted } else { exit });
+        return Ok(if interrupt.is_set() { Exit::Interrupted } else { exit });
     }
     let exit = done?;
-    Ok(match (interrupt.is_asked(), counts.too_large) {
+    Ok(match (interrupt.is_set(), counts.too_large) {
         (true, _) => Exit::Interrupted,
         (_, 0) => exit,
         _ => Exit::Failed,
@@ -190,7 +189,7 @@ fn print_totals(args: &Args, counts: &SenderCounts, unsent: u64) -> io::Result<(
             "tries_later": tries_later,
             "broken": broken,
         });
-        return unless_closed(writeln!(crate::output::stdout(), "{object}"));
+        return ignore_closed_pipe(writeln!(crate::output::stdout(), "{object}"));
     }
     let sent = plural(messages, "message");
     let batches = format!("{batches} batch{}", if batches == 1 { "" } else { "es" });

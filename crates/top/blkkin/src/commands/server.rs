@@ -9,7 +9,7 @@ use crate::exit::{Error, Exit};
 use crate::values;
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Network, Running, Server, Settings, StartError, Tls};
-use blkkin_store::{MemoryStore, Policy, Room, SpanStore};
+use blkkin_store::{Capacity, MemoryStore, Policy, SpanStore};
 use blkkin_wire::Limits;
 use log::{Level, Log, LogFormat};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -289,19 +289,19 @@ fn notify_manager(state: &str, log: Log) {
 
 fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
     if args.memory {
-        let room = Room { spans: u64::MAX, bytes: args.memory_size };
+        let room = Capacity { spans: u64::MAX, bytes: args.memory_size };
         return Ok(Arc::new(MemoryStore::new(room, Limits::default())));
     }
     let directory = args.data.clone().or_else(|| state_directory("spans")).ok_or_else(|| {
         Error::usage("there is no home directory for spans to be kept in").hint("give --data")
     })?;
     let retention = retention(args, &directory, log)?;
-    open(&directory, Options { retention, notes_retention: true, ..Options::default() }, log)
+    open(&directory, Options { retention, stores_retention: true, ..Options::default() }, log)
 }
 
 /// Returns the retention of spans: from the options, or else the setting stored with the spans.
 fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error> {
-    let noted = Retention::noted(directory).map_err(|error| cannot_keep(directory, &error))?;
+    let noted = Retention::stored(directory).map_err(|error| cannot_keep(directory, &error))?;
     let known = noted.unwrap_or(Options::default().retention);
     let retention = Retention {
         age: args.keep.map_or(known.age, |age| Some(age).filter(|age| !age.is_zero())),

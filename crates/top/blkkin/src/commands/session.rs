@@ -3,7 +3,9 @@
 pub(super) mod list;
 
 use super::completions;
-use crate::conversation::{ActionResult, AgentArgs, SessionDetails, absolute, check, written};
+use crate::conversation::{
+    ActionResult, AgentArgs, SessionDetails, absolute, check, written_paths,
+};
 use crate::exit::{Error, Exit};
 use crate::losses;
 use crate::values;
@@ -233,16 +235,16 @@ fn create(args: Create) -> Result<Exit, Error> {
     let request = Request::CreateSession(session);
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let written = written(conversation.ask(&request)?);
+    let written = written_paths(conversation.request(&request)?);
     if let Some(size_max) = args.size_max {
         conversation
-            .ask(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
+            .request(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
     }
     let losses = Vec::new();
     let done =
         ActionResult { agent: conversation.address(), session: name.clone(), written, losses };
     let words = format!("session `{name}` made");
-    args.agent.tell(&done, "session create", words, &[])?;
+    args.agent.report(&done, "session create", words, &[])?;
     if io::stderr().is_terminal() && !args.agent.json {
         let next = "blkkin event enable PATTERN, and blkkin session start";
         let _ = writeln!(crate::output::stderr(), "next: {next}");
@@ -257,23 +259,23 @@ fn act(
     participle: &str,
     request: fn(String) -> Request,
 ) -> Result<Exit, Error> {
-    let done = named.agent.on_session(named.name.as_deref(), request)?;
+    let done = named.agent.request_for_session(named.name.as_deref(), request)?;
     let words = format!("session `{}` {participle}", done.session);
     let more = [("losses", losses::all_to_json(&done.losses))];
     let more = if action == "stop" { &more[..] } else { &[] };
-    named.agent.tell(&done, &format!("session {action}"), words, more)?;
+    named.agent.report(&done, &format!("session {action}"), words, more)?;
     Ok(losses::exit(&done.losses))
 }
 
 fn snapshot(args: TakeSnapshot) -> Result<Exit, Error> {
     let output = absolute(args.output.as_deref())?;
     let request = |session| Request::Snapshot(Snapshot { session, output: output.clone() });
-    let done = args.named.agent.on_session(args.named.name.as_deref(), request)?;
+    let done = args.named.agent.request_for_session(args.named.name.as_deref(), request)?;
     let words = match done.written.is_empty() {
         true => format!("session `{}` has nothing in memory; nothing was written", done.session),
         false => format!("snapshot of session `{}` written", done.session),
     };
-    args.named.agent.tell(&done, "session snapshot", words, &[])?;
+    args.named.agent.report(&done, "session snapshot", words, &[])?;
     Ok(Exit::Ok)
 }
 
@@ -292,11 +294,11 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
         let session = state.session.name;
         // Active sessions are stopped first, as by LTTng.
         let stopped = match state.activity {
-            Activity::Active => conversation.stop_at_last(session.clone()),
+            Activity::Active => conversation.stop_before_destroy(session.clone()),
             _ => Ok(()),
         };
         let request = Request::DestroySession(session.clone());
-        let replies = match stopped.and_then(|()| conversation.ask(&request)) {
+        let replies = match stopped.and_then(|()| conversation.request(&request)) {
             Ok(replies) => replies,
             Err(error) => {
                 // The remaining sessions are still destroyed.
@@ -305,14 +307,14 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
             }
         };
         let words = format!("session `{session}` destroyed");
-        let losses = losses::among(&replies);
+        let losses = losses::from_replies(&replies);
         if exit == Exit::Ok {
             exit = losses::exit(&losses);
         }
         let more = [("losses", losses::all_to_json(&losses))];
         let done =
             ActionResult { agent: conversation.address(), session, written: Vec::new(), losses };
-        args.agent.tell(&done, "session destroy", words, &more)?;
+        args.agent.report(&done, "session destroy", words, &more)?;
     }
     Ok(exit)
 }

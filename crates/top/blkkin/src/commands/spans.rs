@@ -8,12 +8,12 @@ mod printing;
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, lost, plural, unless_closed};
+use crate::output::{ColorChoice, describe_losses, ignore_closed_pipe, plural};
 use crate::progress::ProgressLine;
 use crate::values;
 use blkkin_reader::{Reading, Stats};
 use blkkin_spans::{Collector, Limits};
-use blkkin_text::time::length;
+use blkkin_text::time::parse_duration;
 use delivery::DeliveryArgs;
 use printing::Printing;
 use std::io::{self, IsTerminal};
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     service: Option<String>,
 
     /// Only requests that took at least this long: 5ms, 1.5s
-    #[arg(long, value_name = "DURATION", value_parser = length, help_heading = "Selection")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Selection")]
     min_duration: Option<u64>,
 
     /// Stop after this many requests
@@ -76,7 +76,7 @@ pub(crate) struct Args {
 
     /// Treat a request as complete after this time without an event [default: 30s in the time of
     /// the trace; with --follow, 5s of real time]
-    #[arg(long, value_name = "DURATION", value_parser = length, help_heading = "Requests")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Requests")]
     idle: Option<u64>,
 
     /// Memory for requests that are not complete, in bytes
@@ -146,7 +146,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let color = args.color.applies(&io::stderr());
     let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
     let asked = interrupt.clone();
-    let reading = selection.apply(reading).stop_when(move || asked.is_asked());
+    let reading = selection.apply(reading).stop_when(move || asked.is_set());
     let quiet = io::stdout().is_terminal();
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
 
@@ -169,7 +169,7 @@ fn conclude(
     stats: &Stats,
     interrupt: &Interrupt,
 ) -> Result<Exit, Error> {
-    let (counts, others) = (collector.counts(), collector.others());
+    let (counts, others) = (collector.counts(), collector.unrelated_events());
     let refusals = collector.refusals().clone();
     let printing = &mut collector.sink;
     printing.end(&blkkin_text::requests::json::End {
@@ -182,7 +182,7 @@ fn conclude(
     let shown = printing.shown();
     let wrote = printing.take_error();
     if wrote.is_err() {
-        unless_closed(wrote)?;
+        ignore_closed_pipe(wrote)?;
         // The output's pipe is closed, so the remaining messages do not matter.
         return Ok(exit::report_problems(&stats.problems));
     }
@@ -203,7 +203,7 @@ fn conclude(
         let events = plural(stats.events, "event");
         exit::note(&format!("no request: none of {events} says anything of spans"));
     }
-    if let Some(lost) = lost(stats) {
+    if let Some(lost) = describe_losses(stats) {
         let shown = plural(shown, "request");
         exit::note(&format!("lost by the tracer in all: {lost} ({shown} shown)"));
     }
@@ -212,5 +212,5 @@ fn conclude(
         Exit::Ok => delivered,
         failed => failed,
     };
-    Ok(if interrupt.is_asked() { Exit::Interrupted } else { exit })
+    Ok(if interrupt.is_set() { Exit::Interrupted } else { exit })
 }

@@ -2,7 +2,7 @@
 
 use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
-use crate::output::{plural, unless_closed, write};
+use crate::output::{ignore_closed_pipe, plural, write};
 use crate::table::{Align, Table};
 use crate::values;
 use blkkin_sql::{EXAMPLES, Format, Options, Printer, Summary, TABLES, run as answer};
@@ -95,7 +95,7 @@ fn examples() -> String {
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if args.tables {
-        unless_closed(write(&tables()))?;
+        ignore_closed_pipe(write(&tables()))?;
         return Ok(Exit::Ok);
     }
     let sql = question(args.sql)?;
@@ -164,7 +164,7 @@ fn to_error(error: &blkkin_sql::Error, sql: &str) -> Error {
         message.push_str(&format!("\n{excerpt}"));
     }
     let reported = if error.is_usage() { Error::usage(message) } else { Error::failed(message) };
-    match error.what_to_do() {
+    match error.hint_text() {
         Some(hint) => reported.hint(hint),
         None => reported,
     }

@@ -4,13 +4,14 @@ mod rows;
 mod show;
 
 use super::completions;
-use crate::conversation::{AgentArgs, Conversation, SessionDetails, check, print};
+use crate::conversation::{AgentArgs, AgentConnection, SessionDetails, check, print};
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
 use crate::values;
 use blkkin_control::{
-    Application, Applications, Ended, Loss, Processes, Quota, Released, Reply, Request, Ring,
+    Application, Applications, EvictedRings, Loss, Processes, Quota, Reply, Request, Ring,
+    RingTotals,
 };
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal};
@@ -69,8 +70,8 @@ struct Status {
     applications: Vec<Application>,
     before: Vec<Ring>,
     rings: Vec<Ring>,
-    ended: Vec<Ended>,
-    released: Vec<Released>,
+    ended: Vec<RingTotals>,
+    released: Vec<EvictedRings>,
     losses: Vec<Loss>,
     quotas: Vec<Quota>,
 }
@@ -79,8 +80,8 @@ struct Status {
 #[derive(Default)]
 struct StatusReply {
     rings: Vec<Ring>,
-    ended: Vec<Ended>,
-    released: Vec<Released>,
+    ended: Vec<RingTotals>,
+    released: Vec<EvictedRings>,
     losses: Vec<Loss>,
     quotas: Vec<Quota>,
 }
@@ -131,7 +132,7 @@ fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
 fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
     const STEP: Duration = Duration::from_millis(20);
     let start = Instant::now();
-    while !interrupt.is_asked() {
+    while !interrupt.is_set() {
         match time.checked_sub(start.elapsed()) {
             None | Some(Duration::ZERO) => return true,
             Some(left) => thread::sleep(left.min(STEP)),
@@ -141,14 +142,14 @@ fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
 }
 
 fn collect_status(
-    conversation: &mut Conversation,
+    conversation: &mut AgentConnection,
     args: &Args,
     request: &Request,
     before: Vec<Ring>,
 ) -> Result<Status, Error> {
     let sessions = conversation.sessions(args.session.as_deref())?;
     let applications = Applications { processes: Processes::default(), event_types: false };
-    let applications = conversation.ask(&Request::ListApplications(applications))?;
+    let applications = conversation.request(&Request::ListApplications(applications))?;
     let applications = applications.into_iter().filter_map(|reply| match reply {
         Reply::Application(application) => Some(application),
         _ => None,
@@ -170,11 +171,11 @@ fn collect_status(
 }
 
 fn request_status(
-    conversation: &mut Conversation,
+    conversation: &mut AgentConnection,
     request: &Request,
 ) -> Result<StatusReply, Error> {
     let mut request_status = StatusReply::default();
-    for reply in conversation.ask(request)? {
+    for reply in conversation.request(request)? {
         match reply {
             Reply::Ring(ring) => request_status.rings.push(ring),
             Reply::Ended(gone) => request_status.ended.push(gone),

@@ -2,10 +2,10 @@
 
 use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
-use crate::output::{plural, unless_closed, write};
+use crate::output::{ignore_closed_pipe, plural, write};
 use crate::progress::ProgressLine;
 use crate::table::{Align, Table};
-use blkkin_lake::{Adopted, Condition, Inspection, Lake, Options, Retention, Stored};
+use blkkin_lake::{AdoptReport, Condition, Inspection, Lake, LockedStore, Options, Retention};
 use blkkin_model::SpanRef;
 use blkkin_store::{Batch, Policy, SpanStore};
 use blkkin_wire::Format;
@@ -203,7 +203,7 @@ fn check(args: &Check) -> Result<Exit, Error> {
         true => format!("{}\n", inspection_json(&directory, &inspection)),
         false => inspection_text(&inspection),
     };
-    unless_closed(write(&text))?;
+    ignore_closed_pipe(write(&text))?;
     if inspection.needs_adopting() {
         let shown = directory.display();
         exit::note(&format!(
@@ -289,13 +289,14 @@ fn adopt(args: &Adopt) -> Result<Exit, Error> {
 }
 
 /// Prints the result of `adopt`, or of an import.
-fn report(args: &StoreArgs, directory: &Path, adopted: &Adopted) -> Result<Exit, Error> {
-    let Adopted { files, spans, adopted_files, adopted_spans, duplicate_spans, .. } = *adopted;
+fn report(args: &StoreArgs, directory: &Path, adopted: &AdoptReport) -> Result<Exit, Error> {
+    let AdoptReport { files, spans, adopted_files, adopted_spans, duplicate_spans, .. } = *adopted;
     for damage in &adopted.damage {
         exit::warn(&format!("left out: {damage}"));
     }
     if args.json {
-        let renamed = adopted.set_aside.iter().map(|(from, to)| json!({ "from": from, "to": to }));
+        let renamed =
+            adopted.renamed_files.iter().map(|(from, to)| json!({ "from": from, "to": to }));
         let object = json!({
             "directory": directory.display().to_string(),
             "files": files,
@@ -307,9 +308,9 @@ fn report(args: &StoreArgs, directory: &Path, adopted: &Adopted) -> Result<Exit,
             "damage": adopted.damage,
             "keepsAll": adopted.keeps_all,
         });
-        unless_closed(write(&format!("{object}\n")))?;
+        ignore_closed_pipe(write(&format!("{object}\n")))?;
     } else {
-        for (from, to) in &adopted.set_aside {
+        for (from, to) in &adopted.renamed_files {
             exit::note(&format!("renamed {from} to {to}"));
         }
         exit::note(&format!(
@@ -343,7 +344,7 @@ fn export(args: &Export) -> Result<Exit, Error> {
         return Err(Error::usage(format!("{} exists", args.output.display()))
             .hint("name one that does not; nothing is replaced"));
     }
-    let stored = Stored::open(&directory).map_err(|error| failed(&directory, &error))?;
+    let stored = LockedStore::open(&directory).map_err(|error| failed(&directory, &error))?;
     let done = Arc::default();
     let line = ProgressLine::of_bytes(Arc::clone(&done), stored.bytes());
     let exported = match args.format {
@@ -365,7 +366,7 @@ fn export(args: &Export) -> Result<Exit, Error> {
     if args.store.json {
         let output = args.output.display().to_string();
         let object = json!({ "output": output, "spans": spans, "damage": damage });
-        unless_closed(write(&format!("{object}\n")))?;
+        ignore_closed_pipe(write(&format!("{object}\n")))?;
     } else {
         exit::note(&format!("{}: {}", args.output.display(), plural(spans, "span")));
     }
@@ -404,7 +405,7 @@ fn add(done: &AtomicU64, bytes: u64) {
 /// Copies the files of a store, and writes additional files with the spans that are only in its
 /// journal. Returns the number of spans, and a message for each damaged part.
 fn export_files(
-    stored: &Stored,
+    stored: &LockedStore,
     output: &Path,
     done: &AtomicU64,
 ) -> Result<(u64, Vec<String>), ExportError> {
@@ -439,7 +440,7 @@ fn export_files(
 
 /// Writes all spans of a store as lines of JSON. Returns the same as [`export_files`].
 fn export_lines(
-    stored: &Stored,
+    stored: &LockedStore,
     output: &Path,
     format: Format,
     done: &AtomicU64,
@@ -461,7 +462,7 @@ fn export_lines(
 }
 
 fn write_lines(
-    stored: &Stored,
+    stored: &LockedStore,
     to: &mut dyn Write,
     format: Format,
     done: &AtomicU64,
@@ -542,7 +543,7 @@ fn import(args: &Import) -> Result<Exit, Error> {
             texts.push(path.clone());
         }
     }
-    let mut total = Adopted::default();
+    let mut total = AdoptReport::default();
     if !files.is_empty() {
         let open = |path: &PathBuf| {
             // All files are checked before the store is changed.
@@ -557,7 +558,7 @@ fn import(args: &Import) -> Result<Exit, Error> {
         let done = Arc::default();
         let bytes = files.iter().filter_map(|path| fs::metadata(path).ok()).map(|it| it.len());
         let line = ProgressLine::of_bytes(Arc::clone(&done), bytes.sum());
-        let imported = Stored::import(&directory, &mut sources, &done);
+        let imported = LockedStore::import(&directory, &mut sources, &done);
         drop(line);
         total = imported.map_err(|error| failed(&directory, &error))?;
     }
@@ -588,10 +589,10 @@ impl Read for LazyFile {
     }
 }
 
-fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut Adopted) -> Result<(), Error> {
+fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut AdoptReport) -> Result<(), Error> {
     let is_new = !directory.join("spans").exists();
     let options =
-        Options { retention: Retention::ALL, notes_retention: is_new, ..Options::default() };
+        Options { retention: Retention::ALL, stores_retention: is_new, ..Options::default() };
     let (lake, _) = Lake::open(directory, options).map_err(|error| failed(directory, &error))?;
     total.keeps_all |= is_new;
     let before = lake.counters();
@@ -612,25 +613,25 @@ fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut Adopted) -> Res
             if line.len() as u64 > LINE_BYTES_MAX {
                 return Err(Error::failed(format!("{place}: longer than {LINE_BYTES_MAX} bytes")));
             }
-            if let Some(damage) = accept(&lake, line.trim_ascii()).map_err(Error::failed)? {
+            if let Some(damage) = store_line(&lake, line.trim_ascii()).map_err(Error::failed)? {
                 total.damage.push(format!("{place}: {damage}"));
             }
         }
     }
-    lake.write_files().map_err(Error::failed)?;
+    lake.flush().map_err(Error::failed)?;
     let after = lake.counters();
     total.duplicate_spans += after.duplicates - before.duplicates;
     total.adopted_spans += after.kept - before.kept;
     total.spans = after.kept;
     drop(lake);
-    let stored = Stored::open(directory).map_err(|error| failed(directory, &error))?;
+    let stored = LockedStore::open(directory).map_err(|error| failed(directory, &error))?;
     total.files = stored.files() as u64;
     Ok(())
 }
 
 /// Stores the spans of one input line. Returns the first refusal of a span, or an error if the disk
 /// is full.
-fn accept(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
+fn store_line(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
     let format = match line.first() {
         None => return Ok(None),
         Some(b'[') => Format::ZipkinJson,

@@ -5,7 +5,7 @@ mod follow;
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, lost, plural, raw_stdout, stderr, unless_closed};
+use crate::output::{ColorChoice, describe_losses, ignore_closed_pipe, plural, raw_stdout, stderr};
 use crate::progress::ProgressLine;
 use blkkin_reader::{
     Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Target, Trace, Unordered,
@@ -105,14 +105,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
     let interrupt = Interrupt::listen()?;
     let asked = interrupt.clone();
-    let reading = selection.apply(reading).stop_when(move || asked.is_asked());
+    let reading = selection.apply(reading).stop_when(move || asked.is_set());
     let quiet = !args.count && io::stdout().is_terminal();
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
 
     let mut out = io::BufWriter::with_capacity(64 << 10, raw_stdout()?);
     let mut wrote = Ok(());
     let mut keep = |result: io::Result<()>| match result {
-        Ok(()) if interrupt.is_asked() => ControlFlow::Break(()),
+        Ok(()) if interrupt.is_set() => ControlFlow::Break(()),
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             wrote = Err(error);
@@ -145,7 +145,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     });
     let wrote = wrote.and_then(|()| out.flush());
     if wrote.is_err() {
-        unless_closed(wrote)?;
+        ignore_closed_pipe(wrote)?;
         // The output's pipe is closed, so the remaining messages do not matter.
         return Ok(exit::report_problems(&opened.problems));
     }
@@ -156,7 +156,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 fn conclude(stats: &Stats, interrupt: &Interrupt) -> Exit {
     report_losses(stats);
     let exit = exit::report_problems(&stats.problems);
-    if interrupt.is_asked() { Exit::Interrupted } else { exit }
+    if interrupt.is_set() { Exit::Interrupted } else { exit }
 }
 
 fn options(args: &Args) -> Result<Options, Error> {
@@ -269,7 +269,7 @@ impl Unordered for Count {
 
 /// Reports the total number of lost events on standard error.
 fn report_losses(stats: &Stats) {
-    if let Some(lost) = lost(stats) {
+    if let Some(lost) = describe_losses(stats) {
         let shown = plural(stats.events, "event");
         let _ = writeln!(stderr(), "lost by the tracer in all: {lost} ({shown} shown)");
     }

@@ -3,7 +3,7 @@
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::{self, Interrupt};
-use crate::output::{lost, own_command, plural, shell_word, unless_closed};
+use crate::output::{describe_losses, ignore_closed_pipe, own_command, plural, shell_word};
 use crate::progress::ProgressLine;
 use blkkin_reader::{Reading, Stats};
 use blkkin_rewrite::{Form, Rewriter, Summary};
@@ -42,12 +42,12 @@ pub(crate) fn run(
         reading = select.resolve(&opened.traces, utc, color)?.apply(reading);
     }
     let interrupt = Interrupt::listen()?;
-    interrupt::survive_full_files()?;
+    interrupt::handle_file_size_signal()?;
     let asked = interrupt.clone();
-    reading = reading.stop_when(move || asked.is_asked());
+    reading = reading.stop_when(move || asked.is_set());
     let asked = interrupt.clone();
     let (mut rewriter, refused) =
-        Rewriter::new(&opened.traces, &output.output, form, move || asked.is_asked())
+        Rewriter::new(&opened.traces, &output.output, form, move || asked.is_set())
             .map_err(failed)?;
     if refused.len() == opened.traces.len() {
         report(&refused);
@@ -63,7 +63,7 @@ pub(crate) fn run(
     print_summary(&summary, &stats, output)?;
     report(&refused);
     let exit = exit::report_problems(&stats.problems);
-    Ok(match interrupt.is_asked() {
+    Ok(match interrupt.is_set() {
         true => {
             let _ = writeln!(io::stderr(), "interrupted: what was read until then is written");
             Exit::Interrupted
@@ -102,14 +102,14 @@ fn print_summary(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::R
             "packets_lost": stats.packets_lost,
             "problems": stats.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        return unless_closed(writeln!(crate::output::stdout(), "{object}"));
+        return ignore_closed_pipe(writeln!(crate::output::stdout(), "{object}"));
     }
     let (events, packets) = (plural(stats.events, "event"), plural(*packets, "packet"));
     let mut err = crate::output::stderr();
     let megabytes = *bytes as f64 / 1e6;
     let path = output.output.display();
     let _ = writeln!(err, "{path}: {events} in {packets}, {megabytes:.1} MB");
-    if let Some(lost) = lost(stats) {
+    if let Some(lost) = describe_losses(stats) {
         let _ = writeln!(err, "lost by the tracer, as the new trace tells too: {lost}");
     }
     if io::stderr().is_terminal() {

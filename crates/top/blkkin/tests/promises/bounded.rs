@@ -7,7 +7,7 @@ use super::*;
 #[test]
 #[ignore = "a program of other tests"]
 fn bursts() {
-    let count = amount("TEST_COUNT", 1000);
+    let count = env_number("TEST_COUNT", 1000);
     // The first event of a type registers the type.
     record(0);
     say("\nready");
@@ -27,7 +27,7 @@ fn bursts() {
 #[test]
 #[ignore = "a program of other tests"]
 fn texts() {
-    let text = "x".repeat(amount("TEST_COUNT", 1000) as usize);
+    let text = "x".repeat(env_number("TEST_COUNT", 1000) as usize);
     event!(Level::Info, "test:text", text = "short");
     say("\nready");
     for (number, _) in std::io::stdin().lines().enumerate() {
@@ -39,11 +39,11 @@ fn texts() {
 
 /// Starts a session with a channel of small rings and the given further options.
 fn record_with(node: &Node, options: &[&str]) {
-    node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
+    node.run(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["channel", "create", "c", "--subbuf-size", "4096", "--num-subbuf", "2"];
-    node.do_it(&[&small, options].concat());
-    node.do_it(&["event", "enable", "test:*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&[&small, options].concat());
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
 }
 
 fn program(node: &Node, name: &str, count: u64) -> Program {
@@ -56,7 +56,7 @@ fn program(node: &Node, name: &str, count: u64) -> Program {
 
 #[test]
 fn a_burst_waits_for_room() {
-    let count = amount("TEST_BURST", 50_000);
+    let count = env_number("TEST_BURST", 50_000);
     let lost_with = |options: &[&str]| {
         let node = Node::new();
         let _agent = node.agent();
@@ -81,7 +81,7 @@ fn a_stopped_agent_delays_a_program_once() {
     let node = Node::new();
     let agent = node.agent();
     record_with(&node, &["--blocking=300ms"]);
-    let listed = node.do_it(&["channel", "list"]);
+    let listed = node.run(&["channel", "list"]);
     assert!(listed.contains("wait 300ms, discard"), "{listed}");
     let mut program = program(&node, "bounded::bursts", 5000);
     let mut longest = 0;
@@ -94,7 +94,7 @@ fn a_stopped_agent_delays_a_program_once() {
         let again_ms = program.count() / 1000;
         assert!(again_ms < 300, "5000 more events took {again_ms} ms");
         signal(agent.id(), Signal::CONT);
-        let is_read = || node.do_it(&["status", "--json", "--interval", "0"]);
+        let is_read = || node.run(&["status", "--json", "--interval", "0"]);
         eventually("it is read", || is_read().contains("\"bytes_waiting\":0").then_some(()));
     }
     let tried = program.end();
@@ -118,13 +118,13 @@ fn strings_are_bounded_as_a_channel_says() {
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(words.contains("a sub-buffer of 4096 bytes holds events of up to"), "{words}");
     assert_eq!(refused.status.code(), Some(1));
-    let listed = node.do_it(&["channel", "list", "--json"]);
+    let listed = node.run(&["channel", "list", "--json"]);
     assert!(listed.contains("\"string_max\":1024"), "{listed}");
     let mut program = program(&node, "bounded::texts", 3000);
     program.count();
     program.count();
     let cut = || {
-        let status = node.do_it(&["status", "--json", "--interval", "0"]);
+        let status = node.run(&["status", "--json", "--interval", "0"]);
         let status: serde_json::Value = serde_json::from_str(&status).unwrap();
         let rows = status["programs"].as_array().unwrap().iter();
         rows.map(|row| row["events_cut"].as_u64().unwrap()).sum::<u64>()
@@ -133,7 +133,7 @@ fn strings_are_bounded_as_a_channel_says() {
     program.end();
     eventually("it has ended", || node.applications().is_empty().then_some(()));
     assert_eq!(cut(), 2);
-    let told = node.do_it(&["status", "--interval", "0"]);
+    let told = node.run(&["status", "--interval", "0"]);
     assert!(told.contains("ended programs: long strings of 2 events were shortened"), "{told}");
     node.end_session();
     for format in [&[][..], &["--json"]] {

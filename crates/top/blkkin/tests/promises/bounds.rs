@@ -106,7 +106,7 @@ fn spans(noise: &mut Noise) -> String {
 
 #[test]
 fn d6_a_server_that_is_sent_more_than_it_may_keep() {
-    let seconds = amount("TEST_SECONDS", 12);
+    let seconds = env_number("TEST_SECONDS", 12);
     let (kept, journal) = (48 << 20, 1 << 30);
     let scratch = Scratch::new("bounds-server");
     let mut command = blkkin(&scratch.0);
@@ -166,7 +166,7 @@ fn d6_a_server_that_is_sent_more_than_it_may_keep() {
 
 #[test]
 fn d6_what_nobody_takes_waits_within_its_quota() {
-    let seconds = amount("TEST_SECONDS", 12);
+    let seconds = env_number("TEST_SECONDS", 12);
     let quota = 16 << 20;
     let scratch = Scratch::new("bounds-scribe");
     // The destination listens and never accepts.

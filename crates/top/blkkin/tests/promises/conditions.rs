@@ -15,7 +15,7 @@ const CONDITIONS: [Condition; 4] =
     [Condition::Never, Condition::Running, Condition::Stopped, Condition::Dead];
 
 /// Output, exit status and system calls of a program under a condition.
-struct Seen {
+struct RunResult {
     output: String,
     code: Option<i32>,
     /// System calls that the recording thread made between its two marks.
@@ -24,7 +24,7 @@ struct Seen {
 }
 
 /// Runs the program `marks` under a condition, and with strace if requested.
-fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
+fn mark_under(condition: Condition, count: u64, with_strace: bool) -> RunResult {
     let node = Node::new();
     let agent = (condition != Condition::Never).then(|| {
         let agent = node.agent();
@@ -68,7 +68,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let calls =
         if with_strace { between_marks(&fs::read_to_string(&calls).unwrap()) } else { vec![] };
     let nanoseconds = output.lines().last().and_then(|line| line.parse().ok());
-    Seen { output, code: status.code(), calls, nanoseconds: nanoseconds.unwrap_or(0) }
+    RunResult { output, code: status.code(), calls, nanoseconds: nanoseconds.unwrap_or(0) }
 }
 
 /// Returns the system calls of the marking thread, from the first mark to the second.
@@ -93,8 +93,8 @@ fn l1_recording_asks_nothing_of_the_kernel() {
         return;
     }
     // More events than fit into a ring that is not read.
-    let count = amount("TEST_EVENTS", 200_000);
-    let seen: Vec<Seen> =
+    let count = env_number("TEST_EVENTS", 200_000);
+    let seen: Vec<RunResult> =
         CONDITIONS.iter().map(|condition| mark_under(*condition, count, true)).collect();
     for (condition, seen) in CONDITIONS.iter().zip(&seen) {
         let calls = &seen.calls;
@@ -127,7 +127,7 @@ fn sum(count: u64) -> u64 {
 /// the machine may be busy.
 #[test]
 fn l1_what_an_event_costs_is_told() {
-    let count = amount("TEST_TIMED", 20_000);
+    let count = env_number("TEST_TIMED", 20_000);
     let costs = CONDITIONS.map(|condition| {
         let cost = mark_under(condition, count, false).nanoseconds;
         format!("{condition:?} {cost}")
@@ -231,15 +231,15 @@ fn l1_a_full_disk_is_a_state() {
         return;
     }
     let node = Node::new();
-    let rounds = amount("TEST_FULL", 2);
+    let rounds = env_number("TEST_FULL", 2);
     let disk = Disk::new(&node, &format!("size={}m", 64 + 32 * rounds));
     let _agent = disk.agent();
-    node.do_it(&["session", "create", "s", "-o", disk.output().to_str().unwrap()]);
+    node.run(&["session", "create", "s", "-o", disk.output().to_str().unwrap()]);
     // Small rings, as rings of the default size would hold all events recorded while the disk is
     // full.
-    node.do_it(&["channel", "create", "c", "--subbuf-size", "512K", "--num-subbuf", "4"]);
-    node.do_it(&["event", "enable", "test:*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&["channel", "create", "c", "--subbuf-size", "512K", "--num-subbuf", "4"]);
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
     let mut program = node.program(100, 300);
     eventually("the trace is begun", || (disk.trace_size() > 0).then_some(()));
     let mut longest = Duration::ZERO;
@@ -249,7 +249,7 @@ fn l1_a_full_disk_is_a_state() {
         let (numbers, _) = read(copy.path());
         check_distinct(&numbers);
         check_with_babeltrace2(copy.path(), numbers.len());
-        assert!(node.do_it(&["session", "list"]).contains('s'));
+        assert!(node.run(&["session", "list"]).contains('s'));
         longest = longest.max(disk.empty());
     }
     let tried = program.end();
@@ -279,7 +279,7 @@ fn l1_a_full_disk_and_dead_agents() {
     node.record_all_to(&disk.output());
     let mut program = node.program(100, 300);
     eventually("the trace is begun", || (disk.trace_size() > 0).then_some(()));
-    for _ in 0..amount("TEST_FULL", 2) {
+    for _ in 0..env_number("TEST_FULL", 2) {
         disk.fill(&mut program);
         agent.kill();
         agent = disk.agent();
@@ -323,8 +323,8 @@ fn l1_a_disk_without_room_for_the_next_file() {
             refused += 1;
             continue;
         }
-        node.do_it(&["event", "enable", "test:*"]);
-        node.do_it(&["session", "start", "s"]);
+        node.run(&["event", "enable", "test:*"]);
+        node.run(&["session", "start", "s"]);
         let mut program = node.program(10, 1000);
         eventually("something is tried", || (program.count() > 1000).then_some(()));
         let more = disk

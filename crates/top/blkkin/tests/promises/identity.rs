@@ -20,13 +20,13 @@ fn connects() {
 }
 
 /// Connection to the agent that was opened by a process which has ended since.
-struct Held {
+struct OrphanConnection {
     socket: Socket,
     /// Id of the process that connected.
     pid: u32,
 }
 
-impl Held {
+impl OrphanConnection {
     fn say<M: Messages>(&self, message: &M) {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).unwrap();
@@ -97,7 +97,7 @@ impl Place {
     }
 
     /// Returns a connection that was opened by a stranger's process, which has ended since.
-    fn connection(&self) -> Held {
+    fn connection(&self) -> OrphanConnection {
         let mut command = as_user(STRANGER, &STRANGER.to_string());
         command.arg(&self.tests).args(["--ignored", "--exact", "identity::connects"]);
         command.env("TEST_AGENT", SOCKET).env("TEST_HOLDER", self.folder.join("holder"));
@@ -108,12 +108,12 @@ impl Place {
             socket.receive(&mut [0; 9], &mut held).is_ok().then_some(())
         });
         assert!(child.wait().unwrap().success());
-        Held { socket: Socket::from(held.pop().unwrap()), pid: child.id() }
+        OrphanConnection { socket: Socket::from(held.pop().unwrap()), pid: child.id() }
     }
 }
 
 /// Starts processes of the master until a process has this pid.
-fn take_number(pid: u32) -> Running {
+fn start_with_pid(pid: u32) -> Running {
     eventually("the number is used again", || {
         fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
         let mut command = as_user(MASTER, GROUP.1);
@@ -132,7 +132,7 @@ fn numbers_are_used_again() {
     let mut list = Command::new(env!("CARGO_BIN_EXE_blkkin"));
     list.args(["session", "create", "roots", "-o"]).arg(node.directory.path().join("roots"));
     run(&mut list);
-    for round in 0..amount("TEST_NUMBERS", 20) {
+    for round in 0..env_number("TEST_NUMBERS", 20) {
         // The agent accepts the connection, or receives its `Hello`, long after the process has
         // ended.
         let is_late = round % 2 == 0;
@@ -140,7 +140,7 @@ fn numbers_are_used_again() {
             signal(place.agent.id(), Signal::STOP);
         }
         let [program, command] = [place.connection(), place.connection()];
-        let [other, another] = [take_number(program.pid), take_number(command.pid)];
+        let [other, another] = [start_with_pid(program.pid), start_with_pid(command.pid)];
         for process in [&other, &another] {
             let runs = || fs::read_link(format!("/proc/{}/exe", process.id())).ok();
             let is_sleep = || runs().is_some_and(|path| path.ends_with("sleep"));
@@ -177,7 +177,7 @@ fn h2_who_is_gone_is_not_taken_for_who_has_its_number_now() {
     if !Path::new("/proc/sys/kernel/ns_last_pid").exists() {
         return skip(test, "this kernel does not let one choose the number of the next process");
     }
-    let rounds = amount("TEST_NUMBERS", 20);
+    let rounds = env_number("TEST_NUMBERS", 20);
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-ec"]);
     command.arg("mount -t tmpfs run /run && exec \"$0\" \"$@\"");

@@ -45,11 +45,11 @@ fn lost_by(node: &Node, cause: &str) -> [u64; 3] {
 
 /// Starts a session whose rings hold a few hundred events.
 fn record_into_small_rings(node: &Node) {
-    node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
+    node.run(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let small = ["--subbuf-size", "4096", "--num-subbuf", "2"];
-    node.do_it(&[&["channel", "create", "c"][..], &small].concat());
-    node.do_it(&["event", "enable", "test:*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&[&["channel", "create", "c"][..], &small].concat());
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
 }
 
 /// Runs a program that records more events than its rings hold.
@@ -315,9 +315,9 @@ fn d10_a_bound_on_disk_is_told() {
     let mut agent = node.agent();
     let output = node.output();
     let create = ["session", "create", "s", "--size-max", "200K", "-o", output.to_str().unwrap()];
-    node.do_it(&create);
-    node.do_it(&["event", "enable", "test:*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&create);
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
     let mut program = node.program(1000, 100);
     eventually("much is tried", || (program.count() > 1_000_000).then_some(()));
     let bound = "the session may write 204800 bytes at most (--size-max)";
@@ -414,7 +414,7 @@ fn d10_recorded_events_are_counted() {
     let tried = program.end();
     eventually("it has ended", || node.applications().is_empty().then_some(()));
     let counted = sum(&node);
-    node.do_it(&["session", "stop", "s"]);
+    node.run(&["session", "stop", "s"]);
     let (numbers, lost) = read(&node.output());
     assert_eq!(numbers.len() as u64 + lost, tried);
     // A count is missing if a thread was interrupted right after an event.
@@ -438,12 +438,12 @@ fn too_many_subbuffers() -> String {
 fn d10_what_a_quota_refuses_is_told_by_each_command() {
     let node = Node::new();
     let _agent = node.agent();
-    node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
+    node.run(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
     let count = too_many_subbuffers();
     let large = ["--overwrite", "--subbuf-size", "256M", "--num-subbuf", &count];
-    node.do_it(&[&["channel", "create", "c"][..], &large].concat());
-    node.do_it(&["event", "enable", "test:*"]);
-    node.do_it(&["session", "start", "s"]);
+    node.run(&[&["channel", "create", "c"][..], &large].concat());
+    node.run(&["event", "enable", "test:*"]);
+    node.run(&["session", "start", "s"]);
     let mut program = node.program(100, 1000);
     eventually("it is refused", || (lost_by(&node, "quota") == [0, 0, 1]).then_some(()));
     let all = "an unknown number of events of 1 program";

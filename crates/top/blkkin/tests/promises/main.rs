@@ -10,12 +10,12 @@ mod bounded;
 mod bounds;
 mod clocks;
 mod conditions;
-mod deaths;
+mod crashes;
 mod identity;
-mod lives;
+mod isolation;
 mod losses;
-mod others;
 mod scale;
+mod start_order;
 
 use blkkin_ring::packet;
 use blkkin_sys::SharedMemory;
@@ -31,7 +31,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 use support::node::{
-    Node, Program, Running, amount, check_all, check_distinct, eventually, figure, is_root,
+    Node, Program, Running, check_all, check_distinct, env_number, eventually, figure, is_root,
     numbers, read, say, traces_below,
 };
 use support::process::{Signal, signal};
@@ -49,7 +49,7 @@ fn program() {
 #[test]
 #[ignore = "a program of other tests"]
 fn marks() {
-    let count = amount("TEST_COUNT", 1000);
+    let count = env_number("TEST_COUNT", 1000);
     // The first event of a type registers the type.
     record(0);
     say("\nready");
@@ -66,7 +66,7 @@ fn marks() {
     let took = begun.elapsed();
     mark();
     say(format_args!("worked out: {sum}"));
-    if amount("TEST_TIMES", 0) == 1 {
+    if env_number("TEST_TIMES", 0) == 1 {
         say(took.as_nanos() as u64 / count);
     }
     std::process::exit(7);
@@ -80,7 +80,7 @@ fn notes() {
     let path = std::env::var_os("TEST_MEMORY").unwrap();
     let file = File::options().read(true).write(true).open(path).unwrap();
     let memory = SharedMemory::map(file.as_fd()).unwrap();
-    let last = amount("TEST_COUNT", u64::MAX);
+    let last = env_number("TEST_COUNT", u64::MAX);
     say("\nready");
     for number in 1..=last {
         memory.word(BEGUN).store(number, Release);
@@ -102,8 +102,8 @@ const DONE: usize = 64;
 #[test]
 #[ignore = "a program of other tests"]
 fn crowd() {
-    let (threads, each) = (amount("TEST_THREADS", 10), amount("TEST_COUNT", 100));
-    let first = amount("TEST_FIRST", 0);
+    let (threads, each) = (env_number("TEST_THREADS", 10), env_number("TEST_COUNT", 100));
+    let first = env_number("TEST_FIRST", 0);
     record(first);
     let (begin, end) = (Barrier::new(threads as usize + 1), Barrier::new(threads as usize + 1));
     std::thread::scope(|scope| {
@@ -135,8 +135,8 @@ fn crowd() {
 #[test]
 #[ignore = "a program of other tests"]
 fn greedy() {
-    let first = amount("TEST_FIRST", 0);
-    for number in 0..amount("TEST_COUNT", 100) {
+    let first = env_number("TEST_FIRST", 0);
+    for number in 0..env_number("TEST_COUNT", 100) {
         let name = format!("test:t{number}").leak();
         let one = EventType::new(name, Level::Info, &["n"], ("", 0));
         Box::leak(Box::new(one)).record((first + number,));

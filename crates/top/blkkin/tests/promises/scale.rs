@@ -8,7 +8,7 @@ fn l5_memory_grows_with_processors_not_threads() {
     let node = Node::new();
     let _agent = node.agent();
     node.record_all();
-    let (threads, each) = (amount("TEST_THREADS", 1000), 100);
+    let (threads, each) = (env_number("TEST_THREADS", 1000), 100);
     let mut first = 0;
     let mut held = Vec::new();
     for threads in [1, threads] {
@@ -36,7 +36,7 @@ fn l5_many_processes_record() {
     let node = Node::new();
     let agent = node.agent();
     node.record_all();
-    let (processes, each) = (amount("TEST_PROCESSES", 50), 200);
+    let (processes, each) = (env_number("TEST_PROCESSES", 50), 200);
     let mut running = Vec::new();
     for number in 0..processes {
         let mut command = node.test_program(&[], "crowd");
@@ -83,7 +83,7 @@ fn l11_programs_of_one_event_take_little_memory() {
     let node = Node::new();
     let agent = node.agent();
     node.record_all();
-    let count = amount("TEST_SMALL", 100);
+    let count = env_number("TEST_SMALL", 100);
     let programs: Vec<Program> = (0..count)
         .map(|number| {
             let mut command = node.test_program(&[], "crowd");
@@ -176,7 +176,7 @@ fn l6_programs_are_moved_between_processors() {
     let _agent = node.agent();
     node.record_all();
     let program = node.program(200, 100);
-    let moves = amount("TEST_MOVES", 200);
+    let moves = env_number("TEST_MOVES", 200);
     for turn in 0..moves {
         move_to(program.id(), ["0", "1"][turn as usize % 2]);
     }
@@ -220,7 +220,7 @@ fn l6_a_processor_without_a_ring_uses_the_last_one() {
     node.record_all();
     let program = node.program_behind(&["taskset", "-c", "1"], 100, 200);
     std::thread::sleep(Duration::from_millis(100));
-    for turn in 0..amount("TEST_MOVES", 200) {
+    for turn in 0..env_number("TEST_MOVES", 200) {
         move_to(program.id(), ["0", "1"][turn as usize % 2]);
     }
     let tried = program.end();
@@ -245,7 +245,7 @@ fn l6_processors_are_turned_off_and_on() {
     if !can(test, &[]) {
         return;
     }
-    let cycles = amount("TEST_HOTPLUG", 20);
+    let cycles = env_number("TEST_HOTPLUG", 20);
     let switches: Vec<PathBuf> = (1..processors())
         .map(|processor| format!("/sys/devices/system/cpu/cpu{processor}/online").into())
         .filter(|switch: &PathBuf| switch.exists())

@@ -35,7 +35,7 @@ pub fn channel(name: &str) -> Channel {
 }
 
 pub fn all() -> Selection {
-    Selection::of(["*"])
+    Selection::for_names(["*"])
 }
 
 pub fn selection() -> Selection {
@@ -154,7 +154,7 @@ pub fn answer_one(request: &Request) -> Vec<Reply> {
 }
 
 /// Result of a command against a stand-in agent: requests, exit status, output and errors.
-pub struct Told {
+pub struct CommandOutcome {
     pub requests: Vec<Request>,
     pub status: i32,
     pub out: String,
@@ -167,10 +167,10 @@ pub fn command(daemon: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-pub fn tell(daemon: &StandIn, arguments: &[&str]) -> Told {
+pub fn run_command(daemon: &StandIn, arguments: &[&str]) -> CommandOutcome {
     let output = run(&mut command(&daemon.path, arguments));
     let agent = daemon.path.display().to_string();
-    Told {
+    CommandOutcome {
         requests: daemon.requests(),
         status: output.status.code().expect("an exit status"),
         out: text(&output.stdout).replace(&agent, "AGENT"),
@@ -181,7 +181,7 @@ pub fn tell(daemon: &StandIn, arguments: &[&str]) -> Told {
 /// Checks requests and output of a command that succeeds.
 #[track_caller]
 pub fn check(daemon: &StandIn, arguments: &[&str], requests: &[Request], out: &str, errors: &str) {
-    let told = tell(daemon, arguments);
+    let told = run_command(daemon, arguments);
     assert_eq!((told.out.as_str(), told.errors.as_str()), (out, errors));
     assert_eq!(told.requests, requests);
     assert_eq!(told.status, 0);
@@ -196,7 +196,7 @@ pub fn check_failure(
     status: i32,
     errors: &str,
 ) {
-    let told = tell(daemon, arguments);
+    let told = run_command(daemon, arguments);
     assert_eq!((told.out.as_str(), told.errors.as_str()), ("", errors));
     assert_eq!(told.requests, requests);
     assert_eq!(told.status, status);

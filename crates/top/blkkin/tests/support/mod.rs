@@ -5,7 +5,7 @@
 
 pub mod agent;
 pub mod corpus;
-pub mod growing;
+pub mod growing_trace;
 pub mod hostile;
 pub mod node;
 pub mod process;

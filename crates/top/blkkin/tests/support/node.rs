@@ -2,9 +2,9 @@
 //! numbered: each attempted event must be in the trace or counted as lost.
 
 #[allow(unused_imports, reason = "not each test needs all of it")]
-pub use blkkin_sys::testing::{amount, figure};
+pub use blkkin_sys::testing::{env_number, figure};
 
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::{Application, Applications, Processes, Reply, Request};
 use blkkin_sys::testing::own_test;
 use blkkin_trace::{Level, event};
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// events in bursts until its standard input ends. Prints the number of attempts for each input
 /// line, and at the end.
 pub fn numbers() {
-    let burst = amount("TEST_BURST", 100);
-    let pause = amount("TEST_PAUSE_US", 100);
+    let burst = env_number("TEST_BURST", 100);
+    let pause = env_number("TEST_PAUSE_US", 100);
     let (asked, ask) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for _ in std::io::stdin().lock().lines() {
@@ -122,7 +122,7 @@ impl Node {
     }
 
     #[track_caller]
-    pub fn do_it(&self, arguments: &[&str]) -> String {
+    pub fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         // Status 3 means done with losses, which tests count themselves.
         assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}: {output:?}");
@@ -134,16 +134,16 @@ impl Node {
     }
 
     pub fn record_all_to(&self, output: &Path) {
-        self.do_it(&["session", "create", "s", "-o", output.to_str().unwrap()]);
-        self.do_it(&["event", "enable", "test:*"]);
-        self.do_it(&["session", "start", "s"]);
+        self.run(&["session", "create", "s", "-o", output.to_str().unwrap()]);
+        self.run(&["event", "enable", "test:*"]);
+        self.run(&["session", "start", "s"]);
     }
 
     /// Stops and destroys the session, which writes all recorded data.
     #[track_caller]
     pub fn end_session(&self) {
-        self.do_it(&["session", "stop", "s"]);
-        self.do_it(&["session", "destroy", "s"]);
+        self.run(&["session", "stop", "s"]);
+        self.run(&["session", "destroy", "s"]);
     }
 
     /// Returns the programs connected to the agent.
@@ -229,11 +229,11 @@ impl Program {
 /// Returns the programs connected to the agent at this socket.
 pub fn applications_of(socket: &Path) -> Vec<Application> {
     let all = Applications { processes: Processes::default(), event_types: false };
-    let Ok(mut client) = Client::connect(&[socket.to_owned()], "test", "0", Patience::default())
+    let Ok(mut client) = Client::connect(&[socket.to_owned()], "test", "0", Timeouts::default())
     else {
         return Vec::new();
     };
-    let replies = client.ask_all(&Request::ListApplications(all)).unwrap_or_default();
+    let replies = client.request_all(&Request::ListApplications(all)).unwrap_or_default();
     let application = |reply| match reply {
         Reply::Application(application) => Some(application),
         _ => None,

@@ -16,7 +16,7 @@ pub struct Server {
     pub child: Child,
     err: BufReader<ChildStderr>,
     /// Text of the log that was read so far.
-    pub told: String,
+    pub log: String,
     pub web: SocketAddr,
 }
 
@@ -40,26 +40,26 @@ impl Server {
             assert_ne!(err.read_line(&mut told).expect("text"), 0, "it ended: {told}");
         }
         let web = listening(&told, "Zipkin");
-        Server { child, err, told, web }
+        Server { child, err, log: told, web }
     }
 
     /// Waits until the log contains a text.
-    pub fn until(&mut self, said: &str) {
+    pub fn wait_for_log(&mut self, said: &str) {
         let patience = rustix::time::Timespec { tv_sec: HANG.as_secs() as i64, tv_nsec: 0 };
-        while !self.told.contains(said) {
+        while !self.log.contains(said) {
             if self.err.buffer().is_empty() {
                 let mut more = [PollFd::new(self.err.get_ref(), PollFlags::IN)];
                 let ready = poll(&mut more, Some(&patience)).expect("a pipe");
-                assert_ne!(ready, 0, "it never said {said}: {}", self.told);
+                assert_ne!(ready, 0, "it never said {said}: {}", self.log);
             }
-            let read = self.err.read_line(&mut self.told).expect("text");
-            assert_ne!(read, 0, "it ended before it said {said}: {}", self.told);
+            let read = self.err.read_line(&mut self.log).expect("text");
+            assert_ne!(read, 0, "it ended before it said {said}: {}", self.log);
         }
     }
 
     /// Returns the address in the log line of this listener.
     pub fn address(&self, what: &str) -> SocketAddr {
-        listening(&self.told, what)
+        listening(&self.log, what)
     }
 
     pub fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> String {
@@ -82,9 +82,9 @@ impl Server {
     pub fn end(mut self) -> String {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("it lives");
-        self.err.read_to_string(&mut self.told).expect("text");
-        assert!(self.child.wait().expect("its end").success(), "{}", self.told);
-        std::mem::take(&mut self.told)
+        self.err.read_to_string(&mut self.log).expect("text");
+        assert!(self.child.wait().expect("its end").success(), "{}", self.log);
+        std::mem::take(&mut self.log)
     }
 }
 

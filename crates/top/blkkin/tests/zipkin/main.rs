@@ -4,20 +4,20 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod invalid_input;
 mod servers;
 mod spans;
-mod wrong;
 
 use blkkin_sys::testing::Random;
+use invalid_input::{INVALID_QUERIES, WRONG_SPANS};
 use serde_json::Value;
-use servers::{How, JSON, Ours, Servers, jar};
+use servers::{JSON, OurServer, ServerSettings, Servers, jar};
 use spans::{
     BEGIN_US, GAP_US, LATE, LATE_US, MINUTE_US, ODD_US, REQUESTS, at, generated, ids, odd,
 };
 use std::collections::BTreeSet;
 use support::server::http;
 use support::{Scratch, skip};
-use wrong::{WRONG_QUESTIONS, WRONG_SPANS};
 
 /// Returns a random search query, with some of the parameters.
 fn search(random: &mut Random) -> String {
@@ -90,7 +90,8 @@ fn answers_are_those_of_zipkins_server() {
         );
     };
     let scratch = Scratch::new("zipkin");
-    let how = How { keys: &["http.method", "volume", "loud"], ..How::default() };
+    let how =
+        ServerSettings { keys: &["http.method", "volume", "loud"], ..ServerSettings::default() };
     let mut servers = Servers::start(&scratch, jar, &how);
     let mut batches = generated();
     batches.extend(odd());
@@ -123,7 +124,7 @@ fn answers_are_those_of_zipkins_server() {
         servers.ask(&format!("/api/v2/traces?{asked}"));
     }
     servers.ask_around_starts();
-    for asked in WRONG_QUESTIONS {
+    for asked in INVALID_QUERIES {
         servers.ask(&format!("/api/v2/{asked}"));
     }
     servers.ask_who_calls_whom();
@@ -143,7 +144,7 @@ fn short_ids_are_those_of_zipkins_server() {
         );
     };
     let scratch = Scratch::new("zipkin-short");
-    let how = How { short_ids: true, ..How::default() };
+    let how = ServerSettings { short_ids: true, ..ServerSettings::default() };
     let mut servers = Servers::start(&scratch, jar, &how);
     let mut batches = generated();
     batches.extend(odd());
@@ -244,7 +245,7 @@ impl Servers {
             let mut zipkins = found(self.zipkin.address, &path);
             zipkins.sort_by_key(|id| theirs.iter().position(|other| other == id));
             assert_eq!(zipkins, theirs, "{path}");
-            for &Ours { store, web } in &self.ours {
+            for &OurServer { store, web } in &self.ours {
                 assert_eq!(found(web, &path), ours, "{path} ({store})");
             }
         }
@@ -258,7 +259,7 @@ impl Servers {
             let post =
                 |to| http(to, "POST", "/api/v2/spans", JSON, body.as_bytes()).expect("an answer");
             assert_eq!(post(self.zipkin.address).status, 202, "{body}");
-            for &Ours { store, web } in &self.ours {
+            for &OurServer { store, web } in &self.ours {
                 let reply = post(web);
                 assert_eq!(reply.status, 400, "{store}");
                 assert!(reply.body.starts_with(words), "{store}: {}", reply.body);

@@ -62,7 +62,7 @@ impl Drop for Zipkin {
 }
 
 /// Starts a server whose store writes all but the last spans into small files and merges them.
-fn in_files(folder: &Path, how: &How) -> Running {
+fn in_files(folder: &Path, how: &ServerSettings) -> Running {
     let retention = Retention { age: None, bytes: None };
     let options = Options { retention, file_spans: 200, merge_files: 4, ..Options::default() };
     let (lake, _) = Lake::open(folder, options).expect("a store");
@@ -76,7 +76,7 @@ fn in_files(folder: &Path, how: &How) -> Running {
 
 /// Settings that all compared servers share.
 #[derive(Default)]
-pub(crate) struct How {
+pub(crate) struct ServerSettings {
     /// Set if trace ids are equal when their lower halves are equal.
     pub(crate) short_ids: bool,
     /// Keys of tags whose values are offered for completion.
@@ -86,7 +86,7 @@ pub(crate) struct How {
 /// Zipkin's server, three servers of ours, and the differences between their answers.
 pub(crate) struct Servers {
     pub(crate) zipkin: Zipkin,
-    pub(crate) ours: [Ours; 3],
+    pub(crate) ours: [OurServer; 3],
     _processes: [Server; 2],
     _running: Running,
     files: PathBuf,
@@ -97,13 +97,13 @@ pub(crate) struct Servers {
 }
 
 /// A server of ours, with the name of its store for messages.
-pub(crate) struct Ours {
+pub(crate) struct OurServer {
     pub(crate) store: &'static str,
     pub(crate) web: SocketAddr,
 }
 
 impl Servers {
-    pub(crate) fn start(scratch: &Scratch, jar: PathBuf, how: &How) -> Servers {
+    pub(crate) fn start(scratch: &Scratch, jar: PathBuf, how: &ServerSettings) -> Servers {
         let mut arguments: Vec<&str> =
             how.keys.iter().flat_map(|&key| ["--autocomplete-key", key]).collect();
         arguments.extend(how.short_ids.then_some("--short-trace-ids"));
@@ -114,9 +114,9 @@ impl Servers {
         let files = scratch.0.join("files");
         let running = in_files(&files, how);
         let ours = [
-            Ours { store: "memory", web: processes[0].web },
-            Ours { store: "lake", web: processes[1].web },
-            Ours { store: "lake of files", web: running.web[0] },
+            OurServer { store: "memory", web: processes[0].web },
+            OurServer { store: "lake", web: processes[1].web },
+            OurServer { store: "lake of files", web: running.web[0] },
         ];
         let keys = how.keys.join(",");
         let strict = if how.short_ids { "false" } else { "true" };
@@ -141,11 +141,11 @@ impl Servers {
     /// Sends a request to all servers, and records the differences between their answers.
     pub(crate) fn exchange(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) {
         self.asked += 1;
-        let ask = |to| plain(http(to, method, path, headers, body).expect("an answer"));
+        let ask = |to| normalize(http(to, method, path, headers, body).expect("an answer"));
         let expected = ask(self.zipkin.address);
         let is_framework = FRAMEWORK.iter().any(|words| expected.body.starts_with(words));
         self.told += usize::from(expected.status == 200 && expected.body.len() > 2);
-        for &Ours { store, web } in &self.ours {
+        for &OurServer { store, web } in &self.ours {
             let mut found = ask(web);
             let has_words = match method {
                 "POST" => found.body.contains(" reading List<Span> from json (span "),
@@ -208,7 +208,7 @@ const FRAMEWORK: &[&str] =
 
 /// Normalizes an answer: sorts the fields of objects, and lists of spans, whose order does not
 /// count.
-fn plain(reply: Reply) -> Reply {
+fn normalize(reply: Reply) -> Reply {
     // In answers with U+2028, Zipkin's server counts more bytes than it writes, and pads with
     // zeros.
     let text = reply.body.trim_end_matches('\0');

@@ -59,7 +59,11 @@ fn check_metadata(metadata: &str, hex: &str, expected: &str) {
     // Each shorter view is reported as too short.
     for length in 0..bytes.len() {
         let view = View::whole(&bytes[..length]);
-        assert_eq!(event(&decoder, view, 0, &mut decoder.machine()), Err(Stop::Short), "{length}");
+        assert_eq!(
+            event(&decoder, view, 0, &mut decoder.machine()),
+            Err(Stop::Incomplete),
+            "{length}"
+        );
     }
 }
 
@@ -214,7 +218,7 @@ fn selector_that_no_option_has() {
     let fields = "enum : u8 { a, b } t; variant <t> { u8 a; u8 b; } v;";
     let decoder = decoder(&metadata("le", fields));
     let result = event(&decoder, View::whole(&[9, 1]), 0, &mut decoder.machine());
-    let Err(Stop::Bad(error)) = result else { panic!("{result:?}") };
+    let Err(Stop::Invalid(error)) = result else { panic!("{result:?}") };
     assert_eq!(error.kind, DecodeErrorKind::NoOption(9));
     assert_eq!(error.at_bits, 8);
 }

@@ -57,7 +57,10 @@ fn in_parts(
     let cut = random.below(bytes.len() + 1);
     if cut as u64 * 8 >= position {
         let got = event(decoder, View::whole(&bytes[..cut]), position, &mut machine.clone());
-        assert!(got == Err(Stop::Short) || got == *expected, "cut at {cut}: {got:?}, {expected:?}");
+        assert!(
+            got == Err(Stop::Incomplete) || got == *expected,
+            "cut at {cut}: {got:?}, {expected:?}"
+        );
     }
     let base = position / 8;
     if base > bytes.len() as u64 {
@@ -90,8 +93,10 @@ fn claims_beyond_the_view_cost_nothing() {
             let is_empty_elements =
                 |error: &DecodeError| error.kind == DecodeErrorKind::EmptyElements;
             match result {
-                Err(Stop::Short) => assert!(matches!(id, 0 | 1 | 4), "event {id}, {claim}"),
-                Err(Stop::Bad(error)) => assert!(is_empty_elements(&error), "event {id}: {error}"),
+                Err(Stop::Incomplete) => assert!(matches!(id, 0 | 1 | 4), "event {id}, {claim}"),
+                Err(Stop::Invalid(error)) => {
+                    assert!(is_empty_elements(&error), "event {id}: {error}")
+                }
                 Ok(_) => panic!("event {id} with {claim} elements"),
             }
         }

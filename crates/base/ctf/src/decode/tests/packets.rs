@@ -146,8 +146,8 @@ fn packet(context: &str, hex: &str) -> Result<Packet, DecodeErrorKind> {
     let decoder = decoder(&metadata(context, "u8 id;"));
     match decoder.packet(View::whole(&bytes(hex)), &mut decoder.machine()) {
         Ok(packet) => Ok(packet),
-        Err(Stop::Bad(error)) => Err(error.kind),
-        Err(Stop::Short) => panic!("more bytes are wanted"),
+        Err(Stop::Invalid(error)) => Err(error.kind),
+        Err(Stop::Incomplete) => panic!("more bytes are wanted"),
     }
 }
 
@@ -193,7 +193,7 @@ fn packet_header() {
     let decoder = decoder(metadata);
     let packet = |hex: &str| decoder.packet(View::whole(&bytes(hex)), &mut decoder.machine());
     let kind = |hex: &str| match packet(hex) {
-        Err(Stop::Bad(error)) => error.kind,
+        Err(Stop::Invalid(error)) => error.kind,
         other => panic!("{other:?}"),
     };
     let uuid = "000102030405060708090a0b0c0d0e0f";
@@ -205,13 +205,13 @@ fn packet_header() {
     let foreign = packet(&format!("c11ffcc1 {other} 07 09")).expect("a packet");
     assert_eq!(good.foreign_uuid, None);
     assert_eq!(foreign.foreign_uuid, Some(crate::schema::Uuid([255; 16])));
-    assert_eq!(packet(&format!("c11ffcc1 {uuid} 07")), Err(Stop::Short));
+    assert_eq!(packet(&format!("c11ffcc1 {uuid} 07")), Err(Stop::Incomplete));
 }
 
 #[test]
 fn events_that_nobody_described() {
     let decoder = decoder(&metadata("u8 n;", "u8 id;"));
     let result = event(&decoder, View::whole(&[2, 1]), 0, &mut decoder.machine());
-    let Err(Stop::Bad(error)) = result else { panic!("{result:?}") };
+    let Err(Stop::Invalid(error)) = result else { panic!("{result:?}") };
     assert_eq!(error.kind, DecodeErrorKind::UnknownEvent(2));
 }

@@ -148,11 +148,11 @@ fn skipping_ends_where_walking_does() {
         for is_together in [false, true] {
             machines.iter_mut().for_each(|machine| machine.clock = clock);
             let [one, other] = &mut machines;
-            let mut a = Skipping::new(&decoder, 0, views[0], 0, one);
-            let mut b = Skipping::new(&decoder, 0, views[1], 0, other);
+            let mut a = EventSkipper::new(&decoder, 0, views[0], 0, one);
+            let mut b = EventSkipper::new(&decoder, 0, views[1], 0, other);
             (a.last_clock, b.last_clock) = (last_clock, last_clock);
             if is_together {
-                Skipping::run_two(&mut a, &mut b);
+                EventSkipper::run_two(&mut a, &mut b);
             }
             for skipping in [&mut a, &mut b] {
                 if skipping.stop.is_none() {

@@ -3,7 +3,7 @@
 //! [`Lowering::scope`].
 
 use super::names;
-use super::selectors::{Labels, Use, labels};
+use super::selectors::{Labels, SelectorUse, labels};
 use super::standard::{mapping, plain};
 use super::target::{Key, Target};
 use crate::bits::usual;
@@ -29,7 +29,7 @@ pub(super) struct Lowering<'d> {
     slots: HashMap<Key, u16>,
     /// Bounds and labels of the integers, each of which may be a selector.
     ints: HashMap<Key, Selector>,
-    uses: HashMap<Key, Vec<Use>>,
+    uses: HashMap<Key, Vec<SelectorUse>>,
     /// Selector of each variant and optional, with the index of the class in the selector's `uses`.
     /// The key is the address of the class.
     use_of: HashMap<usize, (Key, usize)>,
@@ -64,7 +64,7 @@ fn empty_struct() -> FieldClass {
 
 impl<'d> Lowering<'d> {
     pub(super) fn new(source: &'d Decoder, target: Target) -> Lowering<'d> {
-        let nothing = Step { align: 1, write: Write::Nothing, save: None, prefix: None };
+        let nothing = Step { align: 1, write: Write::Compound, save: None, prefix: None };
         Lowering {
             target,
             source,
@@ -183,14 +183,14 @@ impl<'d> Lowering<'d> {
                 let true_ranges = || Ranges(vec![(1, u64::MAX.into())]);
                 let ranges = optional.ranges.clone().unwrap_or_else(true_ranges);
                 let options = vec![(Some(present.to_owned()), ranges)];
-                let one = Use { options, otherwise: Some(absent), is_variant: false };
+                let one = SelectorUse { options, otherwise: Some(absent), is_variant: false };
                 self.register_use(&optional.selector, address(&**optional), one);
                 self.collect(&optional.content)?;
             }
             FieldClass::Variant(variant) => {
                 let option = |option: &VariantOption| (option.name.clone(), option.ranges.clone());
                 let options = variant.options.iter().map(option).collect();
-                let one = Use { options, otherwise: None, is_variant: true };
+                let one = SelectorUse { options, otherwise: None, is_variant: true };
                 self.register_use(&variant.selector, address(variant), one);
                 for option in &variant.options {
                     self.collect(&option.class)?;
@@ -210,7 +210,7 @@ impl<'d> Lowering<'d> {
         known.bounds = (known.bounds.0.min(bounds.0), known.bounds.1.max(bounds.1));
     }
 
-    fn register_use(&mut self, selector: &FieldRef, address: usize, one: Use) {
+    fn register_use(&mut self, selector: &FieldRef, address: usize, one: SelectorUse) {
         if self.target != Target::Ctf1 || !self.is_reachable_selector(selector) {
             return;
         }
@@ -228,7 +228,7 @@ impl<'d> Lowering<'d> {
                 return Err(EncodeError::new(format!("selector {name} is no integer")));
             };
             let known = selector.mappings.as_deref();
-            let known = known.filter(|&known| clean(known, selector.bounds) == known);
+            let known = known.filter(|&known| normalize_labels(known, selector.bounds) == known);
             let labels = labels(&uses, known, selector.bounds)?;
             self.labels.insert(key, labels);
         }
@@ -513,7 +513,9 @@ impl<'d> Lowering<'d> {
                 .filter(|labels: &Arc<[_]>| !labels.is_empty());
         }
         let bounds = self.ints.get(&key).map_or((0, 1), |selector| selector.bounds);
-        own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty()).map(Arc::from)
+        own.map(|own| normalize_labels(own, bounds))
+            .filter(|mappings| !mappings.is_empty())
+            .map(Arc::from)
     }
 
     /// Converts a layout to the usual bit order. A field that may share bytes with other fields
@@ -753,7 +755,7 @@ fn class_count(class: &FieldClass) -> usize {
 
 /// Converts labels to the form of a CTF 1.8 enumeration: each label once, with ranges within the
 /// bounds.
-fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
+fn normalize_labels(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
     let mut cleaned: Vec<Mapping> = Vec::with_capacity(mappings.len());
     let mut index_of: HashMap<&str, usize> = HashMap::new();
     for Mapping { label, ranges } in mappings {

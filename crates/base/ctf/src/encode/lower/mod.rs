@@ -43,7 +43,7 @@ use target::Target;
 
 /// An output schema, with the steps that write visited fields. Valid for the nodes of one decoder.
 #[derive(Debug)]
-pub struct Lowered {
+pub struct LoweredSchema {
     /// Schema of the packets that the encoder writes.
     pub schema: Arc<Schema>,
     /// Steps that write visited fields, by node id of the source decoder.
@@ -54,22 +54,22 @@ pub struct Lowered {
 }
 
 /// Derives a CTF 1.8 schema from the source's schema. babeltrace2 can read the result too.
-pub fn for_ctf1(source: &Decoder) -> Result<Lowered, EncodeError> {
+pub fn lower_to_ctf1(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Ctf1)
 }
 
 /// Derives a CTF 2 schema from the source's schema.
-pub fn for_ctf2(source: &Decoder) -> Result<Lowered, EncodeError> {
+pub fn lower_to_ctf2(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Ctf2)
 }
 
 /// Keeps the source's schema, for producers of single events. All fields outside of headers must be
 /// visible.
-pub fn unchanged(source: &Decoder) -> Result<Lowered, EncodeError> {
+pub fn lower_unchanged(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Same)
 }
 
-fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
+fn lower(source: &Decoder, target: Target) -> Result<LoweredSchema, EncodeError> {
     let schema = source.schema();
     let mut lowering = Lowering::new(source, target);
     for (stream, class) in schema.streams.iter().enumerate() {
@@ -102,7 +102,7 @@ fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
             streams,
         }),
     };
-    Ok(Lowered { schema, steps, slot_count, context_visited })
+    Ok(LoweredSchema { schema, steps, slot_count, context_visited })
 }
 
 fn stream(

@@ -34,7 +34,7 @@ pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -
     // Readers strip one leading underscore, and babeltrace2 aborts on two options of the same name.
     let mut candidate = plain.clone();
     let mut number = 1;
-    while !taken.insert(bare(&candidate).to_owned()) {
+    while !taken.insert(strip_underscore(&candidate).to_owned()) {
         number += 1;
         candidate = format!("{plain}_{number}");
     }
@@ -42,7 +42,7 @@ pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -
 }
 
 /// Returns an option's name as readers show it, without one leading underscore.
-pub(super) fn bare(name: &str) -> &str {
+pub(super) fn strip_underscore(name: &str) -> &str {
     name.strip_prefix('_').unwrap_or(name)
 }
 

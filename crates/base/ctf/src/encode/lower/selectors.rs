@@ -15,7 +15,7 @@ const LABELS_MAX: usize = 1 << 14;
 
 /// A variant or optional that depends on a selector.
 #[derive(Clone, Debug)]
-pub(super) struct Use {
+pub(super) struct SelectorUse {
     /// Names and values of the options; the first matching option is selected.
     pub(super) options: Vec<(Option<String>, Ranges)>,
     /// Name of an additional last option for all values that no other option has; `None` if there
@@ -36,7 +36,7 @@ pub(super) struct Labels {
 /// Derives labels that partition the values from `least` to `most`. `known` are the labels that the
 /// selector already has.
 pub(super) fn labels(
-    uses: &[Use],
+    uses: &[SelectorUse],
     known: Option<&[Mapping]>,
     (least, most): (i128, i128),
 ) -> Result<Labels, EncodeError> {
@@ -60,7 +60,7 @@ pub(super) fn labels(
     let mut groups: BTreeMap<Vec<usize>, Vec<(i128, i128)>> = BTreeMap::new();
     for (index, &low) in starts.iter().enumerate() {
         let high = starts.get(index + 1).map_or(most, |next| next - 1);
-        let chosen: Vec<usize> = uses.iter().map(|one| one.chosen(low)).collect();
+        let chosen: Vec<usize> = uses.iter().map(|one| one.select_option(low)).collect();
         if chosen.iter().all(|&option| option == NO_OPTION) {
             continue;
         }
@@ -93,8 +93,8 @@ pub(super) fn labels(
 
 const NO_OPTION: usize = usize::MAX;
 
-impl Use {
-    fn chosen(&self, value: i128) -> usize {
+impl SelectorUse {
+    fn select_option(&self, value: i128) -> usize {
         let found = self.options.iter().position(|(_, ranges)| ranges.contains(value));
         found.or(self.otherwise.map(|_| self.options.len())).unwrap_or(NO_OPTION)
     }
@@ -110,7 +110,7 @@ impl Use {
 
 /// Returns the choices of each use if the selector's existing labels are exactly those that its
 /// variants need, else `None`.
-fn existing_labels(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
+fn existing_labels(uses: &[SelectorUse], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
     let label_of = |(name, ranges): &(Option<String>, Ranges)| {
         let name = name.as_ref().filter(|name| names::is_option(name))?;
         let index = known.iter().position(|mapping| mapping.label == *name)?;
@@ -121,7 +121,8 @@ fn existing_labels(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, us
         let mut seen = HashSet::new();
         let labels: Option<Vec<usize>> = one.options.iter().map(label_of).collect();
         let labels = labels.filter(|labels| {
-            let mut is_new = |&label: &usize| seen.insert(names::bare(&known[label].label));
+            let mut is_new =
+                |&label: &usize| seen.insert(names::strip_underscore(&known[label].label));
             one.is_variant && one.otherwise.is_none() && labels.iter().all(&mut is_new)
         })?;
         all.push(labels.into_iter().enumerate().map(|(option, label)| (label, option)).collect());

@@ -58,7 +58,7 @@ fn packet(
 #[test]
 fn lttng_headers_to_the_byte() {
     let source = decoder(tsdl::parse(METADATA).unwrap());
-    for lowered in [unchanged(&source), for_ctf1(&source), for_ctf2(&source)] {
+    for lowered in [lower_unchanged(&source), lower_to_ctf1(&source), lower_to_ctf2(&source)] {
         let encoder = Arc::new(Encoder::new(lowered.unwrap()).unwrap());
         let packet = |times: &[u64]| {
             let fields = vec![Value::Unsigned(42), Value::String(b"bob".to_vec())];
@@ -88,7 +88,7 @@ fn what_depends_on_a_header_gets_a_field_of_its_own() {
         .replace("string _who", "u8 _bytes[trace.packet.header.stream_instance_id]")
         .replace("u32 cpu_id", "u32 cpu_id; u32 flags[trace.packet.header.stream_id]");
     let source = decoder(tsdl::parse(&metadata).unwrap());
-    let encoder = Arc::new(Encoder::new(unchanged(&source).unwrap()).unwrap());
+    let encoder = Arc::new(Encoder::new(lower_unchanged(&source).unwrap()).unwrap());
     let context = vec![Value::Unsigned(3), Value::Array(vec![])];
     let array = Value::Array(vec![Value::Unsigned(8), Value::Unsigned(9)]);
     let fields = vec![Value::Unsigned(42), array];
@@ -106,7 +106,7 @@ fn values_that_do_not_fit_are_refused() {
     let source = decoder(tsdl::parse(METADATA).unwrap());
     let root = source.scope_node(0, Some(0), Scope::Payload).unwrap();
     let check = |value: Value, expected: &str| {
-        let error = value.visit(source.nodes(), root, &mut Gather::default()).unwrap_err();
+        let error = value.visit(source.nodes(), root, &mut ValueCollector::default()).unwrap_err();
         assert_eq!(error.to_string(), expected);
     };
     let misfit = "the value does not go with the class of field";

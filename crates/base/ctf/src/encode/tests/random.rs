@@ -1,9 +1,9 @@
 //! Random schemas of all field classes, and values for them. Equal seeds give equal results.
 
-use super::shown::Shown;
+use super::text_visitor::TextVisitor;
 use crate::bits::usual;
 use crate::decode::Decoder;
-use crate::encode::{Encoder, PacketEnd, PacketWriter, Value, unchanged};
+use crate::encode::{Encoder, PacketEnd, PacketWriter, Value, lower_unchanged};
 use crate::schema::*;
 use blkkin_sys::testing::Random;
 use std::collections::HashMap;
@@ -80,7 +80,7 @@ impl Trace {
 
     /// Makes packets of random events, and returns them with their contents as text.
     pub(super) fn packets(&self, random: &mut Random, decoder: &Decoder) -> (Vec<Vec<u8>>, String) {
-        let encoder = Arc::new(Encoder::new(unchanged(decoder).unwrap()).unwrap());
+        let encoder = Arc::new(Encoder::new(lower_unchanged(decoder).unwrap()).unwrap());
         let mut writer = PacketWriter::new(encoder.clone());
         let mut packets = Vec::new();
         let mut text = String::new();
@@ -93,7 +93,7 @@ impl Trace {
             let mut values = Values { random, trace: self, known: HashMap::new() };
             let context = values.scope(Scope::PacketContext, class.packet_context.as_ref());
             let root = decoder.scope_node(stream, None, Scope::PacketContext);
-            let mut context_text = Shown::default();
+            let mut context_text = TextVisitor::default();
             let head = encoder.head(stream, instance, |writer| {
                 if let (Some(context), Some(root)) = (&context, root) {
                     context.visit(decoder.nodes(), root, writer).unwrap();
@@ -107,7 +107,7 @@ impl Trace {
                 let index = values.random.below(class.events.len() as u64) as usize;
                 let event = &class.events[index];
                 time += values.random.next() >> values.random.one_of(&[24, 34, 44, 63]);
-                let mut event_text = Shown::default();
+                let mut event_text = TextVisitor::default();
                 let scopes = [
                     (Scope::CommonContext, &class.common_context),
                     (Scope::SpecificContext, &event.specific_context),

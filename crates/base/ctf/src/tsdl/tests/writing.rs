@@ -7,7 +7,7 @@ use crate::schema::{
     Length, Mapping, Member, OptionalClass, Ranges, Role, Roles, Schema, Scope, StreamClass,
     StringClass, StructClass, TextClass, VarIntClass, VariantClass, VariantOption,
 };
-use crate::tsdl::{Written, write_more};
+use crate::tsdl::{WriteProgress, write_additions};
 
 fn int(change: impl FnOnce(&mut IntClass)) -> FieldClass {
     let bit_order = ByteOrder::Little.usual_bit_order();
@@ -423,17 +423,17 @@ fn what_is_added_later_is_written_behind() {
     let mut grown = full.clone();
     grown.streams.truncate(1);
     grown.streams[0].events.truncate(1);
-    let mut written = Written::default();
-    let mut text = write_more(&grown, &mut written).unwrap();
+    let mut written = WriteProgress::default();
+    let mut text = write_additions(&grown, &mut written).unwrap();
     assert_eq!(text, write(&grown).unwrap());
-    assert_eq!(write_more(&grown, &mut written).unwrap(), "");
+    assert_eq!(write_additions(&grown, &mut written).unwrap(), "");
     let steps = [(0, 2), (1, 1), (0, 4), (1, 2)];
     for (stream, events) in steps {
         if grown.streams.len() == stream {
             grown.streams.push(StreamClass { events: vec![], ..full.streams[stream].clone() });
         }
         grown.streams[stream].events = full.streams[stream].events[..events].to_vec();
-        text.push_str(&write_more(&grown, &mut written).unwrap());
+        text.push_str(&write_additions(&grown, &mut written).unwrap());
         assert_eq!(parse(&text), Ok(grown.clone()), "{text}");
     }
     assert_eq!(grown, full);

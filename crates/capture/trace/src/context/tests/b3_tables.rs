@@ -72,7 +72,7 @@ fn one_bad_header() {
 fn check_parts(headers: &[(&str, &str)], expected: &str) {
     let mut found = b3::Headers::default();
     for (name, value) in headers {
-        found.take(name.as_bytes(), value.as_bytes());
+        found.add(name.as_bytes(), value.as_bytes());
     }
     assert_eq!(shown_result(found.read()), expected, "{headers:?}");
 }

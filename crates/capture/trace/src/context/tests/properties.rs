@@ -41,7 +41,7 @@ fn written_is_read_again() {
         let written = b3::write_parts(&context);
         let mut headers = b3::Headers::default();
         for (name, value) in written.headers() {
-            headers.take(name.as_bytes(), value.as_bytes());
+            headers.add(name.as_bytes(), value.as_bytes());
         }
         assert_eq!(headers.read(), Ok(Some(Incoming::Context(plain))));
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::event;
 use blkkin_control::ToApplication;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Daemon as Listening, LONG, ProgramMessage, rule};
+use support::{LONG, ProgramMessage, TestAgent as Listening, rule};
 
 #[path = "../../../tests/support/daemon.rs"]
 mod support;
@@ -68,7 +68,7 @@ fn a_program_talks_to_several_daemons() {
     // Wakes the thread, if it still sleeps.
     let mut bytes = Vec::new();
     blkkin_control::encode(&ToApplication::Ping(99), &mut bytes).unwrap();
-    two.try_bytes(&bytes, &[]);
+    two.try_send_bytes(&bytes, &[]);
     let (before, after) = thread.join().unwrap();
     while two.next_message(LONG).0 != ProgramMessage::End {}
     assert_eq!(before, after, "it has woken");

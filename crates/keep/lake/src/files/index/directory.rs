@@ -1,7 +1,7 @@
 //! [`Directory`]: the part of an index that stays in memory while the file is in use.
 
 use super::NO_DURATION;
-use crate::files::ascending::Shape;
+use crate::files::ascending::ListShape;
 use crate::files::packed::width_of;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub(crate) struct Directory {
     /// Latest start of a request, in nanoseconds since 1970.
     pub(crate) max_start_ns: u64,
     /// Parameters of the list of request starts, which are relative to `min_start_ns`.
-    pub(crate) starts: Shape,
+    pub(crate) starts: ListShape,
     /// Widths of the packed lists of first rows and of span counts.
     pub(crate) widths: Widths,
     /// Size of the Bloom filter in bytes.
@@ -62,7 +62,7 @@ pub(crate) struct Group {
     /// Number of the file's spans in the group; 0 for a group of [`Directory::elsewhere`].
     pub(crate) spans: u32,
     /// Parameters of the list of entries: the group's spans of requests that have a start time.
-    pub(crate) entries: Shape,
+    pub(crate) entries: ListShape,
     /// Number of entries of failed spans.
     pub(crate) errors: u32,
     /// Number of entries for each duration code, in ascending order of code.

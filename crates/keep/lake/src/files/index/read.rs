@@ -2,7 +2,7 @@
 
 use super::directory::{Directory, Group, LinkCount, Widths};
 use super::{CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
-use crate::files::ascending::{Ascending, Shape};
+use crate::files::ascending::{AscendingList, ListShape};
 use crate::files::bloom;
 use crate::files::bytes::{read, read_exact};
 use crate::files::packed::{PADDING_BYTES, Packed, WIDTH_MAX, extract, packed_bytes};
@@ -151,7 +151,7 @@ impl Index {
     /// Returns the first ordinal whose request began at this time or later.
     fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
         let since = time_ns.saturating_sub(self.directory.min_start_ns);
-        self.starts()?.before(since)
+        self.starts()?.count_less_than(since)
     }
 
     /// Returns the start time of a request, in nanoseconds since 1970.
@@ -160,15 +160,15 @@ impl Index {
         Ok(self.directory.min_start_ns.saturating_add(since))
     }
 
-    fn starts(&self) -> io::Result<Ascending<'_>> {
-        Ascending::open(&*self.file, self.sections.starts.clone(), self.directory.starts)
+    fn starts(&self) -> io::Result<AscendingList<'_>> {
+        AscendingList::open(&*self.file, self.sections.starts.clone(), self.directory.starts)
     }
 
     /// Returns the range of rows that a request has in the file.
     pub(crate) fn rows(&self, ordinal: u32) -> io::Result<Range<u32>> {
         let widths = self.directory.widths;
-        let first = self.one(&self.sections.rows, widths.rows, ordinal)? as u32;
-        let spans = self.one(&self.sections.spans, widths.spans, ordinal)? as u32;
+        let first = self.read_packed_number(&self.sections.rows, widths.rows, ordinal)? as u32;
+        let spans = self.read_packed_number(&self.sections.spans, widths.spans, ordinal)? as u32;
         let rows = self.directory.rows;
         Ok(first.min(rows)..first.saturating_add(spans).min(rows))
     }
@@ -195,8 +195,8 @@ impl Index {
         let Some(group) = self.directory.group(group) else { return Ok(Vec::new()) };
         let symbols = group.symbols();
         let mut entries = Vec::new();
-        let list = Ascending::open(&*self.file, section, group.entries)?;
-        list.between(of.start.into()..of.end.into(), |ordinal, symbol| {
+        let list = AscendingList::open(&*self.file, section, group.entries)?;
+        list.for_each_in_range(of.start.into()..of.end.into(), |ordinal, symbol| {
             let &(code, is_error) = symbols.get(symbol as usize).unwrap_or(&(NO_DURATION, false));
             entries.push(Entry { ordinal: ordinal as u32, is_error, code });
         })?;
@@ -216,7 +216,7 @@ impl Index {
     }
 
     /// Reads one packed number of a section, without reading the whole section.
-    fn one(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
+    fn read_packed_number(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
         let bit = u64::from(index) * u64::from(width);
         let start = section.start + bit / 8;
         let mut bytes = [0; PADDING_BYTES];
@@ -269,7 +269,7 @@ impl Sections {
             let bytes = packed_bytes(*timed as usize, width)?;
             (width <= WIDTH_MAX).then_some(bytes as u64)
         };
-        let list = |shape: &Shape, len: u32, own: u32| {
+        let list = |shape: &ListShape, len: u32, own: u32| {
             shape.bytes().filter(|_| shape.len == len && shape.own == own)
         };
         let entries = |group: &Group| list(&group.entries, group.entries.len, group.symbol_width());

@@ -88,7 +88,7 @@ fn start_of(request: &[Span]) -> Option<u64> {
 }
 
 #[test]
-fn what_is_put_in_is_found() {
+fn pushed_spans_are_found() {
     let mut random = Random(7);
     for requests in [0, 1, 2, 15, 16, 17, 500] {
         let spans = spans(&mut random, requests);
@@ -129,7 +129,7 @@ fn what_is_put_in_is_found() {
 /// Spans in other files count for the times and groups of a request, but not for the number of
 /// spans in this file.
 #[test]
-fn what_is_elsewhere_is_found_and_not_counted() {
+fn spans_elsewhere_are_found_and_not_counted() {
     let row =
         |low: u64, start_ns: u64, duration_ns: u64, is_root: bool, service: &'static str| Row {
             trace_low: low,
@@ -254,19 +254,19 @@ fn names_that_never_recur_share_a_group() {
 }
 
 /// Fields of a generated span, for the measurement of the index's size.
-struct Made {
+struct GeneratedSpan {
     ids: (u64, u64, u64),
     times: (Option<u64>, Option<u64>),
     flags: (bool, bool),
     texts: [String; 3],
 }
 
-struct AllMade(Vec<Made>);
+struct GeneratedSpans(Vec<GeneratedSpan>);
 
-impl SpanSink for AllMade {
+impl SpanSink for GeneratedSpans {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         let texts = [span.local.service, span.name, span.remote.service].map(str::to_owned);
-        self.0.push(Made {
+        self.0.push(GeneratedSpan {
             ids: (span.trace_id.low(), span.trace_id.high(), span.id.number()),
             times: (span.start_ns, span.duration_ns),
             flags: (span.parent_id.is_none(), span.is_error()),
@@ -288,12 +288,12 @@ fn an_index_takes_few_bytes_a_span() {
         gap_ns: 69_000_000,
         ..requests::Options::default()
     };
-    let mut all = AllMade(Vec::new());
+    let mut all = GeneratedSpans(Vec::new());
     Requests::new(options).fill(spans, &mut all);
     let mut made = all.0;
     made.sort_by_key(|it| (it.ids.0, it.times.0));
     let mut builder = Builder::default();
-    for Made { ids, times, flags, texts } in &made {
+    for GeneratedSpan { ids, times, flags, texts } in &made {
         builder.push(&Row {
             trace_low: ids.0,
             trace_high: ids.1,

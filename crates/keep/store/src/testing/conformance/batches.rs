@@ -1,6 +1,6 @@
 //! Conformance cases for batches: duplicates, refusals, formats and concurrency.
 
-use super::subject::{NOON, Subject, With, assert_same, encoded, span, trace_id};
+use super::tested_store::{NOON, SpanBuilder, Subject, assert_same, encoded, span, trace_id};
 use crate::{Counters, Policy, Query};
 use blkkin_model::{Span, TraceId};
 use blkkin_wire::{Decoder, End, Format};
@@ -8,7 +8,7 @@ use std::sync::mpsc;
 
 /// Returns the store's counters, after asserting that each accepted span is counted once: as kept,
 /// as a duplicate or as removed.
-fn balanced(subject: &Subject) -> Counters {
+fn assert_balanced(subject: &Subject) -> Counters {
     let counters = subject.store().counters();
     let Counters { accepted, kept, duplicates, expired, lost, .. } = counters;
     assert_eq!(accepted, kept + duplicates + expired + lost, "{counters:?}");
@@ -40,7 +40,7 @@ pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     subject.assert_trace(&all);
     let page = subject.page(&Query::new(1));
     assert_eq!(page.requests[0].spans, 9);
-    let counters = balanced(subject);
+    let counters = assert_balanced(subject);
     assert_eq!((counters.accepted, counters.refused), (2 + 8 + 8 + 3, 0));
 }
 
@@ -55,10 +55,10 @@ pub(super) fn bad_spans_are_refused(subject: &Subject) {
     };
     let format = Format::ZipkinJson;
     let check = |bytes: &[u8], policy, given, refused, kept: &[u128]| {
-        let before = balanced(subject);
-        let outcome = subject.hand_over(format, bytes, policy).outcome;
-        assert_eq!((outcome.given, outcome.refused), (given, refused), "{outcome:?}");
-        let after = balanced(subject);
+        let before = assert_balanced(subject);
+        let outcome = subject.send_batch(format, bytes, policy).outcome;
+        assert_eq!((outcome.accepted, outcome.refused), (given, refused), "{outcome:?}");
+        let after = assert_balanced(subject);
         assert_eq!(after.accepted - before.accepted, given);
         assert!(after.refused - before.refused >= refused);
         assert_eq!(after.turned_away, 0);
@@ -94,11 +94,11 @@ pub(super) fn bad_spans_are_refused(subject: &Subject) {
 pub(super) fn empty_batches_are_good(subject: &Subject) {
     for policy in [Policy::Whole, Policy::EachSpan] {
         for format in [Format::ZipkinJson, Format::ZipkinProto, Format::OtlpProto] {
-            let outcome = subject.hand_over(format, &encoded(format, &[]), policy).outcome;
-            assert!(outcome.is_good() && outcome.given == 0, "{format:?} {outcome:?}");
+            let outcome = subject.send_batch(format, &encoded(format, &[]), policy).outcome;
+            assert!(outcome.is_good() && outcome.accepted == 0, "{format:?} {outcome:?}");
         }
     }
-    assert_eq!(balanced(subject).accepted, 0);
+    assert_eq!(assert_balanced(subject).accepted, 0);
     assert!(subject.found(&Query::new(1)).is_empty());
 }
 
@@ -109,8 +109,8 @@ pub(super) fn all_formats_are_taken(subject: &Subject) {
         let count = if format == Format::ZipkinThriftSpan { 1 } else { 3 };
         let spans: Vec<Span> = (1..=count).map(of).collect();
         let bytes = encoded(format, &spans);
-        let outcome = subject.hand_over(format, &bytes, Policy::Whole).outcome;
-        assert!(outcome.is_good() && outcome.given == count, "{format:?} {outcome:?}");
+        let outcome = subject.send_batch(format, &bytes, Policy::Whole).outcome;
+        assert!(outcome.is_good() && outcome.accepted == count, "{format:?} {outcome:?}");
         let mut expected: Vec<Span> = Vec::new();
         Decoder::default().decode(format, &bytes, &mut expected);
         assert_eq!(expected.len() as u64, count);
@@ -148,7 +148,7 @@ pub(super) fn threads_do_not_disturb_each_other(subject: &Subject) {
             });
         }
     });
-    let counters = balanced(subject);
+    let counters = assert_balanced(subject);
     assert_eq!((counters.accepted, counters.batches), (THREADS * BATCHES * 4, THREADS * BATCHES));
     let expected: Vec<u128> = (1..=u128::from(THREADS * BATCHES)).rev().collect();
     assert_eq!(subject.found(&Query::new(1000)), expected);

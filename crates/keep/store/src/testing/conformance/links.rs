@@ -1,6 +1,6 @@
 //! Conformance cases for calls between services.
 
-use super::subject::{MS, NOON, Subject, With, span};
+use super::tested_store::{MS, NOON, SpanBuilder, Subject, span};
 use crate::Window;
 use blkkin_model::{Kind, Span};
 
@@ -89,7 +89,7 @@ pub(super) fn calls_are_counted_once(subject: &Subject) {
 /// Spans from a service that knows only the lower half of the trace id are linked with the request.
 pub(super) fn ids_that_are_cut_are_linked(subject: &Subject) {
     let mut spans = request(7 | 5 << 64, 0);
-    spans[2].trace_id = super::subject::trace_id(7);
+    spans[2].trace_id = super::tested_store::trace_id(7);
     subject.accept(&spans);
     assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
 }

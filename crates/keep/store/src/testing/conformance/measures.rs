@@ -1,7 +1,7 @@
 //! Conformance cases for heat maps, differences and starts, and for reads of large requests.
 
-use super::subject::{MS, NOON, Subject, With, assert_same, condition, span, trace_id};
-use crate::{Area, Condition, Difference, Heat, Spoken, Topic, Window, words_of};
+use super::tested_store::{MS, NOON, SpanBuilder, Subject, assert_same, condition, span, trace_id};
+use crate::{Area, Condition, Difference, Heat, Topic, ValueCount, Window, for_each_word};
 use blkkin_model::{Kind, Span, SpanId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,14 +25,14 @@ fn spans() -> Vec<Span> {
 
 /// Returns each span that matches a condition, started in a window, and has a duration, along with
 /// its start and duration.
-pub(super) fn like<'s>(
+pub(super) fn matching_spans<'s>(
     spans: &'s [Span],
     window: Window,
     condition: &Condition,
 ) -> impl Iterator<Item = (&'s Span, u64, u64)> {
     spans.iter().filter_map(move |span| {
         let (start, duration) = span.start_ns.zip(span.duration_ns)?;
-        let is_like = window.holds(start) && condition.holds(&span.hold().as_ref());
+        let is_like = window.holds(start) && condition.holds(&span.ref_buffer().as_ref());
         is_like.then_some((span, start, duration))
     })
 }
@@ -43,7 +43,7 @@ pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condi
     subject.store().heat(condition, &mut found).expect("an answer");
     let mut expected: BTreeMap<(u64, usize), u64> = BTreeMap::new();
     let (window, width) = (cells.window(), cells.column_ns());
-    for (_, start, duration) in like(spans, window, condition) {
+    for (_, start, duration) in matching_spans(spans, window, condition) {
         let column = (start - window.start_ns) / width;
         *expected.entry((column, Heat::row(duration))).or_default() += 1;
     }
@@ -63,11 +63,11 @@ pub(super) fn assert_difference(
     let found = subject.store().difference(window, condition, area).expect("an answer");
     let (mut inside, mut outside) = (0, 0);
     let mut values: BTreeMap<(Topic<String>, String), [u64; 2]> = BTreeMap::new();
-    for (span, start, duration) in like(spans, window, condition) {
+    for (span, start, duration) in matching_spans(spans, window, condition) {
         let is_inside =
             area.window.holds(start) && (area.least_ns <= duration && duration <= area.greatest_ns);
         *(if is_inside { &mut inside } else { &mut outside }) += 1;
-        words_of(&span.hold().as_ref(), |topic, word| {
+        for_each_word(&span.ref_buffer().as_ref(), |topic, word| {
             let topic = match topic {
                 Topic::Service => Topic::Service,
                 Topic::Name => Topic::Name,
@@ -79,14 +79,14 @@ pub(super) fn assert_difference(
             counts[usize::from(!is_inside)] += 1;
         });
     }
-    let values = values.into_iter().map(|((topic, value), [inside, outside])| Spoken {
+    let values = values.into_iter().map(|((topic, value), [inside, outside])| ValueCount {
         topic,
         value,
         inside,
         outside,
     });
     let expected =
-        Difference { inside, outside, outside_one_in: 1, values: values.collect(), left_out: 0 };
+        Difference { inside, outside, outside_one_in: 1, values: values.collect(), omitted: 0 };
     assert_eq!(found, expected, "{window:?} {condition:?} {area:?}");
 }
 

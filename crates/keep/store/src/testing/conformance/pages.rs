@@ -1,6 +1,6 @@
 //! Conformance cases for the order of results and their division into pages.
 
-use super::subject::{MS, NOON, Subject, With, condition, span};
+use super::tested_store::{MS, NOON, SpanBuilder, Subject, condition, span};
 use crate::{Order, Place, Query, Window};
 use blkkin_model::Span;
 
@@ -92,7 +92,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
             let after = Some(Place { rank_ns, trace_id });
             subject.found(&Query { order, after, ..Query::new(1000) })
         };
-        let max = super::subject::trace_id(u128::MAX);
+        let max = super::tested_store::trace_id(u128::MAX);
         assert!(behind(0, max).is_empty());
         assert_eq!(behind(u64::MAX, max), all);
     }

@@ -1,9 +1,11 @@
 //! Conformance case that compares answers to random queries with the [`MemoryStore`]'s answers.
 
 use super::measures::{assert_difference, assert_heat};
-use super::subject::{MS, NOON, Subject, condition, endpoint, span};
-use crate::{Area, Condition, Heat, MemoryStore, Order, Place, Query, SpanStore, Window, began_ns};
-use blkkin_model::{Annotation, Held, Kind, Span, SpanId, SpanRef, Tag, Value};
+use super::tested_store::{MS, NOON, Subject, condition, endpoint, span};
+use crate::{
+    Area, Condition, Heat, MemoryStore, Order, Place, Query, SpanStore, Window, request_start_ns,
+};
+use blkkin_model::{Annotation, Kind, Span, SpanId, SpanRef, SpanRefBuffer, Tag, Value};
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
@@ -66,7 +68,7 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
         compare_lists(subject, &plain, seed);
         let all = all_of(&plain);
         for _ in 0..QUESTION_COUNT {
-            ask(&mut random, subject, &plain, seed, are_whole || !subject.measures_parts);
+            compare_pages(&mut random, subject, &plain, seed, are_whole || !subject.measures_parts);
             if are_whole || !subject.measures_parts {
                 measure(&mut random, subject, &all);
             }
@@ -186,7 +188,13 @@ fn random_conditions(random: &mut Random) -> Vec<String> {
 }
 
 /// Asserts that both stores return the same pages for a random query.
-fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_measured: bool) {
+fn compare_pages(
+    random: &mut Random,
+    subject: &Subject,
+    plain: &Subject,
+    seed: u64,
+    is_measured: bool,
+) {
     let filters = random_conditions(random);
     let first = NOON + random.below(200u64) * MS;
     let window = match random.below(3) {
@@ -213,7 +221,7 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
         for summary in page.requests.iter().take(1) {
             let id = summary.trace_id;
             let spans = subject.trace(id);
-            super::subject::assert_same(&spans, &plain.trace(id));
+            super::tested_store::assert_same(&spans, &plain.trace(id));
             check_place(&spans, &query, page.next.filter(|next| next.trace_id == id));
         }
         match page.next {
@@ -255,10 +263,10 @@ fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
 /// Asserts that a request matches the query, and that the rank in `place` is the request's start or
 /// duration.
 fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
-    let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
-    let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+    let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(Span::ref_buffer).collect();
+    let spans: Vec<SpanRef<'_>> = held.iter().map(SpanRefBuffer::as_ref).collect();
     assert!(query.holds(&spans));
     if let (Some(place), Order::Newest) = (place, query.order) {
-        assert_eq!(Some(place.rank_ns), began_ns(&spans));
+        assert_eq!(Some(place.rank_ns), request_start_ns(&spans));
     }
 }

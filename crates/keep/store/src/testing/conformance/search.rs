@@ -1,6 +1,6 @@
 //! Conformance cases for searches by conditions and time windows.
 
-use super::subject::{MS, NOON, Subject, US, With, condition, span, trace_id};
+use super::tested_store::{MS, NOON, SpanBuilder, Subject, US, condition, span, trace_id};
 use crate::zipkin::Parameters;
 use crate::{Heat, Order, Query, Window};
 use blkkin_model::{Kind, Span};
@@ -25,7 +25,11 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
         let page = subject.page(&Query { order, ..Query::new(10) });
         assert!(page.requests.is_empty() && page.next.is_none());
     }
-    assert!(subject.asked(&Parameters { service: "a", annotation_query: "b=c", ..ASK }).is_empty());
+    assert!(
+        subject
+            .search_zipkin(&Parameters { service: "a", annotation_query: "b=c", ..ASK })
+            .is_empty()
+    );
     assert!(store.services().expect("an answer").is_empty());
     assert!(store.span_names("a").expect("an answer").is_empty());
     assert!(store.remote_services("a").expect("an answer").is_empty());
@@ -47,12 +51,17 @@ pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     subject.accept(std::slice::from_ref(&timeless));
     subject.assert_trace(std::slice::from_ref(&timeless));
     assert!(subject.found(&Query::new(10)).is_empty());
-    assert!(subject.asked(&Parameters { service: "a", span_name: "get", ..ASK }).is_empty());
+    assert!(
+        subject.search_zipkin(&Parameters { service: "a", span_name: "get", ..ASK }).is_empty()
+    );
     // A later span of the request has a start.
     let later = span(1, 1, 0, 0, "a", "get").remote("b");
     subject.accept(std::slice::from_ref(&later));
     subject.assert_trace(&[timeless, later]);
-    assert_eq!(subject.asked(&Parameters { service: "a", remote_service: "b", ..ASK }), [1]);
+    assert_eq!(
+        subject.search_zipkin(&Parameters { service: "a", remote_service: "b", ..ASK }),
+        [1]
+    );
 }
 
 /// A request is put together from spans that arrive in any order, interleaved with other requests,
@@ -90,11 +99,11 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     for (at, id) in ids.into_iter().enumerate() {
         subject.assert_trace(&spans[at..=at]);
         let query = format!("at=v{at}");
-        assert_eq!(subject.asked(&Parameters { annotation_query: &query, ..ASK }), [id]);
+        assert_eq!(subject.search_zipkin(&Parameters { annotation_query: &query, ..ASK }), [id]);
     }
     let together = subject.store().traces_of_low(7).expect("an answer");
-    super::subject::assert_same(&together, &spans[..3]);
-    super::subject::ordered(&together);
+    super::tested_store::assert_same(&together, &spans[..3]);
+    super::tested_store::assert_ordered(&together);
     assert!(subject.store().traces_of_low(1).expect("an answer").is_empty());
     assert!(subject.trace(trace_id(1 << 64)).is_empty());
 }
@@ -149,7 +158,11 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
             Parameters { annotation_query: text, ..ASK },
             Parameters { annotation_query: tag, ..ASK },
         ] {
-            assert_eq!(subject.asked(&Parameters { service, ..asked }), expected, "{asked:?}");
+            assert_eq!(
+                subject.search_zipkin(&Parameters { service, ..asked }),
+                expected,
+                "{asked:?}"
+            );
         }
     };
     check("web", "front", &[1]);
@@ -159,11 +172,11 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     check("app", "front", &[]);
     check("app", "nobody", &[]);
     check("none", "", &[]);
-    assert_eq!(subject.asked(&Parameters { service: "front", ..ASK }), [2, 1]);
-    assert_eq!(subject.asked(&Parameters { span_name: "all", ..ASK }), [2, 1]);
+    assert_eq!(subject.search_zipkin(&Parameters { service: "front", ..ASK }), [2, 1]);
+    assert_eq!(subject.search_zipkin(&Parameters { span_name: "all", ..ASK }), [2, 1]);
     let slow = Parameters { duration_us_min: Some(9000), ..ASK };
-    assert_eq!(subject.asked(&Parameters { service: "front", ..slow }), [2]);
-    assert_eq!(subject.asked(&slow), [2, 1]);
+    assert_eq!(subject.search_zipkin(&Parameters { service: "front", ..slow }), [2]);
+    assert_eq!(subject.search_zipkin(&slow), [2, 1]);
 }
 
 /// A condition must hold for a single span of the request; it may not be satisfied by two spans
@@ -175,12 +188,12 @@ pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
         span(2, 1, 0, 1, "a", "y"),
         span(2, 2, 1, 1, "b", "x"),
     ]);
-    assert_eq!(subject.filtered(r#"service == "a" && name == "x""#), [1]);
-    assert_eq!(subject.filtered(r#"service == "a" && name == "y""#), [2]);
+    assert_eq!(subject.search_filter(r#"service == "a" && name == "x""#), [1]);
+    assert_eq!(subject.search_filter(r#"service == "a" && name == "y""#), [2]);
     let conditions = vec![condition(r#"service == "a""#), condition(r#"name == "x""#)];
     assert_eq!(subject.found(&Query { conditions, ..Query::new(9) }), [2, 1]);
     // A negation holds if any span does not match, even if another span matches.
-    assert_eq!(subject.filtered(r#"!(service == "a")"#), [2, 1]);
+    assert_eq!(subject.search_filter(r#"!(service == "a")"#), [2, 1]);
 }
 
 /// Searches for names ignore case, and names are returned as sent.
@@ -193,11 +206,11 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(name, Some(("Guest.VM".to_owned(), "Read Block".to_owned())));
     for service in ["guest.vm", "GUEST.VM", "Guest.VM"] {
         for span_name in ["read block", "READ BLOCK"] {
-            assert_eq!(subject.asked(&Parameters { service, span_name, ..ASK }), [1]);
+            assert_eq!(subject.search_zipkin(&Parameters { service, span_name, ..ASK }), [1]);
         }
         assert_eq!(subject.store().span_names(service).expect("an answer"), ["Read Block"]);
     }
-    assert_eq!(subject.filtered(r#"service == "gUEST*" && name != "write*""#), [1]);
+    assert_eq!(subject.search_filter(r#"service == "gUEST*" && name != "write*""#), [1]);
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
@@ -216,7 +229,7 @@ pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let check = |query, expected: &[u128]| {
         for service in ["", "front"] {
             let asked = Parameters { service, annotation_query: query, ..ASK };
-            assert_eq!(subject.asked(&asked), expected, "{query}");
+            assert_eq!(subject.search_zipkin(&asked), expected, "{query}");
         }
     };
     check("foo", &[4, 3, 2, 1]);
@@ -251,7 +264,7 @@ pub(super) fn durations_are_found(subject: &Subject) {
     ]);
     let check = |asked: Parameters<'_>, min: i64, max: Option<i64>, expected: &[u128]| {
         let asked = Parameters { duration_us_min: Some(min), duration_us_max: max, ..asked };
-        assert_eq!(subject.asked(&asked), expected, "{asked:?}");
+        assert_eq!(subject.search_zipkin(&asked), expected, "{asked:?}");
     };
     let of = |service| Parameters { service, ..ASK };
     check(of("front"), 200_000, None, &[1]);
@@ -263,8 +276,8 @@ pub(super) fn durations_are_found(subject: &Subject) {
     check(Parameters { span_name: "zip", ..of("back") }, 1, Some(50_000), &[3]);
     check(Parameters { remote_service: "back", ..of("front") }, 1, Some(50_000), &[2]);
     check(ASK, 1, None, &[3, 2, 1]);
-    assert_eq!(subject.filtered("duration > 199999999ns"), [2, 1]);
-    assert_eq!(subject.filtered("!has(duration)"), [4]);
+    assert_eq!(subject.search_filter("duration > 199999999ns"), [2, 1]);
+    assert_eq!(subject.search_filter("!has(duration)"), [4]);
 }
 
 /// A span that arrives later with the same id adds fields that the earlier span lacks.
@@ -273,17 +286,17 @@ pub(super) fn parts_may_be_late(subject: &Subject) {
     let first = Span { duration_ns: None, ..whole.clone() };
     let last = Span { name: String::new(), ..whole };
     subject.accept(std::slice::from_ref(&first));
-    assert!(subject.filtered("duration >= 7ms").is_empty());
+    assert!(subject.search_filter("duration >= 7ms").is_empty());
     subject.settle();
     subject.accept(std::slice::from_ref(&last));
     subject.assert_trace(&[first, last]);
-    assert_eq!(subject.filtered("duration >= 7ms"), [1]);
-    assert_eq!(subject.filtered(r#"name == "get""#), [1]);
+    assert_eq!(subject.search_filter("duration >= 7ms"), [1]);
+    assert_eq!(subject.search_filter(r#"name == "get""#), [1]);
     // A late span moves the start of the request to an earlier time.
-    assert_eq!(subject.between(0, 2 * MS), [0; 0]);
+    assert_eq!(subject.search_starts(0, 2 * MS), [0; 0]);
     subject.accept(&[span(1, 4, 0, 1, "a", "start")]);
-    assert_eq!(subject.between(0, 2 * MS), [1]);
-    assert_eq!(subject.between(2 * MS, 5 * MS), [0; 0]);
+    assert_eq!(subject.search_starts(0, 2 * MS), [1]);
+    assert_eq!(subject.search_starts(2 * MS, 5 * MS), [0; 0]);
 }
 
 /// A request is in a window if it starts in the window, bounds included, whatever its duration.
@@ -300,7 +313,7 @@ pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
         span(4, 2, 1, 50, "a", "x"),
     ]);
     let check = |first: u64, last: u64, expected: &[u128]| {
-        assert_eq!(subject.between(first, last), expected, "{first} {last}");
+        assert_eq!(subject.search_starts(first, last), expected, "{first} {last}");
     };
     check(0, 10 * MS - 1, &[]);
     check(0, 10 * MS, &[1]);
@@ -331,7 +344,7 @@ pub(super) fn filters_are_found(subject: &Subject) {
         },
     ]);
     let check = |filter: &str, expected: &[u128]| {
-        assert_eq!(subject.filtered(filter), expected, "{filter}");
+        assert_eq!(subject.search_filter(filter), expected, "{filter}");
     };
     check(r#"service == "osd.*""#, &[2, 1]);
     check(r#"service != "osd.*""#, &[5, 3]);
@@ -379,7 +392,7 @@ pub(super) fn events_and_links_are_found(subject: &Subject) {
         span(3, 1, 0, 2, "orders", "place").tag("errno", "5"),
     ]);
     let check = |filter: &str, expected: &[u128]| {
-        assert_eq!(subject.filtered(filter), expected, "{filter}");
+        assert_eq!(subject.search_filter(filter), expected, "{filter}");
     };
     check(r#"event == "retry""#, &[2, 1]);
     check(r#"event == "don?" || event == "don*""#, &[1]);

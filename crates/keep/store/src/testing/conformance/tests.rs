@@ -3,8 +3,8 @@
 
 use super::{CASES, Subject};
 use crate::{
-    Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link, MemoryStore,
-    Page, Policy, Query, SpanStore, TagField, Window,
+    AcceptCallback, Area, Batch, Condition, Counters, Difference, Error, Heat, Latency, Link,
+    MemoryStore, Page, Policy, Query, SpanStore, TagField, Window,
 };
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use blkkin_wire::Format;
@@ -69,14 +69,14 @@ enum Fault {
     TracesAreNotInOrder,
 }
 
-struct Broken {
+struct FaultyStore {
     inner: MemoryStore,
     fault: Fault,
     /// All spans that were sent to the store, as received.
     taken: Mutex<Vec<Span>>,
 }
 
-impl Broken {
+impl FaultyStore {
     fn has(&self, fault: Fault) -> bool {
         self.fault == fault
     }
@@ -94,8 +94,8 @@ impl Broken {
     }
 }
 
-impl SpanStore for Broken {
-    fn accept(&self, mut batch: Batch<'_>, done: Done) {
+impl SpanStore for FaultyStore {
+    fn accept(&self, mut batch: Batch<'_>, done: AcceptCallback) {
         match self.fault {
             Fault::IgnoresPolicyWhole => batch.policy = Policy::EachSpan,
             Fault::IgnoresPolicyEachSpan => batch.policy = Policy::Whole,
@@ -112,9 +112,9 @@ impl SpanStore for Broken {
         {
             // The store claims to have accepted the span.
             spans.pop();
-            let bytes = super::subject::encoded(batch.format, &spans);
+            let bytes = super::tested_store::encoded(batch.format, &spans);
             self.inner.accept(Batch { bytes: &bytes, ..batch }, Box::new(|_| {}));
-            return done(Ok(crate::Accepted { outcome }));
+            return done(Ok(crate::AcceptedBatch { outcome }));
         }
         self.inner.accept(batch, done);
     }
@@ -336,7 +336,7 @@ impl SpanStore for Broken {
 /// Returns whether a store with a planted fault passes a case.
 fn passes(fault: Fault, name: &str) -> bool {
     let inner = MemoryStore::default();
-    let broken = Broken { inner, fault, taken: Mutex::default() };
+    let broken = FaultyStore { inner, fault, taken: Mutex::default() };
     catch_unwind(AssertUnwindSafe(|| super::run(name, || Subject::new(broken)))).is_ok()
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{Linker, compare};
-use blkkin_model::{Held, Span};
+use blkkin_model::{Span, SpanRefBuffer};
 use blkkin_wire::{Decoder, Encoder, Format};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,8 +36,8 @@ fn requests_are_as_they_should_be() {
         assert!((3_800_000_000..4_200_000_000).contains(&span_ns), "{span_ns}");
         let mut errors = 0;
         for spans in &all {
-            let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
-            for span in held.iter().map(Held::as_ref) {
+            let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(Span::ref_buffer).collect();
+            for span in held.iter().map(SpanRefBuffer::as_ref) {
                 assert_eq!(span.trace_id, spans[0].trace_id);
                 assert!(span.annotations.is_sorted_by(|a, b| a < b), "{span:?}");
                 assert!(span.tags.is_sorted_by(|a, b| a.key < b.key), "{span:?}");
@@ -52,7 +52,7 @@ fn requests_are_as_they_should_be() {
                 }
             }
             // The linker counts each call once.
-            let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+            let spans: Vec<SpanRef<'_>> = held.iter().map(SpanRefBuffer::as_ref).collect();
             let mut calls = 0;
             Linker::default().link(&spans, |_| true, |_| calls += 1);
             let servers = spans.iter().filter(|span| span.kind == Kind::Server).count();
@@ -86,7 +86,7 @@ fn all_formats_hold_them() {
         assert!((500..540).contains(&count));
         let mut back: Vec<Span> = Vec::new();
         let outcome = Decoder::default().decode(format, &bytes, &mut back);
-        assert!(outcome.is_good() && outcome.given == count, "{format:?} {outcome:?}");
+        assert!(outcome.is_good() && outcome.accepted == count, "{format:?} {outcome:?}");
         let mut spans: Vec<Span> = Vec::new();
         assert_eq!(Requests::new(options).fill(500, &mut spans), count);
         let key = |span: &Span| (span.trace_id, span.id, span.kind, span.name.clone());
@@ -104,7 +104,7 @@ fn all_formats_hold_them() {
             }
             for (one, other) in spans.iter().zip(&back) {
                 assert!(
-                    compare(&one.hold().as_ref(), &other.hold().as_ref()).is_eq(),
+                    compare(&one.ref_buffer().as_ref(), &other.ref_buffer().as_ref()).is_eq(),
                     "{one:?} {other:?}"
                 );
             }

@@ -32,7 +32,7 @@ fn batch(messages: &[&str]) -> Batch {
 }
 
 /// Returns the names and the contents of the files in a directory.
-fn found(directory: &Path) -> Vec<(String, String)> {
+fn files(directory: &Path) -> Vec<(String, String)> {
     let mut found: Vec<_> = fs::read_dir(directory)
         .expect("a directory")
         .map(|entry| entry.expect("an entry"))
@@ -47,7 +47,7 @@ fn found(directory: &Path) -> Vec<(String, String)> {
 
 #[track_caller]
 fn check(directory: &Path, expected: &[(&str, &str)]) {
-    let found = found(directory);
+    let found = files(directory);
     let found: Vec<_> = found.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     assert_eq!(found, expected);
 }
@@ -55,7 +55,7 @@ fn check(directory: &Path, expected: &[(&str, &str)]) {
 #[test]
 fn dates() {
     let check = |seconds, expected: &str| {
-        assert_eq!(Moment(seconds).date().to_string(), expected);
+        assert_eq!(Timestamp(seconds).date().to_string(), expected);
     };
     check(0, "1970-01-01");
     check(951_782_400, "2000-02-29");
@@ -64,7 +64,7 @@ fn dates() {
     check(1_798_761_599, "2026-12-31");
     check(4_107_542_400, "2100-03-01");
     check(2_147_483_648, "2038-01-19");
-    assert!(Moment(u64::MAX).date().to_string().len() < 12);
+    assert!(Timestamp(u64::MAX).date().to_string().len() < 12);
 }
 
 #[test]
@@ -125,8 +125,8 @@ fn time_begins_new_files() {
     let scratch = Scratch::new("scribe-file");
     let check = |rotation, from, to, expected: bool| {
         let file = File::new(&FilePlan { rotation, ..plan(&scratch.0) }, &context(true));
-        let open = file.open_file("x".into(), Moment(from)).expect("a file");
-        assert_eq!(file.is_due(&open, Moment(to)), expected, "{rotation:?} {from} {to}");
+        let open = file.open_file("x".into(), Timestamp(from)).expect("a file");
+        assert_eq!(file.is_due(&open, Timestamp(to)), expected, "{rotation:?} {from} {to}");
     };
     let (hour, day) = (3600, 86_400);
     check(Rotation::Never, 0, 100 * day, false);
@@ -142,7 +142,7 @@ fn time_begins_new_files() {
     check(often, 10, 39, false);
     check(often, 10, 40, true);
     let file = File::new(&FilePlan { rotation: hourly, ..plan(&scratch.0) }, &context(true));
-    let (name, _) = file.next_name(Moment(7 * hour)).expect("a name");
+    let (name, _) = file.next_name(Timestamp(7 * hour)).expect("a name");
     assert_eq!(name, "cat-1970-01-01_00007");
 }
 

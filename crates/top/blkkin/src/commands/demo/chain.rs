@@ -5,7 +5,7 @@ use super::feed::Feed;
 use crate::exit::Error;
 use blkkin_agent::Background;
 use blkkin_blockstack::{Address, Options as StackOptions, Stack};
-use blkkin_client::{Client, Patience};
+use blkkin_client::{Client, Timeouts};
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{Events, Purpose, Reply, Request, Selection, Session};
 use blkkin_lake::{Lake, Options, Retention};
@@ -40,7 +40,7 @@ struct Recording {
 }
 
 /// Server, agent or process of the chain.
-pub(super) struct Part {
+pub(super) struct DemoProcess {
     pub(super) name: String,
     pub(super) pid: u32,
     /// Network address, or path of the socket.
@@ -83,7 +83,7 @@ impl Chain {
             &[agent.socket().to_owned()],
             "blkkin demo",
             env!("CARGO_PKG_VERSION"),
-            Patience::default(),
+            Timeouts::default(),
         )?;
         let own =
             std::env::current_exe().map_err(|error| failed("cannot find this program")(&error))?;
@@ -130,7 +130,7 @@ impl Chain {
 
     /// Starts a new recording if the current trace has more than `bytes_max` bytes. The load must
     /// have no request under way.
-    pub(super) fn keep_below(&mut self, bytes_max: u64) -> Result<(), Error> {
+    pub(super) fn rotate_above(&mut self, bytes_max: u64) -> Result<(), Error> {
         let size = self.recording.as_ref().map(|recording| bytes_below(&recording.trace));
         if size.is_some_and(|size| size > bytes_max) { self.record() } else { Ok(()) }
     }
@@ -154,7 +154,7 @@ impl Chain {
         self.ask(&Request::EnableEvents(Events {
             session: name.to_owned(),
             channel: None,
-            selection: Selection::of(&["*".to_owned()]),
+            selection: Selection::for_names(&["*".to_owned()]),
         }))?;
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Chain {
     }
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
-        Ok(self.client.ask_all(request)?)
+        Ok(self.client.request_all(request)?)
     }
 
     /// Returns an error if a process of the chain has ended.
@@ -199,15 +199,15 @@ impl Chain {
         format!("{}#/trace/{id}", self.url())
     }
 
-    pub(super) fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<DemoProcess> {
         let own = std::process::id();
         let socket = self.agent.as_ref().map(|agent| agent.socket().display().to_string());
         let mut parts = vec![
-            Part { name: "server".to_owned(), pid: own, at: self.web.to_string() },
-            Part { name: "agent".to_owned(), pid: own, at: socket.unwrap_or_default() },
+            DemoProcess { name: "server".to_owned(), pid: own, at: self.web.to_string() },
+            DemoProcess { name: "agent".to_owned(), pid: own, at: socket.unwrap_or_default() },
         ];
         let roles = self.stack.as_ref().map(Stack::roles).unwrap_or_default();
-        parts.extend(roles.iter().rev().map(|role| Part {
+        parts.extend(roles.iter().rev().map(|role| DemoProcess {
             name: role.name().to_owned(),
             pid: role.id(),
             at: role.address().to_string(),

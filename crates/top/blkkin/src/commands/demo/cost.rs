@@ -59,7 +59,7 @@ pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, 
     run(chain)?;
     for round in 0..ROUNDS {
         for turn in 0..MODES.len() {
-            if interrupt.is_asked() {
+            if interrupt.is_set() {
                 break;
             }
             let mode = (turn + round) % MODES.len();

@@ -94,14 +94,14 @@ fn follow(
         // Read the flag first, so that events before it are still read in the last round.
         let is_last = ends.load(Ordering::Relaxed);
         if is_last {
-            follower.look_at_all()
+            follower.refresh_all()
         } else {
-            follower.look()
+            follower.refresh()
         };
         let _ = collector.advance(i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX));
-        stats.add(follower.round(|reading| reading, &mut collector));
+        stats.add(follower.deliver(|reading| reading, &mut collector));
         let _ = exporter.flush();
-        lost.store(stats.events_lost + exporter.counters().dropped_in_all(), Ordering::Relaxed);
+        lost.store(stats.events_lost + exporter.counters().dropped_total(), Ordering::Relaxed);
         if is_last {
             break;
         }
@@ -112,7 +112,7 @@ fn follow(
     exporter.wait_until_empty(END_MAX);
     let trouble = exporter.trouble();
     let counters = exporter.close();
-    let undelivered = counters.dropped_in_all();
+    let undelivered = counters.dropped_total();
     lost.store(stats.events_lost + undelivered, Ordering::Relaxed);
     let problem =
         stats.problems.iter().find(|problem| !problem.is_warning()).map(ToString::to_string);

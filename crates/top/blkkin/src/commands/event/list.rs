@@ -39,7 +39,7 @@ pub(super) fn run(args: List) -> Result<Exit, Error> {
     let request = Request::ListApplications(Applications { processes, event_types: true });
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let programs = programs(conversation.ask(&request)?);
+    let programs = programs(conversation.request(&request)?);
     if args.agent.json {
         let programs: Vec<_> = programs.iter().map(to_json).collect();
         let object = serde_json::json!({

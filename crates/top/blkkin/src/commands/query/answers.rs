@@ -2,7 +2,7 @@
 
 use super::unexpected_answer;
 use crate::exit::Error;
-use blkkin_text::found::{Calls, Found, Latencies, Latency};
+use blkkin_text::query_results::{Calls, Latencies, Latency, RequestSummary};
 use serde_json::Value;
 
 /// Removes a list from an answer and returns it.
@@ -23,8 +23,8 @@ pub(super) fn members<T>(
     members.iter().map(read).collect()
 }
 
-pub(super) fn found(of: &Value) -> Result<Found, Error> {
-    Ok(Found {
+pub(super) fn request_summary(of: &Value) -> Result<RequestSummary, Error> {
+    Ok(RequestSummary {
         id: text(of, "traceId")?,
         start_ns: time(of, "startNs")?,
         duration_ns: number(of, "durationNs")?,

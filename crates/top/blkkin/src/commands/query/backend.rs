@@ -5,7 +5,7 @@ use super::SourceArgs;
 use crate::exit::{self, Error};
 use blkkin_http::{Server, Settings};
 use blkkin_lake::{Lake, Options, Retention};
-use blkkin_query::{Api, Params, Question};
+use blkkin_query::{Api, ApiQuery, Params};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl Backend {
                 let (path, params) = question.split_once('?').unwrap_or((question, ""));
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
-                let answer = api.own(&Question { path, params: Params::parse(params), now_ns });
+                let answer = api.own(&ApiQuery { path, params: Params::parse(params), now_ns });
                 (answer.status, answer.body)
             }
         };

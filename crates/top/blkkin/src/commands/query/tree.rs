@@ -4,8 +4,10 @@ use super::answers::{text, time};
 use super::unexpected_answer;
 use crate::exit::Error;
 use blkkin_model::{Kind, ValueRef};
-use blkkin_spans::{Assembler, END, LOST, Limits, Request, START, Said, What, Whole};
-use blkkin_text::found::Options;
+use blkkin_spans::{
+    Assembler, CompleteSpan, END, LOST, Limits, ReportContent, Request, START, SpanReport,
+};
+use blkkin_text::query_results::Options;
 use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
 use std::ops::ControlFlow;
@@ -34,7 +36,7 @@ pub(in crate::commands) fn draw(
     let limits = Limits { bytes: usize::MAX, bytes_of_request: usize::MAX, ..Limits::default() };
     let limits = Limits { spans: usize::MAX, spans_of_request: usize::MAX, ..limits };
     let mut assembler = Assembler::new(limits);
-    assembler.lose(LOSING, None, None);
+    assembler.add_loss(LOSING, None, None);
     // Tags of a span without a time are given the earliest start of the request.
     let first = spans.iter().filter_map(|span| time(span, "startNs").ok()).min().unwrap_or(0);
     for span in spans {
@@ -54,7 +56,7 @@ const LOSING: u32 = 1;
 fn report_span(
     span: &Value,
     first: u64,
-    report_span: &mut impl FnMut(&Said<'_>),
+    report_span: &mut impl FnMut(&SpanReport<'_>),
 ) -> Result<(), Error> {
     let id = |name: &str| u64::from_str_radix(span[name].as_str()?, 16).ok();
     let trace_id = text(span, "traceId")?;
@@ -70,7 +72,7 @@ fn report_span(
         fields.len() < before
     };
     let (end_is_lost, start_is_lost) = (is_lost(END), is_lost(START));
-    let said = Said {
+    let said = SpanReport {
         trace_id: trace_id as u64,
         trace_id_high: (trace_id >> 64) as u64,
         span_id: id("id").ok_or_else(|| unexpected_answer(span, "id"))?,
@@ -81,10 +83,10 @@ fn report_span(
         port: local["port"].as_i64().and_then(|port| port.try_into().ok()).unwrap_or(0),
         time_ns: time(span, "startNs").unwrap_or(first),
         source: if end_is_lost || start_is_lost { LOSING } else { 0 },
-        what: What::Event(""),
+        content: ReportContent::Event(""),
     };
     let kind = kind(span["kind"].as_str().unwrap_or_default());
-    let whole = time(span, "startNs").ok().map(|start_ns| Whole {
+    let whole = time(span, "startNs").ok().map(|start_ns| CompleteSpan {
         start_ns,
         duration_ns: span["durationNs"].as_u64().unwrap_or(0),
         kind,
@@ -105,25 +107,25 @@ fn report_span(
         && !start_is_lost
         && span["annotations"].as_array().is_none_or(Vec::is_empty);
     if is_undated {
-        report_span(&Said { what: What::Undated(kind), ..said });
+        report_span(&SpanReport { content: ReportContent::Undated(kind), ..said });
     }
     match (whole, begin) {
         (Some(whole), None) if !start_is_lost => {
-            report_span(&Said { what: What::Span(whole), ..said })
+            report_span(&SpanReport { content: ReportContent::Span(whole), ..said })
         }
         (whole, begin) => {
             if let (Some(_), Some(begin)) = (whole, begin) {
-                report_span(&Said { what: What::Event(begin), ..said });
+                report_span(&SpanReport { content: ReportContent::Event(begin), ..said });
             }
             for (key, value) in &fields {
-                report_span(&Said { what: What::KeyValue(key, *value), ..said });
+                report_span(&SpanReport { content: ReportContent::KeyValue(key, *value), ..said });
             }
         }
     }
     for annotation in span["annotations"].as_array().into_iter().flatten() {
         let value = annotation["value"].as_str().unwrap_or_default();
         let time_ns = time(annotation, "timeNs").unwrap_or(said.time_ns);
-        report_span(&Said { what: What::Event(value), time_ns, ..said });
+        report_span(&SpanReport { content: ReportContent::Event(value), time_ns, ..said });
     }
     Ok(())
 }

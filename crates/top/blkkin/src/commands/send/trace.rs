@@ -5,7 +5,7 @@ use super::{Args, GRACE, MessageSink};
 use crate::exit::{self, Error, Exit};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, lost};
+use crate::output::{ColorChoice, describe_losses};
 use crate::progress::ProgressLine;
 use blkkin_reader::{Consumer, Follower, Printing, Reading, Source, Stats};
 use blkkin_scribe::base64;
@@ -51,7 +51,7 @@ pub(super) fn send(
             stats
         }
     };
-    if let Some(lost) = lost(&stats) {
+    if let Some(lost) = describe_losses(&stats) {
         exit::note(&format!("lost by the tracer in all: {lost}"));
     }
     Ok(exit::report_problems(&stats.problems))
@@ -74,7 +74,7 @@ fn read(
     let reading = Reading::new(&opened.traces).threads(args.input.threads());
     let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
     let asked = interrupt.clone();
-    let reading = selection.apply(reading).stop_when(move || asked.is_asked());
+    let reading = selection.apply(reading).stop_when(move || asked.is_set());
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), false);
     let mut stats = work(reading);
     drop(line);
@@ -107,14 +107,14 @@ fn follow<C: Consumer>(
     loop {
         // Read the flag first, so that events recorded before it was set are still sent in the last
         // round.
-        let ends = interrupt.is_asked();
-        if follower.look() && !times.are_final {
+        let ends = interrupt.is_set();
+        if follower.refresh() && !times.are_final {
             times = args.select.times(follower.traces(), args.clock_gmt)?;
         }
         let selection = Selection { range: times.range, filter: filter.clone() };
         let asked = interrupt.clone();
-        stats.add(follower.round(
-            |reading| selection.apply(reading).stop_when(move || asked.is_asked_since(GRACE)),
+        stats.add(follower.deliver(
+            |reading| selection.apply(reading).stop_when(move || asked.is_set_since(GRACE)),
             consumer,
         ));
         let now = i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
@@ -122,7 +122,7 @@ fn follow<C: Consumer>(
             stats.problems.extend(follower.problems());
             return Ok(stats);
         }
-        if !interrupt.is_asked() {
+        if !interrupt.is_set() {
             follower.wait();
         }
     }

@@ -5,7 +5,7 @@
 //! so that a client that is refused all the time does not fill the log.
 
 use super::log::{Level, Log};
-use blkkin_server::Conditions;
+use blkkin_server::ServerState;
 use blkkin_store::{Counters, SpanStore};
 use std::io;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ const ALERTS: [Alert; 7] = [
     },
     Alert {
         level: Level::Error,
-        count: |sample| sample.store.aside_removed,
+        count: |sample| sample.store.quarantined_removed,
         what: "damaged files removed, as there was no room to keep them",
         has_reason: false,
     },
@@ -95,7 +95,7 @@ pub(super) struct WatchThread {
 pub(super) fn start(
     log: Log,
     store: Arc<dyn SpanStore>,
-    conditions: Conditions,
+    conditions: ServerState,
     before: Counters,
 ) -> io::Result<WatchThread> {
     let (stop, stopped) = mpsc::channel();

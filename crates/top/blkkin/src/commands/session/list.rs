@@ -32,7 +32,7 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
             String::new()
         }
         (None, all) => lines(all, false),
-        (Some(_), all) => all.iter().map(whole).collect::<Vec<_>>().join("\n"),
+        (Some(_), all) => all.iter().map(describe_session).collect::<Vec<_>>().join("\n"),
     };
     print(&text)?;
     Ok(exit(name, &sessions))
@@ -77,7 +77,7 @@ pub(crate) fn lines(sessions: &[SessionDetails], color: bool) -> String {
 }
 
 /// Describes a session with its channels, rules and losses.
-fn whole(listed: &SessionDetails) -> String {
+fn describe_session(listed: &SessionDetails) -> String {
     let SessionDetails { state, channels, rules, losses } = listed;
     let session = &state.session;
     let does = match session.purpose {
@@ -179,7 +179,7 @@ fn selection(selection: &Selection) -> String {
 /// Formats a time as date and time in the local time zone, to the second.
 fn date(ns: u64) -> String {
     let mut printer = TimePrinter::new(TimeFormat::Date, false);
-    let text = Text::of(|out| printer.print(out, i64::try_from(ns).unwrap_or(i64::MAX), 0));
+    let text = Text::from_print(|out| printer.print(out, i64::try_from(ns).unwrap_or(i64::MAX), 0));
     let text = String::from_utf8_lossy(&text).into_owned();
     text.split_once('.').map_or(text.clone(), |(seconds, _)| seconds.to_owned())
 }

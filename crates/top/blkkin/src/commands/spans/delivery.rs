@@ -9,7 +9,7 @@ use crate::table::{Align, Table};
 use crate::values;
 use blkkin_deliver::{Cause, Counters, Destination, Exporter, Headers, Options, WhenFull};
 use blkkin_spans::Request;
-use blkkin_text::time::length;
+use blkkin_text::time::parse_duration;
 use blkkin_wire::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
@@ -68,7 +68,7 @@ pub(super) struct DeliveryArgs {
 
     /// Drop spans that have waited longer: 30m. Only time in which this program runs counts; an
     /// earlier run counts until its last span
-    #[arg(long, value_name = "DURATION", value_parser = length, requires = "to", default_value = "24h")]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "to", default_value = "24h")]
     max_age: u64,
 
     /// Give up when the destination has accepted nothing for this long; 0: never. With --follow,
@@ -214,11 +214,11 @@ impl Delivery {
     fn should_give_up(&mut self, patience: Duration) -> bool {
         let Some(exporter) = &self.exporter else { return true };
         let counters = exporter.counters();
-        let settled = counters.delivered + counters.dropped_in_all();
+        let settled = counters.delivered + counters.dropped_total();
         if settled != self.progress.0 {
             self.progress = (settled, Instant::now());
         }
-        self.interrupt.is_asked_since(GRACE) || self.progress.1.elapsed() >= patience
+        self.interrupt.is_set_since(GRACE) || self.progress.1.elapsed() >= patience
     }
 
     /// Waits until all spans are delivered or delivery is abandoned.
@@ -270,7 +270,7 @@ impl Delivery {
             "destination": self.destination.to_string(),
             "format": self.destination.format().name(),
             "requests": requests,
-            "found": counters.found,
+            "found": counters.recovered,
             "pushed": counters.pushed,
             "delivered": counters.delivered,
             "dropped": dropped,
@@ -278,10 +278,10 @@ impl Delivery {
             "batches": counters.batches,
             "bytes": counters.bytes,
             "retries": counters.retries,
-            "batches_refused_kept": counters.refused_kept,
-            "batches_refused_not_kept": counters.refused_not_kept,
+            "batches_refused_kept": counters.refused_stored,
+            "batches_refused_not_kept": counters.refused_not_stored,
             "damages": counters.damages,
-            "answers_odd": counters.answers_odd,
+            "answers_odd": counters.answers_malformed,
             "trouble": trouble,
         });
         format!("{line}\n")
@@ -297,8 +297,8 @@ impl Delivery {
         let mut row = |what: String, count: u64, note: String| {
             table.row(vec![what.into(), count.to_string().into(), note.into()]);
         };
-        if counters.found > 0 {
-            row("found".to_owned(), counters.found, format!("waited in {queue}"));
+        if counters.recovered > 0 {
+            row("found".to_owned(), counters.recovered, format!("waited in {queue}"));
         }
         row("read".to_owned(), counters.pushed, String::new());
         let batches = if counters.batches == 1 { "batch" } else { "batches" };
@@ -317,7 +317,7 @@ impl Delivery {
 
     fn note(&self, cause: Cause) -> String {
         match cause {
-            Cause::Refused => match (self.result.counters.refused_kept, &self.queue) {
+            Cause::Refused => match (self.result.counters.refused_stored, &self.queue) {
                 (1.., Some(folder)) => format!("kept in {}", folder.join("refused").display()),
                 _ => "the destination does not want them".to_owned(),
             },
@@ -333,7 +333,7 @@ impl Delivery {
     /// Reports spans that were not delivered; returns the exit status.
     pub(super) fn report(&self) -> Exit {
         let DeliveryResult { counters, trouble } = &self.result;
-        let all = counters.found + counters.pushed;
+        let all = counters.recovered + counters.pushed;
         let missing = all - counters.delivered;
         if missing == 0 && !self.is_over {
             return Exit::Ok;

@@ -39,8 +39,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
     loop {
         // Read the flag first, so that events recorded before it was set are still read in the last
         // round.
-        let ends = interrupt.is_asked();
-        is_new |= follower.look();
+        let ends = interrupt.is_set();
+        is_new |= follower.refresh();
         if std::mem::take(&mut is_new) {
             collector.sink.begin(follower.traces());
             if !times.are_final {
@@ -51,8 +51,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
         let _ = collector.advance(now());
         if !collector.sink.is_over() {
             let asked = interrupt.clone();
-            stats.add(follower.round(
-                |reading| selection.apply(reading).stop_when(move || asked.is_asked_since(GRACE)),
+            stats.add(follower.deliver(
+                |reading| selection.apply(reading).stop_when(move || asked.is_set_since(GRACE)),
                 &mut collector,
             ));
         }
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
             stats.problems.extend(follower.problems());
             return conclude(collector, &stats, interrupt);
         }
-        if !interrupt.is_asked() {
+        if !interrupt.is_set() {
             follower.wait();
         }
     }

@@ -4,7 +4,7 @@ use super::Args;
 use super::delivery::Delivery;
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
-use crate::output::{Shown, locale_is_utf8, raw_stdout, width};
+use crate::output::{EscapedOutput, locale_is_utf8, raw_stdout, width};
 use blkkin_ctf::schema::ClockOrigin;
 use blkkin_reader::Trace;
 use blkkin_spans::{Request, Sink};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Sink of requests that prints or sends them.
 #[derive(Debug)]
 pub(super) struct Printing {
-    out: Shown<std::fs::File>,
+    out: EscapedOutput<std::fs::File>,
     /// Formatted output that is not written yet.
     text: Vec<u8>,
     wrote: io::Result<()>,
@@ -40,7 +40,7 @@ enum Form {
     Tree(Options, Option<TreePrinter>),
     Json,
     /// Delivery of spans to another system. The flag is set for totals in JSON.
-    To(Box<Delivery>, bool),
+    Delivery(Box<Delivery>, bool),
 }
 
 /// Bytes of buffered output that trigger a write to standard output.
@@ -57,7 +57,7 @@ impl Printing {
             absolute: true,
         };
         let form = match Delivery::open(args, interrupt)? {
-            Some(delivery) => Form::To(Box::new(delivery), args.json),
+            Some(delivery) => Form::Delivery(Box::new(delivery), args.json),
             None if args.json => Form::Json,
             None => Form::Tree(options, None),
         };
@@ -85,7 +85,7 @@ impl Printing {
                 options.absolute = clocks.all(|clock| clock.origin == ClockOrigin::UnixEpoch);
                 *printer = None;
             }
-            Form::To(..) => {}
+            Form::Delivery(..) => {}
         }
     }
 
@@ -94,7 +94,7 @@ impl Printing {
         match &mut self.form {
             Form::Tree(..) => {}
             Form::Json => json::end(&mut self.text, end),
-            Form::To(delivery, is_json) => delivery.end(*is_json, self.shown, &mut self.text),
+            Form::Delivery(delivery, is_json) => delivery.end(*is_json, self.shown, &mut self.text),
         }
         self.flush();
     }
@@ -102,7 +102,7 @@ impl Printing {
     /// Reports spans that were not delivered; returns the exit status.
     pub(super) fn report_delivery(&self) -> Exit {
         match &self.form {
-            Form::To(delivery, _) => delivery.report(),
+            Form::Delivery(delivery, _) => delivery.report(),
             Form::Tree(..) | Form::Json => Exit::Ok,
         }
     }
@@ -116,14 +116,14 @@ impl Printing {
     /// has stopped reading.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err()
-            || self.interrupt.is_asked_since(self.grace)
+            || self.interrupt.is_set_since(self.grace)
             || self.limit.is_some_and(|limit| self.shown >= limit)
-            || matches!(&self.form, Form::To(delivery, _) if delivery.is_over())
+            || matches!(&self.form, Form::Delivery(delivery, _) if delivery.is_over())
     }
 
     /// Writes the buffered output, and flushes the delivery.
     pub(super) fn flush(&mut self) {
-        if let Form::To(delivery, _) = &mut self.form {
+        if let Form::Delivery(delivery, _) = &mut self.form {
             delivery.flush();
         }
         if self.wrote.is_ok() {
@@ -153,7 +153,7 @@ impl Printing {
                 printer.get_or_insert_with(|| TreePrinter::new(*options)).print(&mut text, request);
                 self.text.extend_from_slice(text.as_bytes());
             }
-            Form::To(delivery, _) => delivery.request(request),
+            Form::Delivery(delivery, _) => delivery.request(request),
         }
         self.shown += 1;
     }
@@ -167,7 +167,8 @@ impl Sink for Printing {
         if self.is_wanted(request) {
             self.print(request);
         }
-        if self.text.len() >= CHUNK || (self.is_follow && !matches!(self.form, Form::To(..))) {
+        if self.text.len() >= CHUNK || (self.is_follow && !matches!(self.form, Form::Delivery(..)))
+        {
             self.flush();
         }
         if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

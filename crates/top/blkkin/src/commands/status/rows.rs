@@ -1,7 +1,7 @@
 //! Rows of the ring table: counters and rates of rings, summed by program and channel.
 
 use super::Status;
-use blkkin_control::{Ended, Loss, Purpose, Released, Ring};
+use blkkin_control::{EvictedRings, Loss, Purpose, Ring, RingTotals};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -108,7 +108,7 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
 
 /// Returns the total losses: by cause, or the sum of all rows if the agent is too old to report
 /// causes. Packets in rings that were released to free memory are included.
-pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost {
+pub(super) fn lost(rows: &[Row], released: &[EvictedRings], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
     for Loss { events, packets, uncounted, .. } in losses {
         lost.events = lost.events.saturating_add(*events);
@@ -116,7 +116,7 @@ pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost
         lost.has_uncounted |= *uncounted > 0;
     }
     let rows = if losses.is_empty() { rows } else { &[] };
-    for Released { packets_lost, .. } in released {
+    for EvictedRings { packets_lost, .. } in released {
         lost.packets = lost.packets.saturating_add(*packets_lost);
     }
     for Row { counters, overwriting_loses, .. } in rows {
@@ -144,7 +144,7 @@ impl RingCounters {
         }
     }
 
-    fn of_ended(ended: &Ended) -> RingCounters {
+    fn of_ended(ended: &RingTotals) -> RingCounters {
         RingCounters {
             rings: ended.rings.into(),
             events_recorded: ended.events_recorded,

@@ -8,7 +8,7 @@ use crate::losses;
 use crate::output::plural;
 use crate::table::{Align, Cell, Table};
 use blkkin_control::limits::EVENT_TYPES_MAX;
-use blkkin_control::{Application, Loss, Quota, Released};
+use blkkin_control::{Application, EvictedRings, Loss, Quota};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -57,8 +57,8 @@ fn cut_line(row: &Row) -> String {
     )
 }
 
-fn released_line(released: &Released) -> String {
-    let Released { session, channel, rings, packets_lost } = released;
+fn released_line(released: &EvictedRings) -> String {
+    let EvictedRings { session, channel, rings, packets_lost } = released;
     let (rings, packets) = (plural(*rings, "old ring"), plural(*packets_lost, "packet"));
     format!("to make room, {rings} of session {session}, channel {channel}, had to go: {packets}\n")
 }
@@ -227,8 +227,8 @@ fn loss_json(loss: &Loss) -> Value {
     object
 }
 
-fn released_json(released: &Released) -> Value {
-    let Released { session, channel, rings, packets_lost } = released;
+fn released_json(released: &EvictedRings) -> Value {
+    let EvictedRings { session, channel, rings, packets_lost } = released;
     json!({ "session": session, "channel": channel, "rings": rings, "packets_lost": packets_lost })
 }
 

@@ -5,7 +5,7 @@ use super::{Args, conclude};
 use crate::exit::{self, Error, Exit};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
-use crate::output::{Shown, raw_stdout, stderr, unless_closed};
+use crate::output::{EscapedOutput, ignore_closed_pipe, raw_stdout, stderr};
 use blkkin_reader::{Follower, LinePrinter, Printing, Source, Stats, Target};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Output of events to standard output, and of messages to standard error.
 struct Lines {
-    out: Shown<File>,
+    out: EscapedOutput<File>,
     interrupt: Interrupt,
     wrote: io::Result<()>,
 }
@@ -40,7 +40,7 @@ impl Lines {
     }
 
     fn are_over(&self) -> bool {
-        self.wrote.is_err() || self.interrupt.is_asked_since(GRACE)
+        self.wrote.is_err() || self.interrupt.is_set_since(GRACE)
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
         let _ = lines.write(Target::Output, &json::end(&stats));
     }
     if lines.wrote.is_err() {
-        unless_closed(lines.wrote)?;
+        ignore_closed_pipe(lines.wrote)?;
         return Ok(exit::report_problems(&follower.problems()));
     }
     Ok(conclude(&stats, &interrupt))
@@ -89,8 +89,8 @@ fn follow<P: LinePrinter>(
     loop {
         // Read the flag first, so that events recorded before it was set are still printed in the
         // last round.
-        let ends = interrupt.is_asked();
-        is_new |= follower.look();
+        let ends = interrupt.is_set();
+        is_new |= follower.refresh();
         if is_new && args.json {
             let _ = write(Target::Output, &json::begin(follower.traces().iter().map(|t| &**t)));
         }
@@ -99,11 +99,11 @@ fn follow<P: LinePrinter>(
         }
         let selection = Selection { range: times.range, filter: filter.clone() };
         let limit = args.limit.map(|limit| limit - stats.events);
-        let part = follower.round(
+        let part = follower.deliver(
             |reading| {
                 let asked = interrupt.clone();
                 let reading = selection.apply(reading).limit(limit);
-                reading.stop_when(move || asked.is_asked_since(GRACE))
+                reading.stop_when(move || asked.is_set_since(GRACE))
             },
             &mut printing,
         );
@@ -114,7 +114,7 @@ fn follow<P: LinePrinter>(
             stats.problems.extend(follower.problems());
             return Ok(stats);
         }
-        if !interrupt.is_asked() {
+        if !interrupt.is_set() {
             follower.wait();
         }
     }

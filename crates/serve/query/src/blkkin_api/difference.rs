@@ -1,0 +1,124 @@
+//! Query `difference`: values of fields and tags that are more or less frequent in the spans of a
+//! box than in the spans outside the box.
+
+use super::{condition, limit_of, window};
+use crate::answer::{Answer, Result};
+use crate::api::{Api, ApiQuery};
+use blkkin_store::{Area, Difference, Topic, ValueCount, Window};
+use serde::Serialize;
+use std::cmp::Reverse;
+
+/// Number of values in an answer: the default, and the maximum.
+const LIMIT: usize = 30;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DifferenceJson {
+    inside: u64,
+    outside: u64,
+    outside_one_in: u64,
+    values: Vec<ValueJson>,
+    left_out: u64,
+}
+
+#[derive(Serialize)]
+struct ValueJson {
+    key: String,
+    value: String,
+    inside: u64,
+    outside: u64,
+}
+
+impl Api {
+    pub(super) fn difference(&self, question: &ApiQuery<'_>) -> Result<Answer> {
+        let params = &question.params;
+        let limit = limit_of(params, LIMIT, LIMIT_MAX)?;
+        let bound =
+            |name: &str, none: u64| -> Result<u64> { Ok(params.number(name)?.unwrap_or(none)) };
+        let all = Window::ALL;
+        let (start_ns, end_ns) =
+            (bound("boxStartNs", all.start_ns)?, bound("boxEndNs", all.end_ns)?);
+        let (least_ns, greatest_ns) = (bound("boxLeastNs", 0)?, bound("boxGreatestNs", u64::MAX)?);
+        if start_ns > end_ns {
+            return Err(Answer::bad("boxStartNs is after boxEndNs"));
+        }
+        if least_ns > greatest_ns {
+            return Err(Answer::bad("boxLeastNs is more than boxGreatestNs"));
+        }
+        let area = Area { window: Window { start_ns, end_ns }, least_ns, greatest_ns };
+        let words = self.store.difference(window(params)?, &condition(params)?, &area)?;
+        let Difference { inside, outside, outside_one_in, omitted: left_out, .. } = words;
+        let values = largest_differences(words, limit);
+        self.json(&DifferenceJson { inside, outside, outside_one_in, values, left_out })
+    }
+}
+
+/// Returns the values whose shares inside and outside the box differ most; empty if no span is
+/// inside.
+fn largest_differences(words: Difference, limit: usize) -> Vec<ValueJson> {
+    let Difference { inside, outside, mut values, .. } = words;
+    if inside == 0 {
+        return Vec::new();
+    }
+    // Compares shares as fractions with the common denominator `inside * outside`.
+    let share = |count: u64, of_others: u64| u128::from(count) * u128::from(of_others.max(1));
+    let difference =
+        |word: &ValueCount| share(word.inside, outside).abs_diff(share(word.outside, inside));
+    values.retain(|word| difference(word) > 0);
+    values.sort_by_cached_key(|word| Reverse((difference(word), word.inside)));
+    values.truncate(limit);
+    let told = values.into_iter().map(|ValueCount { topic, value, inside, outside }| {
+        let key = match topic {
+            Topic::Service => "service".to_owned(),
+            Topic::Name => "name".to_owned(),
+            Topic::Kind => "kind".to_owned(),
+            Topic::Status => "status".to_owned(),
+            // The prefix distinguishes such a tag from the span's own field in filters.
+            Topic::Tag(key) if ["service", "name", "kind", "status"].contains(&&*key) => {
+                format!("tag.{key}")
+            }
+            Topic::Tag(key) => key,
+        };
+        ValueJson { key, value, inside, outside }
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asserts the values in an answer, in order, for words given as `key=value` with their counts
+    /// inside and outside the box.
+    #[track_caller]
+    fn check(inside: u64, outside: u64, words: &[(&str, u64, u64)], expected: &[&str]) {
+        let values = words.iter().map(|&(word, inside, outside)| {
+            let (key, value) = word.split_once('=').expect("key=value");
+            let topic = match key {
+                "SERVICE" => Topic::Service,
+                key => Topic::Tag(key.to_owned()),
+            };
+            ValueCount { topic, value: value.to_owned(), inside, outside }
+        });
+        let words =
+            Difference { inside, outside, outside_one_in: 1, values: values.collect(), omitted: 0 };
+        let told = largest_differences(words, 3);
+        let told: Vec<String> =
+            told.into_iter().map(|it| format!("{}={}", it.key, it.value)).collect();
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_differs_most_comes_first() {
+        check(10, 100, &[("a=1", 10, 0), ("b=1", 10, 100), ("c=1", 0, 60)], &["a=1", "c=1"]);
+        check(10, 100, &[("a=1", 1, 0), ("b=1", 2, 10), ("c=1", 3, 0)], &["c=1", "b=1", "a=1"]);
+        let many = [("a=1", 1, 0), ("a=2", 1, 0), ("a=3", 1, 0), ("a=4", 1, 0)];
+        check(10, 100, &many, &["a=1", "a=2", "a=3"]);
+        check(0, 100, &[("a=1", 0, 60)], &[]);
+        check(4, 0, &[("a=1", 1, 0), ("a=2", 3, 0)], &["a=2", "a=1"]);
+        check(1, 1, &[("SERVICE=x", 1, 0), ("service=x", 1, 0)], &["service=x", "tag.service=x"]);
+        let (most, half) = (u64::MAX, u64::MAX / 2);
+        check(most, most, &[("a=1", most, half), ("a=2", most, 0)], &["a=2", "a=1"]);
+    }
+}

@@ -1,0 +1,51 @@
+//! Query `links`: counts and durations of calls between services.
+
+use super::{Percentiles, percentiles, window};
+use crate::answer::{Answer, Result};
+use crate::api::{Api, ApiQuery};
+use serde::Serialize;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LinksJson<'a> {
+    start_ns: String,
+    end_ns: String,
+    /// Starts of the earliest and the latest stored span, whatever the query's window is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_ns: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ns: Option<String>,
+    links: Vec<LinkJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LinkJson<'a> {
+    parent: &'a str,
+    child: &'a str,
+    calls: u64,
+    errors: u64,
+    percentiles_ns: Percentiles,
+}
+
+impl Api {
+    pub(super) fn links(&self, question: &ApiQuery<'_>) -> Result<Answer> {
+        let links = self.store.links(window(&question.params)?)?;
+        let known = self.known_window(&question.params)?;
+        let starts = self.store.starts()?;
+        let links = links.iter().map(|link| LinkJson {
+            parent: &link.parent,
+            child: &link.child,
+            calls: link.calls,
+            errors: link.errors,
+            percentiles_ns: percentiles(&link.durations),
+        });
+        self.json(&LinksJson {
+            start_ns: known.start_ns.to_string(),
+            end_ns: known.end_ns.to_string(),
+            first_ns: starts.map(|starts| starts.start_ns.to_string()),
+            last_ns: starts.map(|starts| starts.end_ns.to_string()),
+            links: links.collect(),
+        })
+    }
+}
