@@ -4,11 +4,12 @@
 //! one trial for each. [`figure`] reports a measured figure, [`env_number`] sets the number of
 //! trials, and [`deadline`] a time limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Returns the strace command to put before a program's command line. `calls` are the traced calls,
@@ -26,9 +27,10 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
 }
 
 /// Returns a command that runs one ignored test of this executable, started by the words in
-/// `starter`.
+/// `starter`. Panics if there is no such test, because the harness would run nothing and succeed.
 pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
+    assert!(ignored_tests().contains(test), "this executable has no ignored test `{test}`");
     let mut command = match starter {
         [first, rest @ ..] => {
             let mut command = Command::new(first);
@@ -40,6 +42,17 @@ pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     // With several threads the harness would report after a minute that the test still runs.
     command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     command
+}
+
+/// Returns the names of this executable's ignored tests.
+fn ignored_tests() -> &'static BTreeSet<String> {
+    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let own = std::env::current_exe().expect("a program");
+        let list = Command::new(own).args(["--list", "--ignored", "--format=terse"]).output();
+        let list = String::from_utf8(list.expect("a list of tests").stdout).expect("UTF-8");
+        list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+    })
 }
 
 /// Returns the time limit for an operation with a promised duration. The limit is that duration if

@@ -246,7 +246,7 @@ impl ProgramRun {
         destination: &Destination,
         how: RunOptions,
     ) -> ProgramRun {
-        let mut command = own_test(starter, "life::exports_for_long");
+        let mut command = own_test(starter, "program_run::exports_for_long");
         command.env("TEST_URL", destination.server.url("/api/v2/spans"));
         command.env("TEST_QUEUE", &destination.queue).env("TEST_FIRST", how.first.to_string());
         command.env("TEST_BATCHES", how.batches.to_string());

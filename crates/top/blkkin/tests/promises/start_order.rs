@@ -75,7 +75,7 @@ fn l10_short_programs_record_their_first_event() {
     let mut longest = Duration::ZERO;
     for number in 0..count {
         let begun = Instant::now();
-        let mut command = command_without_wait(&node, "lives::brief");
+        let mut command = command_without_wait(&node, "start_order::brief");
         command.env("TEST_NUMBER", number.to_string()).stdout(Stdio::null());
         assert!(command.status().unwrap().success());
         longest = longest.max(begun.elapsed());
@@ -94,7 +94,7 @@ fn l10_children_record_their_first_event() {
     let _agent = node.agent();
     node.record_all();
     let count = env_number("TEST_CHILDREN", 50);
-    let mut command = command_without_wait(&node, "lives::forks");
+    let mut command = command_without_wait(&node, "start_order::forks");
     command.env("TEST_COUNT", count.to_string()).stdout(Stdio::null());
     let begun = Instant::now();
     assert!(command.status().unwrap().success());
