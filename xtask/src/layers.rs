@@ -3,9 +3,11 @@
 //!
 //! [`STATIONS`] and the constants below it are the configuration. [`check_graph`] has the rules on
 //! dependencies between crates, [`check_modules`] the rule on imports within a crate,
-//! [`check_unsafe`] the rule on unsafe code. Each problem names the crate, the dependency, the
+//! [`check_unsafe`] the rule on unsafe code. [`architecture`] compares `ARCHITECTURE.md` with the
+//! tree. Each problem names the crate, the dependency, the
 //! rule, and the remedy.
 
+mod architecture;
 mod graph;
 mod licence;
 mod modules;
@@ -93,6 +95,8 @@ pub(crate) fn run() -> Outcome {
     }
     find_sources(&root.join("xtask"), &mut files)?;
     problems.extend(check_modules(&root, &files)?);
+    let architecture = read(&root.join("ARCHITECTURE.md"))?;
+    problems.extend(architecture::check_architecture(&root, &architecture, &files));
     for problem in &problems {
         eprintln!("{problem}");
     }

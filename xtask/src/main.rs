@@ -16,6 +16,8 @@ mod measure;
 mod peers;
 mod release_check;
 mod test;
+mod test_counts;
+mod test_programs;
 mod tools;
 mod torture;
 mod ui;
@@ -34,7 +36,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check dependencies between crates, places of unsafe code, and licences
+    /// Check dependencies between crates, places of unsafe code, licences, and ARCHITECTURE.md
     Layers,
     /// Check comments, type names and commit subjects against a ratchet
     Words(words::Options),

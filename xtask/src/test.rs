@@ -11,10 +11,13 @@
 //! start it.
 
 use crate::peers::Environment;
+use crate::test_counts::{Counts, pass_through};
+use crate::test_programs::{self, Results};
 use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
 use crate::{peers, ui};
+use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::BufReader;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 #[derive(clap::Args)]
@@ -24,48 +27,41 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Numbers of tests by result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) skipped: u64,
-}
-
-impl Counts {
-    pub(crate) fn add(&mut self, other: Counts) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.skipped += other.skipped;
-    }
-}
-
 pub(crate) fn run(options: &Options) -> Outcome {
     let peers = peers::install();
     let skips = target_dir().join("test-skips.txt");
     fs::create_dir_all(target_dir()).and_then(|()| fs::write(&skips, "")).map_err(at(&skips))?;
-
-    let mut tests = cargo();
-    tests
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .args(&options.arguments)
-        .env("BLKKIN_PEERS", peers.names.join(","))
-        .env("BLKKIN_PYTHON", peers::python(Environment::Newest))
-        .env("BLKKIN_PYTHON_OLDER", peers::python(Environment::Older))
-        .env("BLKKIN_NODE_MODULES", peers::node_modules())
-        .env("BLKKIN_SKIPS", &skips);
-    let mut commands = vec![tests];
-    let mut without = Vec::new();
+    let environment: [(&str, OsString); 4] = [
+        ("BLKKIN_PEERS", peers.names.join(",").into()),
+        ("BLKKIN_PYTHON", peers::python(Environment::Newest).into()),
+        ("BLKKIN_PYTHON_OLDER", peers::python(Environment::Older).into()),
+        ("BLKKIN_NODE_MODULES", peers::node_modules().into()),
+    ];
+    let cargo_test = |arguments: &[String]| {
+        let mut tests = cargo();
+        tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(arguments);
+        tests.envs(environment.iter().map(|(name, value)| (name, value)));
+        tests.env("BLKKIN_SKIPS", &skips);
+        tests
+    };
+    let (mut results, mut without, mut commands) = (Results::default(), Vec::new(), Vec::new());
     if options.arguments.is_empty() {
-        // `cargo test` has built the program.
+        results = test_programs::run_all("test", test_programs::build(&[])?, |program| {
+            let mut command = test_programs::plain_command(program);
+            command.envs(environment.iter().map(|(name, value)| (name, value)));
+            command
+        })?;
+        commands.push(cargo_test(&["--doc".to_owned()]));
         match ui::tests(&target_dir().join("debug/blkkin")) {
             Ok(pages) => commands.push(pages),
             Err(why) => without.push(format!("the pages with the server: {why}")),
         }
         commands.push(models());
+    } else {
+        commands.push(cargo_test(&options.arguments));
     }
-    let mut counts = Counts::default();
-    let mut all_ended_well = true;
+    let Results { mut counts, skips: mut skipped, failed } = results;
+    let mut all_ended_well = failed.is_empty();
     for command in &mut commands {
         let (of_command, status) = count(command)?;
         counts.add(of_command);
@@ -75,16 +71,20 @@ pub(crate) fn run(options: &Options) -> Outcome {
         all_ended_well &= status.success();
     }
 
-    let skips = fs::read_to_string(&skips).unwrap_or_default();
-    let skips: Vec<&str> = skips.lines().filter(|line| !line.trim().is_empty()).collect();
-    let skipped = skips.len() as u64;
-    counts.passed = counts.passed.saturating_sub(skipped);
-    counts.skipped += skipped + without.len() as u64;
+    let of_commands = fs::read_to_string(&skips).unwrap_or_default();
+    let of_commands = of_commands.lines().filter(|line| !line.trim().is_empty());
+    let of_commands: Vec<String> = of_commands.map(str::to_owned).collect();
+    counts.passed = counts.passed.saturating_sub(of_commands.len() as u64);
+    counts.skipped += (of_commands.len() + without.len()) as u64;
+    skipped.extend(of_commands);
 
     println!();
     peers.print_missing();
-    for line in skips.iter().copied().chain(without.iter().map(String::as_str)) {
+    for line in skipped.iter().chain(&without) {
         println!("skipped: {line}");
+    }
+    for program in failed {
+        println!("failed: {program}; see above");
     }
     let peers_fail = is_ci() && !(peers.skipped.is_empty() && without.is_empty());
     if peers_fail {
@@ -123,118 +123,4 @@ fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     let counts = pass_through(BufReader::new(output), std::io::stdout())?;
     let status = child.wait().map_err(|error| format!("waiting for {command:?}: {error}"))?;
     Ok((counts, status))
-}
-
-/// End of the line of an ignored test that other tests start. Cargo counts the test as ignored.
-const PROGRAM: &str = " ... ignored, a program of other tests";
-
-/// Copies the output of cargo or node line by line, and adds up its result lines.
-fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, String> {
-    let mut counts = Counts::default();
-    // Number of programs of other tests since the last result line.
-    let mut programs = 0;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = from.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
-        if length == 0 {
-            return Ok(counts);
-        }
-        to.write_all(&line).and_then(|()| to.flush()).map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&line);
-        if text.starts_with("test ") && text.trim_end().ends_with(PROGRAM) {
-            programs += 1;
-        }
-        if let Some(mut result) = result_line(&text) {
-            result.skipped = result.skipped.saturating_sub(std::mem::take(&mut programs));
-            counts.add(result);
-        }
-        counts.add(node_line(&text));
-    }
-}
-
-/// Parses a line of node's test summary, such as `ℹ pass 17`.
-fn node_line(line: &str) -> Counts {
-    let mut counts = Counts::default();
-    let rest = line.strip_prefix("ℹ ").and_then(|rest| rest.trim_end().split_once(' '));
-    let Some((what, Ok(number))) = rest.map(|(what, number)| (what, number.parse())) else {
-        return counts;
-    };
-    match what {
-        "pass" => counts.passed = number,
-        "fail" | "cancelled" => counts.failed = number,
-        "skipped" | "todo" => counts.skipped = number,
-        _ => {}
-    }
-    counts
-}
-
-/// Parses a result line of cargo: `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
-pub(crate) fn result_line(line: &str) -> Option<Counts> {
-    let rest = line.trim_start().strip_prefix("test result: ")?;
-    let mut counts = Counts::default();
-    for part in rest.split(['.', ';']) {
-        let mut words = part.split_whitespace();
-        let (Some(number), Some(what)) = (words.next(), words.next()) else { continue };
-        let Ok(number) = number.parse() else { continue };
-        match what {
-            "passed" => counts.passed = number,
-            "failed" => counts.failed = number,
-            "ignored" => counts.skipped = number,
-            _ => {}
-        }
-    }
-    Some(counts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Counts, pass_through};
-
-    fn check(output: &str, passed: u64, failed: u64, skipped: u64) {
-        let mut copy = Vec::new();
-        let counts = pass_through(output.as_bytes(), &mut copy).expect("no I/O here");
-        assert_eq!(counts, Counts { passed, failed, skipped });
-        assert_eq!(copy, output.as_bytes(), "every byte is passed on");
-    }
-
-    #[test]
-    fn results_are_added_up() {
-        check("", 0, 0, 0);
-        check("running 2 tests\n..\n", 0, 0, 0);
-        check(
-            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; \
-             finished in 0.01s\n",
-            12,
-            0,
-            1,
-        );
-        check(
-            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\nnoise\n\
-             test result: FAILED. 3 passed; 4 failed; 5 ignored; 0 measured",
-            5,
-            4,
-            5,
-        );
-        check(
-            "ℹ tests 9\nℹ pass 4\nℹ fail 2\nℹ cancelled 1\nℹ skipped 2\nℹ duration_ms 8.5\n",
-            4,
-            3,
-            2,
-        );
-        check("an ℹ pass 3\nℹ pass x\n", 0, 0, 0);
-        check("the test result: 9 passed\n", 0, 0, 0);
-    }
-
-    /// An ignored test counts as skipped, unless it is a program of other tests. The programs of
-    /// each file of tests are counted separately.
-    #[test]
-    fn programs_of_other_tests_are_not_skipped() {
-        let line = "test counts ... ignored, a program of other tests\n";
-        let result = |ignored| format!("test result: ok. 1 passed; 0 failed; {ignored} ignored\n");
-        check(&format!("{line}{line}{}", result(2)), 1, 0, 0);
-        check(&format!("{line}test slow ... ignored, slow\n{}", result(2)), 1, 0, 1);
-        check(&format!("{line}{}{}", result(1), result(1)), 2, 0, 1);
-        check(&format!("a {line}{}", result(1)), 1, 0, 1);
-    }
 }

@@ -27,11 +27,15 @@ pub(crate) fn target_dir() -> PathBuf {
 /// which build scripts watch. An inner cargo that sometimes inherits them recompiles every crate
 /// that depends on such a script.
 pub(crate) fn cargo() -> Command {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    cargo_of(&program, std::env::vars_os().map(|(name, _)| name))
+    command(&std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-fn cargo_of(program: &OsStr, variables: impl Iterator<Item = OsString>) -> Command {
+/// Returns a command without the variables with which `cargo run` describes this package.
+pub(crate) fn command(program: &OsStr) -> Command {
+    command_without(program, std::env::vars_os().map(|(name, _)| name))
+}
+
+fn command_without(program: &OsStr, variables: impl Iterator<Item = OsString>) -> Command {
     let mut command = Command::new(program);
     for name in variables.filter(|name| describes_a_package(name)) {
         command.env_remove(name);
@@ -57,7 +61,7 @@ pub(crate) fn is_ci() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{cargo_of, workspace_root};
+    use super::{command_without, workspace_root};
     use std::ffi::{OsStr, OsString};
     use std::fs;
     use std::path::Path;
@@ -73,7 +77,7 @@ mod tests {
             "CARGO_PKG_VERSION_MAJOR",
         ];
         let all = kept.into_iter().chain(removed).map(OsString::from);
-        let command = cargo_of(OsStr::new("cargo"), all);
+        let command = command_without(OsStr::new("cargo"), all);
         let changed: Vec<(&OsStr, Option<&OsStr>)> = command.get_envs().collect();
         assert_eq!(changed, removed.map(|name| (OsStr::new(name), None)));
     }

@@ -9,10 +9,10 @@ mod guest;
 mod trials;
 
 use crate::peers;
-use crate::test::{self, Counts};
+use crate::test_counts::{self, Counts};
+use crate::test_programs::TestProgram;
 use crate::tools::{Outcome, at, target_dir};
-pub(crate) use build::package_of;
-use build::{BuildResult, Program};
+use build::BuildResult;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fs::{self, File};
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
                     result.skips = guest::missing().into_iter().collect();
                 }
                 BuildResult::Programs(programs) => {
-                    let program = Program::of(trial, programs)?;
+                    let program = trial.program(programs)?;
                     let peers = peers.names.join(",");
                     attempt((trial, program), result, (options.minutes, seed), &peers, &folder)?;
                 }
@@ -110,7 +110,7 @@ fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, BuildResult>, String> {
 
 /// Runs a trial once, and records its result.
 fn attempt(
-    (trial, program): (&Trial, &Program),
+    (trial, program): (&Trial, &TestProgram),
     result: &mut TrialResult,
     (minutes, seed): (u64, u64),
     peers: &str,
@@ -149,7 +149,7 @@ fn attempt(
     let text = fs::read(&log).map_err(at(&log))?;
     let text = String::from_utf8_lossy(&text);
     let mut counts = Counts::default();
-    text.lines().filter_map(test::result_line).for_each(|line| counts.add(line));
+    text.lines().filter_map(test_counts::result_line).for_each(|line| counts.add(line));
     // Success requires at least one passed test.
     let holds = status.success() && counts.failed == 0 && counts.passed > 0;
     if !holds {

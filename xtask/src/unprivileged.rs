@@ -6,14 +6,15 @@
 //! namespace in which the lacking programs cannot be started.
 
 use crate::peers;
-use crate::test::{Counts, result_line};
-use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
+use crate::test_counts::Counts;
+use crate::test_programs::{self, Results};
+use crate::tools::{Outcome, is_ci, target_dir, workspace_root};
 use nix::unistd::{User, geteuid};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 /// Name of the user that runs the tests.
@@ -54,16 +55,6 @@ pub(crate) struct Options {
     files: Vec<String>,
 }
 
-/// A test program that cargo has built.
-#[derive(Debug, PartialEq, Eq)]
-struct Program {
-    package: String,
-    /// Folder of the program's package, which is the program's working directory.
-    folder: PathBuf,
-    name: String,
-    path: PathBuf,
-}
-
 pub(crate) fn run(options: &Options) -> Outcome {
     if !geteuid().is_root() {
         println!("unprivileged: not root, so `cargo xtask test` does it anyway");
@@ -79,47 +70,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
         return Ok(if is_ci() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
     }
     let peers = peers::present_without_environments().join(",");
-    let skips = std::env::temp_dir().join(format!("blkkin-skips-{}", std::process::id()));
-    let log = target_dir().join("unprivileged.log");
     let begun = Instant::now();
-    let (mut counts, mut failed) = (Counts::default(), Vec::new());
-    for program in programs(options)? {
-        fs::write(&skips, "").map_err(at(&skips))?;
-        fs::set_permissions(&skips, fs::Permissions::from_mode(0o666)).map_err(at(&skips))?;
-        let mut command = place.command(&user, &program.path);
-        let output = File::create(&log).map_err(at(&log))?;
-        let errors = output.try_clone().map_err(at(&log))?;
-        let start = Instant::now();
-        let status = command
-            .current_dir(&program.folder)
-            .env("CARGO_MANIFEST_DIR", &program.folder)
-            .env("BLKKIN_PEERS", &peers)
-            .env("BLKKIN_SKIPS", &skips)
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors)
-            .status()
-            .map_err(|error| format!("cannot start {command:?}: {error}"))?;
-        let text = String::from_utf8_lossy(&fs::read(&log).map_err(at(&log))?).into_owned();
-        let mut own = Counts::default();
-        text.lines().filter_map(result_line).for_each(|line| own.add(line));
-        let skipped = fs::read_to_string(&skips).unwrap_or_default().lines().count() as u64;
-        own.skipped = skipped;
-        own.passed = own.passed.saturating_sub(skipped);
-        counts.add(own);
-        let Program { package, name, .. } = &program;
-        let Counts { passed, skipped, .. } = own;
-        let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "unprivileged: {package} {name}: {passed} passed, {skipped} skipped, {seconds:.1} s"
-        );
-        if !status.success() {
-            print!("{text}");
-            println!("unprivileged: {package} {name} ended with {status}");
-            failed.push(format!("{package} {name}"));
-        }
-    }
-    let _ = fs::remove_file(&skips);
+    let packages = options.packages.iter().flat_map(|name| ["--package", name]);
+    let files = options.files.iter().flat_map(|name| ["--test", name]);
+    let selection: Vec<&str> = packages.chain(files).collect();
+    let mut programs = test_programs::build(&selection)?;
+    programs.retain(|program| !EXCLUDED_PACKAGES.contains(&program.package.as_str()));
+    let Results { counts, failed, .. } =
+        test_programs::run_all("unprivileged", programs, |program| {
+            let mut command = place.command(&user, &program.path);
+            command.env("BLKKIN_PEERS", &peers);
+            command
+        })?;
     let Counts { passed, failed: wrong, skipped } = counts;
     println!(
         "unprivileged: {passed} passed, {wrong} failed, {skipped} skipped as user {USER} in {} s",
@@ -236,38 +198,6 @@ fn first_closed_directory(path: &Path) -> Option<PathBuf> {
     above.iter().find(is_closed).map(|folder| folder.to_path_buf())
 }
 
-/// Builds all tests as `cargo xtask test` does; returns the programs to run.
-fn programs(options: &Options) -> Result<Vec<Program>, String> {
-    let mut command = cargo();
-    command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-    if options.packages.is_empty() {
-        command.arg("--workspace");
-    }
-    command.args(options.packages.iter().flat_map(|name| ["--package", name]));
-    command.args(options.files.iter().flat_map(|name| ["--test", name]));
-    let output = command
-        .current_dir(workspace_root())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !output.status.success() {
-        return Err("the tests do not build; see above".to_owned());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let programs = text.lines().filter_map(program);
-    Ok(programs.filter(|program| !EXCLUDED_PACKAGES.contains(&program.package.as_str())).collect())
-}
-
-/// Parses cargo's message about a test program.
-fn program(line: &str) -> Option<Program> {
-    let line: serde_json::Value = serde_json::from_str(line).ok()?;
-    let is_test = line["profile"]["test"].as_bool()?;
-    let path = line["executable"].as_str().filter(|_| is_test)?.into();
-    let folder = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
-    let package = crate::torture::package_of(&folder)?;
-    Some(Program { package, folder, name: line["target"]["name"].as_str()?.to_owned(), path })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,30 +227,5 @@ mod tests {
         for name in EXCLUDED_PACKAGES {
             assert!(lock.contains(&format!("name = \"{name}\"\n")), "{name}");
         }
-    }
-
-    #[test]
-    fn programs_of_tests_are_found_among_what_cargo_has_built() {
-        let manifest = workspace_root().join("xtask/Cargo.toml");
-        let line = |is_test: bool, executable: &str| {
-            serde_json::json!({
-                "reason": "compiler-artifact",
-                "manifest_path": manifest.to_string_lossy(),
-                "target": {"kind": ["test"], "name": "control"},
-                "profile": {"test": is_test},
-                "executable": if executable.is_empty() { None } else { Some(executable) },
-            })
-            .to_string()
-        };
-        let expected = Program {
-            package: "xtask".to_owned(),
-            folder: workspace_root().join("xtask"),
-            name: "control".to_owned(),
-            path: "/t/control".into(),
-        };
-        assert_eq!(program(&line(true, "/t/control")), Some(expected));
-        assert_eq!(program(&line(false, "/t/blkkin")), None);
-        assert_eq!(program(&line(true, "")), None);
-        assert_eq!(program("   Compiling xtask"), None);
     }
 }

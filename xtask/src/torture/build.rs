@@ -2,27 +2,17 @@
 //! folder, so that one kind does not cause a rebuild of another.
 
 use super::trials::{Build, TRIALS, Trial};
+use crate::test_programs::{TestProgram, parse_messages};
 use crate::tools::{cargo, target_dir, workspace_root};
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Result of a build: test programs, or the requirement whose absence prevented the build.
 pub(super) enum BuildResult {
-    Programs(Vec<Program>),
+    Programs(Vec<TestProgram>),
     /// The requirement with this name is missing.
     Missing(String),
-}
-
-/// A test program.
-pub(super) struct Program {
-    /// Folder of the program's package. The folder's name may differ from the package's name.
-    pub(super) folder: PathBuf,
-    package: String,
-    /// Name of the file of tests; empty for unit tests.
-    name: String,
-    pub(super) path: PathBuf,
 }
 
 /// The only target triple for which sanitizers are tested here.
@@ -42,8 +32,7 @@ impl Build {
         if !output.status.success() {
             return Err(format!("the tests do not build: {self:?}"));
         }
-        let programs = output.stdout.split(|byte| *byte == b'\n').filter_map(program);
-        Ok(BuildResult::Programs(programs.collect()))
+        Ok(BuildResult::Programs(parse_messages(&output.stdout)))
     }
 
     fn command(self) -> Command {
@@ -127,35 +116,22 @@ fn libraries() -> Option<PathBuf> {
     Some(Path::new(root.trim()).join("lib/rustlib").join(TRIPLE).join("lib"))
 }
 
-/// Parses cargo's message about a test program.
-fn program(line: &[u8]) -> Option<Program> {
-    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
-    let is_test = line["profile"]["test"].as_bool()?;
-    let path = line["executable"].as_str().filter(|_| is_test)?.into();
-    let folder = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
-    let name = match line["target"]["kind"][0].as_str()? {
-        "test" => line["target"]["name"].as_str()?.to_owned(),
-        "bin" => return None,
-        _ => String::new(),
-    };
-    Some(Program { package: package_of(&folder)?, folder, name, path })
-}
-
-/// Returns the name of the package in a folder.
-pub(crate) fn package_of(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
-    let name = text.lines().find_map(|line| line.strip_prefix("name = \""))?;
-    Some(name.trim_end_matches('"').to_owned())
-}
-
-impl Program {
-    /// Finds the test program of a trial; fails if cargo has not built it.
-    pub(super) fn of<'p>(trial: &Trial, programs: &'p [Program]) -> Result<&'p Program, String> {
-        let is_own =
-            |program: &&Program| program.package == trial.package && program.name == trial.file;
-        let found = programs.iter().find(is_own);
-        found.ok_or_else(|| {
-            format!("cargo has built no tests `{}` of {}", trial.file, trial.package)
-        })
+impl Trial {
+    /// Finds the trial's test program; fails if cargo has not built it.
+    pub(super) fn program<'p>(
+        &self,
+        programs: &'p [TestProgram],
+    ) -> Result<&'p TestProgram, String> {
+        let is_own = |program: &&TestProgram| {
+            let is_file = match self.file {
+                "" => !matches!(program.kind.as_str(), "test" | "bin"),
+                file => program.kind == "test" && program.name == file,
+            };
+            is_file && program.package == self.package
+        };
+        programs
+            .iter()
+            .find(is_own)
+            .ok_or_else(|| format!("cargo has built no tests `{}` of {}", self.file, self.package))
     }
 }

@@ -2,8 +2,8 @@
 //! processors off. QEMU emulates the machine in software, with a kernel of this machine. Its only
 //! files are the test and the programs that the test starts.
 
-use super::build::Program;
 use super::trials::Trial;
+use crate::test_programs::TestProgram;
 use crate::tools::{at, target_dir};
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ pub(super) fn missing() -> Option<String> {
 /// output.
 pub(super) fn command(
     trial: &Trial,
-    program: &Program,
+    program: &TestProgram,
     variables: &[(&str, u64)],
 ) -> Result<Command, String> {
     let kernel = kernel().ok_or("there is no kernel for a guest")?;
@@ -81,7 +81,7 @@ fn kernel() -> Option<PathBuf> {
 }
 
 /// Returns the initial file system of the guest, as an archive that the kernel unpacks.
-fn image_of(program: &Program) -> Result<Vec<u8>, String> {
+fn image_of(program: &TestProgram) -> Result<Vec<u8>, String> {
     // The blkkin command is at the path that was compiled into the tests.
     let blkkin = program.path.ancestors().nth(2).ok_or("tests have a folder")?.join("blkkin");
     let mut files = BTreeMap::new();

@@ -386,8 +386,8 @@ pub(super) const TRIALS: &[Trial] = &[
 #[cfg(test)]
 mod tests {
     use super::TRIALS;
+    use crate::test_programs::package_of;
     use crate::tools::workspace_root;
-    use crate::torture::build::package_of;
     use std::collections::BTreeMap;
     use std::fs;
     use std::path::{Path, PathBuf};

@@ -1,13 +1,16 @@
 //! Memory for reading a trace, which is small for streams of any size and any claimed length. The
 //! streams of `tests/corpus/large` are extended to 1 GiB with zeros that use no disk space.
-//! Metadata needs more memory, but within limits. The peak resident size is read from /proc until
-//! the program ends.
+//! Metadata needs more memory, but within limits. The kernel stops the program at its exit, where
+//! its peak resident size is read from /proc.
 
 mod support;
 
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
@@ -15,8 +18,6 @@ use support::{Scratch, blkkin};
 /// Maximum peak memory in KiB beyond the peak of a run that reads almost no data.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
-/// Smallest credible measurement, in KiB; a smaller one was made before the program had started.
-const BEGUN_KIB: u64 = 1 << 10;
 /// Maximum peak memory in KiB of a process that reads metadata of any size.
 const KIB_MAX: u64 = 256 << 10;
 /// Size in bytes of metadata that needs almost no memory.
@@ -28,29 +29,43 @@ const LARGE_SIZE: usize = 22 << 20;
 /// Size in bytes of metadata slightly below the accepted maximum.
 const SIZE_MAX: usize = 63 << 20;
 
-/// Returns the peak resident size of a run, in KiB. A run that ended before it could be measured is
-/// repeated.
+/// Returns the peak resident size of a run, in KiB.
 fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
     run(directory, arguments).0
 }
 
-fn run(directory: &Path, arguments: &[&str]) -> (u64, ExitStatus) {
-    (0..5000).find_map(|_| run_once(directory, arguments)).expect("a run that can be measured")
+/// Runs the program; returns its peak resident size in KiB, and its exit code, or `None` if a
+/// signal killed it. A run that ends before it can be traced is repeated.
+fn run(directory: &Path, arguments: &[&str]) -> (u64, Option<i32>) {
+    (0..5000).find_map(|_| run_once(directory, arguments)).expect("a run that can be traced")
 }
 
-fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
+fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, Option<i32>)> {
     let mut command = blkkin(directory);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program");
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = None;
-    // After the end of the process the line is missing.
-    while let Some(kib) = fs::read_to_string(&status).ok().and_then(|text| high_water_mark(&text)) {
-        peak = Some(kib);
-        std::thread::yield_now();
+    let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
+    if ptrace::seize(pid, ptrace::Options::PTRACE_O_TRACEEXIT).is_err() {
+        child.wait().expect("the program to end");
+        return None;
     }
-    let status = child.wait().expect("the program to end");
-    Some((peak.filter(|&kib| kib > BEGUN_KIB)?, status))
+    let mut peak = None;
+    loop {
+        match waitpid(pid, None).expect("a traced program") {
+            WaitStatus::Exited(_, code) => return Some((peak?, Some(code))),
+            WaitStatus::Signaled(..) => return Some((peak?, None)),
+            WaitStatus::Stopped(_, signal) => {
+                ptrace::cont(pid, signal).expect("a stopped program");
+            }
+            // The program exits, or is about to be killed. Its memory still exists.
+            _ => {
+                peak = fs::read_to_string(format!("/proc/{pid}/status"))
+                    .ok()
+                    .and_then(|text| high_water_mark(&text));
+                ptrace::cont(pid, None).expect("a stopped program");
+            }
+        }
+    }
 }
 
 fn high_water_mark(status: &str) -> Option<u64> {
@@ -61,9 +76,7 @@ fn high_water_mark(status: &str) -> Option<u64> {
 #[test]
 fn large_streams_and_claims_take_little_memory() {
     let scratch = Scratch::new("memory");
-    // On a busy machine the last measurement may precede the program's start and is too small, so
-    // take the maximum of 20 runs.
-    let empty = (0..20).map(|_| peak_kib(&scratch.0, &["view", "--help"])).max().expect("a run");
+    let empty = peak_kib(&scratch.0, &["view", "--help"]);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus/large");
     let mut wrong = Vec::new();
     let mut count = 0;
@@ -105,10 +118,10 @@ fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hos
         let kib_max = if size == SMALL_SIZE { tiny + MORE_KIB_MAX } else { KIB_MAX };
         for case in cases(size) {
             for part in parts {
-                let (peak, status) = read(&case, size, size / part);
-                if peak > kib_max || !matches!(status.code(), Some(0 | 1)) {
+                let (peak, code) = read(&case, size, size / part);
+                if peak > kib_max || !matches!(code, Some(0 | 1)) {
                     let about = format!("{language} {}, 1/{part} of {size} bytes", case.name);
-                    wrong.push(format!("{about}: {peak} of {kib_max} KiB, {status}"));
+                    wrong.push(format!("{about}: {peak} of {kib_max} KiB, code {code:?}"));
                 }
             }
         }
@@ -150,8 +163,8 @@ fn metadata_that_is_too_long_costs_its_own_trace_only() {
 fn many_tracepoints_can_be_read() {
     let scratch = Scratch::new("memory-tracepoints");
     let check = |arguments: &[&str]| {
-        let (peak, status) = run(&scratch.0, arguments);
-        assert!(status.success() && peak <= KIB_MAX, "{arguments:?}: {peak} KiB, {status}");
+        let (peak, code) = run(&scratch.0, arguments);
+        assert!(code == Some(0) && peak <= KIB_MAX, "{arguments:?}: {peak} KiB, code {code:?}");
     };
     fs::create_dir(scratch.0.join("ctf1")).expect("to make a folder");
     let text = hostile::many_tracepoints(20_000);

@@ -1,0 +1,66 @@
+//! Check of `ARCHITECTURE.md`: the modules that its list of crates names must exist.
+
+use std::path::{Path, PathBuf};
+
+/// Returns a problem for each name that is no module or folder of its crate. `files` are all source
+/// files. An item of the list starts with a crate in backticks, and names modules in backticks.
+pub(super) fn check_architecture(root: &Path, text: &str, files: &[PathBuf]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (folder, name) in named_modules(text) {
+        let folder = match root.join("crates").join(&folder) {
+            folder_of_crate if folder_of_crate.is_dir() => folder_of_crate,
+            _ => root.join(folder),
+        };
+        let is_module = files.iter().any(|file| {
+            let Ok(below) = file.strip_prefix(&folder) else { return false };
+            below.with_extension("").ancestors().any(|path| path.ends_with(&name))
+        });
+        let is_folder = folder.join(&name).is_dir() || root.join("crates").join(&name).is_dir();
+        if !is_module && !is_folder {
+            problems.push(format!(
+                "ARCHITECTURE.md: {} has no module `{name}`; correct the name, or leave it out",
+                folder.strip_prefix(root).unwrap_or(&folder).display()
+            ));
+        }
+    }
+    problems
+}
+
+/// Returns the modules that the list of crates names, each with the folder of its crate.
+fn named_modules(text: &str) -> Vec<(String, String)> {
+    let mut named = Vec::new();
+    let mut folder: Option<&str> = None;
+    for line in text.lines() {
+        if !line.starts_with("  ") {
+            folder = None;
+        }
+        // Every second piece is in backticks.
+        let mut names = line.split('`').skip(1).step_by(2);
+        if line.starts_with("- `") {
+            folder = names.next().filter(|name| name.contains('/') && !name.starts_with("ui/"));
+        }
+        let Some(folder) = folder else { continue };
+        let names = names.map(|name| name.trim_end_matches('/'));
+        let is_module = |name: &&str| {
+            name.chars().all(|letter| matches!(letter, 'a'..='z' | '0'..='9' | '_' | '/'))
+        };
+        named.extend(names.filter(is_module).map(|name| (folder.to_owned(), name.to_owned())));
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_module_is_a_problem() {
+        let text =
+            "A `word`.\n- `keep/lake`: `Lake`, `write/` with `head`;\n  `gone`.\n\n`other`\n";
+        let files =
+            ["src/write/head.rs", "src/lib.rs"].map(|path| Path::new("/r/keep/lake").join(path));
+        let problems = check_architecture(Path::new("/r"), text, &files);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("keep/lake has no module `gone`"), "{problems:?}");
+    }
+}

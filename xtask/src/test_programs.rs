@@ -1,0 +1,217 @@
+//! Test programs: building them with cargo, and running several at the same time. `cargo test` runs
+//! one at a time, and many of them mostly wait.
+
+use crate::test_counts::{Counts, count_lines};
+use crate::tools::{at, cargo, command, target_dir, workspace_root};
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// Maximum number of programs that run at the same time. Each program runs several tests at the
+/// same time, too, and some tests have time limits.
+const RUNNING_MAX: usize = 4;
+
+/// A test program that cargo has built.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TestProgram {
+    pub(crate) package: String,
+    /// Folder of the program's package. Cargo runs tests in it.
+    pub(crate) folder: PathBuf,
+    /// Cargo's kind of the target, such as `lib` or `test`.
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+/// Sum of the results of several programs.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) counts: Counts,
+    /// Lines `TEST: reason` of skipped tests.
+    pub(crate) skips: Vec<String>,
+    /// Descriptions of the programs that failed.
+    pub(crate) failed: Vec<String>,
+}
+
+impl Results {
+    fn add(&mut self, other: Results) {
+        self.counts.add(other.counts);
+        self.skips.extend(other.skips);
+        self.failed.extend(other.failed);
+    }
+}
+
+/// Builds the test programs of the selected packages, or of all if `selection` is empty.
+pub(crate) fn build(selection: &[&str]) -> Result<Vec<TestProgram>, String> {
+    let mut command = cargo();
+    command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    if !selection.contains(&"--package") {
+        command.arg("--workspace");
+    }
+    let output = command
+        .args(selection)
+        .current_dir(workspace_root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    match output.status.success() {
+        true => Ok(parse_messages(&output.stdout)),
+        false => Err("the tests do not build; see above".to_owned()),
+    }
+}
+
+/// Parses cargo's messages about test programs.
+pub(crate) fn parse_messages(output: &[u8]) -> Vec<TestProgram> {
+    output.split(|byte| *byte == b'\n').filter_map(parse_message).collect()
+}
+
+fn parse_message(line: &[u8]) -> Option<TestProgram> {
+    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let is_test = line["profile"]["test"].as_bool()?;
+    let path = line["executable"].as_str().filter(|_| is_test)?.into();
+    let folder = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
+    let target = &line["target"];
+    Some(TestProgram {
+        package: package_of(&folder)?,
+        folder,
+        kind: target["kind"][0].as_str()?.to_owned(),
+        name: target["name"].as_str()?.to_owned(),
+        path,
+    })
+}
+
+/// Returns the name of the package in a folder.
+pub(crate) fn package_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("name = \""))?;
+    Some(name.trim_end_matches('"').to_owned())
+}
+
+/// Runs the programs by their commands, which `command_of` makes. Prints a line for each program,
+/// and the output of programs that fail. `chore` is the first word of each line, and names the
+/// folder of the outputs below `target/test-logs`.
+pub(crate) fn run_all(
+    chore: &str,
+    mut programs: Vec<TestProgram>,
+    command_of: impl Fn(&TestProgram) -> Command + Sync,
+) -> Result<Results, String> {
+    let logs = target_dir().join("test-logs").join(chore);
+    fs::create_dir_all(&logs).map_err(at(&logs))?;
+    // Programs that contain much code also run long. They start first, so that no long program
+    // remains at the end.
+    programs.sort_by_key(|program| fs::metadata(&program.path).map_or(0, |file| file.len()));
+    programs.reverse();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut results = Results::default();
+        while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            results.add(run_one(chore, program, command_of(program), &logs)?);
+        }
+        Ok(results)
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(RUNNING_MAX);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ends: Vec<Result<Results, String>> = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("the panic is printed already"))
+            .collect();
+        let mut sum = Results::default();
+        for end in ends {
+            sum.add(end?);
+        }
+        Ok(sum)
+    })
+}
+
+/// Runs one program, and prints its result.
+fn run_one(
+    chore: &str,
+    program: &TestProgram,
+    mut command: Command,
+    logs: &Path,
+) -> Result<Results, String> {
+    let TestProgram { package, folder, name, kind, .. } = program;
+    let file_name = format!("{package}-{name}-{kind}");
+    let (log, skips) = (logs.join(&file_name), logs.join(file_name + ".skips"));
+    // Tests of an unprivileged user append to the file, too.
+    fs::write(&skips, "").map_err(at(&skips))?;
+    fs::set_permissions(&skips, fs::Permissions::from_mode(0o666)).map_err(at(&skips))?;
+    // A file rather than a pipe: a process that a test leaves behind keeps a pipe open.
+    let output = File::create(&log).map_err(at(&log))?;
+    let errors = output.try_clone().map_err(at(&log))?;
+    let start = Instant::now();
+    let status = command
+        .current_dir(folder)
+        .env("CARGO_MANIFEST_DIR", folder)
+        .env("BLKKIN_SKIPS", &skips)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .status()
+        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let seconds = start.elapsed().as_secs_f64();
+    let text = String::from_utf8_lossy(&fs::read(&log).map_err(at(&log))?).into_owned();
+    let skips = fs::read_to_string(&skips).map_err(at(&skips))?;
+    let skips: Vec<String> = skips.lines().map(str::to_owned).collect();
+    let mut counts = count_lines(&text);
+    let skipped = skips.len() as u64;
+    counts.passed = counts.passed.saturating_sub(skipped);
+    counts.skipped += skipped;
+    let mut results = Results { counts, skips, failed: Vec::new() };
+    let Counts { passed, failed, skipped } = counts;
+    // Each result is one `print!`, because other threads print, too.
+    if status.success() {
+        println!("{chore}: {package} {name}: {passed} passed, {skipped} skipped, {seconds:.1} s");
+    } else {
+        println!(
+            "{text}\n{chore}: {package} {name}: {passed} passed, {failed} FAILED, \
+             {skipped} skipped, {seconds:.1} s; ended with {status}"
+        );
+        results.failed.push(format!("{package} {name}"));
+    }
+    Ok(results)
+}
+
+/// Returns the command that runs a program as `cargo test` does.
+pub(crate) fn plain_command(program: &TestProgram) -> Command {
+    command(program.path.as_os_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_among_cargos_messages() {
+        let manifest = workspace_root().join("xtask/Cargo.toml");
+        let line = |is_test: bool, executable: &str| {
+            serde_json::json!({
+                "reason": "compiler-artifact",
+                "manifest_path": manifest.to_string_lossy(),
+                "target": {"kind": ["test"], "name": "control"},
+                "profile": {"test": is_test},
+                "executable": if executable.is_empty() { None } else { Some(executable) },
+            })
+            .to_string()
+        };
+        let expected = TestProgram {
+            package: "xtask".to_owned(),
+            folder: workspace_root().join("xtask"),
+            kind: "test".to_owned(),
+            name: "control".to_owned(),
+            path: "/t/control".into(),
+        };
+        let lines = [
+            line(true, "/t/control"),
+            line(false, "/t/blkkin"),
+            line(true, ""),
+            "   Compiling xtask".to_owned(),
+        ];
+        assert_eq!(parse_messages(lines.join("\n").as_bytes()), [expected]);
+    }
+}
