@@ -16,7 +16,7 @@ use blkkin_trace::Endpoint;
 #[cfg(not(feature = "untraced"))]
 pub(crate) use traced::{Span, root, server_span};
 #[cfg(feature = "untraced")]
-pub(crate) use untraced::{Span, arrived, root};
+pub(crate) use untraced::{Span, root, server_span};
 
 /// Endpoints of the roles that run as a single process.
 #[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]

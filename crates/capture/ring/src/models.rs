@@ -9,7 +9,7 @@
 //! in order. To a reader this equals the lock's path without contention, so the models cover both.
 
 use crate::lock::{StackMark, lock_one};
-use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Taken, Writer, packet};
+use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, TakeOutcome, Writer, packet};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -41,8 +41,8 @@ fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
         loop {
             let mut bytes = Vec::new();
             match reader.take(&writer.cells, &writer.shape, true, &mut bytes) {
-                Taken::Nothing => break,
-                Taken::Packet(found) => {
+                TakeOutcome::Empty => break,
+                TakeOutcome::Packet(found) => {
                     assert_eq!(found.header.content_size, bytes.len() as u64);
                     let last_time = found.header.last_time;
                     assert!(*time <= found.header.first_time, "{found:?} after {time}");

@@ -63,7 +63,7 @@ fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     });
 }
 
-/// At any position of the reader, a ring has room for events in all sub-buffers but one, and the
+/// At any position of the reader, a ring has room for events in all sub-buffers but two, and the
 /// events are read in order.
 #[test]
 fn l11_a_ring_that_was_reused_holds_a_burst() {

@@ -14,7 +14,7 @@ pub(crate) mod rank {
     /// Rank of the manifest's lock, held throughout each change of the manifest.
     pub(crate) const MANIFEST: u8 = 0;
     /// Rank of the lock on the numbers of files that a failed write of the manifest may have named.
-    pub(crate) const DOUBTFUL: u8 = 1;
+    pub(crate) const UNCERTAIN_FILES: u8 = 1;
     /// Rank of the lock on the list of damaged files.
     pub(crate) const DAMAGED_FILES: u8 = 2;
     /// Rank of the lock on the head and the counters.

@@ -29,7 +29,7 @@ pub(crate) type FileList = Arc<Vec<Arc<IndexedFile>>>;
 /// | rank | lock | protects |
 /// |---|---|---|
 /// | 0 | `manifest` | the manifest, throughout each change of it |
-/// | 1 | `doubtful` | numbers of files that a failed write of the manifest may have named |
+/// | 1 | `uncertain_files` | numbers of files that a failed write of the manifest may have named |
 /// | 2 | `damaged_files` | list of damaged files |
 /// | 3 | [`Memory::state`] | the head and the counters |
 /// | 4 | `files` | the list of files |
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     pub(crate) head_links: RankedMutex<HeadLinks, { rank::HEAD_LINKS }>,
     /// Numbers of new files for which the write of the manifest failed. A copy of the manifest on
     /// disk may name these files nevertheless.
-    pub(crate) uncertain_files: RankedMutex<Vec<u64>, { rank::DOUBTFUL }>,
+    pub(crate) uncertain_files: RankedMutex<Vec<u64>, { rank::UNCERTAIN_FILES }>,
     /// Damaged files kept for inspection.
     pub(crate) damaged_files: RankedMutex<DamagedFiles, { rank::DAMAGED_FILES }>,
 }

@@ -23,7 +23,7 @@ pub(crate) fn root(_: &'static str) -> Span<'static> {
 
 /// Returns a placeholder for the server side of a span.
 #[inline(always)]
-pub(crate) fn arrived(
+pub(crate) fn server_span(
     _: &'static str,
     _: &'static Endpoint<'static>,
     _: &[u8; packed::SIZE],

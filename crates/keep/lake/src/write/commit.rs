@@ -20,15 +20,15 @@ impl Shared {
         next: &Manifest,
         new: impl IntoIterator<Item = u64>,
     ) -> Result<(), Error> {
-        let mut doubtful = self.uncertain_files.lock();
+        let mut uncertain = self.uncertain_files.lock();
         match next.write(&*self.root) {
             Ok(()) => {
-                doubtful
+                uncertain
                     .drain(..)
                     .for_each(|number| naming::remove_unfinished(&*self.spans, number));
             }
             Err(error) => {
-                doubtful.extend(new);
+                uncertain.extend(new);
                 return Err(error);
             }
         }
