@@ -11,11 +11,11 @@ use std::process::{Command, Stdio};
 /// Result of a build: test programs, or the requirement whose absence prevented the build.
 pub(super) enum BuildResult {
     Programs(Vec<Program>),
-    /// The requirement with this name is missing.
+    /// The build is not possible; the text names the missing requirement.
     Missing(String),
 }
 
-/// A test program.
+/// A test program that cargo has built.
 pub(super) struct Program {
     /// Folder of the program's package. The folder's name may differ from the package's name.
     pub(super) folder: PathBuf,
@@ -85,7 +85,8 @@ impl Build {
         }
     }
 
-    /// Returns the requirement of this kind of build that is missing, if any.
+    /// Returns an error text if this toolchain lacks the sanitizer of this kind of build; `None` if
+    /// the build is possible.
     fn missing(self) -> Option<String> {
         let runtime = match self {
             Build::Ordinary | Build::Models => return None,
@@ -101,7 +102,8 @@ impl Build {
         (!is_there).then(|| format!("this toolchain has no {sanitizer} sanitizer for {TRIPLE}"))
     }
 
-    /// Returns the environment variable with which programs of this build must run.
+    /// Returns the environment variable that programs of this build need, as name and value; `None`
+    /// if they need no variable.
     pub(super) fn environment_variable(self) -> Option<(&'static str, String)> {
         match self {
             Build::Ordinary | Build::Models => None,
