@@ -5,8 +5,8 @@
 use blkkin_wire::{Failure, PartialSuccess};
 use libfuzzer_sys::fuzz_target;
 
-/// Maximum size of a stored message, in bytes. Of a message, 1 KiB is decoded, and each invalid
-/// byte is replaced by three bytes.
+/// Maximum size of a stored message, in bytes. The decoder reads at most 1 KiB of a message, and
+/// replaces each invalid byte by three bytes.
 const MESSAGE_BYTES_MAX: usize = 3 << 10;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,6 +1,5 @@
-//! Fuzzes the decoder of event types in a program's catalog: a description is decoded or refused,
-//! and a decoded description is encoded to the same bytes. A catalog word that decodes to a range
-//! points into the catalog.
+//! Fuzzes the decoder of event types in a program's catalog: a description either is refused or
+//! round-trips unchanged. A catalog word that decodes to a range points into the catalog.
 #![no_main]
 
 use blkkin_control::catalog::{

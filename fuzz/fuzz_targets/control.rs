@@ -1,6 +1,6 @@
 //! Fuzzes the decoder of messages between programs, commands and the agent. The decoder survives
-//! any stream, its result does not depend on how the stream is split, and each message is encoded
-//! to the received bytes.
+//! any stream, its result does not depend on how the stream is split, and each message round-trips
+//! unchanged.
 //!
 //! The first byte selects the receiver. In the second byte, 6 bits are the chunk size in bytes (0
 //! for a single chunk), and 2 bits the number of descriptors with the first chunk.

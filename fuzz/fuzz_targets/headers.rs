@@ -1,5 +1,5 @@
-//! Fuzzes the readers of trace contexts in requests. The readers survive any bytes, and a context
-//! is unchanged when it is written and read again.
+//! Fuzzes the readers of trace contexts in requests. The readers survive any bytes, and each
+//! context round-trips unchanged.
 //!
 //! The input is a value for `traceparent`, for `b3`, and for the packed form. Its lines are also
 //! headers, `name: value`.

@@ -1,6 +1,6 @@
-//! Fuzzes the reader of a journal. The reader survives any files, returns records in order, and
-//! after mere damage returns only records that were written. The journal can also be opened and
-//! appended to again.
+//! Fuzzes the reader of a journal. The reader survives any files and returns records in order.
+//! Without forged data, it returns only records that were written. The journal can also be opened
+//! and appended to again.
 //!
 //! The first byte selects whether the journal is appended to. Then follow changes of an intact
 //! journal, of 8 bytes each: the kind (see [`Change`]), the segment, the offset in 2 bytes, and 4
@@ -64,7 +64,7 @@ enum Change {
         size: usize,
     },
     Remove,
-    /// Corrects the CRC of the segment header or record at this offset, after other changes.
+    /// Correction of the CRC of the segment header or record at this offset, after other changes.
     Forge {
         at: usize,
     },
@@ -160,8 +160,8 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Reads all records; `None` if the journal cannot be opened. After mere damage, each record must
-/// be as written.
+/// Reads all records; returns `None` if the journal cannot be opened. If all changes are damage,
+/// each record must be as written.
 fn read(disk: &SimulatedDisk, is_damage: bool) -> Option<BTreeMap<u64, Vec<u8>>> {
     let Ok(mut reader) = Reader::open_on(Arc::new(disk.clone()), 0) else {
         // Only forged headers can prevent opening.

@@ -1,5 +1,5 @@
-//! Fuzzes a store's manifest, with a correct checksum. The manifest is refused, or its numbers
-//! cause no overflow and it is unchanged when written and read again.
+//! Fuzzes a store's manifest, with a correct checksum. The manifest either is refused or
+//! round-trips unchanged, and its numbers cause no overflow.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

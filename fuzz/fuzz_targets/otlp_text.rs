@@ -1,5 +1,5 @@
-//! Fuzzes the parsers of events and links in annotations and tags: any annotation is an event, and
-//! any tag is a link or not. Their attributes can be read for any text.
+//! Fuzzes the parsers of events and links in annotations and tags. Any annotation parses as an
+//! event, any tag parses as a link or is refused, and their attributes can be read for any text.
 #![no_main]
 
 use blkkin_store::{SpanEvent, SpanLink, text_of};

@@ -1,5 +1,5 @@
-//! Fuzzes client and server of Scribe's protocol. Each reply is complete, accepted entries can be
-//! read and sent again unchanged, and the replies do not depend on how the stream is split.
+//! Fuzzes client and server of Scribe's protocol. Each reply is complete, accepted entries
+//! round-trip unchanged, and the replies do not depend on how the stream is split.
 //!
 //! The first byte selects client or server, and where the stream is split.
 #![no_main]

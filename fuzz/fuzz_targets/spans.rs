@@ -2,9 +2,9 @@
 //! request, and a step follows its parent. Memory stays within its limit, pictures stay within
 //! their width, and JSON is valid.
 //!
-//! The first byte selects limits; each event then has eleven bytes. These are small numbers for
-//! time, trace, span and parent, so that many events belong together, and numbers for service and
-//! content.
+//! The first byte selects the limits. Each event then has eleven bytes: time, trace, span, parent,
+//! and seven bytes for service and content. The ids and times are small numbers, so that many
+//! events belong to the same spans.
 #![no_main]
 
 use blkkin_model::{Kind, ValueRef};

@@ -1,7 +1,7 @@
 //! `cargo xtask bench NAME`: the list of benches, and the reporting that they share.
 //!
 //! A bench is a module with a function in [`BENCHES`]. It reports through a [`Report`]: tables for
-//! people, goals with whether they are met, and with `--json` one line for programs.
+//! people, goals with their outcomes, and one JSON line for programs with `--json`.
 
 mod agent;
 mod blkkin;
@@ -74,7 +74,8 @@ const BENCHES: [Bench; 7] = [
     },
 ];
 
-/// Maximum load average of the machine. Above it, a bench also measures other processes.
+/// Maximum load average of the machine. Above it, other processes distort the figures, and the
+/// bench says so.
 const LOAD_AVERAGE_MAX: f64 = 0.5;
 
 #[derive(clap::Args)]

@@ -13,8 +13,8 @@ use std::thread;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Compiler flags that report covered code to libFuzzer. They are unstable, which `RUSTC_BOOTSTRAP`
-/// permits; no shipped program is built with them.
+/// Compiler flags that report covered code to libFuzzer. The flags are unstable, so
+/// `RUSTC_BOOTSTRAP` is set; no shipped program is built with them.
 const RUSTFLAGS: [&str; 8] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",

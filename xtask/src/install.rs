@@ -144,8 +144,8 @@ fn build(options: &Options) -> Result<(), String> {
     strip(&options.built())
 }
 
-/// Writes copies of the built files without debug information, a third of the size, for
-/// [`plan::items`]. Without the program `strip`, the built files are installed unchanged.
+/// Writes copies of the built files without debug information for [`plan::items`]; the copies have
+/// a third of the size. Without the program `strip`, the built files are installed unchanged.
 fn strip(built: &Path) -> Result<(), String> {
     if !crate::peers::in_path("strip") {
         return Ok(());

@@ -228,7 +228,8 @@ fn check_modules(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> 
     Ok(problems)
 }
 
-/// Checks the rule on the packages in `Cargo.lock`, which has those of all platforms and features.
+/// Checks that `Cargo.lock` lists no forbidden package. The file has the packages of all platforms
+/// and features.
 fn check_lock(lock: &str) -> Vec<String> {
     FORBIDDEN_ANYWHERE
         .iter()

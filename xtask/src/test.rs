@@ -2,13 +2,13 @@
 //! prints a line that counts them.
 //!
 //! Environment variables configure the tests. `BLKKIN_PEERS` lists the installed peers (see
-//! [`crate::peers`]), separated by commas. `BLKKIN_PYTHON` is the Python interpreter with the peers
-//! that are its modules, `BLKKIN_PYTHON_OLDER` an interpreter with versions that conflict with
-//! these, and `BLKKIN_NODE_MODULES` the folder of node's packages. A test that needs a missing peer
-//! appends a line `TEST: reason` to the file named by `BLKKIN_SKIPS`, and returns; with `CI=true`
-//! the test fails instead. Such a test counts as skipped here, although cargo reports it as passed.
-//! A test that is marked as a program of other tests does not count as skipped, since those tests
-//! start it.
+//! [`crate::peers`]), separated by commas. `BLKKIN_PYTHON` is the Python interpreter that has the
+//! peers written in Python, `BLKKIN_PYTHON_OLDER` is an interpreter with versions that conflict
+//! with these, and `BLKKIN_NODE_MODULES` is the folder of node's packages. A test that needs a
+//! missing peer appends a line `TEST: reason` to the file that `BLKKIN_SKIPS` names, and returns;
+//! with `CI=true` the test fails instead. Such a test counts as skipped here, although cargo
+//! reports it as passed. A test that is marked as a program of other tests does not count as
+//! skipped, since those tests start it.
 
 use crate::peers::Environment;
 use crate::test_counts::{Counts, pass_through};

@@ -1,7 +1,7 @@
 //! `cargo xtask ui`: builds the web page, and fails if the result differs from the committed
-//! `ui/dist`, or if a test of the page fails in a real browser. Users need none of this, as cargo
+//! `ui/dist`, or if a test of the page fails in a real browser. Users need no such build, as cargo
 //! includes the committed `ui/dist`. Tests that need a running server are part of `cargo xtask
-//! test`, which builds one: [`tests`].
+//! test`, which builds the server: [`tests`].
 
 use crate::peers::in_path;
 use crate::tools::{Outcome, at, is_ci, workspace_root};

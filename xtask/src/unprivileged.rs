@@ -1,6 +1,7 @@
-//! `cargo xtask unprivileged`: if `cargo xtask test` runs as root, as in containers, this runs the
-//! same tests again as an unprivileged user, without programs that minimal systems lack. Root hides
-//! faults: it ignores the modes of files and sockets, may bind low ports, mount and change users.
+//! `cargo xtask unprivileged`: runs the tests again as an unprivileged user, without programs that
+//! minimal systems lack. This is for containers, in which `cargo xtask test` runs as root. Root
+//! hides faults: it ignores the modes of files and sockets, may bind low ports, mount and change
+//! users.
 //!
 //! `cargo test` has already built the programs, so they are not compiled again. They run in a mount
 //! namespace in which the lacking programs cannot be started.
@@ -26,8 +27,9 @@ const HIDDEN_PROGRAMS: [&str; 17] = [
     "sysctl", "tload", "top", "uptime", "vmstat", "watch",
 ];
 
-/// Packages that are not tested: packages whose tests only compute, so that the user does not
-/// matter, and this one, whose tests run cargo. All other packages are tested, including new ones.
+/// Packages that are not tested, because their tests only compute and do not depend on the user.
+/// The exception is `xtask`, whose tests run cargo. All other packages are tested, including new
+/// ones.
 const EXCLUDED_PACKAGES: [&str; 10] = [
     "blkkin-model",
     "blkkin-filter",

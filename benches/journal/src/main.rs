@@ -1,10 +1,10 @@
 //! Measures the cost of writing records, and prints it as JSON.
 //!
-//!
-//! - `journal DIRECTORY SECONDS THREADS RECORDS`: each thread appends groups of records to a journal and
-//!   waits until they are durable.
-//! - `appended FILE SECONDS BYTES`: appends bytes to a plain file and syncs it each time.
-//! - `overwritten FILE SECONDS BYTES`: the same in a preallocated file, the minimum that the disk needs.
+//! - `journal DIRECTORY SECONDS THREADS RECORDS`: each thread appends groups of records to a
+//!   journal and waits until they are durable.
+//! - `appended FILE SECONDS BYTES`: appends bytes to a plain file, and syncs it after each append.
+//! - `overwritten FILE SECONDS BYTES`: overwrites bytes of a preallocated file, and syncs it after
+//!   each write. This is the minimum of work for the disk.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -31,7 +31,7 @@ struct Measured {
     elapsed: Duration,
     records: u64,
     bytes: u64,
-    /// Number of syncs to the disk, each of which made a group durable.
+    /// Number of groups of records; each group was made durable by one sync to the disk.
     groups: u64,
 }
 

@@ -9,8 +9,8 @@ pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Writes the base64 text of `bytes` to the start of `out`, which must have four bytes for each
-/// three of `bytes`.
+/// Writes the base64 text of `bytes` to the start of `out`. `out` must have four bytes for each
+/// group of up to three bytes.
 pub(crate) fn encode(bytes: &[u8], out: &mut [u8]) {
     for (group, out) in bytes.chunks(3).zip(out.chunks_exact_mut(4)) {
         let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));

@@ -9,8 +9,8 @@ pub(crate) fn own_cpu_seconds() -> f64 {
         .map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
-/// Returns a percentile of sorted figures by the nearest rank: `percent` per cent of the figures
-/// are at most as large.
+/// Returns the nearest-rank percentile of figures in ascending order: the smallest figure that at
+/// least `percent` per cent of the figures do not exceed.
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Disk usage of a store: bytes by kind of file, and the number of spans by the metadata of the
-//! Parquet files. Start at [`run`].
+//! Disk usage of a store: bytes by kind of file, and the number of spans according to the metadata
+//! of the Parquet files. Start at [`run`].
 
 use crate::arguments::Arguments;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-/// Maximum size of a Parquet file's metadata that is read, in bytes.
+/// Maximum size of a Parquet file's metadata, in bytes. A file with more counts as incomplete.
 const FOOTER_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Default)]
@@ -118,8 +118,8 @@ impl CompactReader<'_> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// Reads the header of the next field. Returns the field's type, 0 at the end of the structure,
-    /// and sets `id` to the field's number.
+    /// Reads the header of the next field. Returns the field's type (0 at the end of the
+    /// structure), and sets `id` to the field's number.
     fn field(&mut self, id: &mut i64) -> Option<u8> {
         let byte = self.byte()?;
         let kind = byte & 15;

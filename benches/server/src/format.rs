@@ -36,12 +36,12 @@ pub(crate) enum NumberEncoding {
 pub(crate) struct EncodedBatch {
     /// All bytes of the batch that are sent, with the headers of the transport.
     pub(crate) bytes: Vec<u8>,
-    /// For Scribe, all messages before base64; empty in other formats.
+    /// All Scribe messages before base64; empty in other formats.
     pub(crate) unpacked: Vec<u8>,
     pub(crate) messages: Vec<Message>,
 }
 
-/// For Scribe: range of a message in `unpacked`, and offset of its base64 in `bytes`.
+/// Range of a Scribe message in `unpacked`, and offset of its base64 text in `bytes`.
 pub(crate) type Message = (Range<usize>, usize);
 
 impl Format {

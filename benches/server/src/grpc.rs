@@ -13,7 +13,8 @@ use tokio::task::LocalSet;
 
 const PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// gRPC status codes that the client distinguishes.
+/// gRPC status code of success. With [`RESOURCE_EXHAUSTED`] or [`UNAVAILABLE`] the server is busy;
+/// all other codes are errors.
 const OK: &str = "0";
 const RESOURCE_EXHAUSTED: &str = "8";
 const UNAVAILABLE: &str = "14";

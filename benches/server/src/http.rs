@@ -92,8 +92,8 @@ impl Connection {
     }
 }
 
-/// Parses the answer at the start of `bytes`. Returns the answer and its size in bytes; `None` if
-/// it is incomplete.
+/// Parses the answer at the start of `bytes`. Returns the answer and its size in bytes, or `None`
+/// if the answer is incomplete.
 fn read(bytes: &[u8]) -> io::Result<Option<(Answer, usize)>> {
     let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
     let Some(head_len) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {

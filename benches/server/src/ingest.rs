@@ -14,8 +14,8 @@ use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// A batch that was sent and not acknowledged yet, with the time of its first attempt and the
-/// number of its first request.
+/// A batch that was sent and is not acknowledged yet. It has the time of its first attempt, and the
+/// number of the first request in it.
 struct BatchInFlight {
     template: Template,
     first: u64,

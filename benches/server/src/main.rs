@@ -3,9 +3,9 @@
 //! standard output.
 //!
 //! - `ingest`: sends batches in one format ([`ingest`]).
-//! - `ingest_delay`: measures the time until a sent span is found ([`ingest_delay`]).
-//! - `query_generator`: prints query_generator about sent spans ([`query_generator`]);
-//!   `query_client` sends them ([`query_client`]).
+//! - `visible`: measures the time until a sent span is found ([`ingest_delay`]).
+//! - `questions`: prints questions about sent spans ([`query_generator`]); `ask` sends them
+//!   ([`query_client`]).
 //! - `files`: measures a store's disk usage ([`files`]).
 #![allow(
     clippy::print_stdout,

@@ -18,7 +18,8 @@ pub(crate) struct Numbers {
 /// Maximum number of distinct span ids in a request.
 pub(crate) const SPANS_MAX: u64 = 1 << 16;
 
-/// Nanoseconds of a microsecond. All times are whole microseconds, the resolution of some formats.
+/// Nanoseconds per microsecond. All times are whole microseconds, which is the resolution of some
+/// formats.
 const MICROSECOND: u64 = 1000;
 
 impl Numbers {
@@ -34,7 +35,7 @@ impl Numbers {
         not_0(mix(number.wrapping_add(mix(self.seed))))
     }
 
-    /// Returns the start time of a request. Requests with consecutive numbers are in order.
+    /// Returns the start time of a request. Requests start in the order of their numbers.
     pub(crate) fn start_ns(&self, request: u64) -> u64 {
         let jitter = mix(request ^ self.seed) % self.step_ns.max(1);
         let ns = self.origin_ns + request * self.step_ns + jitter;
@@ -61,7 +62,7 @@ impl RequestIds {
         RequestIds { start_ns: start_ns - start_ns % MICROSECOND, indices }
     }
 
-    /// Replaces the ids and times of a request by those that `numbers` has for the number
+    /// Replaces the ids and times in `spans` by those that `numbers` computes for the number
     /// `request`.
     pub(crate) fn renumber(&self, spans: &mut [Span], numbers: &Numbers, request: u64) {
         let (high, low) = numbers.trace_id(request);
@@ -89,7 +90,7 @@ fn not_0(number: u64) -> u64 {
     number.max(1)
 }
 
-/// Returns a hash of a number; different numbers have different hashes.
+/// Returns a hash of a number. The hash is a bijection: different numbers have different hashes.
 pub(crate) fn mix(number: u64) -> u64 {
     let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

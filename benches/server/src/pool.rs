@@ -6,9 +6,9 @@ use blkkin_model::{Span, SpanRef, SpanSink};
 use blkkin_store::testing::requests::{Options, Requests};
 use std::ops::ControlFlow;
 
-/// Start of the first request in nanoseconds since 1970, and time between requests. Requests in a
-/// batch are far apart, so that each time in a batch belongs to one request. In all formats, times
-/// of that year have as many digits as present times.
+/// Start of the first request, in nanoseconds since 1970. In all formats, times of that year have
+/// as many digits as present times. [`GAP_NS`] is the time between two requests; it is so long that
+/// each time in a batch belongs to one request.
 const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 

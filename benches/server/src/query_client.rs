@@ -1,6 +1,6 @@
-//! Queries a server over one connection, and measures the latency of each answer. Each line `FROM
-//! TO` on standard input selects a range of the questions, so that several servers can be queried
-//! in turn. Start at [`run`].
+//! Queries a server and measures the latency of each answer. Each line `FROM TO` on standard input
+//! selects a range of the questions, so that several servers can be queried in turn. Each range has
+//! one connection. Start at [`run`].
 
 use crate::arguments::Arguments;
 use crate::http::{Connection, escape};
@@ -74,8 +74,8 @@ fn ask(
     Ok(Some(json!([question["kind"], ns, found])))
 }
 
-/// Returns the path and query of a question. Returns `None` if the question is invalid, and
-/// `Some(None)` if the API has no such question.
+/// Returns the URL path of a question, with its query string. Returns `None` if the question is
+/// invalid, and `Some(None)` if the API has no such question.
 fn path(api: Api, question: &Value) -> Option<Option<String>> {
     let text = |name: &str| question[name].as_str();
     let number = |name: &str| question[name].as_u64();
@@ -122,7 +122,8 @@ fn path(api: Api, question: &Value) -> Option<Option<String>> {
     })
 }
 
-/// Returns the number of results in an answer: requests, links or spans.
+/// Returns the number of results in an answer: requests, links or spans; `None` if the answer has
+/// no such list or number.
 fn count(answer: &Value) -> Option<u64> {
     let list = |value: &Value| value.as_array().map(|list| list.len() as u64);
     list(answer)

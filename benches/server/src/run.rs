@@ -84,7 +84,8 @@ impl IngestRun {
         self.in_flight
     }
 
-    /// Returns whether the time for sending refused batches again has not ended.
+    /// Returns true while refused batches are still sent again: until `PATIENCE` after the end of
+    /// the run.
     pub(crate) fn is_patient(&self) -> bool {
         self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
     }

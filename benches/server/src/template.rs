@@ -14,7 +14,8 @@ use std::ops::Range;
 pub(crate) struct Template {
     /// All bytes that are sent, including the headers of the transport.
     bytes: Vec<u8>,
-    /// For Scribe, the messages before base64. They are patched here, and then encoded again.
+    /// Scribe messages before base64; empty in other formats. The messages are patched here, and
+    /// then encoded again.
     unpacked: Vec<u8>,
     patches: Vec<Patch>,
     repacks: Vec<Repack>,
@@ -138,8 +139,8 @@ fn wanted(format: Format, requests: &[Vec<Span>]) -> SearchTable {
     wanted
 }
 
-/// Returns all times of a span that any format may contain. Formats of whole microseconds may have
-/// another end, since they add a rounded start and a rounded duration.
+/// Returns all times of a span that any format may contain. A format of whole microseconds may have
+/// a different end time, because it adds a rounded start and a rounded duration.
 fn times(span: &Span) -> Vec<u64> {
     let (start_ns, takes_ns) = (span.start_ns.unwrap_or(0), span.duration_ns.unwrap_or(0));
     let end_ns = start_ns - start_ns % 1000 + takes_ns - takes_ns % 1000;

@@ -1,6 +1,6 @@
-//! Decodes and encodes the same spans in each format, with our codecs and those of other projects
-//! in turn. Prints a line of JSON for each, with the processor time for a span. `cargo xtask bench
-//! wire` runs this program.
+//! Decodes and encodes the same spans in each format, alternating between our codecs and those of
+//! other projects. Prints a line of JSON for each codec, with the processor time for a span. `cargo
+//! xtask bench wire` runs this program.
 //!
 //! Decoded spans are not used. Our decoder obeys all rules of a format and passes each span to a
 //! sink, while the other decoders only fill their structures.
@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// Number of spans in the batch that is decoded and encoded.
 const SPANS: usize = 1000;
 
-/// A codec's decoding or encoding of the batch, which is repeated.
+/// An operation to measure: decoding or encoding of the batch by one codec.
 struct Case {
     format: Format,
     what: &'static str,
@@ -117,8 +117,8 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Sink that reads those fields of each span that a store would use first. The sum keeps the
-/// compiler from removing the reads.
+/// Sink that reads the fields of each span that a store would use first. The sum keeps the compiler
+/// from removing the reads.
 #[derive(Default)]
 struct FieldReader(u64);
 

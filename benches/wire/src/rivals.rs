@@ -1,4 +1,4 @@
-//! Codecs of other projects, one for each format, that could replace ours.
+//! Rivals of our codecs: for each format, a codec of another project that could replace ours.
 
 mod otlp;
 mod prost_zipkin;

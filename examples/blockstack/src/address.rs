@@ -50,8 +50,8 @@ pub(crate) enum Listener {
 }
 
 impl Address {
-    /// Starts listening. Also returns the actual address, which has the selected port in place of
-    /// 0.
+    /// Starts to listen. Returns the listener, and its actual address with the selected port in
+    /// place of 0.
     pub(crate) fn listen(&self) -> io::Result<(Listener, Address)> {
         match self {
             Address::Path(path) => {

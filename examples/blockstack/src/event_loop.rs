@@ -46,7 +46,7 @@ pub(crate) struct Upstream {
     next_try: Instant,
 }
 
-/// Event in a turn of the event loop, besides received bytes.
+/// Result of a turn of the event loop, apart from received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Continue,
@@ -76,8 +76,8 @@ impl<S> EventLoop<S> {
         Ok((event_loop, address))
     }
 
-    /// Waits for input and reads it, for at most `timeout`. `may_read` decides whether to read from
-    /// a client, and `state` creates the state of a new client.
+    /// Waits at most `timeout` for input, and reads it. `may_read` decides whether to read from a
+    /// client, and `state` creates the state of a new client.
     pub(crate) fn turn(
         &mut self,
         mut upstream: Option<&mut Upstream>,

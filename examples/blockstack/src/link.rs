@@ -20,7 +20,7 @@ pub(crate) struct Link {
 /// Buffer for received bytes.
 #[derive(Debug, Default)]
 struct Input {
-    /// Buffer; the received bytes are from `start` to `end`.
+    /// Memory of the buffer; the bytes that are not consumed yet are at `start..end`.
     buffer: Vec<u8>,
     start: usize,
     end: usize,

@@ -28,7 +28,7 @@ pub struct Load {
     pub clients: usize,
     /// Size of a request in bytes, a multiple of 512.
     pub block: u64,
-    /// Percentage of reads.
+    /// Percentage of reads among all requests, 0 to 100; the other requests are writes.
     pub mix: u32,
     /// Time for which requests are sent.
     pub duration: Duration,

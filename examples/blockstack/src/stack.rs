@@ -1,5 +1,5 @@
-//! Starts all roles as processes. Their standard input is a pipe from this process, and a role ends
-//! at its end of file. So roles never outlive this process, however it ends.
+//! Starts all roles as processes. The standard input of each role is a pipe from this process, and
+//! the role ends when the pipe is closed. So roles never outlive this process, however it ends.
 
 use crate::address::Address;
 use crate::volume::Volume;
@@ -179,7 +179,8 @@ impl Stack {
         &self.roles
     }
 
-    /// Returns the name of a role that has ended by itself. Each name is returned only once.
+    /// Returns the name of a role that has ended by itself, or `None`. Each name is returned only
+    /// once.
     pub fn ended(&mut self) -> Option<&'static str> {
         let mut roles = self.roles.iter_mut().filter(|role| !role.has_ended);
         let ended = roles.find_map(|role| match role.child.try_wait() {

@@ -18,7 +18,8 @@ pub(crate) use traced::{Span, root, server_span};
 #[cfg(feature = "untraced")]
 pub(crate) use untraced::{Span, root, server_span};
 
-/// Endpoints of the roles that run as a single process.
+/// Endpoint in the spans of the NBD server; [`COMPOSER`] is the composer's. Each of the two roles
+/// is a single process.
 #[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]
 pub(crate) static NBD: Endpoint<'static> = Endpoint::named("nbd");
 pub(crate) static COMPOSER: Endpoint<'static> = Endpoint::named("composer");

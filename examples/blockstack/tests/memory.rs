@@ -71,8 +71,8 @@ fn it_keeps_what_it_was_given() {
     assert_eq!(client.ask(0, (16 << 20) - 1, 2, &[]), 22);
 }
 
-/// Ten thousand requests of 28 bytes, sent at once, would have 10 GB of replies. They do not make
-/// the server's memory grow.
+/// A client that sends ten thousand requests at once does not make the server's memory grow. The
+/// requests have 28 bytes each, and their replies 10 GB in total.
 #[test]
 fn answers_wait_for_who_reads_them() {
     const COUNT: u64 = 10_000;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use support::{Chain, is_installed, skip};
 
-/// Returns true if all these programs are installed; else the test is skipped.
+/// Returns true if all these programs are installed. If not, reports the test as skipped.
 fn have(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !is_installed(program));
     if let Some(missing) = missing {

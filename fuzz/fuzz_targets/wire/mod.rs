@@ -3,7 +3,7 @@
 use blkkin_model::Span;
 use blkkin_wire::{Decoder, End, Format, Limits, Outcome, encode};
 
-/// Decodes hostile bytes, and encodes and decodes the resulting spans in each format.
+/// Decodes hostile bytes, and round-trips the resulting spans through each format.
 pub(crate) fn check_batch(format: Format, batch: &[u8]) {
     let (spans, outcome) = read(Limits::default(), format, batch);
     check(batch, &spans, &outcome);
@@ -74,7 +74,7 @@ fn limited(format: Format, batch: &[u8]) {
     }
 }
 
-/// Checks that encoded spans are valid, and that encoding and decoding them again changes nothing.
+/// Checks that encoded spans are valid, and that they round-trip unchanged.
 fn check_round_trip(format: Format, spans: &[Span]) {
     let first = encode_and_decode(format, spans);
     let is_first_format =

@@ -1,5 +1,5 @@
-//! A running agent of the bench with a socket of its own. It is controlled by the same commands as
-//! users have. Start at [`Agent::session`].
+//! A running agent of the bench with a socket of its own. The bench controls it by the commands
+//! that users have. Start at [`Agent::session`].
 
 use super::process::end;
 use super::recipe::{Control, Recipe, Session};

@@ -5,8 +5,8 @@ use std::env::var_os;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Environment variable with the folder of programs that are measured. If it is unset, they are
-/// built.
+/// Environment variable that names the folder of built programs to measure. If the variable is
+/// unset, the bench builds the programs.
 const BUILT: &str = "BLKKIN_BENCH_BUILT";
 
 /// Builds `blkkin`, and returns its path.

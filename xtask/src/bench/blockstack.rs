@@ -47,13 +47,13 @@ const ROUNDS_QUICK: usize = 3;
 /// change.
 const SECONDS: f64 = 0.5;
 
-/// Slowdown in per cent: the goal and the limit with all requests sampled, and the goal with one of
-/// 100.
+/// Wanted slowdown with all requests sampled, in per cent; [`FULL_MAX`] is its limit.
+/// [`SAMPLED_MAX`] is the wanted slowdown with one request of 100 sampled.
 const FULL_WANTED: f64 = 1.0;
 const FULL_MAX: f64 = 3.0;
 const SAMPLED_MAX: f64 = 0.5;
 
-/// Goal and limit for the size of a span in real traces, with its index, in bytes.
+/// Wanted size of a span in real traces, with its index, in bytes; [`BYTES_MAX`] is its limit.
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
@@ -81,7 +81,7 @@ impl Stage {
         Ok(Stage { blkkin, blockstack, agent, memory, disk })
     }
 
-    /// Prints the lines of the agent's log, except those about listening.
+    /// Prints the lines of the agent's log, except the lines that report its sockets.
     fn tell_complaints(&self, report: &Report) {
         let said = self.agent.log();
         for complaint in said.lines().filter(|line| !line.contains("listening on")) {
@@ -237,7 +237,7 @@ fn nbdkit_version() -> Option<String> {
     Some(text)
 }
 
-/// Counts the events of a trace, the requests at the NBD server in it, and the losses.
+/// Counts a trace's events, the requests that the NBD server received, and the lost events.
 fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
     let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();
     let output = output.map_err(|error| format!("cannot start {blkkin}: {error}"))?;

@@ -248,7 +248,8 @@ struct Largest {
     rss_bytes_max: u64,
 }
 
-/// Measures time and memory for traces of different sizes. Returns the figures of the largest.
+/// Measures time and memory for traces of different sizes. Returns the figures of the largest
+/// trace.
 fn measure_sizes(
     options: &Options,
     report: &mut Report,

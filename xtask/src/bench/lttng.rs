@@ -80,7 +80,7 @@ fn lttng(arguments: &[&str]) -> Result<(), String> {
 /// LTTng's session daemon. If the bench has started it, it is stopped on drop.
 pub(crate) struct Daemon {
     child: Option<Child>,
-    /// Lock that the tests also take, since root can have only one session daemon.
+    /// Lock that the tests acquire, too, since root can have only one session daemon.
     _alone: File,
 }
 

@@ -65,13 +65,15 @@ impl Process {
         Ok(sum)
     }
 
-    /// Returns the total time that the main thread was runnable without a processor, in seconds.
+    /// Returns the total time for which the main thread was runnable and waited for a processor, in
+    /// seconds.
     pub(super) fn wait_seconds(self) -> Result<f64, String> {
         let (path, text) = self.read("schedstat")?;
         seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// Returns how often the process's threads went to sleep, which equals the number of wake-ups.
+    /// Returns the number of times that threads of the process went to sleep. The number of
+    /// wake-ups is the same.
     pub(super) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
         let mut sum = 0;

@@ -54,9 +54,10 @@ pub(super) struct Packet {
     pub(super) end: u64,
     pub(super) discarded: u64,
     pub(super) events: u64,
-    /// Byte position at which the first event ends, from the packet's start; `None` without events.
+    /// End of the first event, in bytes from the packet's start; `None` if the packet has no
+    /// events.
     pub(super) first_event_end: Option<usize>,
-    /// Byte positions of 64-bit event times, from the packet's start.
+    /// Offsets of the 64-bit event times, in bytes from the packet's start.
     pub(super) extended: Vec<usize>,
 }
 
@@ -182,7 +183,8 @@ fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
     (at == content_size).then_some(packet)
 }
 
-/// Decodes the little-endian number of `size` bytes at the position `at`.
+/// Decodes the little-endian number of `size` bytes at the position `at`; `None` beyond the end of
+/// `bytes`.
 fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(size)?)?;
     Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))

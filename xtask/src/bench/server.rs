@@ -28,7 +28,7 @@ use peers::Peers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Goal for the peak memory of a server in MiB, whatever it stores.
+/// Goal for the peak memory of a server, in MiB. It does not depend on the size of the store.
 const RSS_MIB_MAX: f64 = 512.0;
 
 struct Phase {
@@ -157,7 +157,7 @@ fn clear(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Returns the median of figures.
+/// Returns the nearest-rank median of figures in any order.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     crate::measure::percentile(&figures, 50)

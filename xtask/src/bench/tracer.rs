@@ -1,7 +1,7 @@
 //! `cargo xtask bench tracer`: cost of recording for the traced program. Each tracer ([`Tracer`])
 //! has a program that performs the same operations in a loop (`benches/tracer`); [`cases`] lists
-//! the operations and modes. All candidates run in turn. Recorded events are counted, because a
-//! cheap event that is dropped does not count.
+//! the operations and modes. All candidates run in turn. Recorded events are counted, so that
+//! dropped events do not pass for cheap ones.
 //!
 //! A further tracer needs a program with the same output as `benches/tracer/harness.c` (in C: that
 //! file and a table of kinds), and a [`Tracer`] in the list in [`run`].
@@ -37,7 +37,8 @@ use std::fs;
 const EVENTS: u64 = 64 * 14_000;
 const EVENTS_QUICK: u64 = EVENTS / 8;
 
-/// Factor by which runs without recorded events have more operations, since these are so cheap.
+/// Factor for the number of operations in runs that record no event, because such operations are
+/// cheap.
 const OFF_TIMES: u64 = 16;
 
 const THREADS: [u64; 3] = [1, 2, 64];
@@ -116,7 +117,7 @@ impl Mode {
     }
 }
 
-/// A combination of kind, mode and number of threads that is measured.
+/// A measured combination of kind, mode and number of threads.
 #[derive(Clone, Debug, PartialEq)]
 struct Case {
     kind: &'static Kind,
@@ -125,7 +126,7 @@ struct Case {
     operations: u64,
 }
 
-/// A tracer that is measured, with the program that records by it.
+/// A tracer to measure, with the program that records events through it.
 trait Tracer {
     fn name(&self) -> &'static str;
 
@@ -144,7 +145,7 @@ struct Run {
     delivery: Delivery,
 }
 
-/// Numbers of events of a run, by what became of them.
+/// Numbers of a run's events, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Delivery {
     /// All events that the program has tried to record, including those of the warm-up.
@@ -229,7 +230,7 @@ fn cases(events: u64) -> Vec<Case> {
     cases
 }
 
-/// A tracer with a case, and the runs that were measured.
+/// A tracer with a case, and the results of its runs.
 struct Candidate<'a> {
     tracer: &'a dyn Tracer,
     case: Case,
@@ -344,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Over several runs, costs are percentiles and numbers of events are sums.
+    /// A candidate's costs are percentiles over its runs, and its numbers of events are sums.
     #[test]
     fn runs_are_summed_up() {
         struct Nobody;

@@ -58,7 +58,8 @@ pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
 /// Subfolder of the build folder with copies without debug information.
 pub(super) const STRIPPED: &str = "stripped";
 
-/// Returns the path of a file's stripped copy, or of the file itself if it was rebuilt since.
+/// Returns the path of a file's stripped copy, or of the file itself if the copy is missing or
+/// older.
 fn stripped_or_built(built: &Path, name: &str) -> PathBuf {
     let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());

@@ -40,7 +40,7 @@ pub(super) enum Kind {
 /// Place of a crate in the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// `crates/STATION/NAME`
+    /// A folder `crates/STATION/NAME`; the value is the station.
     Station(&'static str),
     /// `xtask`, or a folder of `tests`, `examples`, `benches`. No shipped crate depends on it,
     /// except for `blkkin demo`, which contains an example.
@@ -111,8 +111,8 @@ impl Graph {
         None
     }
 
-    /// Returns true for each package that is shipped, because a station reaches it over normal
-    /// dependencies. All other packages only help to build and test.
+    /// Returns a flag for each package, by index: true if the package is shipped, because a station
+    /// reaches it over normal dependencies. All other packages only help to build and test.
     pub(super) fn linked(&self) -> Vec<bool> {
         let mut linked = vec![false; self.packages.len()];
         let mut queue: Vec<usize> = (0..self.packages.len())

@@ -113,7 +113,8 @@ impl Module {
 /// Tokens after `#` of the attribute that limits an item to tests.
 const CFG_TEST: [&str; 6] = ["[", "cfg", "(", "test", ")", "]"];
 
-/// Returns the module of this crate to which a path in module `own` refers.
+/// Returns the module of this crate to which a path in module `own` refers; `None` if the path
+/// leads elsewhere.
 fn target(
     modules: &BTreeMap<ModulePath, Module>,
     own: &ModulePath,

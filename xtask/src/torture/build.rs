@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Result of a build: test programs, or the requirement whose absence prevented the build.
 pub(super) enum BuildResult {
     Programs(Vec<TestProgram>),
-    /// The requirement with this name is missing.
+    /// The build is not possible; the text names the missing requirement.
     Missing(String),
 }
 
@@ -74,7 +74,8 @@ impl Build {
         }
     }
 
-    /// Returns the requirement of this kind of build that is missing, if any.
+    /// Returns an error text if this toolchain lacks the sanitizer of this kind of build; `None` if
+    /// the build is possible.
     fn missing(self) -> Option<String> {
         let runtime = match self {
             Build::Ordinary | Build::Models => return None,
@@ -90,7 +91,8 @@ impl Build {
         (!is_there).then(|| format!("this toolchain has no {sanitizer} sanitizer for {TRIPLE}"))
     }
 
-    /// Returns the environment variable with which programs of this build must run.
+    /// Returns the environment variable that programs of this build need, as name and value; `None`
+    /// if they need no variable.
     pub(super) fn environment_variable(self) -> Option<(&'static str, String)> {
         match self {
             Build::Ordinary | Build::Models => None,

@@ -29,7 +29,7 @@ cat
 /// Programs of this machine that [`INIT`] and the tests use.
 const TOOLS: [&str; 4] = ["sh", "mount", "mkdir", "cat"];
 
-/// Returns the requirement for a guest that is missing, if any.
+/// Returns an error text if this machine cannot run a guest; `None` if it can.
 pub(super) fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         return Some("guests are for x86-64 only".to_owned());
@@ -41,8 +41,8 @@ pub(super) fn missing() -> Option<String> {
     kernel().is_none().then(|| format!("there is no kernel for a guest in /boot; {where_from}"))
 }
 
-/// Returns the command that runs a trial's program in a guest. Its output includes the program's
-/// output.
+/// Returns the command that runs a trial's program in a guest. The command's output includes the
+/// program's output.
 pub(super) fn command(
     trial: &Trial,
     program: &TestProgram,

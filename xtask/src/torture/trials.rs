@@ -1,6 +1,6 @@
 //! The list of trials: tests of a file, their kind of build, and their amounts of work.
 
-/// Tests that together try one promise.
+/// Tests that together check one promise of the tracer.
 pub(super) struct Trial {
     pub(super) promise: &'static str,
     pub(super) description: &'static str,
@@ -22,7 +22,8 @@ pub(super) enum Build {
     /// Build with loom's atomics and threads.
     Models,
     /// Build with ThreadSanitizer, which reports data races. ThreadSanitizer cannot observe
-    /// assembly, so rings are written with locks, nor memory accesses inside the standard library.
+    /// assembly, so rings are written with locks. It does not observe memory accesses inside the
+    /// standard library either.
     Threads,
     /// Build with AddressSanitizer, which reports accesses to memory outside of an allocation, or
     /// after its release.

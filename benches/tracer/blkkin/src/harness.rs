@@ -1,6 +1,6 @@
 //! Runs an operation repeatedly in several threads, and prints its cost as one line of JSON. The
 //! arguments are `KIND OPERATIONS THREADS WARM_UP`. `benches/tracer/harness.c` is the equivalent in
-//! C, with the same clocks, and explains them.
+//! C; it uses the same clocks and explains them.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
@@ -21,7 +21,7 @@ const LOOP_OPERATIONS: i64 = 4_000_000;
 const PORTIONS: i64 = 8;
 const PAUSE: Duration = Duration::from_millis(5);
 /// Number of unmeasured operations at the start of each thread. They touch the thread's stack and
-/// the tracer's memory for the first time, whose cost does not belong to an event.
+/// the tracer's memory for the first time, which is not part of the cost of an event.
 const FIRST_OPERATIONS: i64 = 64;
 
 /// Range of operation numbers that a thread performs.

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pause between portions of annotations of a thread.
+/// Pause between the portions of annotations that a thread records.
 const PAUSE: Duration = Duration::from_micros(200);
 /// Maximum factor by which a thread that is behind its rate may exceed the rate.
 const HASTE: u64 = 2;
@@ -52,7 +52,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Records annotations in portions, at `rate` events a second. Returns their number.
+/// Records annotations in portions, at `rate` events a second. Returns the number of annotations.
 fn annotate(rate: u64, duration: Duration) -> u64 {
     let annotations = annotations(&Sampler::new());
     let all = rate * duration.as_secs();
@@ -71,8 +71,8 @@ fn annotate(rate: u64, duration: Duration) -> u64 {
     done
 }
 
-/// Records events with the present time, each when it is due at `rate` events a second. Returns
-/// their number.
+/// Records events at `rate` a second, each with the time just before it is recorded. Returns the
+/// number of events.
 fn tell_times(rate: u64, duration: Duration) -> u64 {
     let all = rate * duration.as_secs();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Creates spans of the `tracing` crate repeatedly, and prints the cost of one; see
+//! Creates spans of the `tracing` crate repeatedly, and prints the cost of a span; see
 //! `blkkin/src/harness.rs` for the arguments. Kind `tracing-span` uses our layer,
 //! `opentelemetry-span` tracing-opentelemetry with its defaults, and `opentelemetry-bare` the same
 //! without its additional attributes. For OpenTelemetry, the span processor discards spans at once,

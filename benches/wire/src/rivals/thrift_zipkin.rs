@@ -1,4 +1,4 @@
-//! Zipkin's thrift format with the thrift crate, written as its code generator would.
+//! Zipkin's thrift format with the thrift crate, in the form that the crate's code generator emits.
 
 use super::Rival;
 use std::hint::black_box;
@@ -44,8 +44,8 @@ struct Endpoint {
 
 type Result<T> = thrift::Result<T>;
 
-/// Reads a structure: calls `field` with the number and type of each field, which must read the
-/// value.
+/// Reads a structure: calls `field` with the number and type of each field. `field` must then read
+/// the field's value.
 fn fields<P: TInputProtocol>(
     input: &mut P,
     mut field: impl FnMut(&mut P, Option<i16>, TType) -> Result<()>,

@@ -1,12 +1,12 @@
-//! Paths of the agent's sockets: one rule for the agent, for commands and for traced programs. No
-//! I/O: the caller passes its environment and opens the resulting paths.
+//! Paths of the agent's sockets. The agent, commands and traced programs share one rule. No I/O:
+//! the caller passes its environment and opens the resulting paths.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Environment variable with the path of the only socket to use.
+/// Environment variable with a socket's path. If set, no other socket is used.
 pub const VARIABLE: &str = "BLKKIN_SOCKET";
-/// Environment variable with the directory of a user's own sockets.
+/// Environment variable with the user's runtime directory. The socket of the user's agent is in it.
 const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 /// Path of the socket on which the system's agent listens.
 pub const SYSTEM: &str = "/run/blkkin/agent.sock";
@@ -22,8 +22,9 @@ pub struct SocketEnvironment {
 }
 
 impl SocketEnvironment {
-    /// Reads the variables of a process with this effective user id. An empty [`VARIABLE`] counts
-    /// as unset. A runtime directory counts as unset unless its path is absolute.
+    /// Reads the variables of a process with this effective user id, by calls of `variable`. An
+    /// empty [`VARIABLE`] counts as unset, and so does a runtime directory whose path is not
+    /// absolute.
     pub fn new(
         user_id: u32,
         variable: impl Fn(&'static str) -> Option<OsString>,
@@ -41,9 +42,9 @@ impl SocketEnvironment {
         }
     }
 
-    /// Returns the socket paths of all agents that may serve this process: its user's own first,
-    /// then the system's. Commands use the first socket that answers, traced programs use all of
-    /// them.
+    /// Returns the socket paths of all agents that may serve this process: first that of its user's
+    /// agent, then that of the system's. Commands use the first socket that answers, traced
+    /// programs use all of them.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut candidates = vec![self.own()];
         if self.named().is_none() && self.user_id != 0 {

@@ -1,9 +1,9 @@
 //! Messages between traced programs and the agent.
 //!
-//! A program passes a file with its event types (its [`catalog`](crate::catalog)), and the agent
-//! selects the events to record into each channel. The agent sends the selection as rules, so that
-//! the first event of a new type is recorded too. Either side answers `Ping` once all earlier
-//! messages have taken effect.
+//! A program sends the agent a file with its event types, its [`catalog`](crate::catalog). The
+//! agent selects the events to record into each channel. It sends the selection as rules, so that
+//! the first event of a new type is recorded too. Both program and agent answer a `Ping` once all
+//! earlier messages have taken effect.
 
 use crate::channel::{Context, contexts};
 use crate::encoding::{Distinct, Flag, List, Number, Optional, RecordForm};
@@ -15,13 +15,14 @@ use blkkin_filter::Severity as Level;
 messages! {
     /// Messages from a traced program to the agent.
     pub enum FromApplication up to APPLICATION_SIZE_MAX {
-        /// Passes the memory file of the program's event types, its [`catalog`](crate::catalog), as
-        /// one descriptor. Sent once, before the first `Pong`.
+        /// Passes the memory file of the program's [`catalog`](crate::catalog), as one descriptor.
+        /// The catalog lists the program's event types. Sent once, before the first `Pong`.
         0x1101 Catalog,
-        /// Offers the rings of a channel that an earlier agent made, as one descriptor of their
-        /// memory. Older rings are offered first, and all of them before `Catalog`.
+        /// Offers rings of a channel that an earlier agent made, as one descriptor of their memory.
+        /// The program offers older rings first, and all of them before `Catalog`.
         0x1105 Orphan(orphan: Orphan = RecordForm),
-        /// The program ends. The agent may read the program's rings once more and then free them.
+        /// Announces that the program ends. The agent may read the program's rings once more and
+        /// then free them.
         0x0102 Goodbye,
         /// Requests a `Pong` with the same number once all earlier messages have taken effect. By
         /// then the agent has sent the rules for all event types in the catalog.
@@ -44,8 +45,8 @@ messages! {
         /// Adds a rule to a channel, pending until `Apply`. At most
         /// [`RULES_MAX`](crate::limits::RULES_MAX) rules may be pending.
         0x0203 Rule(rule: ChannelRule = RecordForm),
-        /// Replaces the rules of the channel with this number by the rules received since its last
-        /// `Apply`.
+        /// Replaces the rules of the channel with this number by the rules received since the
+        /// channel's last `Apply`.
         0x0204 Apply(channel: u32 = Number),
         /// Sets the sampling rules: `1/100`, `50/s`, or both with a comma between. `None` leaves
         /// sampling to the program.
@@ -54,10 +55,10 @@ messages! {
         0x0206 Ping(number: u64 = Number),
         /// Confirms that all messages before the `Ping` with this number have taken effect.
         0x0207 Pong(number: u64 = Number),
-        /// Releases the orphan with this number, because its packets are stored elsewhere or not
+        /// Releases the orphan with this number: its packets are stored elsewhere, or are not
         /// needed. The program unmaps the orphan's memory.
         0x0208 Release(orphan: u32 = Number),
-        /// Turns an orphan into a channel of this agent, which has read the orphan's rings and
+        /// Turns an orphan into a channel of this agent. The agent has read the orphan's rings and
         /// continues to read them. The channel's rules stay in force.
         0x0209 KeepChannel(channel: KeepChannel = RecordForm),
     }
@@ -70,7 +71,7 @@ record! {
         /// Number by which the program identifies the orphan, unique on this connection.
         pub number: u32 = Number,
         /// Set if other rings have replaced the orphan, so that the program no longer records into
-        /// it. If not set, the agent replaces the orphan ([`AddChannel::replaces`]), keeps it
+        /// it. Otherwise the agent replaces the orphan ([`AddChannel::replaces`]), keeps it
         /// ([`KeepChannel`]) or releases it before the next `Ping`.
         pub is_spent: bool = Flag,
     }
@@ -83,13 +84,13 @@ record! {
         pub index: u32 = Number,
         /// Name in the form `provider:name`.
         pub name: String = EVENT_NAME,
-        /// Severity of all events of this type.
+        /// Severity (log level) of all events of this type.
         pub level: Level = RecordForm,
         /// Path of the source file with the instrumentation point; empty if unknown.
         pub file: String = FILE,
         /// Line of the instrumentation point in the source file, from 1; 0 if unknown.
         pub line: u32 = Number,
-        /// Fields in the order of their bytes, with distinct names.
+        /// Fields in the order in which an event stores them. Their names are distinct.
         pub fields: Vec<Field> = Distinct {
             list: List { count_min: 0, count_max: FIELDS_MAX, of: RecordForm },
             name: |field: &Field| &field.name,
@@ -134,11 +135,11 @@ choice! {
         5 "string" String,
         /// Byte string: a length of 4 bytes, then that many bytes.
         6 "bytes" Bytes,
-        /// Array with a fixed number of elements.
+        /// Array with a fixed number of elements, stored without a count.
         7 "array" Array {
             /// Type that all elements have.
             of: Scalar = RecordForm,
-            /// Number of elements, the same in each event.
+            /// Number of elements, the same in each event of the type.
             count: u32 = Number,
         },
         /// Sequence: a count of 4 bytes, then that many elements.
@@ -152,7 +153,7 @@ choice! {
             is_signed: bool = Flag,
             /// Size of the integer in bits.
             width: Width = RecordForm,
-            /// Labels, in the order of declaration.
+            /// Labels in the order of their declaration in the program.
             labels: Vec<Label> = List { count_min: 1, count_max: LABELS_MAX, of: RecordForm },
         },
     }
@@ -186,7 +187,7 @@ choice! {
 }
 
 impl Scalar {
-    /// Returns the number of bytes that a value of this type has in an event.
+    /// Returns the size of a value of this type in an event, in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => width.bytes(),
@@ -200,7 +201,7 @@ impl Scalar {
 record! {
     /// Label of an enumeration: a name for one value.
     pub struct Label {
-        /// Text that viewers show in place of the value.
+        /// Text that viewers show instead of the value.
         pub name: String = LABEL,
         /// Labelled value, extended to 64 bits.
         pub value: u64 = Number,
@@ -227,7 +228,7 @@ impl Width {
 }
 
 record! {
-    /// Channel into which the program records from now on.
+    /// New channel. The program records into its rings from now on.
     pub struct AddChannel {
         /// Number of the channel, assigned by the agent and unique in the program.
         pub channel: u32 = Number,
@@ -235,9 +236,9 @@ record! {
         pub session: String = NAME,
         /// Contexts that precede the fields of each event, in this order.
         pub contexts: Vec<Context> = contexts(),
-        /// Number of the orphan that the channel's rings replace. The program switches between two
-        /// events, so each event is either in the orphan or in the new rings. The channel's rules
-        /// stay in force.
+        /// Number of the orphan that the new rings replace; `None` if they replace none. The
+        /// program switches between two events, so each event is either in the orphan or in the new
+        /// rings. The channel's rules stay in force.
         pub replaces: Option<u32> = Optional(Number),
     }
 }
@@ -264,7 +265,7 @@ record! {
 }
 
 record! {
-    /// Rule that enables or disables the events selected by name, level and filter; all three
+    /// Rule that enables or disables events. It selects them by name, level and filter; all three
     /// conditions must hold.
     pub struct EventRule {
         /// Set if the rule enables the selected events, clear if it disables them.
@@ -275,7 +276,7 @@ record! {
         pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
         /// Severity levels of the selected events.
         pub levels: Levels = RecordForm,
-        /// Filter that must hold for the event.
+        /// Source text of a filter that must hold for the event; `None` selects all events.
         pub filter: Option<String> = Optional(FILTER),
     }
 }

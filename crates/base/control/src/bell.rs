@@ -1,5 +1,5 @@
-//! The bell of a traced program: a page of shared memory. Through it, an agent that started after
-//! the program requests a connection. The program keeps the page's file open under a high
+//! The bell of a traced program: a page of shared memory. Through the page, an agent that started
+//! after the program requests a connection. The program keeps the page's file open under a high
 //! descriptor number, where the agent finds it in `/proc/PID/fd`. The program reads the page when
 //! it records an event whose type no agent has enabled or disabled yet.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Name of the page's memory file; `/proc` shows it after `/memfd:`.
 pub const NAME: &std::ffi::CStr = c"blkkin-bell";
-/// First word: magic number and version of the page.
+/// Magic number with the page's version; the first word of the page.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
 /// Byte offset of the magic number.
 pub const KIND: u64 = 0;
@@ -27,12 +27,12 @@ pub const SOCKETS_MAX: usize = 4;
 pub const SIZE: usize = SOCKETS as usize + 8 * SOCKETS_MAX;
 /// Value at [`FILTERS`] if the program could not count its seccomp filters.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Descriptor numbers to search for the page's file. The program takes the first free number from
-/// 512 on, or a low number if its limit on descriptors is smaller.
+/// Ranges of descriptor numbers to search for the page's file. The program uses the first free
+/// number from 512 on, or a low number if its limit on descriptors is smaller.
 pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
-/// Returns the hash of a socket's path; never 0. The hash is not secret: a false match costs the
-/// program one search for the agent.
+/// Returns the FNV-1a hash of a socket's path; never 0. Collisions are harmless: a false match
+/// costs the program one search for the agent.
 pub fn socket_hash(path: &Path) -> u64 {
     // FNV-1a.
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {

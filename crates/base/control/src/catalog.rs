@@ -1,8 +1,9 @@
 //! The catalog: shared memory in which a traced program describes its event types for the agent.
 //!
-//! A type is added before its first event is in a ring. An agent reads a ring and then the catalog,
-//! so it has the types of all events that it read, even if the program was killed meanwhile. Adding
-//! a type takes no system call, lock or allocation, so it may happen in a signal handler.
+//! A program adds a type before it writes the type's first event to a ring. An agent reads a ring
+//! first and the catalog afterwards, so it has the types of all events that it read, even if the
+//! program was killed meanwhile. Adding a type takes no system call, lock or allocation, so it may
+//! happen in a signal handler.
 //!
 //! Each program makes one sealed file:
 //!
@@ -18,8 +19,8 @@
 //! ```
 //!
 //! The program writes a description, then its word, then `COUNT` (each with release ordering). The
-//! agent reads them in the reverse order, by `pread`, so that a program that truncates its file
-//! cannot raise a signal in the agent. The agent does not trust the file: [`decode_word`] and
+//! agent reads them in the reverse order. It uses `pread`, so that a program that truncates its
+//! file cannot raise a signal in the agent. The agent does not trust the file: [`decode_word`] and
 //! [`decode`] check their input.
 
 use crate::application::{EventType, Scalar, Width};
@@ -38,9 +39,9 @@ pub const SIZE: usize = 768 << 10;
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
 /// Byte offset of `COUNT`, the number of event types added so far.
 pub const COUNT: usize = 16;
-/// Byte offset of `REFUSED`, the number of event types that are not described.
+/// Byte offset of `REFUSED`, the number of event types without a description.
 pub const REFUSED: usize = 24;
-/// Byte offset of the first description.
+/// Byte offset of the first description, behind the table of words.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
 
 /// Returns the byte offset of the word that locates the description of the event type with this
@@ -49,20 +50,21 @@ pub const fn word_of(index: usize) -> usize {
     4096 + 8 * index
 }
 
-/// Encodes the byte range of a description as a word of the file: offset in the upper 32 bits, size
-/// in the lower.
+/// Encodes the byte range of a description as a word of the table: offset in the upper 32 bits,
+/// size in the lower.
 pub const fn encode_word(place: &Range<usize>) -> u64 {
     (place.start as u64) << 32 | (place.end - place.start) as u64
 }
 
-/// Decodes the byte range of a description from a word of the file; `None` if the range is invalid.
+/// Decodes the byte range of a description from a word of the table. Returns `None` if the range is
+/// invalid.
 pub fn decode_word(word: u64) -> Option<Range<usize>> {
     let (start, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
     let place = start..start + size;
     (start >= DESCRIPTIONS && place.end <= SIZE && size <= EVENT_TYPE_SIZE_MAX).then_some(place)
 }
 
-/// Decodes the description of an event type. The bytes need not be valid.
+/// Decodes and checks the description of an event type. The bytes may be arbitrary.
 pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
     let mut reader = Reader::new("EventType", bytes, None);
     let event_type = EventType::read(&mut reader)?;
@@ -84,7 +86,7 @@ pub struct Description<'d, F> {
     pub file: &'d str,
     /// Line of the instrumentation point in the source file, from 1; 0 if unknown.
     pub line: u32,
-    /// Names and types of the fields.
+    /// Names and types of the fields, in the order in which an event stores them.
     pub fields: F,
 }
 
@@ -97,12 +99,12 @@ pub enum Kind<'d> {
     String,
     /// Byte string: a length of 4 bytes, then that many bytes.
     Bytes,
-    /// Array: type of the elements, and their number, the same in each event.
+    /// Array: element type, and number of elements, which is the same in each event.
     Array(Scalar, u32),
-    /// Sequence of elements of this type: a count of 4 bytes, then that many elements.
+    /// Sequence with this element type: a count of 4 bytes, then that many elements.
     Sequence(Scalar),
-    /// Integer with labels for some values. The members are: true for a signed integer, its size,
-    /// its labels.
+    /// Integer with labels for some values. The members are: true for a signed integer, the
+    /// integer's size, the labels.
     Enum(bool, Width, &'d [Label<'d>]),
 }
 
@@ -115,8 +117,9 @@ pub struct Label<'d> {
 }
 
 impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
-    /// Encodes the description and passes it to `put`, piece by piece. Returns `None` without a
-    /// call of `put` if the description exceeds the limits on event types. Allocates nothing.
+    /// Encodes the description and passes the bytes to `put`, piece by piece. Returns `None`,
+    /// without calling `put`, if the description exceeds the limits on event types. Allocates
+    /// nothing.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
         for (place, (name, kind)) in self.fields.clone().enumerate() {
@@ -181,8 +184,8 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     }
 }
 
-/// Returns the encoding of a number type, the same for fields and for elements, and its size in
-/// bytes.
+/// Returns the encoding of a number type and the encoding's size in bytes. Fields and elements have
+/// the same encoding.
 fn scalar_bytes(scalar: Scalar) -> ([u8; 3], usize) {
     match scalar {
         Scalar::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),
@@ -225,7 +228,7 @@ mod tests {
         }
     }
 
-    /// A description that a program writes has the same bytes as the event type in a message.
+    /// [`Description::encode`] and the message encoding of [`EventType`] write the same bytes.
     #[test]
     fn descriptions_have_the_form_of_messages() {
         let mut random = Random::new(7);

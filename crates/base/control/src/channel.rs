@@ -1,5 +1,4 @@
-//! Configuration of a channel: behaviour of full rings, sizes of sub-buffers and events, and
-//! contexts of events.
+//! Configuration of a channel: full-ring behaviour, sizes of sub-buffers and events, and contexts.
 
 use crate::encoding::{Distinct, List, Number, Optional, RecordForm};
 use crate::limits::{CONTEXTS_MAX, EVENT_NAME_SIZE_MAX};
@@ -15,17 +14,19 @@ pub(crate) const fn contexts() -> Distinct<Context, RecordForm> {
     }
 }
 
-/// Maximum finite time that a program may wait for room in a full ring, in microseconds.
+/// Longest waiting time in microseconds (10 minutes) that [`Channel::wait_us`] permits, except
+/// [`WAIT_FOREVER`].
 pub const WAIT_MAX_US: u32 = 600_000_000;
 
 /// Permitted values of [`Channel::event_size`], in bytes.
 pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 
-/// Waiting time without a limit: the program waits for room as long as an agent reads the ring.
+/// Value of [`Channel::wait_us`] without a limit: the program waits for room as long as an agent
+/// reads the ring.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
 record! {
-    /// Configuration of a channel. The agent chooses the values of absent fields.
+    /// Configuration of a channel. The agent chooses values for the fields that are `None`.
     pub struct Channel {
         /// Name of the channel, unique in its session.
         pub name: String = NAME,
@@ -63,24 +64,24 @@ impl Channel {
 }
 
 choice! {
-    /// Behaviour of a ring without room for the next event.
+    /// Behaviour of a ring that has no room for the next event.
     #[derive(Copy)]
     pub enum Mode {
-        /// New events are dropped and counted.
+        /// Mode that drops new events and counts them.
         0 "discard" Discard,
-        /// New events overwrite the oldest ones.
+        /// Mode in which new events overwrite the oldest ones.
         1 "overwrite" Overwrite,
     }
 }
 
 choice! {
-    /// Value that is recorded with each event in addition to the event's own fields.
+    /// Context: a value that is recorded with each event in addition to the event's own fields.
     pub enum Context {
         /// Process id in the process's own PID namespace.
         0 "pid" Pid,
         /// Thread id in the process's own PID namespace.
         1 "tid" Tid,
-        /// Name of the thread, by default the program's.
+        /// Name of the thread, which is by default the program's name.
         2 "procname" Procname,
         /// Number of the processor on which the event was recorded.
         3 "cpu" Cpu,
@@ -100,9 +101,9 @@ choice! {
         10 "ipc_ns" IpcNamespace,
         /// Inode of the cgroup namespace.
         11 "cgroup_ns" CgroupNamespace,
-        /// Id of the control group of the process.
+        /// Id of the cgroup of the process.
         12 "cgroup_id" CgroupId,
-        /// Value that the program supplies under a name.
+        /// Value that the program computes for each event, registered under a name.
         13 "supplied" Supplied {
             /// Name in the form `provider:name`.
             name: String = SUPPLIED,
@@ -111,7 +112,7 @@ choice! {
 }
 
 impl Context {
-    /// All contexts except [`Context::Supplied`].
+    /// List of all contexts except [`Context::Supplied`].
     pub const ALL: [Context; 13] = [
         Context::Pid,
         Context::Tid,
@@ -128,8 +129,8 @@ impl Context {
         Context::CgroupId,
     ];
 
-    /// Returns the name of the context that is shown to users. For [`Context::Supplied`], returns
-    /// the name under which the program supplies the value.
+    /// Returns the context's name for display, such as `pid`. For [`Context::Supplied`], returns
+    /// the name under which the program registered the value.
     pub fn name(&self) -> &str {
         match self {
             Context::Supplied { name } => name,

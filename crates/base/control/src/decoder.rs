@@ -1,4 +1,4 @@
-//! Decoding of a socket's bytes into messages; see [`Decoder`].
+//! Decodes the bytes of a socket into messages; see [`Decoder`].
 
 use crate::fault::{DecodeError, Fault, Reason};
 use crate::limits::DESCRIPTORS_MAX;
@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 
-/// Maximum capacity that the buffer retains after all of its bytes have been decoded, in bytes.
+/// Maximum capacity in bytes that the buffer retains once it is empty.
 const IDLE_CAPACITY_MAX: usize = 64 << 10;
 
-/// Decoder for the messages of a peer, however the socket splits its bytes: [`feed`](Self::feed)
-/// received bytes, then call [`take`](Self::take) until it returns no message.
+/// Decoder for the messages of a peer. It accepts the bytes in pieces of any size:
+/// [`feed`](Self::feed) received bytes, then call [`take`](Self::take) until it returns no message.
 ///
 /// Between two feeds a decoder has less than one frame. Its memory is bounded by the bytes
-/// received, not by the size that a header announces. After an error no more messages are decoded.
+/// received, not by the size that a header announces. After an error it decodes no more messages.
 ///
 /// ```
 /// use blkkin_control::{Answer, Decoder, Received, ToApplication, encode};
@@ -44,17 +44,17 @@ pub struct Decoder<M, D = OwnedFd> {
     consumed: usize,
     /// Number of bytes of a skipped message that have not been received yet.
     skip_remaining: usize,
-    /// Offset of the first undecoded byte since the connection was made.
+    /// Offset of the first undecoded byte in the connection's stream.
     offset: u64,
-    /// Received descriptors that belong to no decoded message yet.
+    /// Descriptors that have been received and not been assigned to a message yet.
     descriptors: VecDeque<D>,
-    /// Version of the peer; `None` until its first message has been decoded.
+    /// Version of the peer; `None` until the peer's first message has been decoded.
     peer: Option<Version>,
     error: Option<DecodeError>,
     messages: PhantomData<fn() -> M>,
 }
 
-/// Message that was decoded or skipped.
+/// Message of the peer, either decoded or skipped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<M, D = OwnedFd> {
     /// Decoded message, with as many descriptors as its kind requires.
@@ -64,10 +64,10 @@ pub enum Received<M, D = OwnedFd> {
         /// Descriptors that the peer passed with the frame.
         descriptors: Vec<D>,
     },
-    /// Skipped message of a peer with a newer minor version. A skipped request must be answered
-    /// nevertheless.
+    /// Skipped message of an unknown kind, from a peer with a newer minor version. A skipped
+    /// request still requires an answer.
     Unknown {
-        /// Number of the kind, as in the frame's header.
+        /// Number of the unknown kind, from the frame's header.
         kind: u16,
     },
 }
@@ -110,9 +110,9 @@ impl<M: Messages, D> Decoder<M, D> {
         self.bytes.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// Decodes the next message. Returns `None` if more bytes are needed, or if the next message is
-    /// of another type than `M`, as after an [`Opening`](crate::Opening) or an
-    /// [`Answer`](crate::Answer). Call it until it returns `None`.
+    /// Decodes the next message. Returns `None` if more bytes are needed. Returns `None` also after
+    /// an [`Opening`](crate::Opening) or [`Answer`](crate::Answer), since the next message is not
+    /// an `M`. Call it until it returns `None`.
     pub fn take(&mut self) -> Result<Option<Received<M, D>>, DecodeError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -129,8 +129,8 @@ impl<M: Messages, D> Decoder<M, D> {
         })
     }
 
-    /// Returns a decoder for the messages of the next phase. Undecoded bytes and descriptors carry
-    /// over.
+    /// Returns a decoder for the connection's next phase, whose messages have type `N`. Undecoded
+    /// bytes and descriptors carry over.
     pub fn followed_by<N: Messages>(self) -> Decoder<N, D> {
         Decoder {
             bytes: self.bytes,
@@ -144,8 +144,8 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Checks that the connection did not end within a message. Call it after [`take`](Self::take)
-    /// has returned all messages.
+    /// Checks that the connection did not end within a message. Call this method after
+    /// [`take`](Self::take) has returned all messages.
     pub fn end(&self) -> Result<(), DecodeError> {
         match self.error {
             Some(error) => Err(error),
@@ -156,12 +156,12 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Returns two numbers: undecoded bytes, and descriptors that belong to no decoded message.
+    /// Returns the number of undecoded bytes and the number of unassigned descriptors.
     pub fn waiting(&self) -> (usize, usize) {
         (self.bytes.len() - self.consumed, self.descriptors.len())
     }
 
-    /// Returns the version of the peer; `None` until its first message has been decoded.
+    /// Returns the version of the peer; `None` until the peer's first message has been decoded.
     pub fn peer(&self) -> Option<Version> {
         self.peer
     }
@@ -208,8 +208,8 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(Some(Received::Message { message, descriptors }))
     }
 
-    /// Returns the message kind with this number. Returns `None` if the message is to be skipped,
-    /// since a newer peer sent it.
+    /// Returns the message kind with this number. Returns `None` if the kind is unknown and the
+    /// peer is newer, so that the message is skipped.
     fn kind_of(&self, number: u16) -> Result<Option<Kind>, DecodeError> {
         let known = M::KINDS.iter().find(|kind| kind.number == number);
         let may_be_unknown = is_newer(self.peer) && descriptors_of(number) <= DESCRIPTORS_MAX;
@@ -221,9 +221,9 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
-    /// Returns `None`, which requests more bytes. Returns an error if more than `permitted`
-    /// descriptors are waiting: descriptors received before the first byte of a message belong to
-    /// no message.
+    /// Returns `None`, which asks the caller for more bytes. Returns an error if more than
+    /// `permitted` descriptors are waiting. Descriptors received before the first byte of a message
+    /// belong to no message.
     fn need_more(&self, permitted: usize) -> Result<Option<Received<M, D>>, DecodeError> {
         match self.descriptors.len() {
             count if count > permitted => {
@@ -249,7 +249,7 @@ impl<M: Messages, D> Decoder<M, D> {
         self.offset += size as u64;
     }
 
-    /// Makes an error in a frame, `at` bytes after the decoded bytes.
+    /// Makes an error in a frame. `at` is its offset from the first undecoded byte.
     fn frame_error(&self, at: usize, field: &'static str, reason: Reason) -> DecodeError {
         self.error_at(at, Fault { message: "frame", field, reason })
     }

@@ -1,9 +1,9 @@
-//! Macros that define types of messages together with their encoding: `record!` defines a
-//! structure, `choice!` an enumeration, `messages!` all messages of one direction. Fields are
-//! listed in the order of their bytes. The expression after each `=` is the
-//! [encoding](crate::encoding) that encodes the field.
+//! Macros that define message types together with their encodings: `record!` defines a structure,
+//! `choice!` an enumeration, `messages!` all messages of one direction. Fields are listed in the
+//! order in which they are encoded. The expression after each `=` is the field's
+//! [encoding](crate::encoding).
 
-/// Defines a structure, encoded as the sequence of its fields.
+/// Defines a structure and its encoding: the fields in their order.
 macro_rules! record {
     (
         $(#[$note:meta])*
@@ -44,7 +44,7 @@ macro_rules! record {
 }
 
 /// Defines an enumeration. Its encoding is the variant's number and then the variant's fields. The
-/// word before each variant is shown to users.
+/// string before each variant is the variant's name for display.
 macro_rules! choice {
     (
         $(#[$note:meta])*
@@ -63,7 +63,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// Returns the name of the variant that is shown to users.
+            /// Returns the variant's name for display.
             pub const fn word(&self) -> &'static str {
                 match self {
                     $($name::$variant { .. } => $word,)*

@@ -1,7 +1,7 @@
 //! Encodings of values and their permitted ranges. One description serves for writing and reading.
-//! A [`Record`] is a type with a single encoding. A [`Form`] describes the encoding of one field,
-//! for types such as `String` that each field restricts differently. Texts and paths are in
-//! [`crate::text`].
+//! A [`Record`] is a type with a single encoding. A [`Form`] describes the encoding of one field.
+//! It serves for types such as `String`, which each field restricts differently. [`crate::text`]
+//! has the forms of texts and paths.
 
 use crate::fault::{Fault, Reason};
 #[cfg(test)]
@@ -11,10 +11,10 @@ use crate::wire::{Reader, Writer};
 use blkkin_filter::Severity as Level;
 use std::collections::HashSet;
 
-/// Start of a version's encoding, which distinguishes this protocol from others.
+/// Protocol identifier at the start of each encoded version.
 const MAGIC: &[u8; 6] = b"blkkin";
 
-/// Type that has the same encoding in every field.
+/// Type with a single encoding, which is the same in every field.
 pub(crate) trait Record: Sized {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
     fn read(reader: &mut Reader<'_>) -> Result<Self, Fault>;
@@ -113,8 +113,8 @@ impl Record for Level {
     }
 }
 
-/// Encoding of the version in `Hello` and `Welcome`. Reading fails if the major number differs from
-/// [`Version::OURS`].
+/// Encodes the version in `Hello` and `Welcome`. Reading fails if the major number differs from
+/// that of [`Version::OURS`].
 impl Record for Version {
     fn write(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
         AnyVersion.write(self, writer)
@@ -186,7 +186,7 @@ impl<T, F: Form<T>> Form<Option<T>> for Optional<F> {
 /// Form of a list: a count, then the items.
 pub(crate) struct List<F> {
     pub(crate) count_min: usize,
-    /// Maximum number of items, which must fit into 16 bits.
+    /// Maximum number of items; at most `u16::MAX`.
     pub(crate) count_max: usize,
     pub(crate) of: F,
 }

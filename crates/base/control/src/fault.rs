@@ -1,4 +1,4 @@
-//! Errors in messages, both in received messages and in messages to be sent.
+//! Errors in messages, both received and to be sent.
 
 use crate::version::Version;
 use std::fmt;
@@ -10,42 +10,42 @@ pub struct Fault {
     pub message: &'static str,
     /// Name of the invalid field.
     pub field: &'static str,
-    /// Property that makes the field invalid.
+    /// Kind of the error, with details such as the permitted size.
     pub reason: Reason,
 }
 
 /// Error in the received bytes. No later byte of the connection can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// Offset of the error, counted in bytes since the connection was made.
+    /// Offset of the error in the connection's stream, in bytes.
     pub offset: u64,
-    /// Message, field and reason of the error.
+    /// Message and field with the error, and the error's kind.
     pub fault: Fault,
 }
 
 /// Kind of an error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The peer uses another protocol: its version does not start with `blkkin`.
+    /// Another protocol: the peer's version does not start with `blkkin`.
     OtherProtocol,
-    /// The peer's version has a major number that differs from this crate's.
+    /// Other major version: the peer's major number differs from this crate's.
     OtherVersion {
         /// Version that the peer's message states.
         theirs: Version,
     },
-    /// No message of this kind is allowed in this direction.
+    /// Kind of message that is not allowed in this direction.
     UnknownKind {
-        /// Number of the kind, as in the frame's header.
+        /// Number of the message's kind, from the frame's header.
         kind: u16,
     },
-    /// The field has more bytes than permitted.
+    /// Field with more bytes than permitted.
     TooLong {
         /// Actual or announced size in bytes.
         size: usize,
         /// Largest permitted size in bytes.
         size_max: usize,
     },
-    /// The number of items is out of range.
+    /// List whose number of items is out of range.
     Count {
         /// Actual or announced number of items.
         count: usize,
@@ -54,53 +54,53 @@ pub enum Reason {
         /// Largest permitted number of items.
         count_max: usize,
     },
-    /// Two items of a list have the same name.
+    /// List in which two items have the same name.
     DuplicateName,
-    /// The body ends within a field.
+    /// Body that ends within a field.
     Truncated {
         /// Minimum number of missing bytes.
         needed: usize,
     },
-    /// Bytes follow the last field of the body.
+    /// Body with bytes after its last field.
     TrailingBytes {
         /// Number of bytes after the last field.
         left: usize,
     },
-    /// The field is empty, which is not permitted.
+    /// Empty field that must not be empty.
     Empty,
-    /// The text is not UTF-8.
+    /// Text that is not UTF-8.
     NotUtf8,
-    /// The text has a character that is not permitted at its position.
+    /// Text with a character that is not permitted at its position.
     Character {
         /// Character that is not permitted.
         found: char,
         /// Description of the permitted characters.
         expected: &'static str,
     },
-    /// The name starts with a dot.
+    /// Name that starts with a dot.
     LeadingDot,
-    /// The path does not start with `/`, or contains a NUL.
+    /// Path that does not start with `/`, or that contains a NUL.
     Path,
-    /// The number stands for no variant or value of its type.
+    /// Number that stands for no variant or value of the field's type.
     Number {
         /// Number that was received.
         found: u8,
         /// Name of the type that the number should encode.
         expected: &'static str,
     },
-    /// The message has fewer descriptors than its kind requires.
+    /// Message with fewer descriptors than its kind requires.
     DescriptorsMissing {
         /// Number of descriptors that the message's kind requires.
         expected: usize,
         /// Number of descriptors that were received.
         actual: usize,
     },
-    /// The peer passed descriptors that belong to no message.
+    /// Descriptors that the peer passed although they belong to no message.
     UnexpectedDescriptors {
         /// Number of descriptors that belong to no message.
         count: usize,
     },
-    /// The stream ended within a message.
+    /// Stream that ended within a message.
     StreamTruncated,
 }
 

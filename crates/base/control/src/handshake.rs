@@ -1,5 +1,6 @@
-//! The client's first message and the agent's first message. All versions share the beginning of
-//! their bodies and all of [`Refused`], so that incompatible peers can report the mismatch.
+//! The first message of each side: the client's [`Opening`] and the agent's [`Answer`]. All
+//! versions share the beginning of the bodies of `Hello` and `Welcome`, and all of [`Refused`]. So
+//! incompatible peers can report the mismatch.
 
 use crate::encoding::{AnyVersion, Flag, Number, RecordForm};
 use crate::fault::{DecodeError, Reason};
@@ -30,8 +31,7 @@ messages! {
 }
 
 record! {
-    /// Identity of a client. Process id and user id are not part of it, because the agent reads
-    /// them from the kernel.
+    /// Identity of a client, without process id and user id, which the agent reads from the kernel.
     pub struct Hello {
         /// Version of the protocol that the client uses.
         pub version: Version = RecordForm,
@@ -47,15 +47,15 @@ record! {
 choice! {
     /// Purpose for which a client connects.
     pub enum Role {
-        /// Connection of a program to be traced.
+        /// Role of a program to be traced.
         0 "application" Application {
-            /// Process id in the program's own PID namespace. The agent's namespace may have
-            /// another id for the process.
+            /// Process id in the program's own PID namespace. In the agent's namespace, the process
+            /// may have another id.
             pid: u32 = Number,
             /// Source of the timestamps of the program's events.
             clock: Clock = RecordForm,
         },
-        /// Connection of a command that controls sessions and lists their state.
+        /// Role of a command, which controls sessions and lists their state.
         1 "command" Command,
     }
 }
@@ -74,8 +74,8 @@ choice! {
 record! {
     /// Message by which the agent accepts a client.
     pub struct Welcome {
-        /// Version of the protocol that the agent uses. Neither side sends messages that the older
-        /// of the two versions lacks.
+        /// Version of the protocol that the agent uses. The older of the two sides' versions
+        /// determines which messages may be sent.
         pub version: Version = RecordForm,
         /// Release of BlkKin that the agent belongs to, for display.
         pub release: String = RELEASE,
@@ -87,10 +87,10 @@ record! {
     pub struct Refused {
         /// Version of the protocol that the agent uses.
         pub version: Version = AnyVersion,
-        /// Set if a later attempt may succeed. If not set, only another agent can accept the
-        /// client.
+        /// Set if a later attempt may succeed. If clear, this agent will not accept the client, but
+        /// another agent may.
         pub try_again: bool = Flag,
-        /// Explanation of the refusal, for the user.
+        /// Explanation of the refusal, shown to the user.
         pub reason: String = REASON,
     }
 }

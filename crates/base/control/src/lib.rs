@@ -1,10 +1,10 @@
-//! Protocol between traced programs, commands and the node's agent: messages, their encoding, and a
-//! [`Decoder`] for the bytes of a socket. No I/O. Neither side trusts the other: [`encode`] writes
-//! and the decoder accepts only messages within [`limits`].
+//! Protocol between traced programs, commands and the agent of a machine: messages, their encoding,
+//! and a [`Decoder`] for the bytes of a socket. No I/O. Neither side trusts the other: [`encode`]
+//! writes, and the decoder accepts, only messages within [`limits`].
 //!
 //! # The stream
 //!
-//! A stream socket in each direction carries frames, one for each message:
+//! Each direction of a stream socket carries frames, one for each message:
 //!
 //! ```text
 //! 0  u32  size of the body
@@ -41,8 +41,8 @@
 //! A `Hello` of another major version is refused. All versions share the frames, the beginning of
 //! `Hello` and `Welcome`, and all of `Refused`. A new minor version may add kinds of messages, and
 //! fields at the end of bodies; an older peer skips both ([`Received::Unknown`]). A new minor
-//! version may also add variants to choices. They are never sent to an older peer: each side has
-//! the other's version from the start.
+//! version may also add variants to choices. They are never sent to an older peer, since each side
+//! receives the other's version in the first message.
 
 pub mod address;
 pub mod bell;

@@ -1,15 +1,15 @@
-//! Limits on the parts of messages, in bytes unless stated otherwise. Both sides observe them, and
+//! Limits on the size of messages and their fields. Both sides of a connection observe them, and
 //! all versions with the same major number share them.
 
-/// Maximum size of the body of either side's first message, in bytes.
+/// Maximum size of the body of the client's or the agent's first message, in bytes.
 pub const OPENING_SIZE_MAX: usize = 4 << 10;
 /// Maximum size of the body of a message from an application, in bytes.
 pub const APPLICATION_SIZE_MAX: usize = 4 << 10;
 /// Maximum size of an event type's description in a catalog, in bytes.
 pub const EVENT_TYPE_SIZE_MAX: usize = 128 << 10;
-/// Maximum number of event types of a program. Their ids have 16 bits.
+/// Maximum number of event types of a program; event type ids have 16 bits.
 pub const EVENT_TYPES_MAX: usize = 16_384;
-/// Maximum number of rules of a channel; each is a message of its own.
+/// Maximum number of rules of a channel. Each rule is sent in its own message.
 pub const RULES_MAX: usize = 4096;
 /// Maximum size of the body of any message, in bytes.
 pub const BODY_SIZE_MAX: usize = 1 << 20;
@@ -25,8 +25,8 @@ pub const REASON_SIZE_MAX: usize = 1 << 10;
 /// Maximum size of the name of a session or channel, in bytes. A date and a number are appended to
 /// it in file names.
 pub const NAME_SIZE_MAX: usize = 200;
-/// Maximum size in bytes of three names: of an event (`provider:name`), of a context that a program
-/// supplies, and of a pattern.
+/// Maximum size in bytes of an event's name (`provider:name`). Names of contexts that a program
+/// supplies, and patterns for names, have the same limit.
 pub const EVENT_NAME_SIZE_MAX: usize = 255;
 /// Maximum size of a field's name, in bytes.
 pub const FIELD_NAME_SIZE_MAX: usize = 255;
@@ -44,9 +44,9 @@ pub const CONTEXTS_MAX: usize = 64;
 pub const FILTER_SIZE_MAX: usize = blkkin_filter::FILTER_SIZE_MAX;
 /// Maximum size of the text of sampling rules, in bytes.
 pub const SAMPLING_SIZE_MAX: usize = 255;
-/// Maximum size in bytes of a directory's path: the limit of Linux.
+/// Maximum size in bytes of a path: that of Linux (`PATH_MAX` without the NUL).
 pub const PATH_SIZE_MAX: usize = 4095;
-/// Maximum number of patterns of a selection, for included and for excluded names each.
+/// Maximum number of patterns for included names in a selection, and of those for excluded names.
 pub const PATTERNS_MAX: usize = 512;
 /// Maximum number of patterns for executables in a selection.
 pub const EXECUTABLES_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! Properties that all messages share, and the encoding of a message as a frame.
+//! Kinds of messages, and the encoding of messages as frames.
 
 use crate::fault::{Fault, Reason};
 #[cfg(test)]
@@ -12,9 +12,9 @@ pub const HEADER_SIZE: usize = 6;
 /// Kind of a message, such as `Ping`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Number in the frame's header.
+    /// Number of the kind in the frame's header; its upper 4 bits count the message's descriptors.
     pub number: u16,
-    /// Name of the message, here and in errors.
+    /// Name of the message type, such as `Ping`; error messages contain it.
     pub name: &'static str,
 }
 
@@ -25,21 +25,22 @@ impl Kind {
     }
 }
 
-/// Returns the number of descriptors passed with a message whose kind has this number. Numbers of
-/// unknown kinds include the count too, so that a decoder can discard the descriptors.
+/// Returns the number of descriptors passed with a message, given the number of the message's kind.
+/// Numbers of unknown kinds contain this count too, so that a decoder can discard the descriptors.
 pub(crate) const fn descriptors_of(number: u16) -> usize {
     (number >> 12) as usize
 }
 
-/// All messages of one direction and phase of a connection. Only this crate implements the trait.
+/// Type of all messages of one direction in one phase of a connection. Only this crate implements
+/// the trait.
 #[allow(private_bounds, reason = "others need not know how bodies are read and written")]
 pub trait Messages: Body + Clone + fmt::Debug + PartialEq {
-    /// Kinds of all messages of this direction and phase.
+    /// List of all kinds of messages of this type.
     const KINDS: &'static [Kind];
-    /// Size of the largest body in bytes.
+    /// Size of the largest permitted body, in bytes.
     const BODY_SIZE_MAX: usize;
-    /// True if exactly one message of this type is sent, and the connection then enters its next
-    /// phase.
+    /// True if a connection has exactly one message of this type, after which the next phase
+    /// starts.
     const ONCE: bool;
 
     /// Returns the kind of this message.

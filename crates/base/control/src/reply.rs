@@ -15,8 +15,8 @@ const MESSAGE: Text = Text::new(Letters::Lines, MESSAGE_SIZE_MAX);
 const EXECUTABLE: Text = Text::new(Letters::Line, PATH_SIZE_MAX);
 
 messages! {
-    /// Messages from the agent to a command: for each request its items, and then `Done` or
-    /// `Failed`.
+    /// Messages from the agent to a command. The reply to a request consists of items and a final
+    /// `Done` or `Failed`.
     pub enum Reply up to BODY_SIZE_MAX {
         /// Confirms that the request has been carried out. No further items follow.
         0x0401 Done,
@@ -39,52 +39,51 @@ messages! {
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
         /// Directory of a trace that has been or will be written.
         0x040a Written(path: PathBuf = Path),
-        /// Totals of the rings of ended programs, for each channel that had such rings.
+        /// Totals over the freed rings of ended programs in one channel.
         0x040b Ended(ended: RingTotals = RecordForm),
         /// Quota of a user on one resource, and its use.
         0x040c Quota(quota: Quota = RecordForm),
-        /// Totals of a channel's rings that were retained for snapshots and then evicted to free
-        /// memory.
+        /// Totals over the evicted rings of one channel, which had been retained for snapshots.
         0x040d Released(released: EvictedRings = RecordForm),
-        /// Losses of a session from one cause: an item in replies to `Status`, `ListSessions`,
-        /// `StopSession` and `DestroySession`.
+        /// Losses of a session from one cause. Replies to `Status`, `ListSessions`, `StopSession`
+        /// and `DestroySession` contain this item.
         0x040e Loss(loss: Loss = RecordForm),
     }
 }
 
 record! {
-    /// Explanation of why a request failed.
+    /// Description of a request's failure.
     pub struct Failed {
         /// Code for scripts: a constant of [`code`], or a code that a newer agent has added.
         pub code: String = CODE,
-        /// Cause of the failure: a lower-case fragment.
+        /// Cause of the failure, as a lower-case fragment of a sentence.
         pub message: String = MESSAGE,
         /// Remedy that the user can apply, if one is known.
         pub hint: Option<String> = Optional(MESSAGE),
     }
 }
 
-/// Codes of failures, for scripts. A code never changes its meaning.
+/// Failure codes for scripts. The meaning of a code never changes.
 pub mod code {
-    /// The agent does not know the request, which is of a newer version.
+    /// Code for a request that the agent does not support, since it is of a newer version.
     pub const UNKNOWN_REQUEST: &str = "unknown-request";
-    /// No session has that name, or the user has no access to it.
+    /// Code for an unknown session, or one that the user has no access to.
     pub const NO_SUCH_SESSION: &str = "no-such-session";
-    /// A session of that name exists.
+    /// Code for the creation of a session whose name is in use.
     pub const SESSION_EXISTS: &str = "session-exists";
-    /// The session has no such channel.
+    /// Code for a channel that the session does not have.
     pub const NO_SUCH_CHANNEL: &str = "no-such-channel";
-    /// The session has a channel of that name already.
+    /// Code for the creation of a channel whose name is in use.
     pub const CHANNEL_EXISTS: &str = "channel-exists";
-    /// The session has several channels, and the request names none.
+    /// Code for a request that names no channel although the session has several.
     pub const WHICH_CHANNEL: &str = "which-channel";
-    /// The session records although the request requires a stopped session, or the reverse.
+    /// Code for a request that requires a stopped session while it records, or the reverse.
     pub const WRONG_STATE: &str = "wrong-state";
-    /// A filter, pattern, size or rule is invalid.
+    /// Code for an invalid filter, pattern, size or rule.
     pub const BAD_VALUE: &str = "bad-value";
-    /// The request exceeds the user's quota.
+    /// Code for a request that exceeds the user's quota.
     pub const QUOTA: &str = "quota";
-    /// The directory or a file cannot be written.
+    /// Code for a directory or file that cannot be written.
     pub const OUTPUT: &str = "output";
 }
 
@@ -93,7 +92,7 @@ record! {
     pub struct SessionState {
         /// Configuration of the session, with the values that the agent chose.
         pub session: Session = RecordForm,
-        /// State of the session's recording.
+        /// State of the session: new, recording or stopped.
         pub activity: Activity = RecordForm,
         /// User id of the session's creator.
         pub owner: u32 = Number,
@@ -103,14 +102,14 @@ record! {
 }
 
 choice! {
-    /// State of a session's recording.
+    /// State of a session: new, recording or stopped.
     #[derive(Copy)]
     pub enum Activity {
-        /// The session has never been started.
+        /// State of a session that has never been started.
         0 "new" New,
-        /// The session has been started and records events.
+        /// State of a session that has been started and records events.
         1 "active" Active,
-        /// The session has been stopped.
+        /// State of a session that has been stopped.
         2 "stopped" Stopped,
     }
 }
@@ -136,7 +135,7 @@ record! {
         pub pid_inner: u32 = Number,
         /// User id that the program runs under.
         pub uid: u32 = Number,
-        /// Name that the program reports.
+        /// Name of the program, as the program reports it.
         pub program: String = PROGRAM,
         /// Path of the executable; empty if unknown.
         pub executable: String = EXECUTABLE,
@@ -146,15 +145,15 @@ record! {
         pub clock: Clock = RecordForm,
         /// Number of event types in the program's catalog.
         pub event_type_count: u32 = Number,
-        /// Number of event types that do not fit into the catalog or that the agent cannot decode,
-        /// in addition to `event_type_count`. Their events are not recorded.
+        /// Number of event types that are missing in `event_type_count`: they do not fit into the
+        /// catalog or cannot be decoded. Their events are not recorded.
         pub event_types_refused: u32 = Number,
     }
 }
 
 record! {
-    /// Counters of a ring, counted from the ring's creation. A rate is the difference between two
-    /// replies.
+    /// Counters of a ring since the ring's creation. The difference between two replies gives a
+    /// rate.
     pub struct Ring {
         /// Name of the session that records into the ring.
         pub session: String = NAME,
@@ -166,12 +165,12 @@ record! {
         pub cpu: Option<u32> = Optional(Number),
         /// Time at which the counters were read, in nanoseconds of `CLOCK_MONOTONIC`.
         pub time_ns: u64 = Number,
-        /// Number of events recorded so far, as the program counts them; `None` if the count is
+        /// Number of events recorded so far, as counted by the program; `None` if the count is
         /// unavailable.
         pub events_recorded: Option<u64> = Optional(Number),
         /// Number of events dropped because the ring was full.
         pub events_discarded: u64 = Number,
-        /// Number of packets that the agent has read from the ring.
+        /// Number of packets that the agent has consumed from the ring.
         pub packets_taken: u64 = Number,
         /// Number of packets overwritten before the agent read them.
         pub packets_lost: u64 = Number,
@@ -181,8 +180,8 @@ record! {
         pub bytes_waiting: u64 = Number,
         /// Capacity of the ring in bytes.
         pub size: u64 = Number,
-        /// Number of events whose strings were shortened, in all rings of the process and channel
-        /// together. Only one ring of the process and channel reports this number.
+        /// Number of events whose strings were shortened, summed over all rings of the process in
+        /// the channel. The `Ring` items of the other rings report 0.
         pub events_cut: u64 = Number,
     }
 }
@@ -200,7 +199,7 @@ record! {
         pub events_recorded: Option<u64> = Optional(Number),
         /// Number of events dropped because a ring was full.
         pub events_discarded: u64 = Number,
-        /// Number of packets that the agent read from the rings.
+        /// Number of packets that the agent consumed from the rings.
         pub packets_taken: u64 = Number,
         /// Number of packets overwritten before the agent read them.
         pub packets_lost: u64 = Number,
@@ -212,11 +211,11 @@ record! {
 }
 
 record! {
-    /// Limit on one resource, over all connections, programs and sessions of a user.
+    /// Limit of a user on one resource, over all connections, programs and sessions.
     pub struct Quota {
         /// Id of the user that the limit applies to.
         pub uid: u32 = Number,
-        /// Name of the resource: a code for scripts, such as `ring-bytes`.
+        /// Name of the resource, such as `ring-bytes`; stable for scripts.
         pub what: String = CODE,
         /// Amount in use, in the unit of the resource.
         pub used: u64 = Number,
@@ -228,8 +227,8 @@ record! {
 }
 
 record! {
-    /// Totals over rings of ended programs or agents that were retained for snapshots. The agent
-    /// evicted them when the user's programs needed the memory.
+    /// Totals over evicted rings. Their programs or agents had ended, and the agent retained the
+    /// rings for snapshots until the user's programs needed the memory.
     pub struct EvictedRings {
         /// Name of the session that recorded into the rings.
         pub session: String = NAME,
@@ -237,7 +236,7 @@ record! {
         pub channel: String = NAME,
         /// Number of rings that were evicted.
         pub rings: u64 = Number,
-        /// Number of packets lost with the rings; no snapshot will contain them.
+        /// Number of packets in the evicted rings; no snapshot will contain them.
         pub packets_lost: u64 = Number,
     }
 }
@@ -249,13 +248,13 @@ record! {
         pub session: String = NAME,
         /// Set if the session has been destroyed.
         pub is_destroyed: bool = Flag,
-        /// Cause to which the losses are attributed.
+        /// Cause of the losses.
         pub cause: Cause = RecordForm,
         /// Number of lost events, without the events in lost packets.
         pub events: u64 = Number,
         /// Number of lost packets, whose events are not counted in `events`.
         pub packets: u64 = Number,
-        /// Number of losses of unknown size: programs, traces, rings or event types for which lost
+        /// Number of losses of unknown size: programs, traces, rings or event types whose lost
         /// events could not be counted.
         pub uncounted: u64 = Number,
         /// Error message of the most recent loss; `None` if the loss had none.
@@ -267,25 +266,25 @@ choice! {
     /// Cause of a loss of events or packets.
     #[derive(Copy, PartialOrd, Ord)]
     pub enum Cause {
-        /// The program recorded faster than the agent read its rings.
+        /// Full ring: the program recorded faster than the agent read.
         0 "ring-full" RingFull,
-        /// The trace could not be written, such as on a full disk.
+        /// Output error: the trace could not be written, for example because the disk was full.
         1 "output" Output,
-        /// The session reached its limit on disk space.
+        /// Size limit: the session's traces reached their maximum size on disk.
         2 "size" Size,
-        /// No agent read the rings.
+        /// Absence of an agent that reads the rings.
         3 "agent-away" AgentAway,
-        /// The user's programs reached the user's quota.
+        /// Quota: the user's programs reached the user's limit.
         4 "quota" Quota,
-        /// A program's rings could not be set up.
+        /// Failure to set up a program's rings.
         5 "attach" Attach,
-        /// The agent could not store or decode the description of an event type.
+        /// Failure of the agent to store or decode the description of an event type.
         6 "event-types" EventTypes,
-        /// A program wrote invalid data into its ring.
+        /// Damage: a program wrote invalid data into its ring.
         7 "damaged" Damaged,
-        /// Packets were overwritten before they were read.
+        /// Overwritten packets that had not been read yet.
         8 "overwritten" Overwritten,
-        /// A program and its agent ended at the same time.
+        /// Simultaneous end of a program and its agent.
         9 "cut-off" CutOff,
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that commands send to the agent. [`Reply`](crate::Reply) documents the answers.
+//! Requests from commands to the agent. [`Reply`](crate::Reply) documents the answers.
 
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, Optional, RecordForm};
@@ -8,8 +8,8 @@ use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// Messages from a command to the agent. A user sees and changes only sessions to which that
-    /// user has access.
+    /// Messages from a command to the agent. Users can list and change only sessions to which they
+    /// have access.
     pub enum Request up to BODY_SIZE_MAX {
         /// Creates a session, without starting it. Replies with `Written` if the session writes a
         /// trace.
@@ -19,11 +19,12 @@ messages! {
         /// Stops recording in the session with this name. Replies `Done` once all recorded events
         /// have been written.
         0x0303 StopSession(session: String = NAME),
-        /// Removes the stopped session with this name; its traces remain.
+        /// Removes the stopped session with this name, but not its traces.
         0x0304 DestroySession(session: String = NAME),
         /// Deletes all events that the session has recorded so far, in rings and files.
         0x0305 ClearSession(session: String = NAME),
-        /// Writes the current content of a session's rings to a trace. Replies with `Written`.
+        /// Writes the current content of a session's rings to a trace. Replies with `Written`, the
+        /// trace's directory.
         0x0306 Snapshot(snapshot: Snapshot = RecordForm),
         /// Lists the session with this name, or all sessions. Replies with `Session` for each
         /// session, followed by the session's `Channel`s and `Rule`s.
@@ -38,28 +39,29 @@ messages! {
         /// Lists traced programs. Replies with `Application` for each program, followed by the
         /// program's `EventType`s if requested.
         0x030b ListApplications(applications: Applications = RecordForm),
-        /// Reports the rings of the session with this name, or of all sessions. Replies with `Ring`
-        /// for each ring, and with `Ended` for rings that have been freed.
+        /// Reports the counters of the rings of one session, or of all sessions if the name is
+        /// `None`. Replies with `Ring` for each ring, and with `Ended` for rings that have been
+        /// freed.
         0x030c Status(session: Option<String> = Optional(NAME)),
         /// Reads the sampling rules of the user's programs. Replies with `Sampling`.
         0x030d GetSampling,
-        /// Sets the sampling rules of the user's programs, both running and started later. `None`
-        /// leaves sampling to each program.
+        /// Sets the sampling rules of the user's running and future programs. `None` leaves
+        /// sampling to each program.
         0x030e SetSampling(rules: Option<String> = Optional(SAMPLING)),
-        /// Limits the size of a session's traces.
+        /// Limits the total size of a session's traces.
         0x030f LimitSession(limit: SessionLimit = RecordForm),
     }
 }
 
 record! {
-    /// Configuration with which a session is created.
+    /// Configuration of a new session.
     pub struct Session {
         /// Name of the session, unique among the sessions of its user.
         pub name: String = NAME,
-        /// Use of the recorded events.
+        /// Use of the recorded events: continuous trace or snapshots.
         pub purpose: Purpose = RecordForm,
-        /// Directory to create for the recorded events or, by default, for snapshots. `None` lets
-        /// the agent choose.
+        /// Directory to create for the recorded events or, in a snapshot session, the default for
+        /// its snapshots. `None` lets the agent choose.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
@@ -69,7 +71,7 @@ record! {
     pub struct SessionLimit {
         /// Name of the session to limit.
         pub session: String = NAME,
-        /// Maximum size of all the session's traces in bytes, without indexes.
+        /// Maximum total size of the session's traces in bytes, not counting indexes.
         pub size_max: u64 = Number,
     }
 }
@@ -78,9 +80,9 @@ choice! {
     /// Use of the events that a session records.
     #[derive(Copy)]
     pub enum Purpose {
-        /// Events are written to a trace continuously.
+        /// Purpose of a session whose events are written to a trace continuously.
         0 "record" Record,
-        /// Events stay in the rings until a snapshot is requested.
+        /// Purpose of a session whose events stay in the rings until a snapshot is requested.
         1 "snapshot" Snapshot,
     }
 }
@@ -110,7 +112,7 @@ record! {
     pub struct Events {
         /// Name of the session that the channel belongs to.
         pub session: String = NAME,
-        /// Name of the channel. `None` selects the session's only channel, which is created if the
+        /// Name of the channel. `None` selects the session's only channel, or creates one if the
         /// session has none.
         pub channel: Option<String> = Optional(NAME),
         /// Events to enable or disable.

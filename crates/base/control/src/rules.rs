@@ -1,13 +1,12 @@
-//! Evaluation of a channel's rules. A program evaluates them to select the events to record, and
-//! the agent to select the event types to describe.
+//! Evaluates the rules of a channel: in a program to select the events to record, and in the agent
+//! to select the event types to describe.
 
 use crate::application::EventRule;
 use crate::selection::Levels;
 use blkkin_filter::Glob;
 use blkkin_filter::Severity as Level;
 
-/// Rules of a channel, in the order of their precedence: the last one takes precedence over all
-/// others.
+/// Rules of a channel in ascending order of precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
@@ -24,12 +23,12 @@ pub struct Rule {
 /// Result of evaluating the rules for an event type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No event of the type is recorded.
+    /// Verdict for an event type of which no event is recorded.
     No,
-    /// An event of the type is recorded if the filter of one of the rules in [`Rules::in_force`]
-    /// holds.
+    /// Verdict for an event type whose events are recorded if a filter holds: that of one of the
+    /// rules in [`Rules::in_force`].
     Filtered,
-    /// All events of the type are recorded.
+    /// Verdict for an event type of which all events are recorded.
     Yes,
 }
 
@@ -52,8 +51,8 @@ impl Rules {
         verdict
     }
 
-    /// Returns the indexes of the rules that record events with this name and level: all matching
-    /// rules after the last matching rule that disables events.
+    /// Returns the indexes of the rules in force for events with this name and level. These are the
+    /// matching rules after the last matching rule that disables events.
     pub fn in_force(&self, name: &str, level: Level) -> impl Iterator<Item = usize> {
         let fits = move |rule: &Rule| rule.fits(name, level);
         let disabled = self.0.iter().rposition(|rule| !rule.enabled && fits(rule));
@@ -85,7 +84,7 @@ impl Rule {
         self.enabled
     }
 
-    /// Returns the memory that the rule occupies, in bytes.
+    /// Returns the memory that the rule occupies, in bytes, including the allocator's overhead.
     pub fn size(&self) -> usize {
         let patterns = self.names.iter().chain(&self.excluded);
         size_of::<Rule>() + patterns.map(Pattern::size).sum::<usize>()
@@ -111,10 +110,10 @@ impl Levels {
     }
 }
 
-/// Approximate overhead of an allocation, in bytes.
+/// Approximate overhead of the allocator for each allocation, in bytes.
 const ALLOCATION_SIZE: usize = 16;
 
-/// Pattern for names: a single name, or a name in which `*` stands for any characters.
+/// Pattern for names: either a plain name, or text in which `*` stands for any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(Kind);
 
@@ -125,7 +124,7 @@ enum Kind {
 }
 
 impl Pattern {
-    /// Parses a pattern. In the text, `\*` is a literal star, and `\\` a literal backslash.
+    /// Parses a pattern. In `text`, `\*` is a literal star, and `\\` a literal backslash.
     pub fn new(text: &str) -> Pattern {
         let mut pieces = vec![Vec::new()];
         let mut bytes = text.bytes();
@@ -143,7 +142,7 @@ impl Pattern {
         })
     }
 
-    /// Returns the memory that the pattern occupies, with the allocator's overhead, in bytes.
+    /// Returns the memory that the pattern occupies, in bytes, including the allocator's overhead.
     pub fn size(&self) -> usize {
         let apart = match &self.0 {
             Kind::Exact(one) => one.len() + ALLOCATION_SIZE,

@@ -10,20 +10,20 @@ pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 /// fraction and the rate limit permit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// Denominator of the sampling fraction: one request in this many is sampled, chosen at random.
-    /// With 1 all requests are sampled, with 0 none; the text `1/0` is refused.
+    /// Denominator of the sampling fraction: each request is sampled with probability 1/`one_of`.
+    /// With 1 all requests are sampled, with 0 none. The text `1/0` is refused.
     pub one_of: u64,
     /// Rate limit on sampled requests; `None` means no limit.
     pub limit: Option<Limit>,
 }
 
-/// Rate limit on sampled requests, a token bucket.
+/// Token bucket that limits the rate of sampled requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Long-term rate in requests per second. With 0 no request is sampled.
+    /// Long-term rate in requests per second. With 0, no request is sampled.
     pub per_second: u32,
-    /// Number of requests that may be sampled at once after a pause. Thus at most `per_second +
-    /// burst` requests are sampled in any second.
+    /// Capacity of the token bucket in requests. At most `per_second + burst` requests are sampled
+    /// in any second.
     pub burst: u32,
 }
 
@@ -36,14 +36,13 @@ impl Limit {
 }
 
 impl Sampling {
-    /// Rules with which every request is sampled.
+    /// Rules that sample every request.
     pub const ALL: Sampling = Sampling { one_of: 1, limit: None };
-    /// Rules with which no request is sampled.
+    /// Rules that sample no request.
     pub const NONE: Sampling = Sampling { one_of: 0, limit: None };
 }
 
-/// Writes the rules as text that [`FromStr`] parses. The text does not contain the burst of a
-/// limit.
+/// Writes the rules as text that [`FromStr`] parses. The text omits the limit's burst.
 impl fmt::Display for Sampling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
@@ -67,19 +66,19 @@ pub struct SamplingError {
 /// Kind of an error in sampling rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SamplingReason {
-    /// A rule is missing: the text is empty, or nothing precedes or follows a comma.
+    /// Missing rule: the text is empty, or nothing precedes or follows a comma.
     Empty,
-    /// A rule has no `/`.
+    /// Rule without a `/`.
     NoSlash,
-    /// A fraction does not start with 1.
+    /// Fraction that does not start with 1.
     NotOne,
-    /// A number has characters other than digits, or a rate does not end in `s`.
+    /// Number with characters other than digits, or rate that does not end in `s`.
     NotANumber,
-    /// The fraction is `1/0`.
+    /// Fraction `1/0`.
     OneOfNone,
-    /// A number is too large.
+    /// Number that exceeds its type's range.
     TooLarge,
-    /// Two rules of the same kind were given, such as two fractions.
+    /// Second rule of the same kind, such as a second fraction.
     Twice,
 }
 

@@ -1,5 +1,5 @@
-//! State of sessions that an agent stores for its successor: frames in a file, as on a connection.
-//! Only agents read the file.
+//! State of sessions that an agent stores for its successor. The state file contains frames, as on
+//! a connection; only agents read it.
 
 use crate::channel::Channel;
 use crate::encoding::{Flag, Number, RecordForm};
@@ -9,26 +9,27 @@ use crate::text::{NAME, Path, SAMPLING};
 use std::path::PathBuf;
 
 messages! {
-    /// Record of the state file.
+    /// One record of the state file.
     pub enum StateRecord up to BODY_SIZE_MAX {
         /// Configuration and state of a session.
         0x0501 Session(session: SavedSession = RecordForm),
         /// Channel of the session in the most recent `Session` record.
         0x0502 Channel(channel: Channel = RecordForm),
-        /// Rule for a channel of the session in the most recent `Session` record, in the order of
-        /// the rules.
+        /// Rule for a channel of the session in the most recent `Session` record. The records of a
+        /// channel's rules are in the order of the rules.
         0x0503 Rule(rule: Rule = RecordForm),
-        /// Trace of a program's rings, recorded by a session that an earlier record describes.
+        /// Trace of a program's rings, written for a session that an earlier record describes.
         0x0504 Trace(trace: SavedTrace = RecordForm),
         /// Sampling rules for the programs of one user.
         0x0505 Sampling(sampling: SavedSampling = RecordForm),
         /// Losses of a session from one cause. The record replaces earlier records with the same
         /// session and cause.
         0x0506 Loss(loss: SavedLoss = RecordForm),
-        /// Completion of the trace with this UUID: all of its missing packets have been counted.
+        /// Completion of the trace with this UUID. The losses up to the trace's end have been
+        /// counted.
         0x0507 Closed(trace: SavedCompletion = RecordForm),
-        /// Totals of a channel's rings of ended programs. The record replaces earlier records of
-        /// that channel.
+        /// Totals over the freed rings of ended programs in one channel. The record replaces
+        /// earlier records of that channel.
         0x0508 Ended(ended: SavedRingTotals = RecordForm),
         /// Limit on the size of a session's traces.
         0x0509 Limit(limit: SavedLimit = RecordForm),
@@ -44,7 +45,7 @@ record! {
         pub state: SessionState = RecordForm,
         /// Id of the group that the session's creator belongs to.
         pub group: u32 = Number,
-        /// Set if the session may record programs of all users.
+        /// Set if the session may record programs of all users, not only its creator's.
         pub is_privileged: bool = Flag,
         /// Number of snapshots taken of the session so far.
         pub snapshots: u32 = Number,
@@ -54,7 +55,7 @@ record! {
 record! {
     /// Sampling rules for the programs of a user.
     pub struct SavedSampling {
-        /// Id of the user. The rules apply to this user's programs.
+        /// Id of the user to whose programs the rules apply.
         pub user: u32 = Number,
         /// Text of the rules, such as `1/100`.
         pub rules: String = SAMPLING,
@@ -62,7 +63,7 @@ record! {
 }
 
 record! {
-    /// Trace to which the rings of a program are written.
+    /// Trace that contains the packets of a program's rings.
     pub struct SavedTrace {
         /// Number of the session ([`SavedSession::number`]).
         pub session: u64 = Number,
@@ -82,7 +83,7 @@ record! {
 record! {
     /// Losses of a session from one cause, with the session's number.
     pub struct SavedLoss {
-        /// Number of the session ([`SavedSession::number`]).
+        /// Number of the session that lost events or packets ([`SavedSession::number`]).
         pub number: u64 = Number,
         /// Cause and counts of the losses.
         pub loss: Loss = RecordForm,
@@ -90,7 +91,7 @@ record! {
 }
 
 record! {
-    /// UUID of a trace that is complete.
+    /// Mark that the trace with this UUID is complete.
     #[derive(Copy)]
     pub struct SavedCompletion {
         /// First half of the trace's UUID.
@@ -101,11 +102,11 @@ record! {
 }
 
 record! {
-    /// Totals of a channel's rings of ended programs, with the session's number.
+    /// Totals over the freed rings of ended programs in one channel, with the session's number.
     pub struct SavedRingTotals {
         /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,
-        /// Totals of the rings, with the names of session and channel.
+        /// Totals over the rings, with the names of session and channel.
         pub ended: RingTotals = RecordForm,
     }
 }
@@ -116,7 +117,7 @@ record! {
     pub struct SavedLimit {
         /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,
-        /// Maximum size of all the session's traces in bytes.
+        /// Maximum total size of the session's traces, in bytes.
         pub size_max: u64 = Number,
     }
 }

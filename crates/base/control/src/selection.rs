@@ -1,4 +1,4 @@
-//! Selection of events and processes, shared by commands and rules.
+//! Selection of events and processes, used in requests and rules.
 
 use crate::encoding::{Flag, List, Number, Optional, RecordForm};
 use crate::limits::{EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX};
@@ -10,7 +10,7 @@ const EXECUTABLE: Text = Text::new(Letters::Name, PATH_SIZE_MAX);
 
 record! {
     /// Events selected by name, level, filter and process; all four conditions must hold. In
-    /// patterns, `*` matches any characters, and `\*` a star.
+    /// patterns, `*` matches any characters, and `\*` matches a star.
     pub struct Selection {
         /// Patterns of which at least one must match the event's name.
         pub names: Vec<String> = List { count_min: 1, count_max: PATTERNS_MAX, of: PATTERN },
@@ -18,7 +18,7 @@ record! {
         pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
         /// Severity levels of the selected events.
         pub levels: Levels = RecordForm,
-        /// Filter that must hold for the event.
+        /// Source text of a filter that must hold for the event; `None` selects all events.
         pub filter: Option<String> = Optional(FILTER),
         /// Processes whose events are selected.
         pub processes: Processes = RecordForm,
@@ -26,7 +26,7 @@ record! {
 }
 
 impl Selection {
-    /// Selects all events whose name matches one of these patterns.
+    /// Makes a selection of all events whose name matches one of these patterns.
     pub fn for_names(names: impl IntoIterator<Item: Into<String>>) -> Selection {
         let names = names.into_iter().map(Into::into).collect();
         let (excluded, processes) = (Vec::new(), Processes::default());
@@ -40,27 +40,28 @@ choice! {
     pub enum Levels {
         /// All severity levels.
         0 "any" Any,
-        /// A level and all levels that are more severe.
+        /// Set of one level and all levels that are more severe.
         1 "at-least" AtLeast {
-            /// The least severe level of the set.
+            /// Least severe level of the set.
             level: Level = RecordForm,
         },
-        /// Exactly one severity level.
+        /// Set of exactly one severity level.
         2 "exactly" Exactly {
-            /// The only level of the set.
+            /// Only level of the set.
             level: Level = RecordForm,
         },
     }
 }
 
 record! {
-    /// Set of processes, running or started later. An empty set selects all processes.
+    /// Set of running or future processes. If `pids` and `executables` are empty, it contains all
+    /// processes.
     #[derive(Default)]
     pub struct Processes {
         /// Process ids, as the agent sees them.
         pub pids: Vec<u32> = List { count_min: 0, count_max: PIDS_MAX, of: Number },
-        /// Patterns for paths of executables. A pattern with a `/` is matched against the whole
-        /// path, and a pattern without against the path's last component.
+        /// Patterns for executables. A pattern that contains a `/` must match the whole path; any
+        /// other pattern must match the path's last component.
         pub executables: Vec<String> =
             List { count_min: 0, count_max: EXECUTABLES_MAX, of: EXECUTABLE },
         /// Set if all descendants of the selected processes are included.

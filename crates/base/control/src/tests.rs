@@ -1,5 +1,5 @@
-//! Tests of messages and streams of all kinds. A message type's definition also generates random
-//! values of the type, by means of `Random`.
+//! Tests of messages and streams of all kinds. The definition of each message type includes a
+//! generator of random values, which draws from `Random`.
 
 mod golden;
 mod hostile;
@@ -23,14 +23,15 @@ fn descriptors(count: usize) -> Vec<usize> {
     (0..count).collect()
 }
 
-/// Wraps a message as the decoder returns it, with the descriptors of its kind.
+/// Wraps a message as the decoder returns it, with the number of descriptors that its kind
+/// requires.
 fn received<M: Messages>(message: M) -> Received<M, usize> {
     let descriptors = descriptors(message.kind().descriptors());
     Received::Message { message, descriptors }
 }
 
-/// Returns the error of encoding a message that exceeds the limits. Checks that nothing was
-/// appended.
+/// Encodes a message that exceeds the limits and returns the error. Checks that nothing was
+/// appended to the buffer.
 fn unfit<M: Messages>(message: &M) -> Fault {
     let mut bytes = b"before".to_vec();
     let fault = encode(message, &mut bytes).expect_err("a message beyond limits");
@@ -38,8 +39,8 @@ fn unfit<M: Messages>(message: &M) -> Fault {
     fault
 }
 
-/// Feeds bytes and descriptors to a decoder. Returns all decoded messages, and the decoder's final
-/// result: an error, or `Ok`.
+/// Feeds bytes and descriptors to a decoder. Returns all decoded messages, and the text of the
+/// decoder's error, or `Ok` if there is none.
 fn decode<M: Messages>(
     decoder: &mut Decoder<M, usize>,
     bytes: &[u8],

@@ -1,6 +1,6 @@
 //! Texts and paths, and the characters permitted in them. Texts of traced programs appear on
-//! terminals, in file names and in the metadata of shared traces, so characters with a special
-//! meaning there are refused.
+//! terminals, in file names and in the metadata of shared traces. Characters that are special there
+//! are refused.
 
 use crate::encoding::{Form, Number};
 use crate::fault::{Fault, Reason};
@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Name of a session or channel; file names contain it.
+/// Form of the name of a session or channel, which becomes part of file names.
 pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
 pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
 pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
@@ -40,10 +40,9 @@ pub(crate) enum Letters {
     Name,
     /// Any number of lines; the text may be empty.
     Lines,
-    /// Non-empty name without `/` and without a dot at its start, so that it can be part of a file
-    /// name.
+    /// Non-empty name that can be part of a file name: without `/`, and without a dot at its start.
     FileName,
-    /// C identifier, which the metadata of a trace need not quote.
+    /// C identifier, which needs no quoting in the metadata of a trace.
     Identifier,
     /// Lower-case letters and hyphens: a code for scripts.
     Word,

@@ -1,4 +1,4 @@
-//! Versions of the protocol and their compatibility.
+//! The version of the protocol and its compatibility rule.
 
 use std::fmt;
 

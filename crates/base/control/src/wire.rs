@@ -1,5 +1,5 @@
-//! Reader and writer for the bytes of a body. Both record the name of the current field for the
-//! [`Fault`]s that they report.
+//! Reader and writer for the bytes of a body. Both store the name of the current field, which the
+//! [`Fault`]s that they report contain.
 
 use crate::fault::{Fault, Reason};
 use crate::version::Version;
@@ -8,11 +8,11 @@ use crate::version::Version;
 pub(crate) struct Reader<'b> {
     body: &'b [u8],
     at: usize,
-    /// Offset in the body of the most recently read value.
+    /// Offset of the most recently read value in the body.
     begin: usize,
     message: &'static str,
     field: &'static str,
-    /// Version of the peer; `None` until its first message has been decoded.
+    /// Version of the peer; `None` until the peer's first message has been decoded.
     peer: Option<Version>,
 }
 
@@ -47,8 +47,8 @@ impl<'b> Reader<'b> {
         Ok(array)
     }
 
-    /// Checks that no bytes follow in the body. Fields that a peer with a newer version appended
-    /// are ignored.
+    /// Checks that no bytes are left in the body. Ignores fields that a peer with a newer version
+    /// appended.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         let left = self.body.len() - self.at;
         if left == 0 || is_newer(self.peer) {
@@ -66,19 +66,19 @@ impl<'b> Reader<'b> {
         self.peer
     }
 
-    /// Returns the offset in the body of the most recently read value, for errors.
+    /// Returns the offset of the most recently read value in the body, for errors.
     pub(crate) fn begin(&self) -> usize {
         self.begin
     }
 
-    /// Makes an error in the current field.
+    /// Makes an error of this kind in the current field.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { message: self.message, field: self.field, reason }
     }
 }
 
-/// Returns true if the peer's version is newer, so that the peer may send messages that this
-/// version lacks.
+/// Returns true if the peer's version is newer than this crate's. A newer peer may send messages
+/// that this crate does not know.
 pub(crate) fn is_newer(peer: Option<Version>) -> bool {
     peer.is_some_and(|peer| peer > Version::OURS)
 }
@@ -104,7 +104,7 @@ impl<'b> Writer<'b> {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Makes an error in the current field.
+    /// Makes an error of this kind in the current field.
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { message: self.message, field: self.field, reason }
     }

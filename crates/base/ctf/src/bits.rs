@@ -40,8 +40,8 @@ pub(crate) fn low(value: u64, size: u32) -> u64 {
     if size >= 64 { value } else { value & ((1 << size) - 1) }
 }
 
-/// Reverses the low `bits.size` bits of `value` if the field's bit order is not the usual one of
-/// its byte order. Reading and writing need the same reversal.
+/// Reverses the low `bits.size` bits of `value` if the field's bit order differs from the one that
+/// is usual for its byte order. Reading and writing need the same reversal.
 #[inline]
 fn in_order(value: u64, bits: Bits) -> u64 {
     match bits.bit_order == bits.byte_order.usual_bit_order() {

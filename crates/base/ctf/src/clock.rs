@@ -13,7 +13,8 @@ pub struct TimeScale {
 }
 
 impl TimeScale {
-    /// Makes the conversion for `clock`. An offset that exceeds 64 bits of nanoseconds saturates.
+    /// Makes the conversion for `clock`. A clock offset of more than 64 bits of nanoseconds is
+    /// clipped.
     pub fn new(clock: &Clock) -> TimeScale {
         let base = base_ns(clock).clamp(i64::MIN.into(), i64::MAX.into());
         TimeScale { frequency: clock.frequency.max(1), base_ns: base as i64 }

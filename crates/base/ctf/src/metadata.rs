@@ -17,10 +17,10 @@ use crate::{ctf2, tsdl};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Parses a metadata file's bytes. Owned bytes save a copy.
+/// Parses a metadata file's bytes. Passing owned bytes saves a copy.
 ///
-/// Fails if the schema and decoder of the text would need too much memory. The limit is 12 MiB and
-/// 8 bytes per byte of the text, and at most 208 MiB together with the text itself.
+/// Fails if the schema and decoder of the text would need too much memory. The limit is 12 MiB plus
+/// 8 bytes per byte of the text, but never more than 208 MiB including the text itself.
 pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     Ok(read(bytes)?.schema)
 }

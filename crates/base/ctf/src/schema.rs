@@ -530,7 +530,8 @@ impl Scope {
     }
 }
 
-/// Purpose of a field for the reader of a packet. Each role belongs to the scopes named at it.
+/// Purpose of a field for the reader of a packet. The description of each role starts with the
+/// scopes in which it occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Role {

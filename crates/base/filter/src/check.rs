@@ -1,5 +1,5 @@
-//! Type check of the parse tree. The check assigns a type to every node, rejects conditions that
-//! can never hold, and collects the distinct operands. Start at [`check`].
+//! Type check of the parse tree. The check assigns a type to every node of the tree, rejects
+//! conditions that can never hold, and collects the distinct operands. Start at [`check`].
 
 use crate::fault::Fault;
 use crate::operand::{Operand, OperandKind, PseudoField, Step};
@@ -8,8 +8,8 @@ use crate::severity::Severity;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node, Type};
 use std::collections::HashMap;
 
-/// Checks a tree, and returns it with the distinct operands. In the result, the tree refers to
-/// operands by index.
+/// Checks a parse tree. Returns the typed tree and the distinct operands, to which the tree refers
+/// by index.
 pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
     let ParseTree { mut root, operands: mentions } = parsed;
     let mut checker = Checker { mentions, operands: Vec::new(), known: HashMap::new() };
@@ -19,11 +19,11 @@ pub(crate) fn check(parsed: ParseTree) -> Result<(Node, Vec<Operand>), Fault> {
 }
 
 struct Checker {
-    /// Operands as parsed, one for each mention of a field.
+    /// Parsed operands, one for each mention of a field.
     mentions: Vec<Operand>,
-    /// Distinct operands, in order of their first mention.
+    /// Distinct operands, in the order of their first mentions.
     operands: Vec<Operand>,
-    /// Index of each distinct operand, by scope and path.
+    /// Index in `operands` of each distinct operand, by scope and path.
     known: HashMap<(OperandKind, Vec<Step>), usize>,
 }
 
@@ -114,8 +114,8 @@ impl Checker {
         Ok(())
     }
 
-    /// Returns the severity level that the word `side` names, if `opposite` is the event's
-    /// severity.
+    /// Returns the severity level that the word `side` names; `None` if it names none, or if
+    /// `opposite` is not the event's severity.
     fn level(&self, side: &Node, opposite: &Node) -> Option<Severity> {
         let (Expr::Operand(side), Expr::Operand(opposite)) = (&side.expr, &opposite.expr) else {
             return None;
@@ -129,7 +129,7 @@ impl Checker {
         }
     }
 
-    /// Returns the index of the distinct operand for a mention, and adds the operand if it is new.
+    /// Returns the index of the distinct operand for a mention. Adds the operand if it is new.
     fn intern(&mut self, mention: usize) -> usize {
         let operand = &self.mentions[mention];
         *self.known.entry((operand.kind, operand.path.clone())).or_insert_with(|| {
@@ -172,7 +172,7 @@ fn check_integer(node: &Node, symbol: &str) -> Result<(), Fault> {
     Err(Fault::new(node.span, format!("`{symbol}` needs an integer, but this is {kind}")))
 }
 
-/// Checks that a node can be used as a condition: a string cannot.
+/// Checks that a node can be used as a condition. A string cannot.
 fn check_condition(node: &Node) -> Result<(), Fault> {
     match node.ty {
         Type::String => Err(Fault::new(node.span, "a string is neither true nor false")

@@ -1,42 +1,42 @@
-//! Errors in filters, as displayed to users: on one line ([`std::fmt::Display`]), or with the
-//! faulty part underlined ([`FilterError::render`]).
+//! Errors in filters, as displayed to users: on one line ([`std::fmt::Display`]), or on several
+//! lines with the faulty part underlined ([`FilterError::render`]).
 
 use crate::fault::Fault;
 use crate::tree::Span;
 use std::fmt;
 
-/// Maximum width of an excerpt of a line, in characters.
+/// Maximum number of characters of a line that an error shows.
 const WIDTH_MAX: usize = 100;
-/// Number of characters shown before the error in a long line.
+/// Number of characters that are shown before the error in a longer line.
 const CONTEXT_WIDTH: usize = 40;
-/// Maximum length of message and hint, in characters. Both quote names, which may be as long as the
-/// filter.
+/// Maximum length in characters of a message, and of a hint. Both quote names, which may be as long
+/// as the filter.
 const MESSAGE_CHARS_MAX: usize = 300;
 const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[1;36m";
 const RESET: &str = "\x1b[0m";
 
-/// An error in a filter, with its position in the text.
+/// Error in a filter, with its position in the filter's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// Faulty range of the filter's text.
     pub span: Span,
-    /// Error message for users, in lower case and without a full stop.
+    /// Message for users, in lower case and without a full stop.
     pub message: String,
-    /// Suggested remedy, shown after the message; `None` if none is known.
+    /// Suggested remedy; `None` if none is known. It is shown after the message.
     pub hint: Option<String>,
-    /// Line of the text in which the span starts.
+    /// Line of the filter's text in which the span starts.
     line: String,
-    /// Number of the line, from 1.
+    /// Number of the line in which the span starts, from 1.
     line_number: usize,
-    /// True if the text has several lines.
+    /// True if the filter's text has several lines.
     multiline: bool,
     /// Faulty range within `line`, in bytes.
     place: Span,
 }
 
 impl FilterError {
-    /// Makes an error from a fault in `text`.
+    /// Makes an error from a fault in the filter text `text`.
     pub(crate) fn new(text: &str, fault: Fault) -> FilterError {
         let Fault { span, message, hint } = fault;
         let start = floor_char_boundary(text, span.start);
@@ -55,7 +55,8 @@ impl FilterError {
     }
 
     /// Formats the error as several lines for a terminal: the message, the filter with the faulty
-    /// part underlined, and the hint. `color` adds ANSI escapes. There is no newline at the end.
+    /// part underlined, and the hint. With `color`, the text has ANSI escapes. There is no newline
+    /// at the end.
     pub fn render(&self, color: bool) -> String {
         let paint = |text: &str, style: &str| match color {
             true => format!("{style}{text}{RESET}"),
@@ -73,7 +74,8 @@ impl FilterError {
         output
     }
 
-    /// Returns the line, or its part around the error, with column and width of the underline.
+    /// Returns the text to show, and the column and width of the underline. The text is the line
+    /// or, if that is too long, the part around the error.
     fn excerpt(&self) -> (String, usize, usize) {
         let columns = |text: &str| text.chars().count();
         let indent = columns(&self.line[..self.place.start]);

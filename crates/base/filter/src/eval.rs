@@ -1,12 +1,12 @@
-//! Evaluation of trees, and the operators on values, without allocation. Hosts supply the values
-//! through [`Values`].
+//! Evaluates trees, and operators on values, without allocation. The host supplies an event's
+//! values through [`Values`].
 
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
 pub use crate::value::{Integer, Labels, Value, Values};
 use std::cmp::Ordering;
 
-/// Evaluates a condition by recursion over its tree, which uses stack for each level.
+/// Evaluates a condition by recursion over its tree. Uses stack for each level of the tree.
 pub(crate) fn evaluate<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
     match &node.expr {
         Expr::Not(child) => !evaluate(child, values),
@@ -46,7 +46,7 @@ fn compare_nodes<V: Values + ?Sized>(op: CompareOp, left: &Node, right: &Node, v
     compare_glob(op, glob, value(other, values))
 }
 
-/// Returns whether a value counts as true: only a number other than 0 does.
+/// Returns true if a value counts as true, which only a number other than 0 does.
 pub(crate) fn is_true(value: Value<'_>) -> bool {
     match number(value) {
         Some(Number::Integer(integer)) => integer.bits() != 0,
@@ -77,7 +77,8 @@ pub(crate) fn binary(op: BinaryOp, left: Value<'_>, right: Value<'_>) -> Value<'
     }
 }
 
-/// Returns whether a value matches a pattern or, for `!=`, does not match it.
+/// Returns the result of `==` or `!=` between a value and a pattern. Returns false for a value that
+/// is neither a string nor an enumeration.
 pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool {
     let matched = match value {
         Value::Str(text) => glob.matches(text),
@@ -87,7 +88,7 @@ pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool
     matched == (op == CompareOp::Equal)
 }
 
-/// A value on which arithmetic is defined.
+/// Number on which arithmetic is defined: an integer or a float.
 #[derive(Clone, Copy)]
 enum Number {
     Integer(Integer),
@@ -114,7 +115,7 @@ impl Number {
     }
 }
 
-/// Applies an arithmetic or bit operator; `None` if the result is absent.
+/// Applies an arithmetic or bit operator. Returns `None` if the result is absent.
 fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>> {
     match (left, right) {
         (Number::Integer(left), Number::Integer(right)) => calculate_integers(op, left, right),
@@ -122,7 +123,8 @@ fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>
     }
 }
 
-/// Applies an operator to two integers, by the rules under "Numbers" in the crate's documentation.
+/// Applies an operator to two integers, by the rules in the section "Numbers" of the crate's
+/// documentation. Returns `None` if the result is absent.
 fn calculate_integers(op: BinaryOp, left: Integer, right: Integer) -> Option<Value<'static>> {
     let unsigned = matches!((left, right), (Integer::Unsigned(_), Integer::Unsigned(_)));
     let (a, b) = (left.bits(), right.bits());
@@ -183,8 +185,8 @@ pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool 
     }
 }
 
-/// Returns whether a comparison holds for two sides in this order. The order is `None` if a side is
-/// NaN; then only `!=` holds.
+/// Returns true if a comparison holds for two numbers or strings in this order. `None` means that
+/// one of them is NaN; then only `!=` holds.
 fn order_matches(op: CompareOp, order: Option<Ordering>) -> bool {
     match op {
         CompareOp::Equal => order == Some(Ordering::Equal),

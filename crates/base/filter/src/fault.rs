@@ -1,8 +1,8 @@
-//! Errors of parsing and checking, without the filter's text.
+//! Errors of parser and type check, without the filter's text.
 
 use crate::tree::Span;
 
-/// An error at a span of a filter's text. [`FilterError`](crate::FilterError) adds the text.
+/// Error at a span of a filter's text. [`FilterError`](crate::FilterError) adds the text.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) span: Span,

@@ -1,4 +1,4 @@
-//! The parsed and checked filter, and the errors that hosts report about a filter.
+//! The parsed and checked filter, and the errors with which hosts refuse a filter.
 
 use crate::error::FilterError;
 use crate::fault::Fault;
@@ -13,18 +13,18 @@ use crate::{check, eval, parser};
 /// Maximum size of a filter's text, in bytes.
 pub const FILTER_SIZE_MAX: usize = 64 << 10;
 
-/// A parsed and checked condition on events, independent of any trace.
+/// Parsed and checked condition on events, independent of any trace.
 #[derive(Clone, Debug)]
 pub struct Filter {
     text: String,
     root: Node,
     operands: Vec<Operand>,
-    /// Program for a tree that is higher than [`HEIGHT_MAX`]; `None` for a lower tree.
+    /// Compiled program, if the tree is higher than [`HEIGHT_MAX`]; `None` for a lower tree.
     program: Option<Program>,
 }
 
 /// Maximum height of a tree that is evaluated by recursion. Recursion is twice as fast as a
-/// program, and uses some 200 bytes of stack per level.
+/// program, and uses some 200 bytes of stack per level of the tree.
 const HEIGHT_MAX: usize = 4;
 
 impl Filter {
@@ -48,8 +48,8 @@ impl Filter {
         Ok(Filter { text: text.to_string(), root, operands, program })
     }
 
-    /// Parses and checks a filter for events about to be recorded. Refuses operands that such
-    /// events lack: time, stream, trace, environment and packet. In a filter that tests
+    /// Parses and checks a filter for events that are about to be recorded. Refuses operands that
+    /// such events lack: time, stream, trace, environment and packet. In a filter that tests
     /// `has(time)`, `time` is a field of the payload.
     pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
         let filter = Filter::parse(text)?;
@@ -75,7 +75,7 @@ impl Filter {
         Err(FilterError::unsupported(&filter, operand.span, message, Some(hint)))
     }
 
-    /// Returns the text from which the filter was parsed, and to which all spans refer.
+    /// Returns the text from which the filter was parsed. All spans refer to this text.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -85,13 +85,13 @@ impl Filter {
         &self.root
     }
 
-    /// Returns the distinct fields to which the filter refers, in order of appearance. The tree
-    /// refers to a field by its index in this list.
+    /// Returns the distinct fields to which the filter refers, in the order of their first
+    /// mentions. The tree refers to a field by its index in this list.
     pub fn operands(&self) -> &[Operand] {
         &self.operands
     }
 
-    /// Returns whether an event with `values` matches the filter.
+    /// Returns true if an event with these values matches the filter.
     pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
         match &self.program {
             None => eval::evaluate(&self.root, values),
@@ -101,8 +101,8 @@ impl Filter {
 }
 
 impl FilterError {
-    /// Makes the error of a host that cannot bind an operand, because no event has such a field.
-    /// `candidates` are the names of existing fields, as written in a filter.
+    /// Makes the error for an operand that the host cannot bind, because no event has such a field.
+    /// `candidates` are the names of existing fields, in the form used in filters.
     pub fn unknown_field<'c>(
         filter: &Filter,
         operand: usize,
@@ -132,7 +132,7 @@ impl FilterError {
         FilterError::new(filter.text(), fault)
     }
 
-    /// Makes the error of a host that does not support a part of a valid filter.
+    /// Makes the error for a part of a valid filter that the host does not support.
     pub fn unsupported(
         filter: &Filter,
         span: Span,

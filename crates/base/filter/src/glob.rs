@@ -1,27 +1,27 @@
-//! String patterns, in which `*` stands for any number of any bytes.
+//! String patterns, in which `*` stands for any number of arbitrary bytes.
 //!
-//! A match takes time linear in the text's length for any pattern. The pieces between the stars are
-//! searched for in sequence, each with the algorithm of Knuth, Morris and Pratt.
+//! A match takes time linear in the text's length, whatever the pattern. The pieces between the
+//! stars are searched for in sequence, each with the algorithm of Knuth, Morris and Pratt.
 
 use std::sync::Arc;
 
-/// A pattern with at least one star. Clones share their memory.
+/// Pattern with at least one star. Clones share their memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(Arc<Parts>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Parts {
-    /// Piece before the first star, with which every matching text starts; may be empty.
+    /// Piece before the first star, which starts every matching text; may be empty.
     first: Box<[u8]>,
-    /// Pieces between the stars, none of them empty, in the order of the pattern.
+    /// Non-empty pieces between the stars, in the order of the pattern.
     middle: Vec<Piece>,
-    /// Piece after the last star, with which every matching text ends; may be empty.
+    /// Piece after the last star, which ends every matching text; may be empty.
     last: Box<[u8]>,
 }
 
 impl Glob {
-    /// Makes a pattern of `pieces`, separated by stars. `None` for fewer than two pieces, which
-    /// would have no star.
+    /// Makes a pattern of `pieces`, separated by stars. Returns `None` for fewer than two pieces,
+    /// since such a pattern has no star.
     pub fn new(pieces: &[impl AsRef<[u8]>]) -> Option<Glob> {
         let [first, middle @ .., last] = pieces else { return None };
         let middle = middle.iter().map(AsRef::as_ref).filter(|piece| !piece.is_empty());
@@ -32,15 +32,15 @@ impl Glob {
         })))
     }
 
-    /// Iterates over the pieces before, between and after the stars. There are at least two; only
-    /// the first and the last may be empty.
+    /// Iterates over the pieces before, between and after the stars. There are at least two pieces.
+    /// Only the first and the last may be empty.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::once(&*self.0.first)
             .chain(self.0.middle.iter().map(|piece| &*piece.bytes))
             .chain(std::iter::once(&*self.0.last))
     }
 
-    /// Returns whether the pattern matches the whole of `text`.
+    /// Returns true if the pattern matches the whole of `text`.
     pub fn matches(&self, text: &[u8]) -> bool {
         let Parts { first, middle, last } = &*self.0;
         let ends = first.len() + last.len();
@@ -70,12 +70,12 @@ fn ends_with(text: &[u8], last: &[u8]) -> bool {
     last.is_empty() || text.ends_with(last)
 }
 
-/// A byte string with its precomputed search table.
+/// Byte string with its precomputed search table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
     bytes: Box<[u8]>,
-    /// KMP failure function: at index n - 1, the length of the longest proper prefix of the first n
-    /// bytes that is also their suffix. After a mismatch, this many bytes still match.
+    /// KMP failure function. Entry n - 1 is the length of the longest proper prefix of the first n
+    /// bytes that is also a suffix of them. After a mismatch, this many bytes still match.
     fallback: Box<[usize]>,
 }
 
@@ -93,7 +93,7 @@ impl Piece {
         Piece { bytes: bytes.into(), fallback: fallback.into() }
     }
 
-    /// Returns the end of the piece's first occurrence in `text`, in bytes from the start.
+    /// Returns the offset after the piece's first occurrence in `text`; `None` if there is none.
     fn find_end(&self, text: &[u8]) -> Option<usize> {
         let mut matched = 0;
         for (position, byte) in text.iter().enumerate() {
@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(pieces, [b"a".as_slice(), b"b", b""]);
     }
 
-    /// Matches by recursion over pattern and text, as the reference for the test. Takes exponential
-    /// time in bad cases.
+    /// Matches by recursion over pattern and text. This is the reference for the test; it takes
+    /// exponential time in bad cases.
     fn naive(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], []) => true,
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// The matcher agrees with a recursive one on all patterns of up to five symbols and all texts
+    /// The matcher agrees with a recursive one for all patterns of up to five symbols and all texts
     /// of up to six letters.
     #[test]
     fn agrees_with_the_obvious_matcher() {
@@ -190,8 +190,8 @@ mod tests {
         }
     }
 
-    /// Hostile patterns are matched in linear time. A matcher that backtracks would take hours, a
-    /// quadratic one minutes.
+    /// Matching takes linear time for hostile patterns. A matcher that backtracks would take hours,
+    /// and a quadratic one minutes.
     #[test]
     fn hostile_patterns_take_linear_time() {
         let text = vec![b'a'; 1 << 22];

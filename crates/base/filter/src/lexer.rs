@@ -5,8 +5,8 @@ use crate::number;
 use crate::token::{Token, TokenKind};
 use crate::tree::Span;
 
-/// All symbols; each stands before its own prefixes. No filter uses the symbols in the first and
-/// the last row. These are common mistakes, for which the parser has hints.
+/// List of all symbols. Each symbol precedes its own prefixes. The symbols in the first and the
+/// last row are no part of the language; they are common mistakes, for which the parser has hints.
 const SYMBOLS: &[&str] = &[
     "===", "!==", "=~", "=<", "=>", "<>", ":=", //
     "->", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "!", "<", ">", "&", "|", "^", "~", "+",
@@ -25,7 +25,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, position: 0 }
     }
 
-    /// Returns the next token. At the end of the text, each call returns [`TokenKind::End`].
+    /// Returns the next token. Returns [`TokenKind::End`] in every call at the end of the text.
     pub(crate) fn next(&mut self) -> Result<Token<'t>, Fault> {
         self.skip_space()?;
         let start = self.position;
@@ -119,7 +119,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads a string literal. Its prefix and quote have `opening` bytes.
+    /// Reads a string literal. `opening` is the size of its prefix and opening quote in bytes.
     fn string(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -139,7 +139,7 @@ impl<'t> Lexer<'t> {
         Ok(TokenKind::Text(pieces))
     }
 
-    /// Reads a character constant. Its prefix and quote have `opening` bytes.
+    /// Reads a character constant. `opening` is the size of its prefix and opening quote in bytes.
     fn character(&mut self, opening: usize) -> Result<TokenKind<'t>, Fault> {
         let start = self.position;
         self.position += opening;
@@ -157,7 +157,8 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Reads the next byte of a quoted literal that starts at `start`; `None` at the closing quote.
+    /// Reads the next byte of a quoted literal, whose prefix or quote is at `start`. Returns `None`
+    /// at the closing quote.
     fn literal_byte(&mut self, quote: u8, start: usize) -> Result<Option<LiteralByte>, Fault> {
         let bytes = self.text.as_bytes();
         let byte = match bytes.get(self.position) {
@@ -179,7 +180,7 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads an escape sequence after its backslash, and returns the byte that it stands for.
+    /// Reads an escape sequence after its backslash. Returns the byte that the sequence stands for.
     fn escape(&mut self) -> Result<u8, Fault> {
         let start = self.position - 1;
         let Some(character) = self.rest().chars().next() else {
@@ -207,8 +208,8 @@ impl<'t> Lexer<'t> {
         })
     }
 
-    /// Reads 1 to `digits_max` digits of an escape sequence that starts at `start`, as the value of
-    /// a byte.
+    /// Reads 1 to `digits_max` digits of an escape sequence that starts at `start`. Returns the
+    /// byte that they encode.
     fn escaped_digits(&mut self, start: usize, base: u32, digits_max: usize) -> Result<u8, Fault> {
         let digits = self.rest().bytes().take(digits_max);
         let length = digits.take_while(|digit| (*digit as char).is_digit(base)).count();
@@ -221,12 +222,12 @@ impl<'t> Lexer<'t> {
 }
 
 enum LiteralByte {
-    /// An unescaped `*`, which stands for any bytes.
+    /// Unescaped `*`, which stands for any bytes.
     Star,
     Byte(u8),
 }
 
-/// Returns whether the whole text is a name, so that it needs no quotes.
+/// Returns true if the whole text is a name, which needs no quotes.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty() && name_length(text) == text.len()
 }

@@ -1,7 +1,7 @@
 //! Parser and evaluator of BlkKin's filter language. A text is parsed into a typed tree, which is
 //! evaluated for an event. The crate is independent of traces: a host binds each [`Operand`] of a
-//! [`Filter`] to its own events, and supplies their values through [`Values`]. A host may also
-//! compile the tree ([`tree`]) to another form: a check in a tracer, eBPF, SQL.
+//! [`Filter`] to fields of its own events, and supplies the events' values through [`Values`]. A
+//! host may also compile the tree ([`tree`]) to another form: a check in a tracer, eBPF, SQL.
 //!
 //! ```
 //! use blkkin_filter::{Filter, Value, Values};
@@ -45,8 +45,8 @@
 //!
 //! **Pseudo-fields** exist in every event: `name`, `time` (ns since 1970), `cpu`, `severity`,
 //! `pid`, `tid`, `procname`, `stream` (its id) and `trace` (its name). If the payload has a field
-//! of that name, the bare name refers to the payload's field, and `$event.name` to the
-//! pseudo-field.
+//! with the name of a pseudo-field, the bare name refers to the payload's field, and `$event.name`
+//! to the pseudo-field.
 //!
 //! **Severity** compares with words, `severity <= warning`: emerg(ency), alert, crit(ical),
 //! err(or), warning, notice, info, debug_system, debug_program, debug_process, debug_module,
@@ -54,9 +54,9 @@
 //! to 14.
 //!
 //! **Absent fields.** A condition is either true or false. If the event lacks a field, every
-//! comparison with it is false, also `!=`; the field alone is false too; and arithmetic with it is
-//! absent in turn. `has(field)` tests for the field. So `!(a == 1)` holds for events without `a`,
-//! and `a != 1` does not.
+//! comparison with the field is false, also `!=`; the field alone is false too; and arithmetic with
+//! it is absent in turn. `has(field)` tests for the field. So `!(a == 1)` holds for events without
+//! `a`, and `a != 1` does not.
 //!
 //! **Kinds.** Numbers compare with numbers and strings with strings (by bytes). A comparison of a
 //! number with a string is false, and an error if it is evident from the text. A number is true if

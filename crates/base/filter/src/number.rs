@@ -1,10 +1,10 @@
-//! Number literals: those of C with its suffixes, and durations such as `5ms`. Start at [`lex`].
+//! Number literals: C's numbers with their suffixes, and durations such as `5ms`. Start at [`lex`].
 
 use crate::fault::Fault;
 use crate::token::TokenKind;
 use crate::tree::Span;
 
-/// Suffixes of duration literals, with the length of each unit in nanoseconds.
+/// Suffixes of duration literals, with the length of each time unit in nanoseconds.
 const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
     ("us", 1_000),
@@ -14,8 +14,8 @@ const UNITS: [(&str, u64); 6] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads the number at the start of `text`. Returns the token and the literal's length in bytes.
-/// `offset` is the position of `text` in the filter.
+/// Reads the number literal at the start of `text`. Returns the token and the literal's length in
+/// bytes. `offset` is the position of `text` in the filter.
 pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usize), Fault> {
     let hexadecimal = text.starts_with("0x") || text.starts_with("0X");
     let binary = text.starts_with("0b") || text.starts_with("0B");
@@ -41,7 +41,7 @@ pub(crate) fn lex(text: &str, offset: usize) -> Result<(TokenKind<'static>, usiz
     Ok((kind, end))
 }
 
-/// Extent of a number's digits, including dot and exponent.
+/// Digits of a number literal. Their length includes a dot and an exponent.
 struct Digits {
     length: usize,
     /// True if the number has a dot or an exponent.
@@ -75,7 +75,7 @@ impl Digits {
     }
 }
 
-/// A number literal, split into digits and suffix.
+/// Number literal, split into digits and suffix.
 struct Number<'t> {
     digits: &'t str,
     suffix: &'t str,
@@ -124,7 +124,7 @@ impl Number<'_> {
         }
     }
 
-    /// Parses a duration with a fraction, and rounds it to whole nanoseconds.
+    /// Parses a duration such as `1.5ms`, and rounds it to whole nanoseconds.
     fn rounded_duration(&self, scale: u64) -> Result<TokenKind<'static>, Fault> {
         let duration = self.digits.parse::<f64>().unwrap_or(f64::INFINITY) * scale as f64;
         // `u64::MAX as f64` rounds up to 2^64, so the comparison is strict.
@@ -135,7 +135,7 @@ impl Number<'_> {
         }
     }
 
-    /// Parses `HEX.HEXpDECIMAL`: a mantissa times a power of two.
+    /// Parses `HEX.HEXpDECIMAL`, which is a mantissa times a power of two.
     fn hexadecimal_float(&self) -> Result<f64, Fault> {
         self.check_suffix(&["f", "l"])?;
         let (mantissa, exponent) = match self.digits.split_once(['p', 'P']) {
@@ -158,7 +158,7 @@ impl Number<'_> {
         }
     }
 
-    /// Checks that the suffix is empty or one of `known`, in lower or upper case.
+    /// Checks that the suffix is empty or one of `known`. Case does not count.
     fn check_suffix(&self, known: &[&str]) -> Result<(), Fault> {
         let suffix = self.suffix.to_ascii_lowercase();
         if suffix.is_empty() || known.contains(&suffix.as_str()) {

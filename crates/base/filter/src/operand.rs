@@ -1,43 +1,43 @@
-//! The fields to which a filter refers. A host binds each [`Operand`] once to its own events, and
-//! identifies it by its index afterwards.
+//! Operands: the fields to which a filter refers. A host binds each [`Operand`] once to a field of
+//! its own events. Afterwards the operand's index identifies it.
 
 use crate::lexer::is_name;
 use crate::quote::write_string;
 use crate::tree::{Span, Type};
 use std::fmt;
 
-/// A reference to a field. [`crate::Filter::operands`] lists each distinct operand once.
+/// Reference to a field. [`crate::Filter::operands`] lists each distinct operand once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// Scope in which the path starts.
     pub kind: OperandKind,
-    /// Path to the field: at least one step, the first of which is a name. Empty for a
-    /// pseudo-field.
+    /// Path to the field in the scope. It has at least one step, and the first step is a name.
+    /// Empty for a pseudo-field.
     pub path: Vec<Step>,
-    /// Span of the first mention in the filter's text.
+    /// Range of the operand's first mention in the filter's text.
     pub span: Span,
 }
 
-/// The scope in which an operand is looked up.
+/// Scope in which an operand is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OperandKind {
-    /// A bare name: a field of the event's payload or, if the payload lacks it, the pseudo-field of
-    /// that name ([`Operand::pseudo`]).
+    /// Bare name: a field of the event's payload or, if the payload lacks the field, the
+    /// pseudo-field with the same name ([`Operand::pseudo`]).
     Payload,
-    /// `$ctx.NAME`: a context field, of the event or of its stream.
+    /// `$ctx.NAME`: a field of the event's context or the stream's.
     Context,
-    /// `$app.PROVIDER:TYPE`: a context field that an application provides. The first step's name
-    /// is `PROVIDER:TYPE`.
+    /// `$app.PROVIDER:TYPE`: a context field that an application provides. The name in the first
+    /// step is `PROVIDER:TYPE`.
     AppContext,
     /// `$event.NAME`: a pseudo-field, which every event has.
     Pseudo(PseudoField),
-    /// `$env.NAME`: a value of the trace's environment.
+    /// `$env.NAME`: an entry of the trace's environment.
     Env,
     /// `$packet.NAME`: a field of the packet's context.
     Packet,
 }
 
-/// A step on the path from a scope to a field.
+/// One step of the path from a scope to a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// `.name`: a structure's member.
@@ -46,16 +46,16 @@ pub enum Step {
     Index(u64),
 }
 
-/// A pseudo-field: a field that every event has, independent of its payload.
+/// Pseudo-field: a field that every event has, whatever its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PseudoField {
     /// Name of the event's class, a string such as `provider:event`.
     Name,
     /// Time of the event in nanoseconds since 1970 (UTC).
     Time,
-    /// CPU on which the event was recorded.
+    /// Number of the CPU on which the event was recorded.
     Cpu,
-    /// Level of severity, comparable with numbers and with words; 0 is the most severe.
+    /// Severity level, from 0 (most severe) to 14; comparable with numbers and with words.
     Severity,
     /// Id of the process that recorded the event.
     Pid,
@@ -70,7 +70,7 @@ pub enum PseudoField {
 }
 
 impl PseudoField {
-    /// All pseudo-fields, in the order of declaration.
+    /// List of all pseudo-fields, in the order of declaration.
     pub const ALL: [PseudoField; 9] = [
         PseudoField::Name,
         PseudoField::Time,
@@ -98,17 +98,17 @@ impl PseudoField {
         }
     }
 
-    /// Returns whether the pseudo-field exists only after the event has been recorded in a trace.
+    /// Returns true if the pseudo-field exists only after the event has been recorded in a trace.
     pub fn is_late(self) -> bool {
         matches!(self, PseudoField::Time | PseudoField::Stream | PseudoField::Trace)
     }
 
-    /// Returns the pseudo-field with the name `name`; `None` if there is none.
+    /// Returns the pseudo-field with this name; `None` if there is none.
     pub fn from_name(name: &str) -> Option<PseudoField> {
         PseudoField::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
 
-    /// Returns the static type of the pseudo-field's value. The type of a severity is unknown,
+    /// Returns the static type of the pseudo-field's value. That of the severity is unknown,
     /// because it compares with numbers and with strings.
     pub fn ty(self) -> Type {
         match self {
@@ -124,8 +124,9 @@ impl PseudoField {
 }
 
 impl Operand {
-    /// Returns the pseudo-field to which the operand may refer. An operand of kind `Pseudo` always
-    /// refers to it; a bare name only if the payload has no such field.
+    /// Returns the pseudo-field to which the operand may refer; `None` if there is none. An operand
+    /// of kind `Pseudo` always refers to the pseudo-field, a bare name only if the payload lacks a
+    /// field with that name.
     pub fn pseudo(&self) -> Option<PseudoField> {
         match (self.kind, self.path.as_slice()) {
             (OperandKind::Pseudo(pseudo), _) => Some(pseudo),
@@ -134,7 +135,8 @@ impl Operand {
         }
     }
 
-    /// Returns the static type of the operand's value, which is known for pseudo-fields only.
+    /// Returns the static type of the operand's value. Unless the kind is `Pseudo`, it is
+    /// [`Type::Unknown`].
     pub fn ty(&self) -> Type {
         match self.kind {
             OperandKind::Pseudo(pseudo) => pseudo.ty(),

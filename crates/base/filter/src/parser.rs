@@ -11,13 +11,13 @@ use crate::suggest::suggest;
 use crate::token::{Token, TokenKind};
 use crate::tree::{BinaryOp, CompareOp, DEPTH_MAX, Expr, Node, Precedence, Span, Type};
 
-/// A tree without types, with an operand for each mention of a field.
+/// Tree without types, with a separate operand for each mention of a field.
 pub(crate) struct ParseTree {
     pub(crate) root: Node,
     pub(crate) operands: Vec<Operand>,
 }
 
-/// Parses a whole filter into a tree, and collects a list of operands.
+/// Parses a whole filter into a tree without types.
 pub(crate) fn parse(text: &str) -> Result<ParseTree, Fault> {
     let mut lexer = Lexer::new(text);
     let token = lexer.next()?;
@@ -34,20 +34,20 @@ pub(crate) fn parse(text: &str) -> Result<ParseTree, Fault> {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
-    /// The next token, not yet consumed.
+    /// Next token, which has not been consumed yet.
     token: Token<'t>,
-    /// Number of open parentheses and sign operators.
+    /// Number of open parentheses and sign operators at the next token.
     depth: usize,
     operands: Vec<Operand>,
 }
 
-/// A subtree with its height, which bounds the recursion of all later walks.
+/// Subtree with its height. The height is limited, to bound the recursion of all later walks.
 struct Subtree {
     node: Node,
     height: usize,
 }
 
-/// A binary operator of any kind: logical, comparison, arithmetic or bit operator.
+/// Binary operator of any kind: logical, comparison, arithmetic or bit operator.
 #[derive(Clone, Copy)]
 enum Infix {
     Any,
@@ -98,7 +98,7 @@ impl<'t> Parser<'t> {
         Ok(std::mem::replace(&mut self.token, next))
     }
 
-    /// Consumes the next token if it is `symbol`. Returns whether it was.
+    /// Consumes the next token if it is `symbol`. Returns true if it was consumed.
     fn accept(&mut self, symbol: &'static str) -> Result<bool, Fault> {
         let found = self.token.kind == TokenKind::Symbol(symbol);
         if found {
@@ -107,14 +107,14 @@ impl<'t> Parser<'t> {
         Ok(found)
     }
 
-    /// Consumes a `.` or the equivalent `->`.
+    /// Consumes a `.` or the equivalent `->`, if it is next. Returns true if it was consumed.
     fn accept_dot(&mut self) -> Result<bool, Fault> {
         Ok(self.accept(".")? || self.accept("->")?)
     }
 
-    /// Parses an expression of operators that bind tighter than `outer`, the operator to its left.
-    /// All operators are left-associative, so an operator of the same precedence also ends the
-    /// expression.
+    /// Parses an expression. `outer` is the precedence of the operator to its left, if any. The
+    /// expression ends before an operator of the same or a lower precedence, since all operators
+    /// are left-associative.
     fn expression(&mut self, outer: Option<Precedence>) -> Result<Subtree, Fault> {
         let mut left = self.unary()?;
         while let Some(infix) = Infix::of(&self.token.kind) {
@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses `(field)` of `has(field)`, after the function's name.
+    /// Parses the `(field)` of `has(field)`. The function's name `name` has been consumed.
     fn call(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         if name != "has" {
             let fault = Fault::new(span, format!("unknown function `{name}`"));
@@ -226,7 +226,7 @@ impl<'t> Parser<'t> {
         Ok((operand, span.to(close)))
     }
 
-    /// Parses the `.NAME` after a scope such as `$ctx`, and adds the operand.
+    /// Parses the `.NAME` after a scope such as `$ctx`. Adds the operand.
     fn scoped(&mut self, scope: &str, span: Span) -> Result<(usize, Span), Fault> {
         const SCOPES: [(&str, Option<OperandKind>); 5] = [
             ("ctx", Some(OperandKind::Context)),
@@ -262,7 +262,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Checks the name in `$event.NAME`, and adds the operand.
+    /// Checks the name in `$event.NAME`. Adds the operand.
     fn pseudo(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         let Some(pseudo) = PseudoField::from_name(name) else {
             let names = PseudoField::ALL.map(PseudoField::name);
@@ -278,7 +278,7 @@ impl<'t> Parser<'t> {
         Ok(self.mention(OperandKind::Pseudo(pseudo), Vec::new(), span))
     }
 
-    /// Parses the steps of a field's path after its first name, and adds the operand.
+    /// Parses the steps of a field's path after its first name. Adds the operand.
     fn field(
         &mut self,
         kind: OperandKind,
@@ -330,12 +330,12 @@ impl<'t> Parser<'t> {
         (self.operands.len() - 1, span)
     }
 
-    /// Returns whether the next token starts an operand without a sign or parenthesis.
+    /// Returns true if the next token starts an operand that has no sign or parenthesis.
     fn at_operand(&self) -> bool {
         !matches!(self.token.kind, TokenKind::Symbol(_) | TokenKind::End)
     }
 
-    /// Makes the error for a missing operator.
+    /// Makes the error for the next token, where an operator is missing.
     fn expected_operator(&self) -> Fault {
         let span = self.token.span;
         let unknown = |word: &str| Fault::new(span, format!("unknown operator `{word}`"));
@@ -351,7 +351,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Makes the error for a missing field or literal.
+    /// Makes the error for the next token, where a field or literal is missing.
     fn expected_operand(&self) -> Fault {
         let span = self.token.span;
         match self.token.kind {
@@ -364,7 +364,8 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns this language's operator for an operator or word of another language.
+/// Returns the filter operator that corresponds to an operator or word of another language, such as
+/// `and`; `None` if there is none.
 fn operator_for(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "=" | "===" | ":=" | "=~" | "~" | "is" | "eq" | "equals" | "like" | "matches" => "==",
@@ -410,8 +411,8 @@ fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
     }
 }
 
-/// Joins two expressions by a binary operator. A chain of `&&` or `||` gets a further child instead
-/// of a new node.
+/// Joins two expressions by a binary operator. A chain of `&&` or `||` becomes one node, which gets
+/// one more child for each further operator.
 fn join(infix: Infix, left: Subtree, right: Subtree) -> Result<Subtree, Fault> {
     let span = left.node.span.to(right.node.span);
     let (expr, height) = match (infix, left.node.expr) {
@@ -446,8 +447,8 @@ fn too_deep(span: Span) -> Fault {
         .hint("`&&` and `||` may be chained without parentheses as often as you like")
 }
 
-/// Returns a field's name that is written in quotes; the name need not be an identifier. `None` if
-/// it contains a star or is not UTF-8.
+/// Returns a field's name that is written in quotes. The name need not be an identifier. Returns
+/// `None` if it contains a star or is not UTF-8.
 fn quoted_name(pieces: &[Vec<u8>]) -> Option<String> {
     match pieces {
         [name] => String::from_utf8(name.clone()).ok(),

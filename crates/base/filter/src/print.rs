@@ -1,5 +1,5 @@
-//! Printing of a filter in canonical form: the fewest parentheses, one space around operators. The
-//! result parses to the same tree, unless spaces and escapes make it too long.
+//! Prints a filter in canonical form: the fewest parentheses, one space around operators. The
+//! result parses to the same tree, unless spaces and escapes make it longer than a filter may be.
 
 use crate::filter::Filter;
 use crate::operand::Operand;
@@ -50,8 +50,8 @@ impl Printer<'_, '_> {
         self.child(child, child.expr.precedence() < Precedence::Unary)
     }
 
-    /// Prints a chain. Children of the same precedence get parentheses, because the parser would
-    /// merge them into the chain.
+    /// Prints a chain of `&&` or `||`. Children of the same precedence get parentheses; otherwise
+    /// the parser would merge them into the chain.
     fn chain(&mut self, children: &[Node], symbol: &str, precedence: Precedence) -> fmt::Result {
         for (position, child) in children.iter().enumerate() {
             if position > 0 {

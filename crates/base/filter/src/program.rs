@@ -1,12 +1,12 @@
-//! A condition compiled to steps for a small stack of values. Signal handlers evaluate filters
+//! Conditions compiled to programs for a small stack of values. Signal handlers evaluate filters
 //! while they record, on stacks of 8 KiB. Evaluation must therefore use the same small amount of
 //! memory for any depth of nesting.
 //!
 //! Trees of a few levels are evaluated by recursion ([`crate::eval::evaluate`]), which is faster.
 //!
-//! The side of an operator that needs more values is evaluated first (the numbering of Sethi and
-//! Ullman). A chain of any length therefore needs two values, and only a balanced tree of 2^(n-1)
-//! terms needs n.
+//! An operator's two sides may need different numbers of values on the stack. The side that needs
+//! more is evaluated first (the numbering of Sethi and Ullman). A chain of any length therefore
+//! needs two values, and only a balanced tree of 2^(n-1) terms needs n.
 
 use crate::eval::{binary, bit_not, compare, compare_glob, is_true, negate};
 use crate::fault::Fault;
@@ -14,7 +14,7 @@ use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
 use crate::value::{Value, Values};
 
-/// Size of the stack in values: enough for a balanced tree of 128 terms.
+/// Size of the stack in values. It suffices for a balanced tree of 128 terms.
 const VALUES_MAX: usize = 8;
 const _: () = assert!(VALUES_MAX.is_power_of_two());
 
@@ -23,7 +23,7 @@ pub(crate) struct Program {
     steps: Box<[Step]>,
 }
 
-/// A step of the program, which works on the values at the top of the stack.
+/// Step of the program. It operates on the values at the top of the stack.
 #[derive(Clone, Debug)]
 enum Step {
     Uint(u64),
@@ -35,21 +35,21 @@ enum Step {
     Not,
     Negate,
     BitNot,
-    /// Binary operator; the flag is true if the right side was evaluated first.
+    /// Binary operator. The flag is set if the right side was evaluated first.
     Binary(BinaryOp, bool),
     Compare(CompareOp, bool),
     CompareGlob(CompareOp, Glob),
-    /// Converts the top value to a truth value.
+    /// Conversion of the top value to a truth value, 0 or 1.
     Truth,
-    /// If the top value is false, replaces it by the truth value 0 and jumps to the step with this
-    /// index. Otherwise pops the value.
+    /// End of `&&` if the top value is false: the value becomes 0, and the program continues at the
+    /// step with this index. Otherwise the value is popped.
     EndIfFalse(usize),
-    /// If the top value is true, replaces it by the truth value 1 and jumps to the step with this
-    /// index. Otherwise pops the value.
+    /// End of `||` if the top value is true: the value becomes 1, and the program continues at the
+    /// step with this index. Otherwise the value is popped.
     EndIfTrue(usize),
 }
 
-/// Returns the number of stack values that the evaluation of a node needs.
+/// Returns how many stack values are needed to evaluate a node.
 fn need(node: &Node) -> usize {
     match &node.expr {
         Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => need(child),
@@ -76,7 +76,7 @@ impl Program {
         Ok(Program { steps: steps.into() })
     }
 
-    /// Returns whether the condition holds for an event with `values`.
+    /// Returns true if the condition holds for an event with these values.
     pub(crate) fn matches(&self, values: &(impl Values + ?Sized)) -> bool {
         let mut stack = [Value::Absent; VALUES_MAX];
         let (mut top, mut depth, mut at) = (Value::Absent, 0usize, 0);
@@ -130,8 +130,8 @@ fn truth(is_true: bool) -> Value<'static> {
     Value::Uint(is_true.into())
 }
 
-/// Appends the steps that push a node's value onto the stack. The recursion is at most
-/// [`crate::tree::DEPTH_MAX`] deep.
+/// Appends the steps that compute a node's value and push it onto the stack. The recursion is at
+/// most [`crate::tree::DEPTH_MAX`] deep.
 fn append(node: &Node, steps: &mut Vec<Step>) {
     let mut both = |left: &Node, right: &Node, step: &dyn Fn(bool) -> Step| {
         let is_right_first = need(right) > need(left);
@@ -183,8 +183,8 @@ fn append(node: &Node, steps: &mut Vec<Step>) {
     steps.push(step);
 }
 
-/// Appends the children of `&&` or `||` in sequence, with a conditional jump to the end after each
-/// child but the last.
+/// Appends the steps of `&&` or `||`: those of each child in sequence. After each child except the
+/// last, a conditional jump to the end follows.
 fn append_all(node: &Node, children: &[Node], steps: &mut Vec<Step>) {
     let is_all = matches!(node.expr, Expr::All(_));
     let start = steps.len();

@@ -1,8 +1,8 @@
-//! Writing of string literals that the parser can read.
+//! Writes string literals in the form that the parser reads.
 
 use std::fmt::{self, Write};
 
-/// Writes a string literal in quotes, with an unescaped star between each two pieces.
+/// Writes a string literal in quotes. Between two pieces, writes an unescaped star.
 pub(crate) fn write_string<'b>(
     f: &mut fmt::Formatter<'_>,
     pieces: impl IntoIterator<Item = &'b [u8]>,

@@ -1,10 +1,10 @@
-//! LTTng's fifteen levels of severity: the levels of syslog, with finer ones for debugging.
+//! LTTng's fifteen severity levels: those of syslog, with a finer division of debug levels.
 
 use crate::value::{Integer, Labels, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// Severity of an event; smaller numbers are more severe.
+/// Severity (log level) of an event. Smaller numbers are more severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -28,7 +28,7 @@ pub enum Severity {
 
 use Severity::*;
 
-/// All words for levels in filters. The printer uses the first word of a level.
+/// Words for severity levels in filters. A level may have two words; the first is the one printed.
 const WORDS: [(&str, Severity); 18] = [
     ("emerg", Emergency),
     ("emergency", Emergency),
@@ -50,7 +50,7 @@ const WORDS: [(&str, Severity); 18] = [
     ("debug", Debug),
 ];
 
-/// LTTng's C names of the levels, in order.
+/// LTTng's C names of the severity levels, by number.
 const NAMES: [&str; 15] = [
     "TRACE_EMERG",
     "TRACE_ALERT",
@@ -70,13 +70,14 @@ const NAMES: [&str; 15] = [
 ];
 
 impl Severity {
-    /// Returns the level that `word` names in filters, in lower or upper case.
+    /// Returns the level that `word` names in filters; `None` if there is none. Case does not
+    /// count.
     pub fn from_word(word: &str) -> Option<Severity> {
         let (_, level) = WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))?;
         Some(*level)
     }
 
-    /// Returns the level with the number `number`; `None` above 14.
+    /// Returns the level with this number; `None` above 14.
     // A match with all numbers compiles to one comparison, which matters in the recording of
     // annotations.
     #[inline]
@@ -101,7 +102,7 @@ impl Severity {
         })
     }
 
-    /// Returns the shortest word for the level.
+    /// Returns the shortest word for the level, such as `emerg`.
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(_, level)| *level == self).map_or("", |(word, _)| word)
     }
@@ -111,7 +112,7 @@ impl Severity {
         NAMES[self as usize]
     }
 
-    /// Iterates over all words of all levels.
+    /// Iterates over the words of all levels, including second words such as `emergency`.
     pub fn words() -> impl Iterator<Item = &'static str> {
         WORDS.iter().map(|(word, _)| *word)
     }
@@ -122,20 +123,20 @@ impl Severity {
     }
 
     /// Returns the value that a host should supply for [`crate::PseudoField::Severity`]. It
-    /// compares with numbers, and also with words that are written as strings.
+    /// compares with numbers, and with strings that are words for levels.
     pub fn value(self) -> Value<'static> {
         Value::Enum(Integer::Unsigned(self.number()), &SeverityLabels)
     }
 }
 
-/// Writes the shortest word for the level.
+/// Writes the shortest word for the level, such as `emerg`.
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
 }
 
-/// Error of a text that names no severity level.
+/// Error for a text that names no severity level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownSeverity;
 
@@ -151,7 +152,7 @@ impl fmt::Display for UnknownSeverity {
 
 impl std::error::Error for UnknownSeverity {}
 
-/// Parses LTTng's name, with and without `TRACE_`, any word of the filter language, or the number.
+/// Parses LTTng's name (with or without `TRACE_`), any word of the filter language, or the number.
 impl FromStr for Severity {
     type Err = UnknownSeverity;
 
@@ -166,7 +167,7 @@ impl FromStr for Severity {
     }
 }
 
-/// The words of the levels as labels of an enumeration.
+/// Labels of the severity value: the words of each level.
 #[derive(Debug)]
 struct SeverityLabels;
 
@@ -205,7 +206,7 @@ mod tests {
         check("debug ", None);
     }
 
-    /// Each level is parsed correctly from its name, its word and its number.
+    /// Each level can be parsed from its name, its word and its number.
     #[test]
     fn levels_are_shown() {
         for (number, name) in NAMES.iter().enumerate() {

@@ -1,10 +1,11 @@
 //! Suggestions for misspelt names ("did you mean").
 
-/// Maximum length of compared names in bytes, which bounds the work on hostile input.
+/// Maximum length in bytes of names to compare. It bounds the work on hostile input.
 const LENGTH_MAX: usize = 64;
 
-/// Returns the candidate nearest to `name`, within 1 to 4 edits depending on the length of `name`.
-/// The first of equally near candidates is returned. Case does not count.
+/// Returns the candidate nearest to `name`; `None` if all are too different. Depending on the
+/// length of `name`, 1 to 4 edits are permitted. The first of equally near candidates is returned.
+/// Case does not count.
 pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let limit = (name.len() / 3).clamp(1, 4);
     let mut best = None;
@@ -20,8 +21,9 @@ pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     best
 }
 
-/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a`
-/// into `b` (optimal string alignment, by rows). `None` if one of the names is too long.
+/// Returns the edit distance of two names (optimal string alignment, by rows): the number of
+/// insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Returns
+/// `None` if a name is too long.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a.len() > LENGTH_MAX || b.len() > LENGTH_MAX {

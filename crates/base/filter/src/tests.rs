@@ -1,4 +1,4 @@
-//! Tests of the language from a user's view: tables of filters with their results.
+//! Tests of the language from a user's view, by tables of filters with their expected results.
 
 mod errors;
 mod evaluation;
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Filter {
     }
 }
 
-/// An event whose fields are looked up by their names in filters.
+/// Event whose fields are looked up by name, as written in filters.
 struct Event<'f> {
     filter: &'f Filter,
     fields: &'f [(&'static str, Value<'static>)],
@@ -36,7 +36,7 @@ fn eval(text: &str, fields: &[(&'static str, Value<'static>)]) -> bool {
     filter.eval(&Event { filter: &filter, fields })
 }
 
-/// An enumeration in which 1 has two labels and 3 has none.
+/// Enumeration in which value 1 has two labels and value 3 has none.
 #[derive(Debug)]
 struct State;
 

@@ -2,7 +2,7 @@
 
 use crate::tree::Span;
 
-/// A token and its span in the text.
+/// Token with its span in the filter's text.
 #[derive(Debug)]
 pub(crate) struct Token<'t> {
     pub(crate) kind: TokenKind<'t>,
@@ -13,12 +13,12 @@ pub(crate) struct Token<'t> {
 pub(crate) enum TokenKind<'t> {
     Integer(u64),
     Float(f64),
-    /// A string literal, split at unescaped stars. A literal without stars is one piece.
+    /// String literal, split at unescaped stars. A literal without such stars is one piece.
     Text(Vec<Vec<u8>>),
     Name(&'t str),
-    /// A scope such as `$ctx`, stored without the `$`.
+    /// Scope such as `$ctx`, stored without the `$`.
     Scope(&'t str),
-    /// An operator, a bracket or a dot.
+    /// Operator, bracket, dot or other symbol.
     Symbol(&'static str),
     End,
 }

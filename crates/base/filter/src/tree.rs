@@ -1,40 +1,40 @@
-//! The typed tree of a filter, which hosts compile to checks in a tracer, to eBPF or to SQL.
+//! The typed tree of a filter. Hosts compile it to checks in a tracer, to eBPF or to SQL.
 //!
 //! Start at [`Node`]. Fields appear as indexes into the filter's list of operands
-//! ([`crate::operand`]). Chains of `&&` and `||` are one node with many children, signs of literals
-//! are part of the literal, and unary `+` and parentheses have no nodes.
+//! ([`crate::operand`]). A chain of `&&` or `||` is one node with many children. The sign of a
+//! literal is part of the literal. Unary `+` and parentheses have no nodes.
 
 use crate::glob::Glob;
 use crate::severity::Severity;
 
-/// Maximum height of a tree, and maximum nesting of parentheses and sign operators.
+/// Maximum height of a tree. The nesting of parentheses and sign operators has the same limit.
 pub const DEPTH_MAX: usize = 64;
 
-/// A range of bytes in a filter's text.
+/// Byte range in a filter's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Offset of the first byte.
+    /// Offset of the first byte of the range.
     pub start: usize,
-    /// Offset after the last byte.
+    /// Offset after the last byte of the range.
     pub end: usize,
 }
 
 impl Span {
-    /// Returns the range from the start of this span to the end of `last`.
+    /// Returns the range from the start of this span to the end of the span `last`.
     pub fn to(self, last: Span) -> Span {
         Span { start: self.start, end: last.end }
     }
 }
 
-/// An expression with its static type and its span. Two nodes are equal if their expressions are
-/// equal, independent of their spans.
+/// Expression with its static type and its span. Two nodes are equal if their expressions are
+/// equal, whatever their spans.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Form of the expression, with its children.
+    /// Operation, literal or field, with its child nodes.
     pub expr: Expr,
     /// Static type of the expression's value.
     pub ty: Type,
-    /// Span in the text, including parentheses.
+    /// Range of the expression in the filter's text, including parentheses.
     pub span: Span,
 }
 
@@ -44,23 +44,23 @@ impl PartialEq for Node {
     }
 }
 
-/// The static type of an expression.
+/// Static type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// A truth value, which is 0 or 1 as a number.
+    /// Truth value. Used as a number, it is 0 or 1.
     Bool,
-    /// A signed or unsigned integer of 64 bits.
+    /// Signed or unsigned integer of 64 bits.
     Int,
-    /// A floating-point number of 64 bits (IEEE 754).
+    /// Floating-point number of 64 bits (IEEE 754).
     Float,
-    /// A string, compared byte by byte.
+    /// String, compared byte by byte.
     String,
-    /// A type that is known only when an event is evaluated.
+    /// Type that is known only when an event is evaluated.
     Unknown,
 }
 
 impl Node {
-    /// Returns the number of nodes on the longest path to a leaf, including this node.
+    /// Returns the number of nodes on the longest path from this node to a leaf, both included.
     pub(crate) fn height(&self) -> usize {
         let below = match &self.expr {
             Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.height(),
@@ -75,7 +75,7 @@ impl Node {
         below + 1
     }
 
-    /// Returns the operands of the tree's `has` tests.
+    /// Returns the indexes of the operands that the tree tests by `has`.
     pub(crate) fn tested_operands(&self) -> Vec<usize> {
         match &self.expr {
             Expr::Has(operand) => vec![*operand],
@@ -91,48 +91,49 @@ impl Node {
     }
 }
 
-/// Form of an expression: a literal, a field, or an operation on other expressions.
+/// Expression: a literal, a field, or an operation on other expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// An integer literal from 0 up, of unsigned type.
+    /// Integer literal that is not negative, of unsigned type.
     Uint(u64),
-    /// A negative integer literal.
+    /// Negative integer literal.
     Int(i64),
-    /// A finite floating-point literal.
+    /// Finite floating-point literal.
     Float(f64),
-    /// A string literal without unescaped stars.
+    /// String literal without unescaped stars.
     Str(Box<[u8]>),
-    /// A string literal with unescaped stars. Appears only as one side of `==` or `!=`.
+    /// String literal with unescaped stars. It appears only as one side of `==` or `!=`.
     Glob(Glob),
-    /// Word of a severity level, compared with the event's severity. Evaluates to the level's
+    /// Word for a severity level, compared with the event's severity. Its value is the level's
     /// number.
     Severity(Severity),
-    /// Value of a field; index into [`crate::Filter::operands`].
+    /// Value of a field, which is given by its index in [`crate::Filter::operands`].
     Operand(usize),
-    /// Test for the presence of a field; index into [`crate::Filter::operands`].
+    /// Test for the presence of a field, which is given by its index in
+    /// [`crate::Filter::operands`].
     Has(usize),
-    /// True if the child is not true.
+    /// `!`: true if the child is not true.
     Not(Box<Node>),
-    /// True if all children are true; has at least two children.
+    /// `&&` of at least two children: true if all children are true.
     All(Vec<Node>),
-    /// True if at least one child is true; has at least two children.
+    /// `||` of at least two children: true if at least one child is true.
     Any(Vec<Node>),
-    /// A comparison. False if a side is absent, or if the sides are of different kinds.
+    /// Comparison of two sides. False if a side is absent, or if the sides are of different kinds.
     Compare(CompareOp, Box<Node>, Box<Node>),
-    /// The negated number, always signed.
+    /// Unary `-`: the negated number, always signed.
     Negate(Box<Node>),
-    /// The 64 bits inverted, always unsigned.
+    /// `~`: the inverted 64 bits, always unsigned.
     BitNot(Box<Node>),
-    /// Arithmetic or bit manipulation. Absent if a side is absent or not a number.
+    /// Arithmetic or bit operation on two sides. Absent if a side is absent or not a number.
     Binary(BinaryOp, Box<Node>, Box<Node>),
 }
 
 /// Operator that compares two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOp {
-    /// `==`, also for patterns and labels.
+    /// `==`, for numbers, strings, patterns and labels.
     Equal,
-    /// `!=`, also for patterns and labels.
+    /// `!=`, for numbers, strings, patterns and labels.
     NotEqual,
     /// `<`, for numbers or strings.
     Less,
@@ -153,19 +154,19 @@ pub enum BinaryOp {
     Subtract,
     /// `*`, which wraps around for integers.
     Multiply,
-    /// `/`, towards zero; absent if the divisor is 0.
+    /// `/`, which rounds integers towards zero; absent if the divisor is 0.
     Divide,
-    /// `%` of integers, with the dividend's sign; absent if the divisor is 0.
+    /// `%` of integers. The result has the dividend's sign; it is absent if the divisor is 0.
     Remainder,
-    /// `&`, bitwise and of integers; the result is unsigned.
+    /// `&`: bitwise AND of integers; the result is unsigned.
     BitAnd,
-    /// `|`, bitwise or of integers; the result is unsigned.
+    /// `|`: bitwise OR of integers; the result is unsigned.
     BitOr,
-    /// `^`, bitwise exclusive or of integers; the result is unsigned.
+    /// `^`: bitwise XOR of integers; the result is unsigned.
     BitXor,
-    /// `<<`; absent if the distance is not within 0 to 63.
+    /// `<<`: left shift of integers; absent if the shift count is not in 0 to 63.
     ShiftLeft,
-    /// `>>`, filling up with zeros; absent if the distance is not within 0 to 63.
+    /// `>>`: logical right shift of integers; absent if the shift count is not in 0 to 63.
     ShiftRight,
 }
 
@@ -182,8 +183,7 @@ impl CompareOp {
         }
     }
 
-    /// Returns whether the operator is `==` or `!=`. Patterns and labels support no other
-    /// comparison.
+    /// Returns true if the operator is `==` or `!=`, the only ones for patterns and labels.
     pub fn is_equality(self) -> bool {
         matches!(self, CompareOp::Equal | CompareOp::NotEqual)
     }
@@ -206,40 +206,40 @@ impl BinaryOp {
         }
     }
 
-    /// Returns whether the operator accepts floats. All other binary operators need integers.
+    /// Returns true if the operator accepts floats. The other binary operators need integers.
     pub fn accepts_floats(self) -> bool {
         use BinaryOp::*;
         matches!(self, Add | Subtract | Multiply | Divide)
     }
 }
 
-/// Precedence of an expression: a child of lower precedence than its parent needs parentheses. Bit
+/// Precedence of an expression. A child of lower precedence than its parent needs parentheses. Bit
 /// operators bind tighter than comparisons, as in LTTng and unlike in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precedence {
     /// `||`, the lowest precedence.
     Any,
-    /// `&&`
+    /// `&&`, which binds tighter than `||`.
     All,
-    /// `==`, `!=`
+    /// `==` and `!=`, which bind looser than `<`.
     Equality,
-    /// `<`, `<=`, `>`, `>=`
+    /// `<`, `<=`, `>` and `>=`.
     Order,
-    /// `|`
+    /// `|`, which binds tighter than comparisons, unlike in C.
     BitOr,
-    /// `^`
+    /// `^`, which binds tighter than `|`.
     BitXor,
-    /// `&`
+    /// `&`, which binds tighter than `^`.
     BitAnd,
-    /// `<<`, `>>`
+    /// `<<` and `>>`.
     Shift,
-    /// `+`, `-`
+    /// Binary `+` and `-`.
     Sum,
-    /// `*`, `/`, `%`
+    /// `*`, `/` and `%`.
     Product,
-    /// `!`, `-`, `~` and negative literals
+    /// `!`, unary `-`, `~` and negative literals.
     Unary,
-    /// Literals, fields and parentheses, the highest precedence.
+    /// Literals, fields and parentheses: the highest precedence.
     Primary,
 }
 
@@ -266,8 +266,8 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// Returns the precedence of the expression's outermost operator. An expression without one,
-    /// such as a field, has [`Precedence::Primary`].
+    /// Returns the precedence of the expression's outermost operator. An expression without an
+    /// operator, such as a field, has [`Precedence::Primary`].
     pub fn precedence(&self) -> Precedence {
         match self {
             Expr::Any(_) => Precedence::Any,

@@ -1,56 +1,57 @@
-//! Values of an event for the evaluation of filters. Start at [`Values`], which a host implements.
+//! Values of an event, for the evaluation of filters. A host implements [`Values`]; start there.
 
 use std::fmt;
 
-/// Access to the values of an event, implemented by the host.
+/// Source of an event's values, implemented by the host.
 pub trait Values {
-    /// Returns the value of the operand with that index in [`crate::Filter::operands`].
+    /// Returns the value of the operand with this index in [`crate::Filter::operands`].
     fn value(&self, operand: usize) -> Value<'_>;
 }
 
-/// Supplies values by index; operands beyond the end are absent.
+/// Slice of values in the order of the operands. Operands beyond its end are absent.
 impl Values for [Value<'_>] {
     fn value(&self, operand: usize) -> Value<'_> {
         self.get(operand).copied().unwrap_or(Value::Absent)
     }
 }
 
-/// Value of a field or expression for one event.
+/// Value of a field or an expression for one event.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// The event has no such field.
+    /// Missing value: the event has no such field.
     Absent,
-    /// The field is present, but its value cannot be compared, for example a structure or an array.
+    /// Value of a present field that cannot be compared, such as a structure or an array.
     Present,
-    /// A signed integer of 64 bits.
+    /// Signed integer of 64 bits.
     Int(i64),
-    /// An unsigned integer of 64 bits, or a truth value as 0 or 1.
+    /// Unsigned integer of 64 bits, or a truth value as 0 or 1.
     Uint(u64),
-    /// A floating-point number of 64 bits.
+    /// Floating-point number of 64 bits.
     Float(f64),
-    /// Bytes of a string, without terminator.
+    /// Bytes of a string, without a terminator.
     Str(&'a [u8]),
     /// Value of an enumeration: an integer that also compares with its labels.
     Enum(Integer, &'a dyn Labels),
 }
 
-/// An integer of 64 bits, with or without sign.
+/// Integer of 64 bits, signed or unsigned.
 #[derive(Clone, Copy, Debug)]
 pub enum Integer {
-    /// A signed integer in two's complement.
+    /// Signed integer in two's complement.
     Signed(i64),
-    /// An unsigned integer.
+    /// Unsigned integer from 0 up.
     Unsigned(u64),
 }
 
-/// Access to the labels of an enumeration by value, implemented by the host.
+/// Source of the labels of an enumeration, implemented by the host.
 pub trait Labels: fmt::Debug {
-    /// Returns whether a label of `value` passes the test; false for a value without labels.
+    /// Returns true if a label of `value` passes the test. Returns false for a value without
+    /// labels.
     fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
 }
 
 impl Integer {
-    /// Returns the number as a signed integer of 128 bits.
+    /// Returns the same number as a signed integer of 128 bits, which can represent all values.
     #[inline]
     pub fn exact(self) -> i128 {
         match self {
@@ -59,7 +60,7 @@ impl Integer {
         }
     }
 
-    /// Returns the bit pattern of the integer, without regard to its sign.
+    /// Returns the 64 bits of the integer, without interpretation of the sign.
     #[inline]
     pub fn bits(self) -> u64 {
         match self {

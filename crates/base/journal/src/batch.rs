@@ -1,4 +1,4 @@
-//! Batches of records that are written together, encoded as on disk.
+//! Batches: records, encoded as on disk, that are written together.
 
 use crate::layout::{
     Identity, NewRecord, RECORD_HEADER_BYTES, RecordHeader, encode_record, record_bytes,
@@ -7,7 +7,7 @@ use crate::layout::{
 /// Record to append, without sequence number and checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Payload<'a> {
-    /// Kind of the record. The caller defines its meaning; the journal does not interpret it.
+    /// Caller-defined kind of the record. The journal does not interpret it.
     pub kind: u8,
     /// Content of the record, at most [`PAYLOAD_BYTES_MAX`](crate::PAYLOAD_BYTES_MAX) bytes.
     pub bytes: &'a [u8],
@@ -20,7 +20,7 @@ impl Payload<'_> {
     }
 }
 
-/// Encoded records with consecutive sequence numbers, to be written together.
+/// Encoded records with consecutive sequence numbers, which the writer writes together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -74,7 +74,7 @@ impl Batch {
     }
 }
 
-/// Cursor over the records of a batch that are not written yet.
+/// Cursor over the records of a batch that have not been written yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BatchCursor<'a> {
     pub(crate) bytes: &'a [u8],
@@ -82,12 +82,12 @@ pub(crate) struct BatchCursor<'a> {
     pub(crate) first: u64,
 }
 
-/// Extent of the leading records of a batch that fit into a segment.
+/// Leading records of a batch that fit into a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
-    /// Total size of the records on disk, in bytes.
+    /// Total size on disk of the records that fit, in bytes.
     pub(crate) bytes: usize,
-    /// Number of records that fit.
+    /// Number of the records that fit.
     pub(crate) count: u64,
 }
 

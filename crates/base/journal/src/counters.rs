@@ -1,37 +1,39 @@
 //! Counters of a journal's operations and failures.
 
-/// Counters of operations and failures since the journal was opened.
+/// Counters of operations and failures since the opening of the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of records made durable.
     pub durable_records: u64,
     /// Total size of the durable records in bytes, with headers and padding.
     pub durable_bytes: u64,
-    /// Number of groups of records that were written and synced together.
+    /// Number of groups: records that were written together and synced by one `fdatasync`.
     pub groups: u64,
     /// Number of new segments that the writer has started.
     pub segments: u64,
     /// Number of segments abandoned after a failed write or `fdatasync`.
     pub segments_given_up: u64,
-    /// Number of payloads refused because the buffer of pending records was full.
+    /// Number of payloads refused by back-pressure: the buffer of pending records was full.
     pub refused_try_again: u64,
-    /// Number of payloads refused because the disk, a quota or the journal's limit was full.
+    /// Number of payloads refused for lack of space: the disk, a quota or the journal itself was
+    /// full.
     pub refused_full: u64,
     /// Number of payloads refused because the disk failed.
     pub refused_failing: u64,
-    /// Number of records removed, with their segments, to free space for new ones.
+    /// Number of records dropped with the oldest segments to free space for new records.
     pub dropped_records: u64,
-    /// Number of damaged ranges found.
+    /// Number of damaged ranges found in segments.
     pub damages: u64,
-    /// Size of the damaged ranges in bytes.
+    /// Total size of the damaged ranges in bytes.
     pub damaged_bytes: u64,
-    /// Number of records missing in the damaged ranges, as far as known.
+    /// Number of records missing in the damaged ranges. Ranges for which it is unknown do not
+    /// count.
     pub damaged_records: u64,
     /// Number of damaged bytes copied to quarantine.
     pub quarantined_bytes: u64,
     /// Number of damaged bytes not copied to quarantine, because it was full or an I/O error
     /// occurred.
     pub quarantine_refused_bytes: u64,
-    /// Number of failed attempts to truncate a finished segment to its records.
+    /// Number of failed attempts to truncate a finished segment to the end of its records.
     pub truncate_failures: u64,
 }

@@ -2,7 +2,7 @@
 
 use crate::layout::segment_name;
 
-/// Damaged range: bytes of a segment that contain no valid records.
+/// Damaged range: bytes of a segment without valid records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Number of the damaged segment, as in its file name.
@@ -13,8 +13,8 @@ pub struct Damage {
     pub bytes: u64,
     /// Number of records missing because of the damage; `None` if unknown.
     pub records: Option<u64>,
-    /// Set if the missing records may have been in flight when the journal's writer stopped. Such
-    /// records may never have been acknowledged.
+    /// Set if the missing records may have been in flight when the writer stopped, and so may never
+    /// have been acknowledged.
     pub may_be_torn: bool,
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Directory of the file system. Its files are accessible to their owner only.
+/// Directory of the file system. The files that it creates are accessible to their owner only.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
@@ -25,7 +25,7 @@ impl Directory {
         Ok(Directory { descriptor: rustix::fs::open(path, DIRECTORY, Mode::empty())? })
     }
 
-    /// Opens a directory, and creates it if it does not exist; its parent must exist.
+    /// Opens a directory. Creates it if it does not exist; its parent must exist.
     pub fn make(path: &Path) -> io::Result<Directory> {
         ignore_existing(rustix::fs::mkdir(path, Mode::RWXU))?;
         // Sync the parent even if the directory exists: its creator may have stopped before this
@@ -42,7 +42,7 @@ impl Directory {
     }
 }
 
-/// Lock of the directory, released when it is dropped.
+/// Lock of the directory. Dropping the value releases the lock.
 struct DirectoryLock(OwnedFd);
 
 impl Drop for DirectoryLock {
@@ -53,7 +53,8 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Treats an existing directory as success, since another process may have created it meanwhile.
+/// Treats an existing directory as success, since another process may have created it in the
+/// meantime.
 fn ignore_existing(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match made {
         Err(Errno::EXIST) => Ok(()),

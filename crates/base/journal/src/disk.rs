@@ -1,21 +1,21 @@
-//! The journal's interface to a disk: the names in a directory, and files. [`crate::Directory`] is
-//! the real disk; tests have a simulated disk that fails, tears writes and loses them.
+//! The journal's interface to a disk: a directory's names, and files. [`crate::Directory`] is the
+//! real disk. Tests use a simulated disk that fails, and that tears and loses writes.
 
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-/// Directory on a disk. File names are single path components, chosen by the journal.
+/// Directory on a disk. Its file names are single path components, chosen by the journal.
 pub trait Disk: Send + Sync {
     /// Locks the directory until the returned lock is dropped. An exclusive lock excludes all other
-    /// locks; a shared lock excludes only exclusive ones. Returns `None` if the directory is locked
-    /// already.
+    /// locks; a shared lock excludes only exclusive locks. Returns `None` if another lock excludes
+    /// this one.
     fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>>;
 
-    /// Calls `each` with the name of each file, in any order, until `each` returns false.
+    /// Calls `each` with the name of each file, in any order. Stops if `each` returns false.
     fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()>;
 
-    /// Creates a file, and opens it for reading and writing. Fails if the name exists.
+    /// Creates a file and opens it for reading and writing. Fails if the name exists.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
     /// Opens an existing file for reading.
@@ -30,22 +30,23 @@ pub trait Disk: Send + Sync {
     /// Removes the file with this name. The removal is durable only after [`sync`](Self::sync).
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes creations, renames and removals of names durable.
+    /// Makes earlier directory operations (create, rename, remove) durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Opens a subdirectory, and creates it if it does not exist.
+    /// Opens a subdirectory, or creates it if it does not exist.
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>>;
 
-    /// Returns a random number that cannot be guessed.
+    /// Returns an unpredictable random number, from `getrandom` on the real disk.
     fn random(&self) -> io::Result<u64>;
 }
 
-/// Lock that is released when it is dropped.
+/// Lock of a directory. Dropping the value releases the lock.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
 /// Open file of a [`Disk`].
 pub trait File: Send + Sync {
-    /// Reads bytes at `offset`, and returns their number; 0 at the end of the file.
+    /// Reads bytes at `offset`. Returns the number of bytes read, which is 0 only at the end of the
+    /// file.
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes all of `bytes` at `offset`.
@@ -57,8 +58,8 @@ pub trait File: Send + Sync {
     /// Makes the file's bytes and size durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Drops cached pages that are marked clean but never reached the disk. Otherwise reads after a
-    /// failed `sync` could return such pages.
+    /// Drops pages from the cache that are marked clean although they never reached the disk. After
+    /// a failed `sync`, reads could otherwise return such pages.
     fn forget(&self) -> io::Result<()>;
 
     /// Returns the size of the file in bytes.

@@ -1,4 +1,4 @@
-//! Errors of the disk or its contents ([`Error`]), and reasons for refusing an append
+//! Errors of the disk or of the journal's files ([`Error`]), and reasons for refusing an append
 //! ([`Refusal`]).
 
 use rustix::io::Errno;
@@ -18,12 +18,12 @@ pub struct Error {
 /// Kind of an error in a journal's files.
 #[derive(Debug)]
 pub enum ErrorKind {
-    /// Another process writes the journal and has locked it. A writer also gets this error if
-    /// another process reads the journal.
+    /// Lock of another process on the journal: a writer, or, if this process wants to write, a
+    /// reader.
     Locked,
-    /// The segment was written by a later release, in a format that this release must not change.
+    /// Segment of a later release, in a format that this release must not change.
     Newer {
-        /// Version of the segment's format.
+        /// Format version of the segment.
         version: u32,
         /// Incompat bits of the segment. A release that does not support one of these bits must not
         /// read the segment.
@@ -32,23 +32,23 @@ pub enum ErrorKind {
         /// must not write to the journal.
         read_only_compat: u32,
     },
-    /// The segment has the identity of another journal.
+    /// Segment with the identity of another journal.
     Foreign,
-    /// There are more than [`SEGMENTS_MAX`](crate::SEGMENTS_MAX) segments.
+    /// Directory with more than [`SEGMENTS_MAX`](crate::SEGMENTS_MAX) segments.
     TooManySegments,
-    /// The numbers of segments or records are exhausted.
+    /// Overflow of segment numbers or sequence numbers.
     NumbersExhausted,
-    /// The journal would exceed the size that its options permit.
+    /// Journal that would exceed its maximum total size.
     Limit {
-        /// Size that the options permit, in bytes.
+        /// Maximum total size in bytes, as set in the options.
         bytes_max: u64,
     },
-    /// The name of a consumer is empty or too long, or has a character that file names of positions
-    /// must not contain.
+    /// Consumer name that is empty or too long, or that has a character not permitted in the names
+    /// of position files.
     Name,
-    /// The options contradict each other, as the text explains.
+    /// Contradictory options; the text states the violated condition.
     Options(&'static str),
-    /// A system call on one of the files failed.
+    /// Failed system call on one of the files.
     Io {
         /// Description of the failed operation, such as "open the directory".
         during: &'static str,
@@ -62,13 +62,14 @@ impl Error {
         Error { file: file.into(), kind }
     }
 
-    /// Returns a function for `map_err` that converts an I/O error with this file into an
-    /// [`Error`].
+    /// Returns a function that converts an I/O error of this file into an [`Error`], for use with
+    /// `map_err`.
     pub(crate) fn io(file: &str, during: &'static str) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::new(file, ErrorKind::Io { during, source })
     }
 
-    /// Returns true if the cause is a lack of space: on the disk, in a quota, or by the options.
+    /// Returns true if the cause is a lack of space: on the disk, in a quota, or under the
+    /// journal's own limit.
     pub fn is_full(&self) -> bool {
         match &self.kind {
             ErrorKind::Limit { .. } => true,
@@ -119,26 +120,26 @@ impl std::error::Error for Error {
     }
 }
 
-/// Reason why records were not appended, or not acknowledged. The records may be in the journal
-/// nevertheless, but no caller may rely on that.
+/// Reason why records were not appended, or were not acknowledged. Refused records may be in the
+/// journal nevertheless, but no caller may rely on that.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// The buffer of pending records is full. A later attempt succeeds once the writer has made
-    /// progress.
+    /// Back-pressure: the buffer of pending records is full. A later attempt succeeds once the
+    /// writer has made progress.
     TryAgain,
-    /// The disk, a quota or the journal's limit is full. Appends are accepted again as soon as
-    /// space is free.
+    /// Lack of space: the disk, a quota or the journal itself is full. Appends are accepted again
+    /// as soon as space is free.
     Full(Arc<Error>),
-    /// The disk fails. Appends are accepted again as soon as a write succeeds.
+    /// Failure of the disk. Appends are accepted again as soon as a write succeeds.
     Failing(Arc<Error>),
-    /// A payload exceeds its limit, or all payloads of the append together exceed the buffer.
+    /// Payload that exceeds its limit, or append whose payloads together exceed the buffer.
     TooLarge {
-        /// Size of the payload, or of all payloads, in bytes.
+        /// Size in bytes of the payload or, if the append is too large, of all its payloads.
         bytes: u64,
         /// Maximum permitted size in bytes.
         bytes_max: u64,
     },
-    /// The journal is being closed.
+    /// Journal that is being closed.
     Closed,
 }
 

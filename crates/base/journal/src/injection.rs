@@ -1,14 +1,13 @@
-//! Injection of faults into the journal's code, which shows that the tests would detect these
-//! faults.
+//! Injects faults into the journal's code, to show that the tests detect such faults.
 
 use std::cell::Cell;
 
 /// Fault to inject into the journal's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
-    /// The reader accepts payloads without a check of their CRC.
+    /// Acceptance of payloads by the reader without a check of their CRC.
     PayloadCrcSkipped,
-    /// The writer acknowledges a batch without writing it.
+    /// Acknowledgement of a batch by the writer without a write.
     WriteSkipped,
 }
 
@@ -16,7 +15,7 @@ thread_local! {
     static INJECTED: Cell<Option<Injection>> = const { Cell::new(None) };
 }
 
-/// Injects the fault into this thread while `run` runs.
+/// Injects the fault into this thread while `run` is executed.
 pub(crate) fn inject<T>(fault: Injection, run: impl FnOnce() -> T) -> T {
     /// Guard that ends the injection, also if `run` panics.
     struct Reset;

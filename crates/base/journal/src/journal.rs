@@ -1,5 +1,5 @@
-//! The journal for concurrent writers. One thread writes the records of all appends together, and
-//! then acknowledges them. Start at [`Journal::append`].
+//! The journal for concurrent appenders. A single thread writes the records of many appends
+//! together and then acknowledges them. Start at [`Journal::append`].
 
 use crate::batch::Payload;
 use crate::counters::Counters;
@@ -19,7 +19,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Journal that is open for writing. Dropping it writes all pending records and closes it.
+/// Journal that is open for writing. Dropping the value writes all pending records and closes the
+/// journal.
 pub struct Journal {
     queue: Arc<Queue>,
     shared: Arc<Shared>,
@@ -27,7 +28,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in a directory, which is created if it does not exist.
+    /// Opens the journal in `directory`. Creates the directory if it does not exist.
     pub fn open(directory: &Path, options: Options) -> Result<(Journal, Recovery), Error> {
         let disk = Directory::make(directory).map_err(Error::io("", "open the directory"))?;
         Journal::open_on(Arc::new(disk), options)
@@ -56,15 +57,15 @@ impl Journal {
     }
 
     /// Appends all payloads contiguously and in order, or none of them. The records are durable
-    /// once the ticket reports success, and not before. Never waits for the disk.
+    /// only once the ticket reports success. Never waits for the disk.
     pub fn append(&self, payloads: &[Payload<'_>]) -> Result<Ticket, Refusal> {
         self.count_refusal(payloads, self.queue.append(payloads, None))
     }
 
-    /// Appends like [`append`](Self::append), with a callback for the outcome. The writing thread
-    /// calls the callback, unless this call itself returns a refusal. Meant for callers that must
-    /// not block: their callback sends on a channel or wakes a task. If the callback panics, the
-    /// journal is closed.
+    /// Appends like [`append`](Self::append), and reports the outcome to a callback. The writing
+    /// thread calls the callback, unless this function itself returns a refusal. Meant for callers
+    /// that must not block: their callback sends on a channel or wakes a task. If the callback
+    /// panics, the journal is closed.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
@@ -90,31 +91,31 @@ impl Journal {
         result
     }
 
-    /// Returns the reason why all appends are refused at the moment; `None` if they are accepted.
+    /// Returns the reason why all appends are refused at present; `None` if they are accepted.
     pub fn refusal(&self) -> Option<Refusal> {
         self.queue.refusal()
     }
 
-    /// Makes a reader that starts at sequence number `from` and follows the writer. The reader
+    /// Makes a reader that starts at sequence number `from` and then follows the writer. The reader
     /// returns durable records only.
     pub fn reader(&self, from: u64) -> Reader {
         Reader::follow(Arc::clone(&self.shared), from)
     }
 
-    /// Removes each segment that only has records before `sequence`, except the last segment.
+    /// Removes segments whose records all precede `sequence`, but never the last segment.
     pub fn trim_before(&self, sequence: u64) -> Result<TrimResult, Error> {
         let trimmed = self.shared.trim_before(sequence);
         self.queue.try_now();
         trimmed
     }
 
-    /// Reads the stored position of a consumer; `None` if none is stored.
+    /// Returns the stored position of a consumer; `None` if none is stored.
     pub fn position(&self, consumer: &str) -> Result<Option<u64>, Error> {
         position::read(&*self.shared.disk, consumer)
     }
 
-    /// Stores a consumer's position durably: the consumer has finished all records before
-    /// `sequence`. Does not trim.
+    /// Stores a consumer's position durably. It states that the consumer has finished all records
+    /// before `sequence`. Does not trim the journal.
     pub fn set_position(&self, consumer: &str, sequence: u64) -> Result<(), Error> {
         position::write(&*self.shared.disk, consumer, sequence)
     }
@@ -124,7 +125,7 @@ impl Journal {
         position::forget(&*self.shared.disk, consumer)
     }
 
-    /// Returns the counters since the journal was opened.
+    /// Returns the counters, which start at 0 when the journal is opened.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }

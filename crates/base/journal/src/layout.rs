@@ -104,7 +104,7 @@ const VERSION: u32 = 1;
 const SECTOR_CRC: usize = SECTOR_BYTES - 4;
 const FLAG_END: u8 = 1;
 
-/// Identity of a journal, which all of its segments share.
+/// Random identity of a journal, which all of its segments share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     number: u64,
@@ -127,7 +127,7 @@ impl Identity {
     }
 }
 
-/// Part of a segment's header that describes the previous segment.
+/// Previous segment, as described in a segment's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PreviousSegment {
     /// Number of the previous segment; 0 if there is none.
@@ -137,7 +137,7 @@ pub(crate) struct PreviousSegment {
     pub(crate) certain_before: u64,
 }
 
-/// Header of a segment, decoded.
+/// Decoded header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) identity: Identity,
@@ -149,15 +149,15 @@ pub(crate) struct SegmentHeader {
 /// Result of decoding a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DecodedHeader {
-    /// At least one copy is valid; the flags mark damaged copies.
+    /// Header with at least one valid copy. A flag is set for each copy that is damaged.
     Valid { header: SegmentHeader, damaged: [bool; 2] },
-    /// Both copies are damaged.
+    /// Header of which both copies are damaged.
     Damaged,
-    /// The header's version or a feature bit is unknown to this release.
+    /// Header with a version or feature bit that this release does not know.
     Newer { version: u32, incompat: u32, read_only_compat: u32 },
 }
 
-/// Encodes both copies of a segment's header.
+/// Encodes both copies of a segment's header into one buffer.
 pub(crate) fn encode_segment_header(header: &SegmentHeader) -> [u8; HEADER_BYTES as usize] {
     let mut sector = [0; SECTOR_BYTES];
     sector[0..8].copy_from_slice(&MAGIC);
@@ -183,7 +183,8 @@ pub(crate) fn encode_segment_header(header: &SegmentHeader) -> [u8; HEADER_BYTES
     both
 }
 
-/// Decodes the header of segment `number`. `bytes` may be truncated.
+/// Decodes the header of segment `number` from the first bytes of its file. `bytes` may be too
+/// short, if the file has been truncated.
 pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> DecodedHeader {
     let copies = [bytes.get(..SECTOR_BYTES), bytes.get(SECTOR_BYTES..2 * SECTOR_BYTES)];
     let copies = copies.map(|sector| sector.and_then(|sector| decode_sector(sector, number)));
@@ -195,7 +196,8 @@ pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> DecodedHeader 
     }
 }
 
-/// Decodes one copy of a segment's header; `None` if the copy is damaged.
+/// Decodes one copy of a segment's header. Returns `None` if the copy is damaged, and
+/// [`DecodedHeader::Newer`] as an error if its format is newer.
 fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, DecodedHeader>> {
     if sector[..8] != MAGIC || u32_at(sector, SECTOR_CRC) != crc32c::crc32c(&sector[..SECTOR_CRC]) {
         return None;
@@ -213,14 +215,14 @@ fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, Dec
     (header.number == number && previous.number < number).then_some(Ok(header))
 }
 
-/// Header of a record, decoded.
+/// Decoded header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordHeader {
     pub(crate) size: u32,
     pub(crate) sequence: u64,
     pub(crate) place: u32,
     pub(crate) kind: u8,
-    /// Set if this is the end mark of a closed journal instead of a record.
+    /// Set if the header belongs to the end mark of a closed journal and not to a record.
     pub(crate) is_end: bool,
     payload_crc: u32,
 }
@@ -255,7 +257,7 @@ impl RecordHeader {
         RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + self.size as usize
     }
 
-    /// Returns true if the payload and its padding have the CRC that the header states.
+    /// Returns true if the payload with its padding has the CRC that the header states.
     pub(crate) fn matches(&self, record: &[u8], identity: Identity) -> bool {
         #[cfg(test)]
         if crate::injection::is_active(crate::injection::Injection::PayloadCrcSkipped) {
@@ -264,7 +266,7 @@ impl RecordHeader {
         identity.crc(&record[RECORD_HEADER_BYTES..self.whole_bytes()]) == self.payload_crc
     }
 
-    /// Returns the sequence number before which all records were durable when this record was
+    /// Returns the first sequence number that may not have been durable yet when this record was
     /// written.
     pub(crate) fn group_first(&self) -> u64 {
         self.sequence.saturating_sub(self.place.into())
@@ -276,7 +278,7 @@ pub(crate) const fn record_bytes(payload_bytes: usize) -> usize {
     (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
 }
 
-/// Contents of a record that is to be encoded.
+/// Fields of a record to encode.
 #[derive(Clone, Copy)]
 pub(crate) struct NewRecord<'a> {
     pub(crate) sequence: u64,
@@ -290,8 +292,8 @@ pub(crate) fn encode_record(record: &NewRecord<'_>, identity: Identity, to: &mut
     encode(record, 0, identity, to);
 }
 
-/// Appends the end mark of a closed journal to `to`. `next` is the sequence number of the next
-/// record after reopening.
+/// Appends the end mark of a closed journal to `to`. `next` is the sequence number that the next
+/// record will have after reopening.
 pub(crate) fn encode_end(next: u64, identity: Identity, to: &mut Vec<u8>) {
     let record = NewRecord { sequence: next, place: 0, kind: 0, payload: &[] };
     encode(&record, FLAG_END, identity, to);

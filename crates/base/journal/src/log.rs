@@ -4,10 +4,10 @@
 //! # Durability
 //!
 //! A new segment is created under a temporary name: space reserved, header written and made
-//! durable. Then it is renamed, and the directory made durable. Records are appended by one write
-//! and one `fdatasync`; only then readers see them and their appenders are acknowledged. Data thus
-//! always precedes the metadata that refers to it: the next segment's header states a segment's
-//! end, and is written when that end is durable.
+//! durable. Then it is renamed, and the directory is synced. Records are appended by one write and
+//! one `fdatasync`. Only afterwards are they visible to readers and acknowledged to their
+//! appenders. Data thus always precedes the metadata that refers to it: the next segment's header
+//! states a segment's end, and is written when that end is durable.
 //!
 //! # Failed writes
 //!
@@ -20,9 +20,9 @@
 //!
 //! A segment is reserved as a whole, so that it never runs out of space halfway. After a write to
 //! space that is only reserved, `fdatasync` has to write the file's metadata too; after a write
-//! over zeros it does not. So zeros are written 128 KiB ahead, which took `fdatasync` of 4 to 64
-//! KiB from 205 to 330 µs down to 115 to 160 µs, on ext4 and a virtual disk. Larger groups do not
-//! gain from it, and write no zeros.
+//! over zeros it does not. So zeros are written 128 KiB ahead. On ext4 and a virtual disk, this
+//! reduced the time of `fdatasync` for 4 to 64 KiB from 205–330 µs to 115–160 µs. Larger groups do
+//! not gain from it, so no zeros are written for them.
 
 use crate::batch::{Batch, BatchCursor, Piece};
 use crate::damage::Damage;
@@ -41,10 +41,10 @@ use crate::shared::Shared;
 use crate::table::{Access, LoadedJournal, Segment, load};
 use std::sync::Arc;
 
-/// Number of zero bytes written ahead of the records.
+/// Number of zero bytes that are written ahead of the records.
 const ZEROS_AHEAD: usize = 128 << 10;
 
-/// Maximum size in bytes of a group for which zeros are written ahead; larger groups gain nothing.
+/// Maximum size in bytes of a group for which zeros are written ahead. Larger groups gain nothing.
 const ZEROS_GROUP_MAX: usize = 64 << 10;
 
 static ZEROS: [u8; ZEROS_AHEAD] = [0; ZEROS_AHEAD];
@@ -55,7 +55,7 @@ pub(crate) struct Log {
     active: Option<ActiveSegment>,
     /// Number of the next segment to create; `None` if the numbers are exhausted.
     next_number: Option<u64>,
-    /// Sequence number that follows all records, durable or not, including refused ones.
+    /// Sequence number that follows all records so far: durable, pending or refused.
     next_sequence: u64,
     /// Value of `next_sequence` when the journal was opened.
     next_sequence_opened: u64,
@@ -63,28 +63,28 @@ pub(crate) struct Log {
     _lock: Lock,
 }
 
-/// Segment to which records are written at present.
+/// Segment to which records are being appended.
 struct ActiveSegment {
     file: Arc<dyn File>,
     number: u64,
     /// Offset in bytes up to which the segment is durable.
     end: u64,
-    /// Sequence number of the next record to write.
+    /// Sequence number of the next record to append.
     next: u64,
     /// Offset in bytes up to which zeros have been written ahead.
     zeroed_end: u64,
 }
 
-/// Result of opening a journal: its state after recovery.
+/// State of a journal after opening and recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// Sequence number that the next appended record will have.
     pub next_sequence: u64,
-    /// Set if the journal is new or was closed cleanly. If not set, it may contain records that
-    /// were never acknowledged.
+    /// Set if the journal is new or was closed cleanly. If clear, the journal may contain records
+    /// that were never acknowledged.
     pub was_closed: bool,
-    /// Number of bytes after the last record that belong to an unfinished write. They have been
-    /// copied to quarantine.
+    /// Number of bytes of an unfinished write after the last record. They have been copied to
+    /// quarantine.
     pub torn_bytes: u64,
     /// Number of consumers whose stored position was damaged and has been removed.
     pub positions_forgotten: u64,
@@ -133,7 +133,7 @@ impl Log {
         Ok((log, recovery))
     }
 
-    /// Builds the state that the writer shares with readers, and copies a torn tail to quarantine.
+    /// Builds the state that the writer shares with readers. Copies a torn tail to quarantine.
     fn share(
         disk: Arc<dyn Disk>,
         identity: Identity,
@@ -178,7 +178,7 @@ impl Log {
         result.map_err(Refusal::from)
     }
 
-    /// Starts a segment if none is active. A success shows that writing is possible again.
+    /// Starts a segment if none is active. Success shows that the disk can be written again.
     pub(crate) fn prepare(&mut self) -> Result<(), Refusal> {
         if self.active.is_none() {
             self.start_segment(self.next_sequence)?;
@@ -186,7 +186,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the end mark of a cleanly closed journal. No records can be written afterwards.
+    /// Writes the end mark of a cleanly closed journal and ends the log.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let Some(active) = self.active.take() else { return Ok(()) };
         let mut mark = Vec::new();
@@ -286,7 +286,8 @@ impl Log {
         Ok(())
     }
 
-    /// Describes the last segment for the header of the new segment.
+    /// Describes the last segment for the new segment's header. `first` is the new segment's first
+    /// sequence number.
     fn describe_last(&self, last: Option<&Segment>, first: u64) -> PreviousSegment {
         // If consumers have positions in a journal without segments, the segments were lost.
         // Sequence numbers refused since the opening are not missing.
@@ -316,8 +317,8 @@ impl Log {
         }
     }
 
-    /// Creates the file of a segment with this header. After a failure the file's names are
-    /// removed, as far as possible.
+    /// Creates the file of a segment with this header. After a failure, tries to remove the file
+    /// again under its temporary and its final name.
     fn create_segment(&self, header: &SegmentHeader) -> Result<Arc<dyn File>, Error> {
         let (new, name) = (new_name(header.number), segment_name(header.number));
         let made = self.create_segment_as(header, &new, &name);
@@ -347,7 +348,7 @@ impl Log {
         Ok(file)
     }
 
-    /// Truncates the file of a segment to its records. A failure costs only disk space.
+    /// Truncates the file of a segment to the end of its records. A failure costs only disk space.
     fn truncate_segment(&self, number: u64, end: u64) {
         let file_bytes = self.shared.table().get(number).map_or(0, |segment| segment.file_bytes);
         if file_bytes <= end {
@@ -362,7 +363,7 @@ impl Log {
 }
 
 impl ActiveSegment {
-    /// Writes the bytes of records after the segment's durable records, and makes them durable.
+    /// Writes encoded records after the segment's durable records, and makes them durable.
     fn write(&mut self, bytes: &[u8], segment_bytes: u64) -> Result<(), Error> {
         let name = segment_name(self.number);
         let failed = |during| Error::io(&name, during);

@@ -1,29 +1,28 @@
-//! Options of a journal: limits on the sizes of its parts, behaviour at a limit, and the delay of
-//! retries.
+//! Options of a journal: size limits, behaviour at the limit of the total size, and retry delay.
 
 use crate::error::{Error, ErrorKind};
 use crate::layout::{HEADER_BYTES, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, record_bytes};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum size of the buffer of pending records in bytes, so that the number of records fits into
-/// 32 bits.
+/// Upper limit of [`Options::waiting_bytes_max`] in bytes. It ensures that the number of pending
+/// records fits into 32 bits.
 const WAITING_BYTES_MAX: usize = 4 << 30;
 
 /// Behaviour of a journal that has reached its maximum total size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
-    /// New records are refused until old ones are trimmed.
+    /// Refusal of new records until old segments are trimmed.
     Refuse,
-    /// The oldest segments are removed, and their records counted as dropped.
+    /// Removal of the oldest segments. Their records are counted as dropped.
     DropOldest,
 }
 
 /// Callback for newly durable records. Its argument is the sequence number before which all records
-/// are durable. The writing thread calls it after each advance, so it should return quickly.
+/// are durable. The writing thread calls it after each group, so it should return quickly.
 pub type OnDurable = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Limits on the sizes of a journal and its parts, in bytes, and behaviour at these limits.
+/// Options of a journal: sizes and size limits in bytes, retry delay and callback.
 #[derive(Clone)]
 pub struct Options {
     /// Size of a segment in bytes. A segment is reserved as a whole, so the disk needs at least
@@ -31,7 +30,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Maximum total size of all segments in bytes.
     pub total_bytes_max: u64,
-    /// Behaviour when `total_bytes_max` is reached.
+    /// Behaviour at `total_bytes_max`.
     pub at_limit: AtLimit,
     /// Maximum size in bytes of the buffer of records that are not durable yet.
     pub waiting_bytes_max: usize,
@@ -40,7 +39,7 @@ pub struct Options {
     /// Maximum total size in bytes of the copies of damaged bytes. These copies do not count
     /// towards `total_bytes_max`.
     pub quarantine_bytes_max: u64,
-    /// Delay before a failed write is retried.
+    /// Delay before the writer retries a failed write.
     pub retry_after: Duration,
     /// Callback for newly durable records; `None` if the caller needs none.
     pub on_durable: Option<OnDurable>,

@@ -20,19 +20,19 @@ const SUFFIX: &str = ".position";
 const NEW_SUFFIX: &str = ".position.new";
 const NAME_BYTES_MAX: usize = 64;
 
-/// Maximum number of position files that are listed.
+/// Maximum number of position files read when the journal is opened.
 const POSITIONS_MAX: usize = 1024;
 
 /// Summary of the position files found when the journal was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// Largest sequence number that a position file states.
+    /// Largest position in any of the files, as a sequence number.
     pub(crate) furthest: u64,
     /// Number of damaged position files, which have been removed.
     pub(crate) forgotten: u64,
 }
 
-/// Reads all positions, and removes damaged and unfinished files.
+/// Reads the positions of all consumers. Removes damaged and unfinished files.
 pub(crate) fn recover(disk: &dyn Disk) -> Result<Positions, Error> {
     let mut names = Vec::new();
     disk.list(&mut |name| {

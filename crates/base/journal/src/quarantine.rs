@@ -1,4 +1,4 @@
-//! Quarantine for damaged bytes: copies for inspection, named `quarantine/SEGMENT-OFFSET.bytes`
+//! Quarantine for damaged bytes. Copies for inspection are named `quarantine/SEGMENT-OFFSET.bytes`,
 //! with both numbers in hexadecimal. The directory has a size limit; bytes beyond it are counted
 //! but not copied. Errors stay inside this module, because a failing quarantine must not stop the
 //! journal.
@@ -12,17 +12,17 @@ use std::sync::Arc;
 const DIRECTORY: &str = "quarantine";
 const SUFFIX: &str = ".bytes";
 
-/// Minimum disk space that each copy counts towards the limit, in bytes.
+/// Disk space that a copy counts as at least, in bytes.
 const FILE_BYTES_MIN: u64 = 4096;
 
-/// Maximum number of copies on disk, and of their names in memory.
+/// Maximum number of copies in the quarantine directory. Their names are kept in memory.
 const FILES_MAX: usize = 4096;
 
 const PIECE_BYTES: usize = 64 << 10;
 
 pub(crate) struct Quarantine {
     disk: Arc<dyn Disk>,
-    /// Directory of the copies, created on first use.
+    /// Quarantine directory; `None` until its first use.
     directory: Option<Arc<dyn Disk>>,
     bytes_left: u64,
     names: BTreeSet<String>,
@@ -31,9 +31,9 @@ pub(crate) struct Quarantine {
 /// Result of copying a damaged range to quarantine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyResult {
-    /// Number of bytes copied, which is less than the range if the quarantine is full or fails.
+    /// Number of bytes copied. It is less than the range's size if the quarantine is full or fails.
     Copied(u64),
-    /// The quarantine already has a copy of this range.
+    /// Earlier copy of the same range, so that none was made.
     Duplicate,
 }
 
@@ -42,7 +42,7 @@ impl Quarantine {
         Quarantine { disk, directory: None, bytes_left: bytes_max, names: BTreeSet::new() }
     }
 
-    /// Copies the damaged range of `bytes` bytes at `offset` of a segment's file.
+    /// Copies a damaged range of a segment's file: `bytes` bytes at `offset`.
     pub(crate) fn copy(
         &mut self,
         file: &dyn File,
@@ -70,7 +70,7 @@ impl Quarantine {
         CopyResult::Copied(copied)
     }
 
-    /// Opens the quarantine directory, and counts its files towards the limits.
+    /// Opens the quarantine directory. Counts the files in it towards the limits.
     fn open(&mut self) -> Result<(), Error> {
         let failed = |during| Error::io(DIRECTORY, during);
         let directory = self.disk.directory(DIRECTORY).map_err(failed("open it"))?;

@@ -1,6 +1,5 @@
-//! The buffer of pending records: appenders fill one group while the writer is busy with the
-//! previous group. Memory is bounded; an append that does not fit is refused with
-//! [`Refusal::TryAgain`].
+//! The buffer of pending records. Appenders fill one group while the writer writes the previous
+//! group. Memory is bounded; an append that does not fit is refused with [`Refusal::TryAgain`].
 
 use crate::batch::{Batch, Payload};
 use crate::error::{Error, ErrorKind, Refusal};
@@ -30,9 +29,9 @@ struct QueueState {
     callbacks: Vec<Callback>,
     /// Size in bytes of the batch that is being written.
     writing_bytes: usize,
-    /// Reason why all appends are refused at the moment; `None` if they are accepted.
+    /// Reason why all appends are refused at present; `None` if they are accepted.
     refusal: Option<Refusal>,
-    /// Set if the writer should retry now, because space may be free or the retry delay has passed.
+    /// Set if the writer should retry now: space may be free, or the retry delay has passed.
     is_changed: bool,
     is_closed: bool,
 }
@@ -40,12 +39,12 @@ struct QueueState {
 /// Next task of the writing thread.
 pub(crate) enum Work {
     Write(PendingBatch),
-    /// A check whether writing is possible again.
+    /// Attempt to start a segment, which shows if writing is possible again.
     Probe,
     Close,
 }
 
-/// Batch with the tickets and callbacks of its appenders. They receive an outcome in any case, even
+/// Batch with the tickets and callbacks of its appenders. Every appender receives an outcome, even
 /// if the writer panics.
 pub(crate) struct PendingBatch {
     pub(crate) batch: Batch,
@@ -103,7 +102,7 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Makes the ticket for an append without payloads. Its outcome is success at once.
+    /// Makes the ticket for an append without payloads, which succeeds at once.
     fn empty_ticket(&self, callback: Option<Callback>) -> Ticket {
         let group = Arc::<Group>::default();
         group.finish(&Ok(()));
@@ -114,8 +113,8 @@ impl Queue {
         Ticket { group, sequences: next..next }
     }
 
-    /// Returns the total size in bytes of the payloads' records. Returns a refusal if a payload or
-    /// the total exceeds the limits.
+    /// Returns the total size of the payloads' records in bytes, or a refusal if a payload or the
+    /// total exceeds its limit.
     fn check(&self, payloads: &[Payload<'_>]) -> Result<usize, Refusal> {
         let payload_bytes_max = self.limits.payload_bytes_max.into();
         let sizes = payloads.iter().map(|payload| payload.bytes.len() as u64);
@@ -155,7 +154,7 @@ impl Queue {
         }
     }
 
-    /// Marks the current write as ended. With a refusal, all appends fail until the next write
+    /// Ends the current write. After a `refusal`, all appends are refused until the next write
     /// ends.
     pub(crate) fn end_write(&self, refusal: Option<Refusal>) {
         let mut state = self.state();
@@ -173,13 +172,13 @@ impl Queue {
         self.work.notify_one();
     }
 
-    /// Refuses all further appends, and wakes the writer, which then closes the journal.
+    /// Refuses all further appends. Wakes the writer, which then closes the journal.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.work.notify_one();
     }
 
-    /// Refuses all further appends, and completes all pending ones with a refusal.
+    /// Refuses all further appends and all pending ones.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         state.is_closed = true;

@@ -1,5 +1,5 @@
-//! Sequential reading of a journal, at rest or while it is written: records, and the gaps between
-//! them. Start at [`Reader::next`].
+//! Sequential reading of a journal, at rest or while it is written. A reader returns records and
+//! the gaps between them. Start at [`Reader::next`].
 
 use crate::damage::Damage;
 use crate::directory::Directory;
@@ -16,15 +16,15 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Item that a reader returns, in the order of sequence numbers.
+/// Item that a reader returns. Items are in the order of sequence numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Valid record of the journal.
     Record(Record<'a>),
-    /// Damaged range, with the number of records that it destroyed if known.
+    /// Damaged range of a segment.
     Damage(Damage),
-    /// Sequence numbers of records that no longer exist: the records were trimmed or dropped to
-    /// free space, or their segment is missing.
+    /// Sequence numbers of missing records. The records were trimmed, dropped to free space, or
+    /// lost with their segment.
     Missing(Range<u64>),
 }
 
@@ -33,20 +33,20 @@ pub enum Item<'a> {
 pub struct Record<'a> {
     /// Sequence number of the record, unique in the journal.
     pub sequence: u64,
-    /// Kind of the record, as its writer chose it.
+    /// Caller-defined kind of the record.
     pub kind: u8,
-    /// Content of the record, as its writer passed it.
+    /// Content of the record, as the appender passed it.
     pub payload: &'a [u8],
 }
 
-/// Sequential reader of a journal.
+/// Reader of a journal's records in the order of their sequence numbers.
 pub struct Reader {
     shared: Arc<Shared>,
-    /// Shared lock of the directory if the journal is at rest, and `None` otherwise.
+    /// Shared lock of the directory if the journal is at rest; `None` if it may be written.
     _lock: Option<Lock>,
     next: u64,
     open: Option<OpenSegment>,
-    /// Number of the segment that is being read, or that was read last.
+    /// Number of the segment that is being read, or of the last one that was read.
     number: u64,
     /// Damaged header copies of the current segment that have not been reported yet.
     headers: Vec<Damage>,
@@ -68,20 +68,21 @@ enum NextItem {
 }
 
 impl Reader {
-    /// Opens a journal that no process writes. The reader starts at sequence number `from`.
+    /// Opens a journal at rest, for reading from sequence number `from`. Fails if a process has it
+    /// open for writing.
     pub fn open(directory: &Path, from: u64) -> Result<Reader, Error> {
         let disk = Directory::open(directory).map_err(Error::io("", "open the directory"))?;
         Reader::open_on(Arc::new(disk), from)
     }
 
-    /// Opens a journal that no process writes, on any [`Disk`].
+    /// Opens a journal at rest on any [`Disk`], such as a simulated one.
     pub fn open_on(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         let lock = lock_directory(&*disk, false)?;
         Ok(Reader { _lock: Some(lock), ..Reader::load_from(disk, from, Access::AtRest)? })
     }
 
-    /// Reads the present records of a journal that another process may be writing. The last records
-    /// may not be durable yet. Segments that are trimmed meanwhile are reported as
+    /// Opens a journal that another process may be writing, for reading its present records. The
+    /// last records may not be durable yet. Segments that are trimmed meanwhile are reported as
     /// [`Item::Missing`], or cannot be opened.
     pub fn open_live(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         Reader::load_from(disk, from, Access::Live)
@@ -95,7 +96,7 @@ impl Reader {
         Ok(Reader::follow(Arc::new(shared), from))
     }
 
-    /// Makes a reader that follows the writer: it returns records as soon as they are durable.
+    /// Makes a reader that follows the writer. It returns records as soon as they are durable.
     pub(crate) fn follow(shared: Arc<Shared>, from: u64) -> Reader {
         let headers = Vec::new();
         Reader { shared, _lock: None, next: from, open: None, number: 0, headers }
@@ -106,8 +107,8 @@ impl Reader {
         self.next
     }
 
-    /// Reads the next item; `None` if no more durable records exist. Later calls return records
-    /// written since.
+    /// Reads the next item. Returns `None` at the end of the durable records; a later call returns
+    /// records written since.
     ///
     /// After an error the next call reads the same item again. Damage is no error.
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from the reader")]
@@ -126,8 +127,7 @@ impl Reader {
         })
     }
 
-    /// Waits for more durable records, at most for `timeout`. Returns true if more records may
-    /// exist.
+    /// Waits for more durable records, up to `timeout`. Returns true if there may be more records.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut table = self.shared.table();
@@ -180,7 +180,7 @@ impl Reader {
         }
     }
 
-    /// Converts a gap in a segment to a damage report; `None` if the whole gap precedes the
+    /// Converts a gap in a segment to a damage report. Returns `None` if the whole gap precedes the
     /// reader's position.
     fn damage(&mut self, gap: &Gap) -> Option<Damage> {
         let open = self.open.as_ref()?;
@@ -200,8 +200,8 @@ impl Reader {
         Some(damage)
     }
 
-    /// Looks for more records at the known end of the segment. Returns `None` to continue there or
-    /// in the next segment, and otherwise the result of this read.
+    /// Searches for more records at the known end of the segment. Returns `None` if the reader
+    /// should continue, there or in the next segment. Otherwise returns the result of this read.
     fn continue_after_end(&mut self) -> Option<Option<NextItem>> {
         let open = self.open.as_mut()?;
         match self.shared.table().continuation(self.number, &open.bounds) {
@@ -220,8 +220,8 @@ impl Reader {
         rest.map(|damage| Some(NextItem::Damage(damage)))
     }
 
-    /// Returns a damage report for the bytes after the last record of a segment whose end is
-    /// unknown.
+    /// Returns a damage report for the bytes after a segment's last record; `None` if all are zero.
+    /// The segment's end must be unknown.
     fn torn_tail(&self) -> Option<Damage> {
         let open = self.open.as_ref()?;
         let torn = open.scan.tail().torn;
@@ -234,7 +234,7 @@ impl Reader {
         })
     }
 
-    /// Opens the next segment that has records for the reader.
+    /// Opens the next segment with records from the reader's position on.
     fn open_next_segment(&mut self) -> Result<Transition, Error> {
         loop {
             let Some(segment) = self.shared.table().find(self.number, self.next) else {
@@ -259,8 +259,8 @@ impl Reader {
         }
     }
 
-    /// Returns the range of sequence numbers that are missing before a segment. Sequence numbers of
-    /// refused records do not count as missing.
+    /// Returns the sequence numbers that are missing before a segment; `None` if there are none.
+    /// Sequence numbers of refused records do not count as missing.
     fn gone_before(&self, segment: &Segment) -> Option<Range<u64>> {
         let first = segment.first?;
         let written = segment.previous.map_or(first, |previous| previous.next.min(first));
@@ -295,7 +295,7 @@ enum Transition {
     Nothing,
 }
 
-/// Locks a journal's directory. Returns [`ErrorKind::Locked`] if another process has locked it.
+/// Locks a journal's directory. Fails with [`ErrorKind::Locked`] if another process has locked it.
 pub(crate) fn lock_directory(disk: &dyn Disk, is_exclusive: bool) -> Result<Lock, Error> {
     let lock = disk.lock(is_exclusive).map_err(Error::io("", "lock the directory"))?;
     lock.ok_or_else(|| Error::new("", ErrorKind::Locked))

@@ -1,24 +1,25 @@
-//! Search for the records of one segment, which continues after damage. Recovery and consumers both
-//! read records through a [`Scan`].
+//! Scan of one segment for records. A scan continues after damage. Recovery and readers both use
+//! [`Scan`].
 
 use crate::layout::{HEADER_BYTES, Identity, RECORD_HEADER_BYTES, RecordHeader};
 use crate::window::Window;
 use std::io;
 use std::ops::Range;
 
-/// End of a segment's records, as far as known.
+/// Known limits of a segment's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     /// Offset at which reading stops, in bytes.
     pub(crate) end: u64,
-    /// Sequence number that follows the segment's last record. If it is known, all bytes up to
-    /// `end` belong to records.
+    /// Sequence number that follows the segment's last record; `None` if unknown. If it is known,
+    /// all bytes up to `end` belong to records.
     pub(crate) next: Option<u64>,
-    /// First sequence number whose record may have been in flight when power failed.
+    /// First sequence number whose record may have been in flight when power failed. All records
+    /// before it were durable.
     pub(crate) certain_before: u64,
 }
 
-/// Element of a segment that a scan returns next.
+/// Result of one step of a scan: a record, a gap or the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Record {
@@ -26,7 +27,7 @@ pub(crate) enum Step {
         header: RecordHeader,
     },
     Gap(Gap),
-    /// The bounds contain no more records.
+    /// End of the bounds; no more records follow.
     End,
 }
 
@@ -35,17 +36,17 @@ pub(crate) enum Step {
 pub(crate) struct Gap {
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// First missing sequence number, and the first sequence number after the gap; `None` if
+    /// First missing sequence number, and the sequence number after the last missing one; `None` if
     /// unknown.
     pub(crate) missing: Option<(u64, u64)>,
 }
 
-/// End of a segment's records, determined by a scan.
+/// End of a segment's records, as found by a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) bounds: Bounds,
-    /// Range of the torn bytes after the last record. It ends with the last eight bytes that are
-    /// not all zero.
+    /// Range of the torn bytes after the last record. Zeros at its end are excluded, in units of
+    /// eight bytes.
     pub(crate) torn: Range<u64>,
     pub(crate) was_closed: bool,
 }
@@ -55,9 +56,9 @@ pub(crate) struct Scan {
     offset: u64,
     /// Sequence number that the next record should have; `None` if unknown.
     expected: Option<u64>,
-    /// Offset of the current range without valid records; `None` outside such a range.
+    /// Start offset of the current range without valid records; `None` outside such a range.
     bad: Option<u64>,
-    /// Offset of the end of the last non-zero bytes in the range that starts at `bad`.
+    /// Offset after the last non-zero bytes of the range that starts at `bad`.
     dirty_end: u64,
     records_end: u64,
     group_first: u64,
@@ -67,10 +68,10 @@ pub(crate) struct Scan {
 /// Interpretation of the bytes at an offset of the segment.
 enum Candidate {
     Record(RecordHeader),
-    /// Valid record header whose payload is damaged.
+    /// Valid record header with a damaged payload.
     Header(RecordHeader),
     Nothing,
-    /// Fewer bytes than a record's header are left within the bounds.
+    /// Rest of the segment that is shorter than a record's header.
     Short,
 }
 
@@ -88,7 +89,8 @@ impl Scan {
         }
     }
 
-    /// Returns the next record or gap. The window retains the record's bytes until the next call.
+    /// Returns the next record, gap or end. The window retains the record's bytes until the next
+    /// call.
     pub(crate) fn step(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         loop {
             match self.find(window, bounds)? {
@@ -108,8 +110,8 @@ impl Scan {
         }
     }
 
-    /// Returns the end of the segment's records. Valid after [`Step::End`] if the next sequence
-    /// number was unknown.
+    /// Returns the end of the segment's records. Meant for scans with unknown `next` bound, after
+    /// [`Step::End`].
     pub(crate) fn tail(&self) -> Tail {
         let next = self.expected;
         let certain_before = if self.was_closed { u64::MAX } else { self.group_first };
@@ -142,8 +144,8 @@ impl Scan {
         Ok(if is_whole { Candidate::Record(header) } else { Candidate::Header(header) })
     }
 
-    /// Ends the current gap at `offset`, where a record or the segment's end has this sequence
-    /// number. Returns the gap, if there is one.
+    /// Ends the current gap at `offset`. `sequence` is the sequence number of the record there, or
+    /// of the segment's end. Returns the gap; `None` if there is none.
     fn gap_before(&mut self, offset: u64, sequence: u64) -> Option<Gap> {
         let missing = self.expected.map(|expected| (expected, sequence));
         let is_missing = missing.is_some_and(|(from, to)| from < to);
@@ -155,7 +157,7 @@ impl Scan {
         Some(Gap { offset: from, bytes: offset.saturating_sub(from), missing })
     }
 
-    /// Moves past a record. Returns false if the record is the end mark.
+    /// Moves past a record or the end mark. Returns false for the end mark.
     fn accept(&mut self, header: &RecordHeader) -> bool {
         let offset = self.offset;
         self.offset += header.whole_bytes() as u64;
@@ -178,7 +180,7 @@ impl Scan {
         self.dirty_end = self.offset;
     }
 
-    /// Moves to the next possible start of a record, or to the end of the window.
+    /// Moves to the next offset that may start a record, or to the end of the window.
     fn skip_to_candidate(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<()> {
         self.bad.get_or_insert(self.offset);
         let available = window.fill(self.offset, RECORD_HEADER_BYTES, bounds.end)?;

@@ -1,5 +1,5 @@
 //! State that the writer of a journal shares with its readers: the table of segments with their
-//! durable ends, the counters, and the removal of old segments.
+//! durable ends, and the counters. Old segments are removed here.
 
 use crate::counters::Counters;
 use crate::damage::Damage;
@@ -14,7 +14,7 @@ pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) identity: Identity,
     table: Mutex<Table>,
-    /// Condition variable for `table`, notified after new records have become durable.
+    /// Condition variable of `table`, notified when new records have become durable.
     pub(crate) grown: Condvar,
     counters: Mutex<Counters>,
     quarantine: Mutex<Option<Quarantine>>,
@@ -22,12 +22,12 @@ pub(crate) struct Shared {
     removing: Mutex<()>,
 }
 
-/// Result of trimming a journal: the disk space that was freed.
+/// Segments and disk space freed by trimming a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimResult {
-    /// Number of segments that were removed.
+    /// Number of removed segments.
     pub segments: u64,
-    /// Total size in bytes of the removed segments' files.
+    /// Total size of the removed segments' files, in bytes.
     pub bytes: u64,
 }
 
@@ -61,8 +61,8 @@ impl Shared {
         *lock(&self.counters)
     }
 
-    /// Counts new damage, and copies its bytes to quarantine. Ignores damage that is in quarantine
-    /// already.
+    /// Counts new damage and copies its bytes to quarantine. Ignores damage that has been copied
+    /// before.
     pub(crate) fn record_damage(&self, damage: &Damage, file: &dyn File) {
         let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
         let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);
@@ -77,7 +77,7 @@ impl Shared {
         }
     }
 
-    /// Removes each segment that only has records before `sequence`, except the last segment.
+    /// Removes segments whose records all precede `sequence`, but never the last segment.
     pub(crate) fn trim_before(&self, sequence: u64) -> Result<TrimResult, Error> {
         let _removing = lock(&self.removing);
         {
@@ -87,8 +87,8 @@ impl Shared {
         self.remove_files()
     }
 
-    /// Removes the oldest segments until all files have at most `bytes_max` bytes, or one segment
-    /// remains.
+    /// Removes the oldest segments until the total size is at most `bytes_max` bytes, or one
+    /// segment remains.
     pub(crate) fn drop_oldest(&self, bytes_max: u64) -> Result<(), Error> {
         let _removing = lock(&self.removing);
         while self.table().file_bytes() > bytes_max {
@@ -105,8 +105,8 @@ impl Shared {
     }
 
     /// Deletes the files of removed segments one by one, oldest first. Each deletion is made
-    /// durable before the next, because a disk may lose an earlier change and keep a later one. The
-    /// remaining segments must be contiguous whenever the deletion is aborted.
+    /// durable before the next one, because a disk may lose an earlier change and keep a later one.
+    /// So the remaining segments are contiguous whenever the deletion is aborted.
     fn remove_files(&self) -> Result<TrimResult, Error> {
         let mut trimmed = TrimResult::default();
         loop {
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-/// Locks a mutex, also after a panic: the guarded values are valid at every step.
+/// Locks a mutex, even if it is poisoned: the guarded values are valid at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The table of segments. [`load`] builds it from a directory. Afterwards the log updates the
-//! [`Table`] as it writes, and readers consult it.
+//! The table of segments. [`load`] builds it from a directory. Later the log updates the [`Table`]
+//! with each write, and readers look up segments in it.
 
 use crate::disk::{Disk, File};
 use crate::error::{Error, ErrorKind};
@@ -14,14 +14,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Entry of the table: one segment of the journal.
+/// One segment of the journal, as an entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
     /// Sequence number of the segment's first record; `None` if its header is damaged.
     pub(crate) first: Option<u64>,
-    /// Description of the previous segment in this segment's header; `None` if the header is
-    /// damaged.
+    /// Previous segment, as described in this segment's header; `None` if the header is damaged.
     pub(crate) previous: Option<PreviousSegment>,
     pub(crate) bounds: Bounds,
     /// Size of the segment's file in bytes.
@@ -30,26 +29,27 @@ pub(crate) struct Segment {
     pub(crate) damaged_headers: [bool; 2],
 }
 
-/// Table of all segments, oldest first.
+/// Table of all segments in ascending order, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) segments: VecDeque<Segment>,
-    /// Segments that the journal no longer contains, but whose files still exist.
+    /// Segments that were removed from the journal and whose files still exist.
     pub(crate) to_remove: VecDeque<Segment>,
 }
 
-/// Next step of a reader that has reached the last known end of a segment.
+/// Next step of a reader at the last known end of a segment.
 pub(crate) enum Continuation {
-    /// The reader continues in the same segment, which has grown to these bounds.
+    /// Reading on in the same segment, which has grown to these bounds.
     Grown(Bounds),
-    /// The reader continues in a later segment.
+    /// Reading on in a later segment.
     NextSegment,
-    /// The reader waits: no newer records exist yet.
+    /// Waiting, since there are no newer records.
     End,
 }
 
 impl Table {
-    /// Returns the first segment after `number` that has, or will have, records from `sequence` on.
+    /// Returns the first segment after segment `number` that has, or may get, records from
+    /// `sequence` on.
     pub(crate) fn find(&self, number: u64, sequence: u64) -> Option<Segment> {
         let mut later = self.segments.iter().filter(|segment| segment.number > number);
         later.find(|segment| segment.bounds.next.is_none_or(|next| next > sequence)).copied()
@@ -65,7 +65,8 @@ impl Table {
         self.segments.get_mut(index)
     }
 
-    /// Compares the bounds that a reader knows of segment `number` with the table's present state.
+    /// Compares the reader's bounds of segment `number` with those in the table, and returns the
+    /// reader's next step.
     pub(crate) fn continuation(&self, number: u64, known: &Bounds) -> Continuation {
         match self.get(number) {
             Some(segment) if segment.bounds.end > known.end => Continuation::Grown(segment.bounds),
@@ -99,31 +100,32 @@ impl Table {
     }
 }
 
-/// Contents of a journal's directory, as found when the journal is opened.
+/// Contents of a journal's directory when the journal was opened.
 #[derive(Debug)]
 pub(crate) struct LoadedJournal {
     pub(crate) table: Table,
     /// Identity of the journal; `None` if no segment has a readable header.
     pub(crate) identity: Option<Identity>,
-    /// Number that follows the numbers of all existing segments; `None` if the numbers are
+    /// Number for the next segment, larger than all existing ones; `None` if the numbers are
     /// exhausted.
     pub(crate) next_number: Option<u64>,
     pub(crate) next_sequence: u64,
     /// End of the last segment's records; `None` if the journal has no segments.
     pub(crate) tail: Option<Tail>,
-    /// Names of files to remove: unfinished and unused segments.
+    /// Names of files to remove, which belong to unfinished or unused segments.
     pub(crate) leftovers: Vec<String>,
 }
 
-/// Access of writers while the journal is loaded: excluded (`AtRest`) or possible (`Live`).
+/// State of the journal while it is loaded: without a writer (`AtRest`), or with a possible writer
+/// (`Live`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     AtRest,
     Live,
 }
 
-/// Builds the table of segments. Reads the directory, all segment headers, and the whole of the
-/// last segment.
+/// Builds the table of segments. Reads the directory, all segment headers, and all of the last
+/// segment.
 pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Error> {
     let (numbers, new) = list(disk)?;
     let next_number = numbers.iter().chain(&new).max().map_or(Some(1), |last| last.checked_add(1));
@@ -160,8 +162,8 @@ pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Err
     Ok(LoadedJournal { table, identity, next_number, next_sequence, tail, leftovers })
 }
 
-/// Returns a segment's bounds, as the next segment's header states them, limited to the size of the
-/// file. The missing part of a truncated file has no bytes to report.
+/// Returns a segment's bounds from the next segment's header, limited to the size of the file. The
+/// bytes that a truncated file lacks are not reported as damage.
 fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     Bounds {
         end: previous.end.min(segment.file_bytes).max(HEADER_BYTES),
@@ -170,7 +172,7 @@ fn bounds_of(previous: &PreviousSegment, segment: &Segment) -> Bounds {
     }
 }
 
-/// Lists the numbers of all segments, sorted, and the numbers of unfinished segments.
+/// Returns the sorted numbers of all segments, and the numbers of unfinished segments.
 fn list(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<u64>), Error> {
     let (mut numbers, mut new) = (Vec::new(), Vec::new());
     disk.list(&mut |name| {
@@ -212,7 +214,7 @@ fn read_segment(disk: &dyn Disk, number: u64) -> Result<(Segment, Option<Segment
     Ok((segment, header))
 }
 
-/// Determines the end of the last segment's records by a scan.
+/// Scans the last segment for the end of its records.
 fn read_tail(
     disk: &dyn Disk,
     last: &mut Segment,

@@ -1,5 +1,5 @@
-//! Test support. [`SimulatedDisk`] is a disk in memory that fails on request, runs full, and loses
-//! non-durable changes at a power cut; [`Random`] gives reproducible random numbers.
+//! Test support. [`SimulatedDisk`] is a disk in memory. It fails on request, runs out of space, and
+//! loses non-durable changes at a power cut. [`Random`] gives reproducible random numbers.
 
 mod disk;
 mod inode;

@@ -1,5 +1,5 @@
 //! Tests of the whole journal on the simulated disk. [`oracle`] states the guarantees. Each test
-//! that uses the oracle also injects a fault, to check that the oracle detects it.
+//! with the oracle also injects a fault, to check that the oracle detects it.
 
 mod damage;
 mod faults;

@@ -1,5 +1,5 @@
-//! Handles of appended records: a [`Ticket`] waits or polls for the outcome. All appends that are
-//! written together share a [`Group`].
+//! Handles of appended records. A [`Ticket`] waits for the outcome or polls it. All appends that
+//! are written together share a [`Group`].
 
 use crate::error::Refusal;
 use crate::shared::lock;
@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Outcome of an append: durable, or refused. Records of a refused append may be in the journal
-/// nevertheless.
+/// Outcome of an append: success, which means durable, or a refusal. Refused records may be in the
+/// journal nevertheless.
 pub type Outcome = Result<(), Refusal>;
 
 /// Callback for the outcome of an append. The writing thread calls it once; it should return
@@ -34,7 +34,7 @@ impl Ticket {
         lock(&self.group.outcome).clone()
     }
 
-    /// Waits until the records are durable or refused.
+    /// Waits for the outcome: until the records are durable or refused.
     pub fn wait(&self) -> Outcome {
         let mut outcome = lock(&self.group.outcome);
         loop {
@@ -46,7 +46,7 @@ impl Ticket {
     }
 
     /// Waits for the outcome, at most for `timeout`. Returns `None` if the append is still pending
-    /// then.
+    /// afterwards.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Outcome> {
         let deadline = Instant::now() + timeout;
         let mut outcome = lock(&self.group.outcome);
@@ -69,7 +69,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Sets the outcome of the group, unless it is set already, and wakes all waiting threads.
+    /// Sets the outcome of the group, unless it has been set before. Wakes all waiting threads.
     pub(crate) fn finish(&self, outcome: &Outcome) {
         lock(&self.outcome).get_or_insert_with(|| outcome.clone());
         self.done.notify_all();

@@ -1,5 +1,5 @@
-//! Window on the bytes of a file. The window only moves forward, and its memory is bounded by a
-//! chunk and the largest record.
+//! Window on the bytes of a file. The window only moves forward. Its memory is bounded by the size
+//! of one read plus the size of the largest record.
 
 use crate::disk::File;
 use rustix::io::Errno;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Size of a single read of the file, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Size in bytes of a disk block, which becomes unreadable as a whole.
+/// Size of a disk block in bytes. After a read error, one whole block counts as unreadable.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Byte that replaces unreadable bytes. No valid record consists of such bytes alone.
@@ -30,9 +30,9 @@ impl Window {
         &self.file
     }
 
-    /// Reads until `get` can return `size` bytes at `offset`, up to `end`. Returns the number of
-    /// available bytes at `offset`, which may be smaller or larger than `size`. Neither offsets nor
-    /// ends may decrease between calls.
+    /// Reads until `get` can return `size` bytes at `offset`, but not past `end`. Returns the
+    /// number of available bytes at `offset`, which may be smaller or larger than `size`. Neither
+    /// `offset` nor `end` may decrease between calls.
     pub(crate) fn fill(&mut self, offset: u64, size: usize, end: u64) -> io::Result<usize> {
         let mut available = self.available(offset);
         if available < size {
@@ -44,7 +44,7 @@ impl Window {
         Ok(available)
     }
 
-    /// Returns the window's bytes at `offset`: at most `size`, and fewer if the window ends there.
+    /// Returns up to `size` bytes of the window at `offset`, fewer at the window's end.
     pub(crate) fn get(&self, offset: u64, size: usize) -> &[u8] {
         let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
         let rest = self.bytes.get(from..).unwrap_or_default();
@@ -71,7 +71,8 @@ impl Window {
         self.start = offset;
     }
 
-    /// Reads more bytes after the window's end. Returns false at `end` or at the end of the file.
+    /// Reads more bytes after the window's end. Returns false if `end` or the end of the file has
+    /// been reached.
     fn read_more(&mut self, size: usize, end: u64) -> io::Result<bool> {
         let from = self.bytes.len();
         let offset = self.start + from as u64;
@@ -86,7 +87,8 @@ impl Window {
         Ok(read? > 0)
     }
 
-    /// Reads bytes of the file into `bytes[from..]`. If a block is unreadable, replaces its bytes.
+    /// Reads bytes of the file into `bytes[from..]`. Replaces the bytes of an unreadable block by
+    /// [`UNREADABLE`].
     fn read(&mut self, offset: u64, from: usize) -> io::Result<usize> {
         let is_unreadable = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::IO);
         let to = &mut self.bytes[from..];

@@ -1,11 +1,11 @@
-//! Test on a file system of limited size that fills up and is enlarged again. The journal reports
-//! the lack of space, and accepts records again without intervention.
+//! Test on a small file system that fills up and is then enlarged. The journal reports the lack of
+//! space, and accepts records again without intervention.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader, Refusal};
 use blkkin_sys::testing::{Mounted, figure, skip};
 use std::time::{Duration, Instant};
 
-/// Maximum time until the journal accepts records again after space is free.
+/// Maximum time from freeing space until the journal accepts records again: 5 s.
 const RESUMES: Duration = Duration::from_secs(5);
 
 const SEGMENT_BYTES: u64 = 256 << 10;
@@ -17,7 +17,7 @@ fn append(journal: &Journal, number: u64) -> Result<u64, Refusal> {
     Ok(ticket.sequences().start)
 }
 
-/// Fills the file system and enlarges it, twice. Checks the journal's records at the end.
+/// Fills and enlarges the file system twice. Checks the journal's records at the end.
 fn fill_and_resume(mounted: &Mounted, kib: u64) {
     let directory = mounted.path().join("journal");
     let options = Options {

@@ -1,6 +1,6 @@
 //! Test that kills a program while it writes a journal: at random moments, and in each of its
 //! modifying system calls. The program prints each acknowledgement. After the kill all acknowledged
-//! records exist, and the next program continues.
+//! records exist, and a new instance of the program continues the journal.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader};
 use blkkin_sys::testing::{figure, is_installed, own_test, skip, traced};
@@ -9,16 +9,16 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Prefix of the lines that the program prints, because the test harness prints lines too.
+/// Prefix of the program's lines, which distinguishes them from those of the test harness.
 const MARK: &str = "says: ";
 
 /// Number of groups that the program writes: enough for several segments.
 const GROUPS: u64 = 52;
 
-/// Number of newest records that the program keeps; it trims older ones.
+/// Number of newest records that the program retains. It trims older records.
 const KEPT: u64 = 40;
 
-/// Maximum time that opening a journal may take after its writer was killed.
+/// Maximum time to open a journal whose writer was killed: 2 s.
 const OPENS: Duration = Duration::from_secs(2);
 
 const CONSUMER: &str = "consumer";
@@ -34,8 +34,8 @@ fn payload(sequence: u64) -> Vec<u8> {
     text.into_iter().chain(std::iter::repeat(b' ')).take(size.max(20)).collect()
 }
 
-/// Appends records: this is the program that other tests start and kill. It prints `acked N` (all
-/// records before N are durable) and `trimming N` (records before N may be removed).
+/// Appends records. The other tests start this function as a program and kill it. It prints
+/// `acked N` (all records before N are durable) and `trimming N` (records before N may be removed).
 #[test]
 #[ignore = "a program of other tests"]
 fn appends() {
@@ -74,14 +74,14 @@ fn say(what: &str) {
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// Numbers in the last lines that the program printed, by kind of line.
+/// Numbers in the last line of each kind that the program printed.
 #[derive(Clone, Copy, Debug, Default)]
 struct PrintedNumbers {
     acked: u64,
     trimming: u64,
 }
 
-/// Returns the command that runs the program, started through `starter`.
+/// Returns the command that runs the program by means of `starter`, such as strace.
 fn program(starter: &[String], directory: &Path) -> Command {
     let mut command = own_test(starter, "appends");
     command.env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
@@ -162,12 +162,13 @@ fn nothing_acknowledged_is_lost_when_killed_at_random() {
     figure("D1", &format!("{killed} writers of a journal killed at random"));
 }
 
-/// System calls by which the writer modifies files, and `write`, by which it prints.
+/// System calls in which the program is killed: those that modify files, and `write`, by which it
+/// prints.
 const CALLS: [&str; 8] =
     ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
 
-/// Kills the program in its `number`-th call of the system call `call`. Returns `None` if the
-/// program makes fewer calls. Each thread counts its own calls.
+/// Kills the program in its `number`-th call of the system call `call`, counted per thread. Returns
+/// `None` if the program makes fewer calls. With `early`, the program has an injected fault.
 fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
     let mut said = PrintedNumbers::default();
@@ -192,7 +193,8 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     Some(all.map_err(|why| format!("killed in {call} number {number}: {why}")))
 }
 
-/// Kills the program in each of its calls of `call`, one run per call. Returns the number of calls.
+/// Kills the program in each of its calls of `call`, with a new run for each. Returns the number of
+/// calls.
 fn kill_in_each(call: &str) -> u32 {
     let mut number = 0;
     while let Some(outcome) = kill_in(call, number + 1, false) {

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Host that takes part in a span, with its name borrowed. An endpoint without any value counts as
-/// absent.
+/// Host on one side of a call, with its service's name borrowed. An endpoint in which all values
+/// are unknown counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndpointRef<'a> {
     /// Name of the service; empty if unknown.
@@ -16,7 +16,8 @@ pub struct EndpointRef<'a> {
     pub port: u16,
 }
 
-/// Host that takes part in a span. An endpoint without any value counts as absent.
+/// Host on one side of a call, with its service's name owned. An endpoint in which all values are
+/// unknown counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Name of the service; empty if unknown.
@@ -30,16 +31,16 @@ pub struct Endpoint {
 }
 
 impl EndpointRef<'_> {
-    /// Endpoint without any value, which counts as absent.
+    /// Absent endpoint: all of its values are unknown.
     pub const NONE: EndpointRef<'static> =
         EndpointRef { service: "", ipv4: None, ipv6: None, port: 0 };
 
-    /// Returns true if the endpoint has no value and so counts as absent.
+    /// Returns true if all values are unknown, so that the endpoint counts as absent.
     pub const fn is_none(&self) -> bool {
         self.service.is_empty() && self.ipv4.is_none() && self.ipv6.is_none() && self.port == 0
     }
 
-    /// Copies the endpoint with its text.
+    /// Converts the endpoint to one that owns its text.
     pub fn to_owned(&self) -> Endpoint {
         let EndpointRef { service, ipv4, ipv6, port } = *self;
         Endpoint { service: service.to_owned(), ipv4, ipv6, port }
@@ -47,7 +48,7 @@ impl EndpointRef<'_> {
 }
 
 impl Endpoint {
-    /// Returns a reference form of the endpoint, which borrows its text.
+    /// Converts the endpoint to one that borrows its text.
     pub fn as_ref(&self) -> EndpointRef<'_> {
         let Endpoint { service, ipv4, ipv6, port } = self;
         EndpointRef { service, ipv4: *ipv4, ipv6: *ipv6, port: *port }

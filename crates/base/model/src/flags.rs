@@ -1,12 +1,12 @@
 //! Role and result of a span.
 
-/// Role of a span relative to its parent.
+/// Role of a span in a call or message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The span's program recorded no kind.
+    /// Unknown role, since the span's program recorded none.
     #[default]
     Unspecified,
-    /// Work within one service, without a call or message.
+    /// Work within one service, outside of calls and messages.
     Internal,
     /// Client side of a call.
     Client,
@@ -18,13 +18,13 @@ pub enum Kind {
     Consumer,
 }
 
-/// Result of a span, as its program set it. [`SpanRef::is_error`] also counts spans with only an
-/// `error` tag.
+/// Result of a span, as set by its program. If it is unset, [`SpanRef::is_error`] decides by the
+/// span's tag `error`.
 ///
 /// [`SpanRef::is_error`]: crate::SpanRef::is_error
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// The span's program recorded no status.
+    /// Unknown result, since the span's program recorded none.
     #[default]
     Unset,
     /// Success, even if the span has an `error` tag.

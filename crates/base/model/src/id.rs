@@ -1,19 +1,19 @@
-//! Ids of requests and spans, which are never zero.
+//! Ids of requests and spans. An id is never zero.
 
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroU128};
 
-/// Id of a request, which all of its spans share. It has 64 or 128 bits: an id whose upper half is
-/// 0 counts as one of 64 bits.
+/// Id of a request, shared by all of its spans. It has 64 or 128 bits; it counts as an id of 64
+/// bits if its upper half is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(NonZeroU128);
 
-/// Id of a span, of 64 bits. The client's and the server's span of one call may share it.
+/// Id of a span, which has 64 bits. The client's and the server's span of one call may share an id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(NonZeroU64);
 
 impl TraceId {
-    /// Makes a trace id from a number; `None` for 0, which is no valid id.
+    /// Makes a trace id from a number. Returns `None` for 0, which is not a valid id.
     #[inline]
     pub const fn from_number(number: u128) -> Option<TraceId> {
         match NonZeroU128::new(number) {
@@ -28,8 +28,8 @@ impl TraceId {
         self.0.get()
     }
 
-    /// Returns the lower half of the id: the id in systems with ids of 64 bits. May be 0 if the id
-    /// has 128 bits.
+    /// Returns the lower half of the id, which is the id in systems with ids of 64 bits. May be 0
+    /// if the id has 128 bits.
     #[inline]
     pub const fn low(self) -> u64 {
         self.0.get() as u64
@@ -49,7 +49,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// Makes a span id from a number; `None` for 0, which is no valid id.
+    /// Makes a span id from a number. Returns `None` for 0, which is not a valid id.
     #[inline]
     pub const fn from_number(number: u64) -> Option<SpanId> {
         match NonZeroU64::new(number) {

@@ -2,20 +2,20 @@
 //! `export/wire` converts the formats of other systems; this crate does no I/O.
 //!
 //! [`SpanRef`] borrows its text from the bytes that it was decoded from, so that decoding a million
-//! spans a second allocates nothing; a decoder passes it to a [`SpanSink`]. [`Span`] owns its text.
+//! spans a second allocates nothing. A decoder passes it to a [`SpanSink`]. [`Span`] owns its text.
 //!
 //! # Invariants of a decoded span
 //!
 //! - Annotations are sorted by time, then by text, without duplicates.
-//! - Tags are sorted by key, then by [`Origin`], without duplicates of both.
+//! - Tags are sorted by key, then by [`Origin`]. No two tags have the same key and origin.
 //! - No span is its own parent.
 //!
 //! # Omissions, and their reasons
 //!
 //! Annotations have no endpoint: for annotations with endpoints (Zipkin's first format), decoding
-//! makes a span for each host. Names keep their case, since it could not be restored; it is dropped
-//! only when a span is written in one of Zipkin's formats. Times are nanoseconds for the same
-//! reason. Numbers, flags and bytes of tags keep their type ([`Value`]), which costs only a
+//! makes a span for each host. Names keep their case, since it could not be restored; case is
+//! dropped only when a span is written in one of Zipkin's formats. Times are in nanoseconds for the
+//! same reason. Numbers, flags and bytes of tags keep their type ([`Value`]), which costs only a
 //! discriminant in the reference. Lists and maps are JSON text, as in all viewers of spans.
 
 mod endpoint;

@@ -6,23 +6,23 @@ use crate::id::{SpanId, TraceId};
 use crate::span::{Annotation, AnnotationRef, SpanRef};
 use crate::tag::{Tag, TagRef};
 
-/// One step of one request, with owned text. The fields are those of [`SpanRef`].
+/// One step of one request, with owned text. The fields are the same as in [`SpanRef`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// Id of the request that the span belongs to.
     pub trace_id: TraceId,
-    /// Id of the span. The client's and the server's span of one call may share it
+    /// Id of the span. In a call, the client's and the server's span may share one id
     /// ([`Span::shared`]).
     pub id: SpanId,
     /// Id of the parent span, which caused this span; `None` for a root span.
     pub parent_id: Option<SpanId>,
-    /// Role of the span relative to its parent.
+    /// Role of the span in a call or message.
     pub kind: Kind,
-    /// Result that the span's program has set.
+    /// Result of the span, as set by its program.
     pub status: Status,
-    /// Set if the span is recorded even if the request is not sampled.
+    /// Set if the span must be recorded whether or not its request is sampled.
     pub debug: bool,
-    /// Set if another service made the span's id and recorded a span with the same id.
+    /// Set if another service assigned the span's id and recorded its own span under that id.
     pub shared: bool,
     /// Name of the step; empty if unknown.
     pub name: String,
@@ -30,9 +30,9 @@ pub struct Span {
     pub start_ns: Option<u64>,
     /// Duration in nanoseconds; `None` if unknown.
     pub duration_ns: Option<u64>,
-    /// Host that recorded the span.
+    /// Host and service that recorded the span.
     pub local: Endpoint,
-    /// Host on the opposite side of the call or message.
+    /// Host and service on the other side of the call or message.
     pub remote: Endpoint,
     /// Annotations of the span, sorted by time and then by text.
     pub annotations: Vec<Annotation>,
@@ -40,7 +40,7 @@ pub struct Span {
     pub tags: Vec<Tag>,
 }
 
-/// A [`Span`] with the arrays of references that its [`SpanRef`] borrows.
+/// Buffer for a [`SpanRef`] of a [`Span`], with the arrays that the [`SpanRef`] borrows.
 #[derive(Clone, Debug)]
 pub struct SpanRefBuffer<'a> {
     span: &'a Span,
@@ -49,7 +49,7 @@ pub struct SpanRefBuffer<'a> {
 }
 
 impl Span {
-    /// Builds the arrays of references for [`SpanRefBuffer::as_ref`].
+    /// Builds the arrays that [`SpanRefBuffer::as_ref`] borrows.
     pub fn ref_buffer(&self) -> SpanRefBuffer<'_> {
         SpanRefBuffer {
             span: self,
@@ -60,7 +60,7 @@ impl Span {
 }
 
 impl SpanRefBuffer<'_> {
-    /// Returns the span as a [`SpanRef`], which borrows its text and arrays.
+    /// Converts the span to a [`SpanRef`], which borrows its text and arrays.
     pub fn as_ref(&self) -> SpanRef<'_> {
         let span = self.span;
         SpanRef {
@@ -83,7 +83,7 @@ impl SpanRefBuffer<'_> {
 }
 
 impl SpanRef<'_> {
-    /// Copies the span with its text.
+    /// Converts the span to a [`Span`], with a copy of its text.
     pub fn to_owned(&self) -> Span {
         Span {
             trace_id: self.trace_id,

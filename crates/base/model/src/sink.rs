@@ -6,12 +6,12 @@ use std::ops::ControlFlow;
 
 /// Consumer to which a decoder passes spans.
 pub trait SpanSink {
-    /// Consumes a span, which is valid only during the call. A sink that returns `Break` has not
-    /// consumed the span and accepts no more.
+    /// Consumes a span, which is valid only during the call. Returns `ControlFlow::Break` if the
+    /// sink has not consumed the span and accepts no more spans.
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()>;
 }
 
-/// Sink that stores a copy of each span.
+/// Sink that appends an owned copy of each span.
 impl SpanSink for Vec<Span> {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         self.push(span.to_owned());
@@ -19,7 +19,7 @@ impl SpanSink for Vec<Span> {
     }
 }
 
-/// Passes spans on to the borrowed sink.
+/// Sink that passes all spans to the borrowed sink.
 impl<S: SpanSink + ?Sized> SpanSink for &mut S {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         (**self).span(span)

@@ -10,18 +10,18 @@ use crate::tag::{Origin, TagRef, ValueRef};
 pub struct SpanRef<'a> {
     /// Id of the request that the span belongs to.
     pub trace_id: TraceId,
-    /// Id of the span. Two spans may share an id: the client's and the server's span of one call
+    /// Id of the span. In a call, the client's and the server's span may share one id
     /// ([`SpanRef::shared`]).
     pub id: SpanId,
     /// Id of the parent span, which caused this span; `None` for a root span.
     pub parent_id: Option<SpanId>,
-    /// Role of the span relative to its parent.
+    /// Role of the span in a call or message.
     pub kind: Kind,
-    /// Result that the span's program has set.
+    /// Result of the span, as set by its program.
     pub status: Status,
-    /// Set if the span is recorded even if the request is not sampled.
+    /// Set if the span must be recorded whether or not its request is sampled.
     pub debug: bool,
-    /// Set if another service made the span's id and recorded a span with the same id.
+    /// Set if another service assigned the span's id and recorded its own span under that id.
     pub shared: bool,
     /// Name of the step; empty if unknown.
     pub name: &'a str,
@@ -29,9 +29,9 @@ pub struct SpanRef<'a> {
     pub start_ns: Option<u64>,
     /// Duration in nanoseconds; `None` if unknown.
     pub duration_ns: Option<u64>,
-    /// Host that recorded the span.
+    /// Host and service that recorded the span.
     pub local: EndpointRef<'a>,
-    /// Host on the opposite side of the call or message.
+    /// Host and service on the other side of the call or message.
     pub remote: EndpointRef<'a>,
     /// Annotations of the span, sorted by time and then by text.
     pub annotations: &'a [AnnotationRef<'a>],
@@ -42,23 +42,23 @@ pub struct SpanRef<'a> {
 /// Moment within a span, with borrowed text. Annotations are ordered by time, then by text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnnotationRef<'a> {
-    /// Time of the moment, in nanoseconds since 1970.
+    /// Time of the annotation, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Text that describes the moment.
+    /// Text of the annotation, such as `cache miss`.
     pub value: &'a str,
 }
 
-/// Moment within a span, with owned text.
+/// Moment within a span, with owned text. Annotations are ordered by time, then by text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Annotation {
-    /// Time of the moment, in nanoseconds since 1970.
+    /// Time of the annotation, in nanoseconds since 1970.
     pub time_ns: u64,
-    /// Text that describes the moment.
+    /// Text of the annotation, such as `cache miss`.
     pub value: String,
 }
 
 impl<'a> SpanRef<'a> {
-    /// Makes a span with ids and no other values.
+    /// Makes a span with these ids. All its other values are unset.
     pub const fn new(trace_id: TraceId, id: SpanId) -> SpanRef<'a> {
         SpanRef {
             trace_id,
@@ -78,16 +78,16 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Returns the value of the tag with this key. A tag of the span itself takes precedence over
-    /// tags of its scope and resource.
+    /// Returns the value of the tag with this key; `None` if the span has no such tag. A tag of the
+    /// span itself takes precedence over tags of the scope, and these over tags of the resource.
     pub fn tag(&self, key: &str) -> Option<ValueRef<'a>> {
         let behind = self.tags.partition_point(|tag| tag.key <= key);
         let last = self.tags.get(behind.checked_sub(1)?)?;
         (last.key == key).then_some(last.value)
     }
 
-    /// Returns true if the span failed. Its status decides. If the status is unset, a tag `error`
-    /// of the span itself means failure, unless its value is `false`.
+    /// Returns true if the span failed, which its status determines. If the status is unset, a tag
+    /// `error` of the span itself means failure, unless its value is `false`.
     pub fn is_error(&self) -> bool {
         match self.status {
             Status::Ok => false,
@@ -99,8 +99,8 @@ impl<'a> SpanRef<'a> {
         }
     }
 
-    /// Returns the total size in bytes of all texts and byte strings, including texts that several
-    /// spans share.
+    /// Returns the total size in bytes of all texts and byte strings of the span. Texts that it
+    /// shares with other spans count in full.
     pub fn text_bytes(&self) -> usize {
         let value = |value: &ValueRef<'_>| match value {
             ValueRef::Str(text) => text.len(),
@@ -114,21 +114,21 @@ impl<'a> SpanRef<'a> {
     }
 }
 
-/// Returns true if an `error` tag means a failure. Zipkin treats any value as a failure; only the
-/// boolean `false` denies it.
+/// Returns true if an `error` tag means a failure. As in Zipkin, any value means a failure, except
+/// the boolean `false`.
 fn is_failure(error: &TagRef<'_>) -> bool {
     error.value != ValueRef::Bool(false)
 }
 
 impl AnnotationRef<'_> {
-    /// Copies the annotation with its text.
+    /// Converts the annotation to one that owns its text.
     pub fn to_owned(&self) -> Annotation {
         Annotation { time_ns: self.time_ns, value: self.value.to_owned() }
     }
 }
 
 impl Annotation {
-    /// Returns a reference form of the annotation, which borrows its text.
+    /// Converts the annotation to one that borrows its text.
     pub fn as_ref(&self) -> AnnotationRef<'_> {
         AnnotationRef { time_ns: self.time_ns, value: &self.value }
     }

@@ -1,36 +1,36 @@
 //! Tags: keys with values that describe a span, its resource or its scope.
 
-/// Key with a value that describes a span, both borrowed.
+/// Key and value that describe a span, both borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TagRef<'a> {
-    /// Name of the described property; may be empty.
+    /// Key: the name of the described property, such as `http.method`; may be empty.
     pub key: &'a str,
-    /// Value of the described property.
+    /// Value of the property that the key names.
     pub value: ValueRef<'a>,
-    /// Subject that the tag describes.
+    /// Subject of the tag: the span, its scope or its resource.
     pub origin: Origin,
 }
 
-/// Key with a value that describes a span, both owned.
+/// Key and value that describe a span, both owned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
-    /// Name of the described property; may be empty.
+    /// Key: the name of the described property, such as `http.method`; may be empty.
     pub key: String,
-    /// Value of the described property.
+    /// Value of the property that the key names.
     pub value: Value,
-    /// Subject that the tag describes.
+    /// Subject of the tag: the span, its scope or its resource.
     pub origin: Origin,
 }
 
-/// Subject that a tag describes. If several subjects have a tag with the same key, the tag of the
-/// span itself takes precedence.
+/// Subject that a tag describes. If several subjects have tags with the same key, the span's own
+/// tag takes precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
-    /// The process, machine or service that recorded the span.
+    /// Process, machine or service that recorded the span.
     Resource,
-    /// The library that recorded the span.
+    /// Library that recorded the span.
     Scope,
-    /// The span itself, without its resource and scope.
+    /// Span itself, and not its resource or scope.
     #[default]
     Span,
 }
@@ -38,7 +38,7 @@ pub enum Origin {
 /// Value of a tag, with borrowed text. Lists and maps are JSON text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueRef<'a> {
-    /// UTF-8 text, also the JSON text of a list or map.
+    /// UTF-8 text, or the JSON text of a list or map.
     Str(&'a str),
     /// Signed integer of 64 bits.
     Int(i64),
@@ -53,7 +53,7 @@ pub enum ValueRef<'a> {
 /// Value of a tag, with owned text. Lists and maps are JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// UTF-8 text, also the JSON text of a list or map.
+    /// UTF-8 text, or the JSON text of a list or map.
     Str(String),
     /// Signed integer of 64 bits.
     Int(i64),
@@ -71,7 +71,7 @@ impl<'a> TagRef<'a> {
         TagRef { key, value: ValueRef::Str(value), origin: Origin::Span }
     }
 
-    /// Copies the tag with its key and value.
+    /// Converts the tag to one that owns its key and value.
     pub fn to_owned(&self) -> Tag {
         let TagRef { key, value, origin } = *self;
         Tag { key: key.to_owned(), value: value.to_owned(), origin }
@@ -79,7 +79,7 @@ impl<'a> TagRef<'a> {
 }
 
 impl Tag {
-    /// Returns a reference form of the tag, which borrows its key and value.
+    /// Converts the tag to one that borrows its key and value.
     pub fn as_ref(&self) -> TagRef<'_> {
         let Tag { key, value, origin } = self;
         TagRef { key, value: value.as_ref(), origin: *origin }
@@ -87,7 +87,7 @@ impl Tag {
 }
 
 impl ValueRef<'_> {
-    /// Copies the value with its text.
+    /// Converts the value to one that owns its text or bytes.
     pub fn to_owned(self) -> Value {
         match self {
             ValueRef::Str(text) => Value::Str(text.to_owned()),
@@ -100,7 +100,7 @@ impl ValueRef<'_> {
 }
 
 impl Value {
-    /// Returns a reference form of the value, which borrows its text or bytes.
+    /// Converts the value to one that borrows its text or bytes.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {
             Value::Str(text) => ValueRef::Str(text),

@@ -1,5 +1,5 @@
-//! Tests that conversion between the owned and the borrowed span loses nothing, and tests of the
-//! methods of a span.
+//! Tests that conversion between [`Span`] and [`SpanRef`] loses nothing, and tests of a span's
+//! methods.
 
 use crate::*;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! Clocks that are cheap to read.
+//! Clocks that are cheap to read: two of the system's, and the processor's time-stamp counter.
 
 #[cfg(target_arch = "x86_64")]
 use crate::errno;
@@ -15,8 +15,8 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Returns the present time of `CLOCK_BOOTTIME` in nanoseconds. This clock also counts the time of
-/// suspension.
+/// Returns the present time of `CLOCK_BOOTTIME` in nanoseconds. Unlike `CLOCK_MONOTONIC`, this
+/// clock runs while the machine is suspended.
 pub fn boottime_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes only to the `timespec` passed to it.
@@ -27,7 +27,7 @@ pub fn boottime_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Reads the processor's time-stamp counter. Returns 0 on processors without one.
+/// Reads the processor's time-stamp counter (`rdtsc`). Returns 0 on other processors than x86-64.
 #[inline(always)]
 pub fn tsc() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -43,8 +43,8 @@ pub fn tsc() -> u64 {
     0
 }
 
-/// Reads the counter as [`tsc`] does, but after all earlier loads have completed. Otherwise the
-/// time may precede an event of another processor that this thread has already observed.
+/// Reads the time-stamp counter after all earlier loads have completed. A time from [`tsc`] may
+/// precede an event of another processor that this thread has already observed.
 #[inline]
 pub fn tsc_after_loads() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
@@ -56,8 +56,8 @@ pub fn tsc_after_loads() -> u64 {
     tsc()
 }
 
-/// Returns true if the time-stamp counter runs at a constant rate in all power states, and this
-/// process may read it.
+/// Returns true if this process may read the time-stamp counter, and the counter runs at a constant
+/// rate in all power states.
 pub fn tsc_is_steady() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

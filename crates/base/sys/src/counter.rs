@@ -1,13 +1,13 @@
-//! Increment of a counter without a locked instruction, for counters that belong to one thread. The
-//! thread's signal handlers may interrupt an addition at any point.
+//! Increments a counter without a locked instruction. The counter must belong to one thread, whose
+//! signal handlers may interrupt an addition at any point.
 
 use std::sync::atomic::AtomicU64;
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Adds to `counter` and returns its old value, atomically for this thread and its signal handlers.
-/// If another thread changes the counter at the same time, one of the two changes may be lost, and
-/// both calls may return the same value.
+/// Adds to `counter` and returns the counter's old value. The addition is atomic for this thread
+/// and its signal handlers only. If another thread changes the counter at the same time, one of the
+/// two changes may be lost, and both calls may return the same value.
 #[inline(always)]
 pub fn add_on_own_thread(counter: &AtomicU64, addend: u64) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -2,11 +2,11 @@
 //! that it did not open, and then reuse their numbers for its own files. So each use checks first
 //! that the number still refers to the library's file. A number that refers to another file is
 //! neither used nor closed, also on drop. The program may still close the descriptor between check
-//! and use. That window is short, and programs close everything only once.
+//! and use. That window is short, and programs rarely close all descriptors more than once.
 //!
-//! A table lists all such descriptors, for code without access to their owners. A child process
-//! uses it to close the descriptors of threads that do not exist in the child. The code that runs
-//! at the end of the process finds its sockets there.
+//! A global table lists all such descriptors, for code without access to their owners. A child
+//! process uses the table to close the descriptors of threads that do not exist in the child. Code
+//! that runs at the end of the process finds its sockets in the table.
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -14,21 +14,22 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-/// Lowest number to which descriptors are raised; programs rarely use such numbers.
+/// Lowest descriptor number that [`raise`] assigns; programs rarely use such numbers.
 const HIGH: i32 = 512;
 
-/// Identity of the file that a descriptor refers to, for comparison with a later state.
+/// Identity of the file that a descriptor refers to. A later comparison shows if the descriptor
+/// number has been reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
     inode: u64,
-    /// Number for files without an inode of their own: the kernel's number of an eventfd plus 1, or
-    /// [`KIND`] with a hash of the file's type. 0 for other files.
+    /// Number that identifies a file without an inode of its own: the kernel's number of an eventfd
+    /// plus 1, or [`KIND`] with a hash of the file's type. 0 for files with an inode.
     number: u64,
 }
 
-/// Flag in `Identity::number`: the other bits are a hash of the file's type, not an eventfd's
-/// number. The program may have other files of the same type, but hardly under these descriptor
+/// Flag in `Identity::number`: the other bits are a hash of the file's type and not an eventfd's
+/// number. The program may have other files of the same type, but they hardly have these descriptor
 /// numbers. Without `/proc` the type is unknown, and only the flag is set.
 const KIND: u64 = 1 << 63;
 
@@ -47,13 +48,13 @@ impl Identity {
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// Returns true if the file is an eventfd. Without `/proc`, also returns true if it may be one.
+    /// Returns true if the file is an eventfd. Without `/proc`, returns true also if it may be one.
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }
 }
 
-/// Returns the kernel's number of an eventfd, plus 1; `None` for other files.
+/// Returns the kernel's number of an eventfd plus 1; `None` for other files.
 fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -61,12 +62,12 @@ fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_add(1)
 }
 
-/// Returns [`KIND`] in place of the unknown type if there is no `/proc`, as in a bare `chroot`.
+/// Returns [`KIND`] without a hash if there is no `/proc`, as in a bare `chroot`; otherwise `None`.
 fn unknown_kind() -> Option<u64> {
     (!std::path::Path::new("/proc/self").exists()).then_some(KIND)
 }
 
-/// Returns [`KIND`] with a hash of the file's type, for a file without an inode of its own.
+/// Returns [`KIND`] with a hash of the file's type. Meant for a file without an inode of its own.
 fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let kind = std::fs::read_link(path).ok()?;
@@ -75,8 +76,8 @@ fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     Some(hasher.finish() | KIND)
 }
 
-/// Moves the descriptor to a free number of at least 512, which programs hardly use. Returns it
-/// unchanged if no such number is free.
+/// Moves the descriptor to a free number from 512 on, which programs hardly use. Returns the
+/// descriptor unchanged if no such number is free.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() < HIGH {
         true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
@@ -85,7 +86,7 @@ pub fn raise(descriptor: OwnedFd) -> OwnedFd {
 }
 
 /// Returns true if descriptors 0 to 2 are open. If one of them is closed, the program may be about
-/// to open a file for it. A library's file must not take that number.
+/// to open a file under that number, and a library's file must not occupy it.
 pub fn has_standard_streams() -> bool {
     (0..3).all(|number| {
         // SAFETY: a number that is not open makes the call fail, and has no other effect.
@@ -95,37 +96,37 @@ pub fn has_standard_streams() -> bool {
     })
 }
 
-/// Descriptor of a library, listed in the table. The program may close it without the library's
-/// knowledge.
+/// Descriptor of a library, listed in the table. The host program may close it without the
+/// library's knowledge.
 #[derive(Debug)]
 pub struct RegisteredDescriptor<T: AsFd> {
-    /// The descriptor; `None` only during drop.
+    /// Owned descriptor; `None` only during drop.
     value: Option<T>,
     identity: Identity,
     slot: Option<usize>,
 }
 
 impl<T: AsFd> RegisteredDescriptor<T> {
-    /// Adds a descriptor to the table, with a caller-defined purpose. Returns `None` if the
-    /// identity of its file cannot be determined.
+    /// Adds a descriptor to the table. The caller defines the meaning of `purpose`. Returns `None`
+    /// if the identity of the descriptor's file cannot be determined.
     pub fn new(value: T, purpose: u32) -> Option<RegisteredDescriptor<T>> {
         let identity = Identity::of(value.as_fd())?;
         let slot = register(value.as_fd(), identity, purpose);
         Some(RegisteredDescriptor { value: Some(value), identity, slot })
     }
 
-    /// Returns the descriptor if it still refers to the same file as at registration.
+    /// Returns the descriptor; `None` if it no longer refers to the file that was registered.
     pub fn get(&self) -> Option<&T> {
         let value = self.value.as_ref()?;
         (Identity::of(value.as_fd()) == Some(self.identity)).then_some(value)
     }
 
-    /// Returns the identity that the file had at registration.
+    /// Returns the identity of the file at registration.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 
-    /// Changes the descriptor's purpose in the table.
+    /// Changes the purpose that the table states for the descriptor.
     pub fn set_purpose(&self, purpose: u32) {
         if let Some(slot) = self.slot {
             TABLE[slot].purpose.store(purpose, Ordering::Relaxed);
@@ -147,7 +148,7 @@ impl<T: AsFd> Drop for RegisteredDescriptor<T> {
     }
 }
 
-/// Entry of the table of descriptors, which all threads share.
+/// Entry of the table of descriptors, which all threads of the process share.
 struct Entry {
     /// Descriptor number, stored last and cleared first.
     number: AtomicI32,
@@ -184,8 +185,8 @@ fn register(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Opt
     Some(slot)
 }
 
-/// Calls `each` for the registered descriptors of this process that have this purpose and still
-/// refer to the same files.
+/// Calls `each` for this process's registered descriptors with this purpose. Skips descriptors that
+/// no longer refer to the registered files.
 pub fn each_registered(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open()
@@ -196,8 +197,8 @@ pub fn each_registered(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     }
 }
 
-/// Closes all registered descriptors. Only for a child process, in which the owning threads do not
-/// exist.
+/// Closes all registered descriptors. Only for a child process, in which the threads that own them
+/// do not exist.
 pub fn close_inherited() {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open() {
@@ -212,7 +213,8 @@ pub fn close_inherited() {
 }
 
 impl Entry {
-    /// Returns the descriptor of this entry if it still refers to the same file as at registration.
+    /// Returns the descriptor of this entry; `None` if it no longer refers to the file that was
+    /// registered.
     fn open(&self) -> Option<BorrowedFd<'static>> {
         let number = self.number.load(Ordering::Acquire);
         if number < 0 {
@@ -263,8 +265,7 @@ mod tests {
         assert_eq!(raise(raised).as_raw_fd(), number);
     }
 
-    /// Without `/proc`, as in a bare `chroot`, an eventfd is distinguished from a pipe by its
-    /// inode.
+    /// Without `/proc`, as in a bare `chroot`, the inode distinguishes an eventfd from a pipe.
     #[cfg(feature = "testing")]
     #[test]
     fn without_proc_descriptors_are_told_apart_by_inode() {
@@ -288,8 +289,8 @@ mod tests {
         assert_eq!(found, Ok([if crate::user_id() == 0 { 2 } else { 0 }]));
     }
 
-    /// If the program reuses the number of a registered descriptor for its own file, that file is
-    /// neither used nor closed.
+    /// A file of the program that reuses the number of a registered descriptor is neither used nor
+    /// closed.
     #[test]
     fn a_number_that_is_anothers_is_left_alone() {
         const PURPOSE: u32 = 4711;

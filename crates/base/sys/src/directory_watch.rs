@@ -1,40 +1,41 @@
-//! Notification of changes in directories, by inotify.
+//! Watches directories for changes, by inotify.
 
 use crate::descriptor::{RegisteredDescriptor, raise};
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// Inotify descriptor that watches directories. The foreign program that contains this library may
-/// close it.
+/// Inotify descriptor that watches directories. The host program may close it without the library's
+/// knowledge.
 #[derive(Debug)]
 pub struct DirectoryWatch(RegisteredDescriptor<OwnedFd>);
 
 impl DirectoryWatch {
-    /// Makes a watch without directories. Returns `None` if the kernel refuses a further inotify
-    /// descriptor.
+    /// Makes a watch that has no directories yet. Returns `None` if the kernel refuses another
+    /// inotify descriptor. `purpose` is the descriptor's purpose in the table of descriptors.
     pub fn new(purpose: u32) -> Option<DirectoryWatch> {
         let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         Some(DirectoryWatch(RegisteredDescriptor::new(raise(descriptor), purpose)?))
     }
 
-    /// Adds a directory. The watch then reports files created in the directory or moved to it,
-    /// changes of attributes, and the directory's removal or renaming. Returns false on failure.
+    /// Adds a directory. The watch then reports files that are created in it or moved to it,
+    /// changes of attributes, and removal or renaming of the directory itself. Returns false on
+    /// failure.
     pub fn add(&self, directory: &Path) -> bool {
         let what = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB;
         let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
         self.0.get().is_some_and(|watch| add_watch(watch, directory, what | end).is_ok())
     }
 
-    /// Returns the descriptor, which is readable when events are pending; `None` if the program has
-    /// closed it.
+    /// Returns the descriptor; `None` if the host program has closed it. The descriptor is readable
+    /// when events are pending.
     pub fn readable_descriptor(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         Some(self.0.get()?.as_fd())
     }
 
-    /// Discards all pending events. Returns true if there were any, or if the program has closed
-    /// the descriptor.
+    /// Discards all pending events. Returns true if there were any, or if the host program has
+    /// closed the descriptor.
     pub fn drain_events(&self) -> bool {
         let mut events = [0; 4096];
         match self.0.get() {

@@ -1,10 +1,10 @@
-//! Random numbers that the kernel returns without waiting, and values that are unique to a thread
-//! and moment.
+//! Random numbers from `getrandom` without waiting, and values that are unique to a thread and
+//! moment.
 
 use crate::errno;
 
-/// Returns random words from the kernel. Returns `None` if the kernel's pool is not initialised, or
-/// if the system call is unknown or forbidden. Never waits.
+/// Returns random words from `getrandom`. Returns `None` if the kernel's random pool is not
+/// initialised yet, or if the system call is unknown or forbidden. Never waits.
 pub fn random_words<const WORDS: usize>() -> Option<[u64; WORDS]> {
     let mut words = [0u64; WORDS];
     let size = size_of_val(&words);
@@ -16,8 +16,8 @@ pub fn random_words<const WORDS: usize>() -> Option<[u64; WORDS]> {
     (usize::try_from(filled) == Ok(size)).then_some(words)
 }
 
-/// Returns process id, thread id, nanoseconds since 1970 and nanoseconds since boot. No two threads
-/// or moments have the same four values. An unavailable value is 0.
+/// Returns process id, thread id, nanoseconds since 1970 and nanoseconds since boot. Together they
+/// identify a thread and a moment. An unavailable value is 0.
 pub fn moment_identity() -> [u64; 4] {
     // SAFETY: these calls take no pointers.
     #[expect(unsafe_code, reason = "system calls")]

@@ -1,7 +1,7 @@
-//! Preservation of `errno` across system calls. The calls may run between a system call of the host
-//! program and its check of `errno`, as they do in signal handlers.
+//! Preserves `errno` across system calls. In a signal handler, such calls may run between a system
+//! call of the host program and its check of `errno`.
 
-/// Runs `calls`, and restores the value that `errno` had before.
+/// Runs `calls` and then restores the previous value of `errno`.
 pub(crate) fn preserve<T>(calls: impl FnOnce() -> T) -> T {
     // SAFETY: the C library returns a pointer that is valid for the lifetime of this thread.
     #[expect(unsafe_code, reason = "the C library's thread-local variable")]

@@ -3,13 +3,13 @@
 use crate::errno;
 use std::io;
 
-/// Runs `work` on this thread with another user's rights on files; new files belong to that user.
-/// Requires a process of root: other processes may only select their own user. Supplementary groups
-/// are not changed, so the process should have none.
+/// Runs `work` on this thread with the file rights of another user, who then owns new files.
+/// Requires root; other processes can select only their own user. Supplementary groups are not
+/// changed, so the process should have none.
 ///
 /// Open files remain usable. If the rights cannot be set, returns an error without running `work`.
 pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    /// Guard that restores the thread's rights, also on panic.
+    /// Guard that restores the thread's file rights, also on panic.
     struct Restore {
         uid: libc::c_int,
         gid: libc::c_int,
@@ -27,7 +27,7 @@ pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> i
     }
 }
 
-/// Returns the ids of the user and group that determine this thread's rights on files.
+/// Returns the user id and the group id that determine this thread's rights on files.
 fn current() -> (u32, u32) {
     let nobody = libc::uid_t::MAX;
     // SAFETY: plain integers are passed; for an invalid user, both calls only return the present
@@ -36,7 +36,8 @@ fn current() -> (u32, u32) {
     errno::preserve(|| unsafe { (libc::setfsuid(nobody) as u32, libc::setfsgid(nobody) as u32) })
 }
 
-/// Sets the user and group that determine this thread's rights on files. Returns the previous ids.
+/// Sets the user id and the group id that determine this thread's rights on files. Returns the
+/// previous ids.
 fn set(uid: u32, gid: u32) -> (libc::c_int, libc::c_int) {
     // SAFETY: plain integers are passed. Both calls affect this thread only. The user is set last
     // when rights are dropped and first when they are restored, because only root may set the

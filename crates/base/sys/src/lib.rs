@@ -2,7 +2,7 @@
 //! instructions that not every processor has, clocks, memory and sockets shared between processes,
 //! threads, forks, signals and random numbers.
 //!
-//! This is one of the few crates with unsafe code; each part of it has a module of its own. The
+//! This is one of the few crates with unsafe code. Each feature has a module of its own. The
 //! functions can be called with any arguments, from any thread and from signal handlers, unless
 //! their documentation says otherwise. They leave `errno` unchanged, except for functions that
 //! return an error.

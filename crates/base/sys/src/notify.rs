@@ -1,6 +1,6 @@
-//! Notification of the service manager about a daemon's state, by systemd's protocol: a datagram to
-//! the socket in the variable `NOTIFY_SOCKET`. The daemon neither waits for an answer nor depends
-//! on delivery.
+//! Notifies the service manager of a daemon's state, by systemd's protocol: a datagram to the
+//! socket in the variable `NOTIFY_SOCKET`. The daemon neither waits for an answer nor depends on
+//! delivery.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,12 +8,12 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// State to report when the daemon is ready for clients.
+/// Message that the daemon is ready for clients.
 pub const READY: &str = "READY=1";
-/// State to report when the daemon is shutting down.
+/// Message that the daemon is shutting down.
 pub const STOPPING: &str = "STOPPING=1";
 
-/// Sends a state to the service manager's socket `to`: a path or, after `@`, an abstract name.
+/// Sends a state to the service manager's socket. `to` is a path, or `@` and an abstract name.
 pub fn notify(to: &OsStr, state: &str) -> io::Result<()> {
     let address = match to.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,

@@ -1,11 +1,11 @@
-//! Two computations in parallel. Start at [`run_both`].
+//! Runs two computations in parallel. Start at [`run_both`].
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Runs `other` on a new thread and `own` on this one, and waits for both. If no thread can be
-/// started, runs them one after the other. Panics if one of them panics.
+/// Runs `other` on a new thread and `own` on this one, and returns both results. If no thread can
+/// be started, runs them one after the other. Panics if one of them panics.
 pub fn run_both<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
     let other = Mutex::new(Some(other));
     let take = || other.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,10 +1,10 @@
-//! Properties of the process that a library runs in, and hooks for forks of the process and for
-//! unloading of the library.
+//! Properties of the process that contains this library, hooks for forks, and protection of the
+//! library from being unloaded.
 
 use crate::errno;
 
 /// Returns true if the process has more rights than its user, as a set-user-id program has. The
-/// user then chooses the environment, so it must not be trusted.
+/// environment is then chosen by that user and must not be trusted.
 pub fn is_privileged() -> bool {
     // SAFETY: this reads a value that the kernel passed to the process at its start.
     #[expect(unsafe_code)]
@@ -13,8 +13,8 @@ pub fn is_privileged() -> bool {
     }
 }
 
-/// Runs `work` with all signals blocked in this thread. Threads that `work` starts block them for
-/// their whole lifetime.
+/// Runs `work` with all signals blocked in this thread. Threads that `work` starts inherit the
+/// blocked signals for their whole lifetime.
 pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     /// Guard that restores the thread's signal mask, also on panic.
     struct Restore(libc::sigset_t);
@@ -40,8 +40,8 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Returns true if this thread can safely start another thread. Two conditions must hold. The
-/// thread runs in no signal handler, since the interrupted code may hold the C library's locks. And
-/// the process was made by the C library, unlike a child of `vfork` or of the bare system call.
+/// thread is not in a signal handler, since the interrupted code may hold the C library's locks.
+/// And the C library made the process; a child of `vfork` or of the bare system call is not safe.
 /// Takes some 70 system calls.
 ///
 /// A handler blocks its own signal, so no handler runs if no signal with a handler is blocked. A
@@ -87,8 +87,8 @@ pub fn may_start_thread() -> bool {
     })
 }
 
-/// Returns true if seccomp restricts the system calls of this thread, or may restrict them. Takes
-/// one system call.
+/// Returns true if seccomp restricts this thread's system calls, or if that is unknown. Takes one
+/// system call.
 pub fn has_seccomp() -> bool {
     // SAFETY: plain integers are passed.
     #[expect(unsafe_code)]
@@ -101,8 +101,8 @@ pub fn has_seccomp() -> bool {
     })
 }
 
-/// Returns the number of seccomp filters of this thread; `None` if unknown. Takes one system call
-/// in the common case without filters.
+/// Returns the number of seccomp filters of this thread; `None` if unknown. A thread without
+/// filters needs one system call.
 pub fn seccomp_filters() -> Option<u64> {
     match has_seccomp() {
         false => Some(0),
@@ -110,8 +110,8 @@ pub fn seccomp_filters() -> Option<u64> {
     }
 }
 
-/// Parses the number of seccomp filters from a thread's `status` in `/proc`. Strict mode, which
-/// permits four system calls, counts as one filter.
+/// Parses the number of seccomp filters from a thread's `status` file in `/proc`; `None` if the
+/// file does not show it. Strict mode, which permits four system calls, counts as one filter.
 pub fn seccomp_filters_in(status: &str) -> Option<u64> {
     let number = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -125,8 +125,8 @@ pub fn seccomp_filters_in(status: &str) -> Option<u64> {
     }
 }
 
-/// Registers `hook`, which runs in each child made by the C library's `fork`, on the child's only
-/// thread. Returns false on failure.
+/// Registers `hook` to run in each child of the C library's `fork`, on the child's only thread.
+/// Returns false on failure.
 pub fn in_forked_children(hook: extern "C" fn()) -> bool {
     // SAFETY: the function exists as long as its library, and the C library drops the registration
     // when it unloads the library. The binding's type is an unsafe function; a safe function is
@@ -146,8 +146,8 @@ pub fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Keeps the library that contains `code` loaded until the process ends, because a thread runs in
-/// the library. The program's own code always stays loaded.
+/// Keeps the library that contains `code` loaded until the process ends, because a thread executes
+/// code of the library. The program's own code always stays loaded.
 pub fn keep_loaded(code: fn()) {
     // SAFETY: all zeros is a valid value of the structure. The call fills it with a name that ends
     // with a NUL and lives as long as the library, which is loaded because its code runs here.

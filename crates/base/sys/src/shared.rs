@@ -1,5 +1,5 @@
 //! Memory that two processes share through a sealed file. No access by its creator ends with a
-//! signal, whatever the other process does. The creator reads only pages that exist, and the other
+//! signal, whatever the other process does. The creator reads only pages that exist. The other
 //! process can remove none: it can neither shrink the file nor, once the file is
 //! [sealed](SharedMemory::seal), punch holes into it.
 //!
@@ -34,7 +34,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Size of a page in bytes. Holes in a file of shared memory consist of whole pages.
+/// Size of a page in bytes. Holes in a shared file consist of whole pages.
 pub const PAGE_SIZE: usize = 4096;
 
 /// Mapping of shared memory, unmapped on drop.
@@ -51,12 +51,12 @@ unsafe impl Send for SharedMemory {}
 #[expect(unsafe_code)]
 unsafe impl Sync for SharedMemory {}
 
-/// Seals that make the size of a file of shared memory reliable. Seals are never removed.
+/// Seals that fix the size of a shared file. Seals are never removed.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 impl SharedMemory {
-    /// Creates `size` bytes of zeros, in a file that can be passed to another process; `name` is
-    /// shown in `/proc`. Allocates all memory now, and fails if there is not enough.
+    /// Creates `size` bytes of zeros in a file that can be passed to another process. `/proc` shows
+    /// `name` for the file. Allocates all memory now, and fails if there is not enough.
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), size as u64)?;
@@ -64,17 +64,16 @@ impl SharedMemory {
     }
 
     /// Creates memory like [`create`](Self::create), but allocates only the first `fixed` bytes
-    /// now, and each further page on its first write. If the kernel accounts memory strictly,
-    /// allocates all bytes now.
+    /// now. Each further page is allocated on its first write. If the kernel accounts memory
+    /// strictly, allocates all bytes now.
     pub fn create_lazy(name: &CStr, size: usize, fixed: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), allocated_at_least(size, fixed))?;
         SharedMemory::create_in(file)
     }
 
-    /// Creates memory like [`create`](Self::create), but allocates nothing in advance. If the
-    /// system runs out of memory, an access ends the process, so this is meant for memory that is
-    /// mostly unused.
+    /// Creates memory like [`create`](Self::create), but allocates nothing in advance. Meant for
+    /// memory that is mostly unused: if the system runs out of memory, an access ends the process.
     pub fn create_sparse(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         SharedMemory::create_in(SharedMemory::sized(name, size)?)
     }
@@ -93,14 +92,14 @@ impl SharedMemory {
         Ok(file)
     }
 
-    /// Maps a file of shared memory that another process has created. Fails unless the file is
-    /// sealed against resizing.
+    /// Maps a shared file that another process has created. Fails unless the file is sealed against
+    /// resizing.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ | libc::PROT_WRITE)
     }
 
-    /// Maps a file of shared memory that another process has created, for reading only. Fails
-    /// unless the file is sealed against resizing. A write to the mapping ends with a signal.
+    /// Maps a shared file that another process has created, for reading only. Fails unless the file
+    /// is sealed against resizing. A write to the mapping ends with a signal.
     pub fn map_to_read(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
         SharedMemory::map_for(file, libc::PROT_READ)
     }
@@ -124,7 +123,7 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Excludes a byte range from core dumps, for which the kernel would otherwise allocate its
+    /// Excludes a byte range from core dumps. A dump would make the kernel allocate the range's
     /// holes.
     pub fn keep_from_dumps(&self, range: Range<usize>) {
         self.advise(range, libc::MADV_DONTDUMP);
@@ -145,8 +144,8 @@ impl SharedMemory {
         }
     }
 
-    /// Excludes the memory from child processes. Its address is unmapped there, so a child's copy
-    /// of this object must not be used. Returns false if the kernel refuses.
+    /// Excludes the memory from child processes. A child must not use its copy of this object,
+    /// since the mapping does not exist there. Returns false if the kernel refuses.
     pub fn keep_from_children(&self) -> bool {
         self.advise(0..self.size, libc::MADV_DONTFORK)
     }
@@ -154,7 +153,7 @@ impl SharedMemory {
     /// Seals `file`, which must be the file of this memory, against new writable mappings and
     /// against punching holes. Fills holes in the first `fixed` bytes. The file's creator calls
     /// this after the other writer has mapped the file, and before the creator reads any byte.
-    /// After an error, as with kernels before Linux 5.1, reading could end with a signal.
+    /// After an error, as with kernels before Linux 5.1, reads may raise a signal.
     pub fn seal(&self, file: BorrowedFd<'_>, fixed: usize) -> io::Result<()> {
         seal(file, SealFlags::FUTURE_WRITE)?;
         // Fills holes that were punched before the seal.
@@ -162,31 +161,30 @@ impl SharedMemory {
         seal(file, SealFlags::SEAL)
     }
 
-    /// Returns true if a whole byte range of `file` is allocated and written: an allocated page
-    /// counts as a hole until it is written. The range stays allocated if the file is
-    /// [sealed](Self::seal).
+    /// Returns true if a byte range of `file` has no holes. An allocated page counts as a hole
+    /// until it is written. The range stays allocated if the file is [sealed](Self::seal).
     pub fn is_allocated(file: BorrowedFd<'_>, range: Range<usize>) -> bool {
         let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(range.start as u64));
         range.is_empty() || hole.is_ok_and(|hole| hole >= range.end as u64)
     }
 
-    /// Returns the memory that the kernel has allocated for `file`, in bytes.
+    /// Returns the amount of memory that the kernel has allocated for `file`, in bytes.
     pub fn allocated_size(file: BorrowedFd<'_>) -> io::Result<u64> {
         Ok(rustix::fs::fstat(file)?.st_blocks.cast_unsigned().saturating_mul(512))
     }
 
-    /// Returns the size of the mapping in bytes, which never changes.
+    /// Returns the size of the mapping in bytes. It never changes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns the start address, for accesses that no function here offers. Such code must stay
-    /// within [`SharedMemory::size`], and make no references.
+    /// Returns the start address, for accesses that no method offers. Such code must stay within
+    /// [`SharedMemory::size`], and must not make references into the memory.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Returns the word at byte `offset`, a multiple of 8.
+    /// Returns the word at byte `offset`, which must be a multiple of 8.
     ///
     /// # Panics
     ///
@@ -218,7 +216,7 @@ impl SharedMemory {
         }
     }
 
-    /// Appends a range of bytes to `to`. Other processes may be writing these bytes.
+    /// Appends the bytes at `place` to `to`. Other processes may be writing these bytes.
     ///
     /// # Panics
     ///
@@ -238,7 +236,7 @@ impl SharedMemory {
 
     /// Writes pieces to a file, one after the other, starting at `offset`. Shared pieces are not
     /// copied first: if another process writes to them meanwhile, the file gets a mix of old and
-    /// new bytes. After an error, a part may have been written.
+    /// new bytes. After an error, some of the bytes may have been written.
     ///
     /// # Panics
     ///
@@ -326,7 +324,7 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Piece of the output that [`SharedMemory::write_to`] writes to a file.
+/// Piece of the bytes that [`SharedMemory::write_to`] writes to a file.
 #[derive(Clone, Debug)]
 pub enum Piece<'p> {
     /// Bytes in the private memory of this process.
@@ -335,7 +333,7 @@ pub enum Piece<'p> {
     Shared(Range<usize>),
 }
 
-/// Maximum number of pieces in one write: the kernel's limit (`IOV_MAX`).
+/// Maximum number of pieces in one write, which is the kernel's limit (`IOV_MAX`).
 const VECTORS_MAX: usize = 1024;
 
 fn iovec(start: *const u8, size: usize) -> libc::iovec {
@@ -349,8 +347,8 @@ enum Direction {
     In,
 }
 
-/// Copies bytes between shared memory, which other processes may access at the same time, and
-/// private memory. Uses assembly, for which such a race is defined.
+/// Copies bytes between shared and private memory. Other processes may access the shared bytes at
+/// the same time. Uses assembly, for which such a race is defined.
 ///
 /// # Safety
 ///
@@ -375,9 +373,9 @@ unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size:
 #[cfg(all(not(target_arch = "x86_64"), not(thread_sanitizer)))]
 use copy_by_words as copy_racing;
 
-/// Copies like the version in assembly, for builds with the thread sanitizer. The sanitizer checks
-/// whether accesses to atomic words order the copies. It does not see assembly, and does not report
-/// races between atomics.
+/// Copies without assembly, for builds with the thread sanitizer. The sanitizer checks whether
+/// accesses to atomic words order the copies. It does not see assembly, and does not report races
+/// between atomics.
 ///
 /// # Safety
 ///
@@ -391,8 +389,8 @@ unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size:
     unsafe { std::ptr::copy_nonoverlapping(from, into, size) }
 }
 
-/// Copies like the version in assembly, but by atomic words, and by smaller atomics at unaligned
-/// ends.
+/// Copies like the version in assembly, but by atomic words. Unaligned ends are copied by smaller
+/// atomics.
 ///
 /// # Safety
 ///
@@ -428,15 +426,15 @@ unsafe fn copy_by_words(direction: Direction, shared: *mut u8, own: *mut u8, siz
     }
 }
 
-/// Creates a file of zeros with a fixed size, and adds `seals` to it.
+/// Creates a file of `size` zero bytes that cannot be resized, and adds `seals` to it.
 pub(crate) fn sized_and_sealed(name: &CStr, size: usize, seals: SealFlags) -> io::Result<File> {
     let file = SharedMemory::sized(name, size)?;
     seal(file.as_fd(), SEALS | seals)?;
     Ok(file)
 }
 
-/// Fails if a file of this size exceeds `RLIMIT_FSIZE`. The limit applies to memory files too: the
-/// kernel would send `SIGXFSZ`, which ends the program.
+/// Fails if a file of this size would exceed `RLIMIT_FSIZE`. The limit applies to memory files too:
+/// the kernel would send `SIGXFSZ`, which ends the program.
 fn check_file_size_limit(size: u64) -> io::Result<()> {
     // SAFETY: the kernel writes only to the structure passed to it.
     #[expect(unsafe_code)]
@@ -454,8 +452,8 @@ fn check_file_size_limit(size: u64) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
-/// Returns the size in bytes of a file of shared memory that another process has created. Fails
-/// unless the file is sealed against resizing. Reads of such a file never wait for another process.
+/// Returns the size in bytes of a shared file that another process has created. Fails unless the
+/// file is sealed against resizing. Reads of such a file never wait for another process.
 pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SEALS) {
         let why = "shared memory is not sealed, so that its size could change";
@@ -464,9 +462,9 @@ pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_size.cast_unsigned())
 }
 
-/// Seals a file of shared memory of at most `size_max` bytes against new writable mappings and
-/// against punching holes, unless it has that seal already. Fills holes that the file's creator may
-/// have left in the first `fixed` bytes.
+/// Seals a shared file of at most `size_max` bytes against new writable mappings and against
+/// punching holes, unless it has that seal already. Fills holes that the file's creator may have
+/// left in the first `fixed` bytes.
 pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::Result<()> {
     let size = usize::try_from(sealed_size(file)?).unwrap_or(usize::MAX);
     if size > size_max {
@@ -478,14 +476,14 @@ pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::R
     allocate(file, allocated_at_least(size, fixed))
 }
 
-/// Returns true if the kernel accounts each page on its first write, so that a later allocation may
-/// fail. Also returns true if the accounting mode cannot be determined.
+/// Returns true if the kernel accounts each page only on its first write, so that the write may
+/// fail. Returns true also if the accounting mode cannot be determined.
 pub fn is_accounting_strict() -> bool {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     !mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))
 }
 
-/// Returns the number of bytes of a file that must be allocated before the first write.
+/// Returns how many bytes of a file must be allocated before the first write.
 fn allocated_at_least(size: usize, fixed: usize) -> u64 {
     if is_accounting_strict() { size as u64 } else { fixed.min(size) as u64 }
 }
@@ -519,7 +517,7 @@ mod tests {
         ours.copy_out(8192, &mut nothing);
     }
 
-    /// Both copy functions copy exactly the requested bytes, for all alignments of source and
+    /// Both copy functions copy exactly the requested bytes for every alignment of source and
     /// destination.
     #[test]
     fn copies_are_exact() {
@@ -599,8 +597,8 @@ mod tests {
         assert_eq!(memory.size(), 4096);
     }
 
-    /// Tries to punch out the second page, by the file and by the mapping. Returns true for each
-    /// attempt that succeeds.
+    /// Tries to punch out the second page twice: through the file and through the mapping. Returns
+    /// true for each attempt that succeeds.
     fn punch(file: &File, memory: &SharedMemory) -> [bool; 2] {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: the page is within the mapping, and no reference into it exists.
@@ -614,7 +612,7 @@ mod tests {
         }
     }
 
-    /// All pages of the memory are allocated at creation. After the seal a writer cannot remove
+    /// All pages are allocated when the memory is created. After the seal a writer cannot remove
     /// them.
     #[test]
     fn pages_stay_once_it_is_sealed() {
@@ -664,8 +662,8 @@ mod tests {
         assert!(is_there(4096..8192));
     }
 
-    /// If the receiver of the file has sealed it, the creator's own seal fails, so the creator does
-    /// not rely on the file.
+    /// The creator's own seal fails if the receiver has already sealed the file, so the creator
+    /// does not rely on it.
     #[test]
     fn seals_of_others_are_noticed() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();

@@ -1,5 +1,5 @@
-//! Page of a program's own memory that another process can write to: part of a `static`, with a
-//! sealed memfd mapped over it. The page's address stays valid as long as the program or library is
+//! Page of a program's own memory that another process can write to. The page is a `static` with a
+//! sealed memfd mapped over it. Its address stays valid as long as the program or library is
 //! loaded. Reading the page costs a plain load and needs no thread.
 
 use crate::shared::{allocate, sized_and_sealed};
@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::AtomicU64;
 
-/// Page size in bytes. On processors with several page sizes, this is the largest.
+/// Page size of the processor in bytes; the largest one on processors with several page sizes.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
@@ -48,10 +48,10 @@ impl SharedPage {
         }
     }
 
-    /// Maps a new file of zeros over the page. A process that opens the file and writes to it
-    /// changes the page, also in children made by a later `fork`. The file can neither grow nor
-    /// shrink. Its memory is allocated now, because a later access could end the program if the
-    /// system ran out of memory.
+    /// Maps a new file of zeros over the page and returns the file. A process that opens the file
+    /// and writes to it changes the page, also in children made by a later `fork`. The file cannot
+    /// be resized. Its memory is allocated now; otherwise a later access could end the program if
+    /// the system ran out of memory.
     pub fn share(&'static self, name: &CStr) -> io::Result<File> {
         let file = sized_and_sealed(name, SIZE, SealFlags::empty())?;
         allocate(file.as_fd(), SIZE as u64)?;

@@ -1,5 +1,5 @@
 //! Stream sockets between processes of one machine. They can pass descriptors, and the kernel
-//! reports the peer's identity. No function waits: a call that would block returns
+//! reports the peer's identity. No function waits; a call that would block returns
 //! [`io::ErrorKind::WouldBlock`].
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -15,11 +15,11 @@ use std::path::Path;
 /// Maximum number of descriptors sent with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
 /// Maximum number of descriptors received with one call: the kernel's own limit (`SCM_MAX_FD`). A
-/// receiver's buffer must fit all of them: the kernel closes excess descriptors within the call,
-/// which may wait for their sender.
+/// smaller buffer would be unsafe: the kernel closes excess descriptors within the call, and such a
+/// close may wait for the sender.
 const RECEIVED_MAX: usize = 253;
 
-/// Maximum number of groups of a process: the kernel's own limit.
+/// Maximum number of supplementary groups of a process: the kernel's own limit.
 const GROUPS_MAX: usize = 1 << 16;
 const SO_PEERPIDFD: i32 = 77;
 
@@ -27,10 +27,10 @@ const SO_PEERPIDFD: i32 = 77;
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
-/// Identity that the peer's process had when it connected.
+/// Identity of the peer's process at the time of its connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id in this process's PID namespace; 0 if the peer is outside of it.
+    /// Process id in this process's PID namespace; 0 if that namespace does not contain the peer.
     pub pid: u32,
     /// Effective user id of the peer.
     pub uid: u32,
@@ -45,7 +45,7 @@ pub struct Listener(OwnedFd);
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 impl Socket {
-    /// Connects to the listener at `path`, without waiting.
+    /// Connects to the listener at `path` without waiting.
     pub fn connect(path: &Path) -> io::Result<Socket> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
@@ -54,8 +54,8 @@ impl Socket {
         Ok(Socket(socket))
     }
 
-    /// Sends as many bytes as fit into the socket's buffer, and all descriptors with the first
-    /// byte.
+    /// Sends as many bytes as fit into the socket's buffer. All descriptors are passed with the
+    /// first byte. Returns the number of bytes sent.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -68,8 +68,8 @@ impl Socket {
         Ok(rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
     }
 
-    /// Receives bytes and appends passed descriptors to `descriptors`. Returns the number of bytes;
-    /// 0 if the peer has closed the connection.
+    /// Receives bytes, and appends the descriptors passed with them to `descriptors`. Returns the
+    /// number of bytes; 0 if the peer has closed the connection.
     pub fn receive(&self, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RECEIVED_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
@@ -109,9 +109,9 @@ impl Socket {
         }
     }
 
-    /// Returns true if the connected process has surely ended, so that another process may have its
-    /// id. Other processes may still have the connection open. Always returns false with kernels
-    /// before Linux 6.5.
+    /// Returns true if the connected process has certainly ended. Its id may then belong to another
+    /// process, and other processes may still have the connection open. Always returns false with
+    /// kernels before Linux 6.5.
     pub fn peer_has_ended(&self) -> bool {
         let mut number = [0];
         let process = match self.option(SO_PEERPIDFD, &mut number) {
@@ -126,7 +126,7 @@ impl Socket {
         rustix::event::poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
     }
 
-    /// Reads a socket option into `room`, and returns the part that the kernel has written.
+    /// Reads a socket option into `room`. Returns the part that the kernel has written.
     fn option<'r>(&self, option: i32, room: &'r mut [u32]) -> io::Result<&'r [u32]> {
         let mut size = size_of_val(room) as libc::socklen_t;
         // SAFETY: the kernel writes at most `size` bytes to `room`, which has that many.
@@ -161,7 +161,7 @@ impl AsFd for Socket {
 }
 
 impl Listener {
-    /// Starts to listen at `path`, where no file may exist.
+    /// Starts to listen at `path`. Fails if a file exists there.
     pub fn bind(path: &Path) -> io::Result<Listener> {
         let address = SocketAddrUnix::new(path)?;
         let socket =
@@ -183,7 +183,8 @@ impl AsFd for Listener {
     }
 }
 
-/// Closes a descriptor of any kind without waiting: a lingering socket is closed in the background.
+/// Closes a descriptor of any kind without waiting. A socket that lingers is closed in the
+/// background.
 pub fn close_at_once(descriptor: OwnedFd) {
     // Other files do not have this option, and are not affected.
     let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);
@@ -235,7 +236,7 @@ mod tests {
         assert!(theirs.send(b"x", &[]).is_err());
     }
 
-    /// The reported groups are those that the peer had when it connected, whatever their number.
+    /// The reported groups are the peer's groups at its connect, however many there are.
     #[test]
     fn groups_are_those_of_the_moment_of_connecting() {
         let path = std::env::temp_dir().join(format!("blkkin-groups-{}", std::process::id()));

@@ -1,5 +1,5 @@
 //! Test support that simulates faults of a process: forks, signals at any instruction, and system
-//! calls that are refused, [fail or kill](traced). Also general support: [random numbers](Random),
+//! calls that are refused, [fail or kill](traced). It also has [random numbers](Random), temporary
 //! [directories](Scratch), and a report of [skipped](skip) tests. Not for production code.
 //!
 //! Closures passed to the functions of this module run in a child of a process with threads, or in
@@ -29,20 +29,20 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 /// Method by which a child process is forked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
-    /// The C library's `fork`, which runs registered handlers.
+    /// The C library's `fork`, which runs the registered fork handlers.
     Library,
-    /// The bare system call, which runs no handlers in the process.
+    /// The bare system call, which runs no fork handlers.
     Raw,
 }
 
-/// System calls that [`refuse`] can make fail.
+/// System call that [`refuse`] can make fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// `getrandom`: random numbers from the kernel.
+    /// `getrandom`, the source of the kernel's random numbers.
     Getrandom,
-    /// `madvise`, which [`crate::WipedOnFork::arm`] needs among others.
+    /// `madvise`, used by [`crate::WipedOnFork::arm`] among others.
     Madvise,
-    /// `fallocate`: allocation of the blocks or pages of a file.
+    /// `fallocate`, which allocates the blocks or pages of a file.
     Fallocate,
 }
 
@@ -50,7 +50,7 @@ pub enum Call {
 const CHILD_SECONDS_MAX: u32 = 60;
 
 /// Runs `body` in a child process, with words of memory that both processes share. Returns the
-/// values of the words after the child's end. Fails if the child does not end normally.
+/// values of the words at the child's end. Fails if the child does not end normally.
 pub fn in_child<const WORDS: usize>(
     fork: Fork,
     body: impl FnOnce(&[AtomicU64; WORDS]),
@@ -107,9 +107,9 @@ pub fn in_child<const WORDS: usize>(
     }
 }
 
-/// Runs `body` in a child that shares memory and thread pointer with this thread. The thread waits
-/// for the child, as after `vfork`, but the child has a stack of its own. Returns true if the child
-/// was made and ended normally.
+/// Runs `body` in a child that shares memory and thread pointer with this thread, which waits for
+/// the child as after `vfork`. The child has a stack of its own. Returns true if the child was made
+/// and ended normally.
 pub fn in_sharing_child(body: &dyn Fn()) -> bool {
     extern "C" fn run(body: *mut libc::c_void) -> libc::c_int {
         // SAFETY: the pointer is the one passed below, and its owner waits for this function to
@@ -158,8 +158,8 @@ pub fn refuse(call: Call) -> bool {
     install(&mut program)
 }
 
-/// Makes an instruction of a seccomp filter from operation, value, and number of instructions to
-/// skip if a comparison fails.
+/// Makes an instruction of a seccomp filter from an operation, its value, and the number of
+/// instructions to skip if a comparison fails.
 fn step(code: u32, value: u32, otherwise: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: value }
 }
@@ -175,9 +175,8 @@ fn install(program: &mut [libc::sock_filter]) -> bool {
     }
 }
 
-/// Restricts the thread like [`refuse_all`], and also the threads that it makes later. Unlike
-/// strict mode, the filter leaves the time-stamp counter accessible. Other system calls kill the
-/// thread.
+/// Restricts the calling thread and its later threads like [`refuse_all`]. Unlike strict mode, this
+/// filter leaves the time-stamp counter accessible. Other system calls kill the thread.
 pub fn confine() -> bool {
     let permitted = [libc::SYS_read, libc::SYS_write, libc::SYS_exit, libc::SYS_rt_sigreturn];
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
@@ -190,8 +189,8 @@ pub fn confine() -> bool {
     install(&mut program)
 }
 
-/// Makes the kernel kill the calling thread on any system call other than read, write, exit and
-/// return from a signal handler. Call it in a child.
+/// Makes the kernel kill the calling thread on any system call other than read, write, exit, and
+/// return from a signal handler. The restriction is permanent, so call it in a child.
 pub fn refuse_all() -> bool {
     REFUSES_ALL.store(true, SeqCst);
     // SAFETY: this call takes no pointer.
@@ -204,7 +203,7 @@ pub fn refuse_all() -> bool {
 /// Set once [`refuse_all`] or [`confine`] was called in this process.
 static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
-/// Pointer to the function that the signal handler calls; null if no function is set.
+/// Function that the signal handler calls; null if none is set.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn handle(_: libc::c_int) {
@@ -217,12 +216,13 @@ extern "C" fn handle(_: libc::c_int) {
     }
 }
 
-/// Two signals, so that the handler of each can be interrupted by the other signal, but no deeper.
+/// The two signals of [`while_interrupted`]. The handler of each can be interrupted by the other
+/// signal, but no deeper.
 const SIGNALS: [libc::c_int; 2] = [libc::SIGUSR1, libc::SIGUSR2];
 
-/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. Each
-/// signal's handler calls `handler`, and may be interrupted by the other signal. Only one such test
-/// may run at a time.
+/// Runs `body` on this thread while signals interrupt it again and again, at any instruction. The
+/// handler of each signal calls `handler`, and may itself be interrupted by the other signal. Only
+/// one such test may run at a time.
 pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), String> {
     HANDLER.store(handler as *mut (), SeqCst);
     // SAFETY: all fields of the structure may be zero; the handler is a function of the right type.
@@ -273,8 +273,7 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Makes a system call with invalid arguments. Returns its error number, or 0 if the call
-/// succeeded.
+/// Makes a system call with invalid arguments. Returns its error number; 0 if the call succeeded.
 pub fn error_of(call: i64) -> i32 {
     let nonsense = -1 as libc::c_long;
     // SAFETY: the addresses, descriptors and flags are invalid, which the kernel checks.
@@ -293,8 +292,8 @@ mod tests {
     use crate::WipedOnFork;
     use std::sync::atomic::Ordering::Relaxed;
 
-    /// An armed page is wiped in a child process, whatever the method of forking. A page that is
-    /// not armed keeps its values, and so do the pages of the parent process.
+    /// An armed page is wiped in a child process, whatever the method of forking. Pages that are
+    /// not armed, and pages of the parent process, keep their values.
     #[test]
     fn words_are_wiped_in_children() {
         static ARMED: WipedOnFork = WipedOnFork::new();
@@ -335,8 +334,8 @@ mod tests {
         assert!(killed.is_err(), "{killed:?}");
     }
 
-    /// A failing system call leaves `errno` unchanged, as the host program may be about to check
-    /// it.
+    /// A failing system call leaves `errno` unchanged, which the host program may be about to
+    /// check.
     #[test]
     fn errno_is_kept() {
         let found = in_child(Fork::Raw, |[found]| {

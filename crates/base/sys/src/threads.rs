@@ -1,4 +1,4 @@
-//! Identity of the current thread, the CPU that it runs on, and its restartable sequences.
+//! The current thread: its identity, its CPU, and its restartable sequences.
 
 use crate::errno;
 use crate::wake::membarrier;
@@ -10,19 +10,19 @@ use std::sync::atomic::Ordering::Relaxed;
 /// process.
 ///
 /// A child of `vfork` shares memory and thread pointer with the thread that made it. If that thread
-/// has called this function before, the child gets the thread's id, and otherwise its own.
+/// has called this function before, the child gets the parent thread's id instead of its own.
 pub fn thread_id() -> u32 {
     process_and_thread().1
 }
 
-/// Returns the kernel's ids of this process and of this thread. The restriction that [`thread_id`]
-/// documents for children of `vfork` applies to both.
+/// Returns the kernel's ids of this process and this thread. In children of `vfork`, both ids have
+/// the restriction that [`thread_id`] documents.
 pub fn process_and_thread() -> (u32, u32) {
-    /// Process id for which ids are cached, wiped in a child so that it does not reuse its parent's
-    /// ids.
+    /// Process id of the cached ids. It is wiped in a child, so that the child does not reuse its
+    /// parent's ids.
     static PROCESS: WipedOnFork = WipedOnFork::new();
     thread_local! {
-        /// Cached process id and thread id of this thread. They have no destructor, so that they
+        /// Cached process id and thread id of this thread. The variable has no destructor, so it
         /// can be used until the thread ends.
         static CACHED_IDS: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
     }
@@ -45,9 +45,10 @@ pub fn process_and_thread() -> (u32, u32) {
     (own_process as u32, id as u32)
 }
 
-/// Returns true if the C library made this thread, and so gave it thread-local variables of its
-/// own. A child of `vfork` uses the thread-local variables of its parent. glibc registers each
-/// thread's list of robust mutexes with the kernel, and no child inherits the registration.
+/// Returns true if the C library made this thread and so gave it its own thread-local variables. A
+/// child of `vfork` uses the thread-local variables of its parent. The test relies on glibc, which
+/// registers each thread's list of robust mutexes with the kernel; no child inherits the
+/// registration.
 pub(crate) fn has_own_thread_pointer() -> bool {
     if !cfg!(target_env = "gnu") {
         // Other C libraries register later, or never.
@@ -72,8 +73,8 @@ pub fn user_id() -> u32 {
     }
 }
 
-/// Returns true if the process has a thread with this id, or if the kernel refuses the check. Takes
-/// one system call.
+/// Returns true if process `process` has a thread with this id, or if the kernel refuses the check.
+/// Takes one system call.
 pub fn thread_exists(process: u32, thread: u32) -> bool {
     // SAFETY: signal 0 sends nothing; the call only checks whether it could be sent.
     #[expect(unsafe_code)]
@@ -84,8 +85,8 @@ pub fn thread_exists(process: u32, thread: u32) -> bool {
     })
 }
 
-/// Returns true if this thread has left the function that has the address `variable` in its frame,
-/// for instance by a `longjmp` out of a signal handler. `own` is the address of a variable of the
+/// Returns true if this thread has left the stack frame that contains the address `variable`, for
+/// instance by a `longjmp` out of a signal handler. `own` is the address of a variable of the
 /// caller. Returns false if the answer is unknown. Takes one system call.
 ///
 /// May be wrong for a thread that switches stacks within a signal handler, by itself or with
@@ -113,7 +114,8 @@ pub fn has_left_frame(variable: usize, own: usize) -> bool {
     }
 }
 
-/// Returns the CPU that this thread runs on, or ran on a moment ago.
+/// Returns the number of the CPU that this thread runs on. The thread may have moved by the time of
+/// the return.
 pub fn current_cpu() -> usize {
     // SAFETY: has no arguments.
     #[expect(unsafe_code)]
@@ -121,8 +123,8 @@ pub fn current_cpu() -> usize {
     usize::try_from(cpu).unwrap_or(0)
 }
 
-/// Returns the offset from the thread pointer to glibc's area for restartable sequences; `None` if
-/// glibc has registered no area with the kernel.
+/// Returns the offset of glibc's area for restartable sequences from the thread pointer; `None` if
+/// glibc has not registered an area with the kernel.
 pub fn rseq_offset() -> Option<isize> {
     // SAFETY: both names end with a NUL. In glibc they are an `unsigned int` and a `ptrdiff_t`,
     // which it sets before any other code runs, and never changes.
@@ -137,8 +139,8 @@ pub fn rseq_offset() -> Option<isize> {
     }
 }
 
-/// Aborts and restarts the restartable sequences that threads of this process are executing.
-/// Returns false if the kernel cannot do that (before Linux 5.10).
+/// Aborts the restartable sequences that threads of this process are executing, which then start
+/// again. Returns false if the kernel cannot do that (before Linux 5.10).
 pub fn restart_sequences() -> bool {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
     const RESTART: libc::c_int = 1 << 7;
@@ -190,7 +192,7 @@ mod tests {
     }
 
     /// A child that shares its parent's memory and thread pointer does not change the parent's
-    /// cached ids, even if they were never read before.
+    /// cached ids, even if the parent has never read its ids.
     #[cfg(feature = "testing")]
     #[test]
     fn a_child_that_shares_memory_leaves_its_parents_id_alone() {

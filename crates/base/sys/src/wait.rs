@@ -1,16 +1,16 @@
-//! Waiting for any of several descriptors, and sleeping for a duration.
+//! Waits for any of several descriptors, or for a duration.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// Maximum number of descriptors in one call of [`wait`].
+/// Maximum number of descriptors in a call of [`wait`].
 const WAITED_MAX: usize = 64;
 
-/// Waits until a descriptor is readable, its peer has closed, or `time` has passed. A descriptor
-/// with its flag set is also polled for writing. A signal ends the wait too. Descriptors beyond the
-/// 64th are ignored.
+/// Waits until a descriptor is readable, its peer has closed, or `time` has passed. For a
+/// descriptor whose flag is set, the wait ends also when it is writable. A signal ends the wait
+/// too. Descriptors beyond the 64th are ignored.
 pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> io::Result<()> {
     let mut polled = Vec::with_capacity(descriptors.len().min(WAITED_MAX));
     for (descriptor, also_write) in descriptors.iter().take(WAITED_MAX) {
@@ -27,8 +27,8 @@ pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> i
     }
 }
 
-/// Sleeps for this many nanoseconds, or until a signal. May be called anywhere, including signal
-/// handlers: it preserves `errno`, and is no cancellation point.
+/// Sleeps for this many nanoseconds, or until a signal arrives. May be called anywhere, even in
+/// signal handlers: it preserves `errno`, and is no cancellation point.
 pub fn sleep_ns(time_ns: u64) {
     let time = libc::timespec {
         tv_sec: (time_ns / 1_000_000_000) as libc::time_t,

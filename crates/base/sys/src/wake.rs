@@ -1,15 +1,15 @@
-//! Waking another process, without cost for the waking side while the other process is awake.
+//! Wakes another process. While that process is awake, the waking side has no cost.
 //!
 //! A sleeper announces in shared memory that it is about to sleep, and then checks for work. A
 //! producer stores work in shared memory, and then checks for a sleeper. Each side must perform its
-//! two steps in order. Otherwise the sleeper may miss the work, and the producer the sleeper.
-//! Processors need a barrier between the steps for that. The sleeper issues a [barrier for
+//! two steps in order. Otherwise the sleeper may miss the work while the producer misses the
+//! sleeper. Processors need a barrier between the two steps. The sleeper issues a [barrier for
 //! all](barrier_for_all), which covers both sides.
 
 use crate::errno;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Commands `MEMBARRIER_CMD_GLOBAL_EXPEDITED` and its registration.
+/// Command `MEMBARRIER_CMD_GLOBAL_EXPEDITED` of `membarrier`; `REGISTER` is its registration.
 const BARRIER: libc::c_int = 1 << 1;
 const REGISTER: libc::c_int = 1 << 2;
 
@@ -23,34 +23,34 @@ pub(crate) fn membarrier(command: libc::c_int) -> bool {
 }
 
 /// Registers this process's threads for every later [`barrier_for_all`]. Returns false if the
-/// kernel lacks the command (before Linux 4.16) or refuses it. The first registration may take some
+/// kernel refuses the command or lacks it (before Linux 4.16). The first registration may take some
 /// milliseconds.
 pub fn register_for_barriers() -> bool {
     membarrier(REGISTER)
 }
 
-/// Issues a full memory barrier on each CPU that runs a thread of a process that has
-/// [registered](register_for_barriers). Afterwards the caller sees all stores that such a thread
-/// made before the barrier, in its program's order. Loads that such a thread makes after the
-/// barrier see all stores that the caller made before it. Returns false, without a barrier, if the
-/// kernel does not support it.
+/// Issues a full memory barrier on each CPU that runs a thread of a
+/// [registered](register_for_barriers) process. Such a thread's stores before the barrier are
+/// visible to the caller afterwards, in their order. The caller's earlier stores are visible to
+/// such a thread's loads after the barrier. Returns false, without a barrier, if the kernel does
+/// not support it.
 pub fn barrier_for_all() -> bool {
     membarrier(BARRIER)
 }
 
-/// Eventfd by which this process wakes another process. Only the descriptor's number is stored, so
-/// the host program may close the descriptor.
+/// Eventfd by which this process wakes another process. Only the descriptor's number is stored,
+/// since the host program may close the descriptor.
 #[derive(Debug)]
 pub struct Waker {
-    /// Descriptor number of the eventfd, or -1.
+    /// Descriptor number of the eventfd; -1 if there is none, or once it has been closed.
     fd: AtomicI32,
-    /// Device and inode of the eventfd. (All files outside of file systems share one inode; among
-    /// such files, only eventfds accept a write of eight bytes.)
+    /// Device and inode of the eventfd; `None` if there is none. (All files outside of file systems
+    /// share one inode, but of these only eventfds accept a write of eight bytes.)
     file: Option<(u64, u64)>,
 }
 
 impl Waker {
-    /// Makes a waker for the eventfd with the number `fd`, which the caller still owns.
+    /// Makes a waker for the eventfd with descriptor number `fd`, which the caller still owns.
     pub fn new(fd: i32) -> Waker {
         Waker { fd: AtomicI32::new(fd), file: file_of(fd) }
     }
@@ -61,7 +61,7 @@ impl Waker {
     }
 
     /// Wakes the other process. Signal handlers may call it. Returns false if the host program has
-    /// closed the descriptor, even if another file has its number now. Later calls then have no
+    /// closed the descriptor, even if another file has the number now. Later calls then have no
     /// effect.
     pub fn wake(&self) -> bool {
         let fd = self.fd.load(Relaxed);
@@ -127,8 +127,8 @@ mod tests {
         assert!(waker.wake());
     }
 
-    /// If the host program closes all descriptors, as daemons do, and opens other files under the
-    /// same numbers, the waker does not write to those files.
+    /// The waker does not write to another file that has received its descriptor's number. Daemons
+    /// cause this: they close all descriptors and then open files of their own.
     #[test]
     fn a_descriptor_that_became_another_files_is_left_alone() {
         let eventfd = eventfd();

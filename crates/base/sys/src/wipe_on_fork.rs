@@ -1,20 +1,20 @@
 //! Memory that the kernel zeroes in child processes. By a load from such memory a library detects a
-//! fork, even a fork by the bare system call, of which the C library does not learn.
+//! fork. It detects even a fork by the bare system call, which the C library does not notice.
 
 use crate::errno;
 use std::sync::atomic::AtomicU64;
 
-/// Size in bytes of a whole page, so that no other memory is wiped with it. On processors with
-/// several page sizes, this is the largest.
+/// Size of a whole page in bytes, so that no other memory is wiped. On processors with several page
+/// sizes, this is the largest.
 #[cfg(target_arch = "x86_64")]
 const SIZE: usize = 4096;
 #[cfg(not(target_arch = "x86_64"))]
 const SIZE: usize = 65536;
 
-/// Content of a page, as words.
+/// Array of all words of a page.
 pub type Words = [AtomicU64; SIZE / 8];
 
-/// Types of which any value may be replaced by all zeros at any time.
+/// Type whose values may be replaced by all zeros at any time.
 ///
 /// # Safety
 ///
@@ -47,7 +47,7 @@ impl Default for WipedOnFork {
 }
 
 impl WipedOnFork {
-    /// Makes a page of zeros, which is not armed yet.
+    /// Makes a page of zeros. It is not armed yet.
     pub const fn new() -> WipedOnFork {
         WipedOnFork { value: [const { AtomicU64::new(0) }; SIZE / 8] }
     }
@@ -64,21 +64,22 @@ impl WipedOnFork {
 }
 
 impl<T: AllZeros> WipedOnFork<T> {
-    /// Wraps a value, which must be all zeros initially, because only then the `static` is in
+    /// Wraps a value, which must be all zeros. A `static` with another initial value is not in
     /// memory that the kernel can wipe.
     pub const fn of(value: T) -> WipedOnFork<T> {
         WipedOnFork { value }
     }
 
-    /// Returns the wrapped value, which is all zeros in a child process until it is set there.
+    /// Returns the wrapped value. In a child process, the value is all zeros until the child sets
+    /// it.
     #[inline(always)]
     pub const fn get(&self) -> &T {
         &self.value
     }
 
     /// Makes the kernel wipe the memory in child processes from now on. Returns false if the kernel
-    /// cannot do that (before Linux 4.14); the memory should then stay zero. May be called again at
-    /// any time.
+    /// cannot do that (before Linux 4.14); the memory should then stay zero. May be called
+    /// repeatedly.
     pub fn arm(&'static self) -> bool {
         // SAFETY: this reads a value that the kernel passed to the process at its start.
         #[expect(unsafe_code, reason = "a call of the C library")]

@@ -2,7 +2,7 @@
 
 use wide::u8x16;
 
-/// Number of bytes in a span, which are examined together.
+/// Size of a span of memory in bytes. The bytes of a span are examined together.
 pub const SPAN: usize = 64;
 
 /// Returns a mask in which bit N is set if byte N of `span` is zero.
@@ -16,8 +16,8 @@ pub fn zeros(span: &[u8; SPAN]) -> u64 {
     part(0) | part(1) | part(2) | part(3)
 }
 
-/// Writes the mask of each span, as [`zeros`] returns it, in little-endian order. Ends when spans
-/// or masks run out. Uses the widest instructions that the processor has.
+/// Writes the mask of each span, as [`zeros`] returns it, in little-endian order. Ends at the last
+/// span or the last mask, whichever comes first. Uses the widest registers that the processor has.
 pub fn zeros_of_all(spans: &[[u8; SPAN]], masks: &mut [[u8; 8]]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -78,10 +78,11 @@ mod wide_registers {
 mod tests {
     use super::*;
 
-    /// Type of a variant of [`zeros_of_all`].
+    /// Function type of the variants of [`zeros_of_all`].
     type OfAll = fn(&[[u8; SPAN]], &mut [[u8; 8]]);
 
-    /// Returns all variants of [`zeros_of_all`] that this processor supports, with their names.
+    /// Returns the name and function of each variant of [`zeros_of_all`] that this processor
+    /// supports.
     fn ways() -> Vec<(&'static str, OfAll)> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
         let mut ways: Vec<(_, OfAll)> = vec![("chosen", zeros_of_all), ("any", with_any)];

@@ -27,7 +27,7 @@ macro_rules! both {
             ///
             /// # Safety
             ///
-            /// See the crate.
+            /// See "Safety" in the crate's documentation.
             // SAFETY: the name is blkin's, and no other library defines it.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body

@@ -10,8 +10,8 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// Bitmap of the recorded levels: `blkkin_enabled_levels` in C. Macros and inline functions read it
-/// before any call. While events are undecided, the value is negative with the bits of all levels
-/// set: `NO_AGENT` or `ASK`.
+/// before any call. The two undecided values, `NO_AGENT` and `ASK`, are negative and have the bits
+/// of all levels set.
 ///
 /// Relaxed loads and stores: the word orders nothing, and an annotation at the moment of a change
 /// may use either value.
@@ -37,8 +37,8 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Entry point that calls [`prepare`], for programs that do not call `blkin_init`. In this module
-/// so that static linking includes it together with the levels.
+/// Entry point that calls [`prepare`], for programs that do not call `blkin_init`. It is defined in
+/// this module so that static linking includes it together with the levels.
 // SAFETY: this section holds pointers to such functions. The C library calls them once it has
 // initialised itself, before other calls of this library.
 #[used]
@@ -70,7 +70,8 @@ fn follow_rules() {
 }
 
 /// Returns true if annotations of this level, one of the fifteen, are recorded. May start the
-/// thread and wait, so only callers that are about to record may call this function.
+/// library's thread and wait for it, so only callers that are about to record may call this
+/// function.
 #[inline(always)]
 pub(crate) fn is_enabled(level: c_uint) -> bool {
     let levels = ENABLED_LEVELS.load(Ordering::Relaxed);

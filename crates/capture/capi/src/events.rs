@@ -187,12 +187,12 @@ unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, 
     }
 }
 
-/// Size of the memory for descriptions, in bytes.
+/// Size of the arena for site descriptions, in bytes.
 const ARENA_SIZE: usize = 4 << 20;
-/// Maximum number of types in one program; further ones are not recorded.
+/// Maximum number of event types in one program; sites of further types are not recorded.
 const TYPES_MAX: usize = registry::TYPES_MAX;
 
-/// Memory for descriptions. Its parts are allocated in succession, and never freed.
+/// Arena for site descriptions: a bump allocator whose memory is never freed.
 struct Arena(UnsafeCell<MaybeUninit<[u64; ARENA_SIZE / 8]>>);
 
 // SAFETY: each part of it is allocated once.
@@ -201,7 +201,7 @@ unsafe impl Sync for Arena {}
 static ARENA: Arena = Arena(UnsafeCell::new(MaybeUninit::zeroed()));
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Hash table of all types, keyed by their descriptions. Entries are never removed.
+/// Hash table of all site types, keyed by site description. Entries are never removed.
 static TYPES: [AtomicPtr<SiteType>; 2 * TYPES_MAX] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 2 * TYPES_MAX];
 const PLACES_MASK: usize = 2 * TYPES_MAX - 1;
@@ -237,7 +237,7 @@ fn store_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Optio
     Some(unsafe { slice::from_raw_parts(start, count) })
 }
 
-/// Returns a site's string if it is UTF-8.
+/// Returns a site's string; `None` if it is NULL or not UTF-8.
 ///
 /// # Safety
 ///
@@ -266,7 +266,8 @@ fn split_name(name: &str) -> Option<(&str, &str)> {
     (!provider.is_empty() && !name.is_empty() && rest.is_empty()).then_some((provider, name))
 }
 
-/// Finds or creates a site's type, and stores it in the site.
+/// Finds or creates a site's type, and stores it in the site. Returns `None` if the site cannot be
+/// recorded: its description is invalid or finds no room.
 ///
 /// # Safety
 ///
@@ -411,7 +412,7 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
     store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
-/// Returns the end of a path, truncated to the maximum size of a file name in a description.
+/// Returns the end of a path, at most as long as a description's file name may be.
 fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
     path.get(start..).unwrap_or_default()

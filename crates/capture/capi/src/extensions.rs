@@ -124,7 +124,7 @@ unsafe fn c_string<'a>(string: *const c_char) -> Option<&'a CStr> {
     (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }
 
-/// Returns the text of `length` bytes; `None` if it is NULL or the length is impossible.
+/// Returns the `length` bytes at `text`; `None` if `text` is NULL or `length` exceeds `isize::MAX`.
 ///
 /// # Safety
 ///
@@ -155,7 +155,7 @@ unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
     result
 }
 
-/// Stores a context. Returns [`INVALID`] without a context, or if `to` is NULL.
+/// Stores `from` in `to`. Returns [`INVALID`] if `from` is `None` or `to` is NULL.
 ///
 /// # Safety
 ///

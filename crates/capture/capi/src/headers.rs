@@ -1,4 +1,5 @@
-//! Conversion between contexts of C and those of the tracer, which parses and formats headers.
+//! Conversion between `Context` of the C API and `SpanContext` of the tracer. The tracer parses and
+//! formats the headers.
 
 use crate::layout::{Context, DEBUG_TRACE, DEFERRED, RANDOM, SAMPLED, TraceInfo};
 use blkkin_trace::context::{Text, b3, w3c};
@@ -61,7 +62,7 @@ fn flags(decision: Decision) -> u32 {
     }
 }
 
-/// Converts a context of C. Returns `None` if an id is missing.
+/// Converts a context of the C API. Returns `None` if the trace id or the span id is 0.
 fn from_c(context: &Context, decision: Decision) -> Option<SpanContext> {
     let TraceInfo { trace_id, span_id, parent_span_id } = context.info;
     let high = u128::from(context.trace_id_high.cast_unsigned());

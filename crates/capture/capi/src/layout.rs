@@ -24,7 +24,7 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
-    /// Ids of every trace whose request is not sampled. Its children have the same ids, also
+    /// Ids shared by all traces whose request is not sampled. Their children get the same ids, also
     /// in other processes, because messages carry nothing but the ids. No sampled trace has these
     /// ids; ids that were never set are all zeros.
     pub const NOT_FOLLOWED: TraceInfo = TraceInfo { trace_id: 0, span_id: -1, parent_span_id: 0 };
@@ -99,8 +99,8 @@ pub const DEBUG_TRACE: u32 = 4;
 /// Flag of a [`Context`], `BLKKIN_DEFERRED`: the receiver decides whether the request is sampled.
 pub const DEFERRED: u32 = 8;
 
-/// Return values of the C functions. `EINVAL` and `ENOSPC` have these numbers on all architectures
-/// of Linux.
+/// Return value for success of a C function. [`INVALID`] is `-EINVAL` and [`NO_SPACE`] is
+/// `-ENOSPC`, whose numbers are the same on all architectures of Linux.
 pub(crate) const OK: c_int = 0;
 pub(crate) const INVALID: c_int = -22;
 pub(crate) const NO_SPACE: c_int = -28;

@@ -1,11 +1,11 @@
-//! Validates annotations of C, and records the valid ones.
+//! Validates annotations from callers in C, and records the valid ones.
 
 use crate::emit;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
 use crate::raw_annotation::RawAnnotation;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// Number of severity levels of annotations; levels are less than this number.
+/// Number of severity levels of annotations; valid levels are 0 to 14.
 const LEVELS: c_uint = 15;
 
 /// Level of the annotations that blkin's functions record.

@@ -61,7 +61,7 @@ impl Channel {
         assert_eq!(emit::ENABLED_LEVELS.load(Ordering::Relaxed), levels & 0x7fff);
     }
 
-    /// Returns the names, levels and fields of the recorded events.
+    /// Consumes the recorded events, and returns each event's name, level and encoded fields.
     fn take(&mut self) -> Vec<(&'static str, Level, Vec<u8>)> {
         let mut events = Vec::new();
         for reader in &mut self.readers {
@@ -268,7 +268,7 @@ fn levels_decide_what_is_emitted() {
     }
 }
 
-/// Ids need not be aligned, as they may be in a message.
+/// Ids need not be aligned: in a message they may be at any address.
 #[test]
 fn ids_lie_anywhere() {
     let mut message = [0_u64; 4];
@@ -344,7 +344,7 @@ fn traceparents() {
     }
 }
 
-/// Valid b3 headers are parsed and formatted unchanged; invalid ones are refused.
+/// Valid b3 headers round-trip unchanged; invalid ones are refused.
 #[test]
 fn b3() {
     let check = |text: &str, expected: Option<u32>| {
@@ -417,8 +417,8 @@ fn contexts_without_ids_are_not_written() {
     check(context(0, 0, 0, SAMPLED | DEFERRED), false, false);
 }
 
-/// The parsers do not panic on random bytes; an accepted header is accepted again after it is
-/// formatted.
+/// The parsers do not panic on random bytes, and the context of an accepted header round-trips
+/// through its format.
 #[test]
 fn random_headers() {
     let mut random = 1_u64;

@@ -1,6 +1,6 @@
 //! Programs in C and C++ that use the library as its users do. Each must compile without a warning,
-//! with every installed compiler and in all of its language standards, link, run, and print the
-//! contents of the file next to it. `docs/blkin.md` has the facts behind these files.
+//! with every installed compiler and in all of its language standards. It must then link, run, and
+//! print the contents of its `.expected` file. `docs/blkin.md` has the facts behind these files.
 
 #[path = "programs/life.rs"]
 mod life;
@@ -20,7 +20,7 @@ enum Language {
     Cxx,
 }
 
-/// Returns the installed compilers; without any, the test is skipped with a message.
+/// Returns the installed compilers for a language. If there are none, reports the test as skipped.
 fn compilers(test: &str, language: Language) -> Vec<&'static str> {
     let known = match language {
         Language::C => ["gcc", "clang"],
@@ -102,7 +102,7 @@ impl Build<'_> {
     }
 }
 
-/// Returns the name of a source file without its suffix, which is also the test's name.
+/// Returns the name of a source file without its suffix; the test has the same name.
 fn stem(source: &str) -> &str {
     source.split_once('.').expect("a source file").0
 }

@@ -3,8 +3,8 @@
 //! The reader is another process that never waits for this one, so a writer may wait anywhere, also
 //! in a signal handler. A waiting writer holds no lock. It polls, so that the reader needs no code
 //! for waiting writers. The wait always ends: at the channel's time limit, or when nothing has been
-//! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After that no event
-//! waits until the reader reads again.
+//! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After such a stall,
+//! events do not wait before the reader reads again.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Value of `Writer::stalled` while events may wait.
 pub(crate) const NOT_STALLED: u64 = u64::MAX;
 
-/// Maximum time without any progress of the reader, in nanoseconds.
+/// Time without progress of the reader after which a writer stops waiting, in nanoseconds.
 const IDLE_MAX_NS: u64 = 10_000_000_000;
 
-/// Polling interval in nanoseconds, from the first to the last; doubled after each poll.
+/// Range of the pause between polls, in nanoseconds. The pause is doubled after each poll.
 const PAUSE_NS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000;
 
 /// State of one event's wait for room in a full ring.
@@ -30,8 +30,8 @@ pub(crate) struct RoomWait {
 #[derive(Debug)]
 struct WaitProgress {
     started_ns: u64,
-    /// Sum of all rings' read positions when the wait started. The next two fields are the sum at
-    /// the last poll, and the time at which the sum last changed.
+    /// Sum of all rings' read positions when the wait started. `read_at_last_poll` is the sum at
+    /// the last poll, and `changed_ns` the time at which the sum last changed.
     read_at_start: u64,
     read_at_last_poll: u64,
     changed_ns: u64,
@@ -71,14 +71,14 @@ impl RoomWait {
         true
     }
 
-    /// Sleeps until the next poll.
+    /// Sleeps until the next poll, and doubles the following pause.
     pub(crate) fn pause(&mut self) {
         blkkin_sys::sleep_ns(self.pause_ns);
         self.pause_ns = (2 * self.pause_ns).min(*PAUSE_NS.end());
     }
 }
 
-/// Returns the sum of the read positions, which changes whenever the reader reads.
+/// Returns the sum of all rings' read positions. The sum changes whenever the reader reads.
 fn read_so_far(cells: &Cells, shape: &Shape) -> u64 {
     let read = |ring| cells.load(shape.control_of(ring), Word::Read, Relaxed);
     let sum = (0..shape.rings).map(read).fold(0, u64::wrapping_add);

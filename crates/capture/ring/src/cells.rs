@@ -1,5 +1,5 @@
-//! The memory of a set of rings: words, which are loaded and stored atomically, and bytes, which
-//! are copied. The crate's documentation lists the words.
+//! Shared memory of a set of rings. Words are loaded and stored atomically; bytes are copied. The
+//! crate's documentation lists the words.
 
 use std::sync::atomic::Ordering;
 
@@ -12,36 +12,34 @@ pub(crate) enum Word {
     LastTime = 8,
     /// Number of events that found the ring full.
     Lost = 16,
-    /// Process and thread that hold the ring's lock, and the number of times it was locked. The
-    /// lower part is 0 if the lock is free.
+    /// Process and thread that hold the ring's lock, and in the upper bits the number of times it
+    /// was locked. The lower 44 bits are 0 if the lock is free.
     Owner = 24,
     /// Number of events that tried this ring first, and could not be written to any ring.
     Unplaced = 32,
     /// Number of events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
-    /// Last restart of the ring: its position, plus the index of the sub-buffer before it. At a
-    /// restart, writers return to the ring's first sub-buffer before the last one was read. 0 if
-    /// there was none.
+    /// Last restart of the ring: its position, plus the index of the sub-buffer before it. Events
+    /// in that sub-buffer may be unread. 0 if there was no restart.
     Restart = 48,
-    /// Number of recorded events. May differ by one for each time that a thread was preempted
-    /// between the instruction that publishes an event and the one that counts it. For display
-    /// only.
+    /// Number of recorded events, for display only. May be off by one for each thread that was
+    /// preempted between publishing an event and counting it.
     Recorded = 56,
     /// Position before which events may be overwritten.
     Read = 128,
-    /// Position before which events have been, or are being, written to a file.
+    /// Position before which events have been written to a file, or are being written.
     Next = 136,
-    /// Size in bytes of the file before the write that `Next` announces.
+    /// Size of the file before the write that `Next` announces, in bytes.
     SizeBefore = 144,
-    /// Size in bytes of the file after the write that `Next` announces.
+    /// Size of the file after the write that `Next` announces, in bytes.
     SizeAfter = 152,
     /// Number of events discarded in the rings that this ring replaced.
     Before = 160,
-    /// Number of events discarded in this ring that the current recording does not report.
+    /// Number of this ring's discarded events that do not belong to the current recording.
     Forgotten = 168,
-    /// Not 0 if the contents of the rings that this ring replaced are to be discarded.
+    /// Flag: not 0 if the agent must discard the contents of the rings that this ring replaced.
     First = 176,
-    /// Part of `Lost` and `Unplaced` that the reader's process has added to its totals.
+    /// Number of events in `Lost` and `Unplaced` that the reader's process has added to its totals.
     Counted = 184,
 }
 
@@ -60,8 +58,8 @@ mod real {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex, PoisonError};
 
-    /// Shared memory of a set of rings, accessed by words and bytes. A reader also tracks which
-    /// pages are allocated.
+    /// Shared memory of a set of rings, accessed by words and bytes. A reader also tracks the
+    /// allocated pages.
     #[derive(Debug)]
     pub struct Cells(SharedMemory, Option<AllocatedPages>);
 
@@ -69,7 +67,7 @@ mod real {
     #[derive(Debug)]
     struct AllocatedPages {
         file: Arc<OwnedFd>,
-        /// Bitmap of the allocated pages, up to the highest known one.
+        /// Bitmap of the pages known to be allocated, up to the highest of them.
         pages: Mutex<Vec<u64>>,
     }
 
@@ -97,8 +95,8 @@ mod real {
             Cells(memory, None)
         }
 
-        /// Wraps the memory for a reader, which treats holes of the memory's `file` as invalid
-        /// data: a hole has no event, and reading it would allocate it.
+        /// Wraps the memory for a reader. The reader treats holes of the memory's `file` as invalid
+        /// data: a hole has no event, and reading a hole would allocate it.
         #[must_use]
         pub fn without_holes(self, file: Arc<OwnedFd>) -> Cells {
             Cells(self.0, Some(AllocatedPages { file, pages: Mutex::default() }))
@@ -109,8 +107,8 @@ mod real {
             self.1.as_ref().is_none_or(|allocated| allocated.has(range))
         }
 
-        /// Returns the number of bytes of the memory that are allocated so far, for a
-        /// [reader](Self::without_holes). Returns the memory's size for others.
+        /// Returns the number of allocated bytes, if the cells were made by
+        /// [`without_holes`](Self::without_holes); otherwise the memory's size.
         pub fn allocated_size(&self) -> u64 {
             let size = self.1.as_ref().map(|one| SharedMemory::allocated_size(one.file.as_fd()));
             size.and_then(Result::ok).unwrap_or(self.size() as u64)
@@ -134,9 +132,9 @@ mod real {
             self.0.keep_from_dumps(0..self.size());
         }
 
-        /// Creates memory for a set of rings, [prepared](Cells::prepare), and the file to share it
-        /// by; `name` is shown in `/proc`. Pages of data are allocated when they are written; see
-        /// [`SharedMemory::create_lazy`].
+        /// Creates and [prepares](Cells::prepare) memory for a set of rings. Returns it with the
+        /// file by which it is shared; `name` is shown in `/proc`. Pages of data are allocated when
+        /// they are written; see [`SharedMemory::create_lazy`].
         pub fn create(name: &CStr, shape: &Shape) -> io::Result<(File, Cells)> {
             let wrong = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
             shape.check().map_err(wrong)?;
@@ -184,8 +182,8 @@ mod real {
             self.0.size()
         }
 
-        /// Returns the start address, for the restartable sequences, which address the memory
-        /// themselves.
+        /// Returns the start address of the memory, which the assembler code of restartable
+        /// sequences accesses directly.
         #[cfg(target_arch = "x86_64")]
         pub(crate) fn start(&self) -> NonNull<u8> {
             self.0.start()
@@ -196,7 +194,7 @@ mod real {
             self.0.word(control + word as usize)
         }
 
-        /// Loads a word that only the caller can change at this time.
+        /// Loads a word that no other thread can change at this time.
         #[inline]
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
             // Relaxed: the word was stored by the caller, or acquired with the ring's lock.
@@ -218,8 +216,8 @@ mod real {
             self.0.append_to(place, to);
         }
 
-        /// Writes events that a reader has [taken in place](crate::Reader::take_in_place) to a
-        /// file; see [`SharedMemory::write_to`].
+        /// Writes events to a file, after a reader has [consumed them in
+        /// place](crate::Reader::take_in_place); see [`SharedMemory::write_to`].
         pub fn write_to<'p>(
             &self,
             file: BorrowedFd<'_>,
@@ -244,8 +242,8 @@ mod real {
 #[cfg(not(loom))]
 const RINGS_DUMPED_MAX: usize = 257;
 
-/// Memory for models: words are loom's, and bytes are loom cells, which report every access that no
-/// word orders.
+/// Memory for models. Words are loom's atomics, and bytes are loom cells. A loom cell reports every
+/// access that no word orders.
 #[cfg(loom)]
 mod model {
     use super::Word;
@@ -276,7 +274,7 @@ mod model {
     /// Size of a loom cell, in bytes.
     const PART: usize = 4;
 
-    /// Modelled memory, accessed by words and bytes.
+    /// Memory of a set of rings in a model, accessed by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
         controls: Vec<[AtomicU64; 16]>,

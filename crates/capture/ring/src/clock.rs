@@ -7,15 +7,16 @@ pub enum Clock {
     Tsc,
     /// `CLOCK_MONOTONIC`, in nanoseconds.
     Monotonic,
-    /// `CLOCK_MONOTONIC` of a time namespace, read from another namespace whose clock is behind by
-    /// this many nanoseconds.
+    /// `CLOCK_MONOTONIC` of another time namespace: this namespace's clock plus this many
+    /// nanoseconds.
     MonotonicAhead(i64),
     /// A fixed time, for tests.
     Test(u64),
 }
 
 impl Clock {
-    /// Returns the current time, if all earlier events were recorded on this processor.
+    /// Returns the current time. Correct only if all earlier events were recorded on this
+    /// processor.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn now(self) -> u64 {
@@ -25,7 +26,7 @@ impl Clock {
         }
     }
 
-    /// Returns the current time, ordered after earlier loads: the earlier events may have been
+    /// Returns the current time, ordered after earlier loads, because earlier events may have been
     /// recorded on other processors.
     #[inline]
     pub(crate) fn now_after_loads(self) -> u64 {

@@ -1,7 +1,7 @@
-//! Encoding of an event before it is copied into a ring. The memory is not cleared first, because
-//! that would cost more than the event. Nothing is allocated. Small events are encoded on the
-//! stack, larger ones in [large_event_memory](crate::large_event_memory) of the process, as the
-//! caller may have little stack.
+//! Encoding of an event before it is copied into a ring. The event's memory is not cleared first,
+//! because that would cost more than the event itself. Nothing is allocated. Small events are
+//! encoded on the stack, larger ones in [large_event_memory](crate::large_event_memory) of the
+//! process, as the caller may have little stack.
 //!
 //! ```text
 //! 0  id of its class, u16     10  fields in order, without padding:
@@ -53,7 +53,7 @@ impl<const SIZE: usize> Room<SIZE> {
     }
 }
 
-/// Encoder of an event. The event's memory is not part of the encoder, so that moving an encoder
+/// Encoder of an event. The encoder only points to the event's memory, so that moving an encoder
 /// costs nothing.
 #[derive(Debug)]
 pub struct Encoder<'r> {
@@ -102,14 +102,14 @@ impl<'r> Encoder<'r> {
         Encoder { start, size: HEADER_SIZE, end, budget, room: PhantomData }
     }
 
-    /// Returns an encoder that writes nothing, and adds up the sizes of fields in `budget`.
+    /// Returns an encoder that writes nothing. It adds up the sizes of fields in `budget`.
     pub(crate) fn measuring(budget: &'r mut StringBudget) -> Encoder<'r> {
         let start = std::ptr::null_mut();
         Encoder { start, size: TOO_LARGE, end: 0, budget: Some(budget), room: PhantomData }
     }
 
-    /// Appends bytes unchanged: integers and floats. If they do not fit, the event becomes too
-    /// large.
+    /// Appends the bytes of an integer or a float unchanged. If the bytes do not fit, the event
+    /// becomes too large.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
@@ -124,7 +124,7 @@ impl<'r> Encoder<'r> {
         self.size += N;
     }
 
-    /// Appends integers of 8 bytes, as repeated calls of [`Encoder::put`] would.
+    /// Appends 8-byte integers; equivalent to a call of [`Encoder::put`] for each of them.
     #[inline(always)]
     pub fn put_words<const N: usize>(&mut self, words: [u64; N]) {
         if self.size + 8 * N > self.end {
@@ -152,14 +152,15 @@ impl<'r> Encoder<'r> {
         self.size += bytes.len();
     }
 
-    /// Makes the event too large, because one of its fields exceeds the size of every event.
+    /// Marks the event as too large, because one of its fields exceeds the maximum size of any
+    /// event.
     #[cold]
     pub fn give_up(&mut self) {
         self.mark_too_large(TOO_LARGE);
     }
 
-    /// Makes the event too large, because `bytes` bytes did not fit. If there is a budget, adds
-    /// them to its measured size.
+    /// Marks the event as too large, because `bytes` bytes did not fit. Adds `bytes` to the
+    /// measured size in the budget, if there is one.
     #[inline(always)]
     fn mark_too_large(&mut self, bytes: usize) {
         if let Some(budget) = &mut self.budget {
@@ -175,7 +176,7 @@ impl<'r> Encoder<'r> {
         self.put_bytes_as_string(string.as_bytes());
     }
 
-    /// Appends the bytes of a string like [`put_string`](Self::put_string); they must be UTF-8.
+    /// Appends a string given as UTF-8 bytes, like [`put_string`](Self::put_string).
     #[inline(always)]
     pub fn put_bytes_as_string(&mut self, string: &[u8]) {
         // Most strings are shorter than a grain and need no jump. An empty string has no byte that
@@ -314,8 +315,8 @@ pub struct Event<'e> {
 
 impl<'e> Event<'e> {
     /// Returns the event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`.
-    /// Returns `None` if `bytes` ends before the next multiple of 32, the unit in which events are
-    /// copied.
+    /// Events are copied in units of 32 bytes: returns `None` if `bytes` ends before the next
+    /// multiple of 32.
     pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
         if size < HEADER_SIZE || size.checked_next_multiple_of(COPIED)? > bytes.len() {
             return None;
@@ -324,7 +325,7 @@ impl<'e> Event<'e> {
         Some(Event { start: bytes.as_mut_ptr(), size, place: PhantomData })
     }
 
-    /// Returns the event of this size that an encoder has written at `start`.
+    /// Returns a handle of the event of `size` bytes that an encoder has written at `start`.
     #[inline(always)]
     pub(crate) fn of(start: *mut u8, size: usize) -> Event<'e> {
         Event { start, size, place: PhantomData }
@@ -345,7 +346,7 @@ impl<'e> Event<'e> {
         self.start
     }
 
-    /// Returns the size of the event, rounded up to the unit of copying.
+    /// Returns the size of the event in bytes, rounded up to the unit of copying.
     #[inline(always)]
     pub(crate) fn copied_size(&self) -> usize {
         self.size.next_multiple_of(COPIED)

@@ -12,7 +12,7 @@ use std::num::NonZeroU32;
 
 /// Size of a [`BriefRoom`], in bytes; an event that may exceed it uses [`Encoder`].
 const SIZE: usize = 512;
-/// Maximum bytes of a string, including its NUL.
+/// Maximum size of a string, in bytes, with its NUL.
 const STRING_MAX: usize = 4 * GRAIN;
 const _: () = assert!(SIZE.is_multiple_of(COPIED));
 
@@ -66,7 +66,8 @@ impl Default for BriefRoom {
     }
 }
 
-/// Encoder of an event with short strings. It fails where an [`Encoder`] continues.
+/// Encoder of an event with short strings. It fails on longer fields, for which [`Encoder`] is
+/// used.
 #[derive(Debug)]
 pub struct Brief<'r> {
     /// Start of [`SIZE`] bytes; the first `size` are written.
@@ -95,7 +96,7 @@ impl<'r> Brief<'r> {
         Event::of(self.start, self.size)
     }
 
-    /// Returns the address of the next field, if `size` bytes fit.
+    /// Returns the address of the next field; `None` if `size` bytes do not fit.
     #[inline(always)]
     #[expect(unsafe_code)]
     fn place(&mut self, size: usize) -> Option<*mut u8> {

@@ -29,11 +29,11 @@ const CLASSES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
 /// Index of the size class of `SIZE_DEFAULT`.
 const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 
-/// Number of rooms in the smallest class, and in each larger class.
+/// Number of rooms in the smallest size class; each larger class has `COUNT` rooms.
 const COUNT_SMALL: usize = 64;
 const COUNT: usize = 16;
 
-/// Number of writable bytes after a room's end, whose content has no meaning.
+/// Number of writable padding bytes after a room's end.
 const TAIL_SIZE: usize = 64;
 const _: () = assert!(GRAIN <= TAIL_SIZE);
 
@@ -41,7 +41,7 @@ const _: () = assert!(GRAIN <= TAIL_SIZE);
 static IN_USE: WipedOnFork<[AtomicU64; CLASSES]> =
     WipedOnFork::of([const { AtomicU64::new(0) }; CLASSES]);
 
-/// Addresses of the rooms, by class; null if the class has none.
+/// Addresses of the first room of each class; null if the class has no rooms.
 static STARTS: [AtomicPtr<u8>; CLASSES] = {
     let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; CLASSES];
     starts[0] = AtomicPtr::new(SMALL.0.get().cast());
@@ -49,7 +49,8 @@ static STARTS: [AtomicPtr<u8>; CLASSES] = {
     starts
 };
 
-/// Memory of one room, written by the holder of its [`RoomGuard`].
+/// Memory of the rooms of one size class. Each room is written only by the holder of its
+/// [`RoomGuard`].
 struct RoomMemory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
 
 // SAFETY: it is only used through pointers, by one user of a room at a time.
@@ -98,8 +99,8 @@ pub(crate) struct RoomGuard {
     start: *mut u8,
 }
 
-/// Acquires a room of at least this size, or else the largest one that is free. Returns `None` if
-/// all are in use.
+/// Acquires a room of at least this size, or else the largest free room. Returns `None` if all
+/// rooms are in use.
 pub(crate) fn acquire(size: usize) -> Option<RoomGuard> {
     let fits = |class: &usize| size_of(*class) >= size;
     let larger = (0..CLASSES).filter(fits);

@@ -3,22 +3,21 @@
 //! No writer waits for the lock. A writer that fails to lock one ring tries another; so does a
 //! signal handler that finds the lock held by its own thread. As with a sequence, the holder's last
 //! store publishes all others. So a dead holder leaves nothing but the lock, which is taken over.
-//! The same applies to the lock of a thread that has jumped out of the function that held it (see
-//! `identity`).
+//! The lock of a function that its thread has left by a jump is taken over too (see `identity`).
 //!
 //! ```text
 //! OWNER: bits 0 to 21   thread, 0 if the lock is free
 //!             22 to 43  process of the thread
-//!             44 to 63  number of times that the lock was taken
+//!             44 to 63  number of times that the lock was acquired
 //! ```
 //!
 //! The process is included because children write to their parent's rings. The count distinguishes
-//! a dead holder from a live thread that has got the same id meanwhile, so that a takeover does not
-//! affect the live one. (Linux has no ids of more than 22 bits.)
+//! a dead holder from a live thread with the same id, so that a takeover does not affect the live
+//! thread. (Linux has no ids of more than 22 bits.)
 //!
-//! A signal handler that forks leaves two processes that both believe to hold the lock. So the last
-//! store is a compare-and-swap, which lets only one of them publish its event, and only the process
-//! that still holds the lock releases it.
+//! After a fork in a signal handler, both processes seem to hold the lock. So the last store is a
+//! compare-and-swap: only one of the processes publishes its event, and only the process that still
+//! holds the lock releases it.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Mode, Shape};
@@ -55,20 +54,22 @@ fn address<T>(word: &T) -> usize {
     std::ptr::from_ref(word).addr()
 }
 
-/// Number of bits of the holder in `OWNER`, below the count.
+/// Number of low bits of `OWNER` that identify the holder. The other bits are the count.
 const HOLDER_BITS: u32 = 44;
 #[cfg(not(loom))]
 const ID_BITS: u32 = 22;
 const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
 
-/// Returns the value of `OWNER` once `holder` has locked a ring whose `OWNER` was `before`.
+/// Returns the new value of `OWNER` when `holder` locks a ring: the count of the previous value
+/// `before` is incremented.
 fn owner_word(before: u64, holder: u64) -> u64 {
     let turn = (before >> HOLDER_BITS).wrapping_add(1);
     turn << HOLDER_BITS | holder
 }
 
-/// A variable of the function that holds a ring's lock. Its address on the stack shows whether the
-/// function has been left. (A cell, so that it is not promoted to a constant.)
+/// Stack variable of the function that holds a ring's lock. The variable's address shows whether
+/// the function has returned or was left by a jump. (A cell, so that it is not promoted to a
+/// constant.)
 #[derive(Default)]
 pub(crate) struct StackMark(Cell<u8>);
 
@@ -99,11 +100,11 @@ pub(crate) fn lock_one<'c>(
     take_over(cells, shape, rings, claimant)
 }
 
-/// Number of rounds in which all rings are tried, before the lock of a dead holder is looked for. A
-/// holder needs some ten nanoseconds, unless it is preempted.
+/// Number of rounds over all rings before a writer searches for the lock of a dead holder. A holder
+/// keeps the lock for some ten nanoseconds, unless it is preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Locks the ring if `OWNER` still is `before`.
+/// Locks the ring if `OWNER` still is `before`; returns `None` otherwise.
 fn try_lock<'c>(
     cells: &'c Cells,
     shape: &Shape,
@@ -121,8 +122,8 @@ fn try_lock<'c>(
     Some(RingLock { cells, control, ring, owner, record })
 }
 
-/// Takes over the lock of a holder that has died, or of a function that this thread has left by a
-/// jump.
+/// Takes over a lock whose holder has died, or the lock of a function left by a jump on this
+/// thread.
 #[cold]
 fn take_over<'c>(
     cells: &'c Cells,
@@ -155,8 +156,8 @@ fn take_over<'c>(
     None
 }
 
-/// Maximum number of holders per event that are checked by a system call to be alive. Each event
-/// starts at another ring.
+/// Maximum number of system calls per event that check whether a lock's holder is alive. Each event
+/// begins its checks at another ring.
 const LIVENESS_CHECKS_MAX: usize = 4;
 
 impl RingLock<'_> {
@@ -268,15 +269,15 @@ mod identity {
         std::hint::spin_loop();
     }
 
-    /// Returns a number that increases from call to call: the index of the first ring to check, so
-    /// that each ring gets its turn when not all can be checked.
+    /// Returns a counter, incremented by each call, that selects the first ring to check. So each
+    /// ring gets its turn although an event cannot check all of them.
     pub(super) fn rotation() -> usize {
         static TURN: AtomicUsize = AtomicUsize::new(0);
         TURN.fetch_add(1, Relaxed)
     }
 
-    /// Records a lock and returns the record's index. If a signal handler interrupts this function,
-    /// it frees its own record before it returns.
+    /// Records a lock and returns the record's index. A signal handler that interrupts this
+    /// function frees its own record before it returns.
     pub(super) fn remember(owner: u64, word: usize, mark: usize) -> usize {
         LOCKS.with(|locks| {
             let free = locks.iter().position(|lock| lock.get().word == 0);
@@ -295,8 +296,8 @@ mod identity {
         });
     }
 
-    /// Returns true, and frees the record, if the function that locked the ring for this thread has
-    /// returned or was left by a jump. `own` is the address of the caller's mark.
+    /// Returns true if the function that locked the ring for this thread has returned or was left
+    /// by a jump. The lock's record is then freed. `own` is the address of the caller's mark.
     pub(super) fn is_abandoned(owner: u64, word: usize, own: usize) -> bool {
         LOCKS.with(|locks| {
             let is_same = |lock: LockRecord| lock.owner == owner && lock.word == word;
@@ -364,8 +365,8 @@ mod tests {
         if lock.is_some() { 1 + count_free(cells, shape) } else { 0 }
     }
 
-    /// Locks `count` rings deep in the stack, and returns without unlocking them, as after a jump
-    /// out of a signal handler.
+    /// Locks `count` rings deep in the stack, and returns without unlocking them, like a jump out
+    /// of a signal handler.
     #[inline(never)]
     fn jump(depth: usize, count: usize, cells: &Cells, shape: &Shape) {
         let mark = StackMark::default();
@@ -460,8 +461,8 @@ mod tests {
         assert_eq!(cells.load(control, Word::Write, Relaxed), 32);
     }
 
-    /// The count in `OWNER` protects a thread that has got the id of a dead one: the takeover
-    /// fails.
+    /// A takeover fails if the count in `OWNER` has changed, so it cannot affect a live thread that
+    /// has a dead thread's id.
     #[test]
     fn no_two_holders_look_the_same() {
         let (cells, shape) = rings(2);

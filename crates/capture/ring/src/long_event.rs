@@ -1,17 +1,17 @@
-//! Encoding of events that are too large for a [`Room`]: they are measured, shortened if necessary,
-//! and encoded in a room of the process.
+//! Encoding of events that are too large for a [`Room`]: such an event is measured, shortened if
+//! necessary, and encoded in a room of the process.
 
 use crate::encoder::{Encoder, ROOM_SIZE, Room};
 use crate::event_layout::{COPIED, HEADER_SIZE};
 use crate::large_event_memory;
 use crate::string_budget::StringBudget;
 
-/// Maximum number of times that the bound on the length of strings is raised. Each bound is valid,
-/// and at least the one before.
+/// Maximum number of times that the bound on string lengths is raised. Each bound is valid, and not
+/// less than the previous one.
 const ROUNDS_MAX: usize = 16;
 
-/// Returns the summed sizes of an event's fields. Strings longer than `bound` bytes are counted
-/// separately.
+/// Returns the summed sizes of an event's fields. Strings longer than `bound` bytes are not added
+/// up but counted.
 fn measure(bound: usize, encode: &dyn Fn(&mut Encoder<'_>)) -> StringBudget {
     let mut budget = StringBudget { bound, is_measuring: true, ..StringBudget::default() };
     encode(&mut Encoder::measuring(&mut budget));
@@ -115,7 +115,8 @@ mod tests {
     use std::ffi::CString;
     use std::sync::RwLock;
 
-    /// Locked exclusively by the test that uses all of the process's rooms.
+    /// Lock that the test of exhausted rooms acquires exclusively, because rooms belong to the
+    /// process.
     static ROOMS: RwLock<()> = RwLock::new(());
 
     /// Encodes an event with these strings in at most `size_max` bytes. Returns the event's
@@ -205,8 +206,8 @@ mod tests {
         }
     }
 
-    /// With so many strings that no string has room for a mark, all are shortened to the same
-    /// length.
+    /// All strings are shortened to the same length if there are so many that none has room for a
+    /// mark.
     #[test]
     fn many_strings_are_cut_evenly() {
         let long = "x".repeat(1000);
@@ -230,7 +231,7 @@ mod tests {
         });
     }
 
-    /// If all rooms are in use, an event is shortened to fit into memory on the stack, and its
+    /// An event is shortened to fit into memory on the stack if all rooms are in use, and its
     /// shortened strings have marks.
     #[test]
     fn without_rooms_there_is_the_stack() {

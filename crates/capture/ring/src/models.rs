@@ -1,5 +1,5 @@
-//! All interleavings of a few writers and a reader, explored by loom. Bytes are loom cells, which
-//! report every access that the words do not order. So a missing ordering fails here on any
+//! All interleavings of a few writers and a reader, explored by loom. Bytes are loom cells. A loom
+//! cell reports every access that the words do not order, so a missing ordering fails here on any
 //! processor.
 //!
 //! `cargo xtask test` runs the models, as
@@ -9,7 +9,9 @@
 //! in order. To a reader this equals the lock's path without contention, so the models cover both.
 
 use crate::lock::{StackMark, lock_one};
-use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, TakeOutcome, Writer, packet};
+use crate::{
+    Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, TakeOutcome, Writer, packet,
+};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -21,7 +23,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Returns a shape with two sub-buffers per ring, each with room for two events.
+/// Returns a shape with two sub-buffers per ring; each sub-buffer has room for two events.
 fn shape(rings: usize) -> Shape {
     Shape { rings, subbuffer_size: 128, subbuffer_count: 2, ..Shape::default() }
 }
@@ -34,8 +36,8 @@ fn record(writer: &Writer, name: u8) -> Outcome {
     writer.record(&mut event)
 }
 
-/// Takes all events and appends their names. Checks that packet times enclose those of their
-/// events, and never decrease.
+/// Consumes all events and appends their names to `names`. Checks that each packet's times enclose
+/// those of its events, and that times never decrease.
 fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
     for (reader, time) in readers {
         loop {
@@ -63,7 +65,8 @@ fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
     }
 }
 
-/// Returns a reader per ring, each with the end time of its last packet.
+/// Returns a reader for each ring, paired with the end time of the last consumed packet: 0 at
+/// first.
 fn readers(shape: &Shape) -> Vec<(Reader, u64)> {
     (0..shape.rings).map(|ring| (Reader::new(shape, ring, Clock::Test(u64::MAX)), 0)).collect()
 }

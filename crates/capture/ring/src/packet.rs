@@ -19,13 +19,14 @@ pub const SIZE: usize = 84;
 
 const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Offset of the fields that a writer fills in when it leaves the sub-buffer: last time, content
-/// size, packet size.
+/// Offset of the packet's last time, in bytes. Content size and packet size follow. A writer fills
+/// in these three fields when it leaves the sub-buffer.
 pub(crate) const LAST_TIME: usize = 40;
-/// Offset of the number of discarded events, also filled in when a writer leaves the sub-buffer.
+/// Offset of the number of discarded events, in bytes. A writer fills in this field when it leaves
+/// the sub-buffer.
 pub(crate) const DISCARDED: usize = 72;
 
-/// Fields of a packet header.
+/// Decoded packet header: ids, times, sizes and counts of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// UUID of the trace, as in its metadata.
@@ -40,7 +41,7 @@ pub struct Header {
     pub last_time: u64,
     /// Size of the content in bytes, including this header.
     pub content_size: u64,
-    /// Size of the packet with unused bytes, in bytes.
+    /// Size of the packet in bytes, including unused bytes at its end.
     pub packet_size: u64,
     /// Number of the packet in its stream, from 0.
     pub number: u64,
@@ -49,7 +50,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Encodes the header.
+    /// Encodes the header in the layout that this module's documentation shows.
     pub fn to_bytes(&self) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         let mut at = 0;

@@ -7,17 +7,17 @@ pub(crate) fn is_before(one: u64, other: u64) -> bool {
     other.wrapping_sub(one).wrapping_sub(1) < 1 << 63
 }
 
-/// Decodes `RESTART`: the position at which the ring restarted, and the index of the sub-buffer
-/// that was left. Returns `None` if there was no restart before `write`, or if the writer was
-/// interrupted.
+/// Decodes `RESTART` into the position at which the ring restarted, and the index of the sub-buffer
+/// that was left. Returns `None` if there was no restart, or if a writer was interrupted before it
+/// completed the restart.
 pub(crate) fn restart_of(shape: &Shape, restart: u64, write: u64) -> Option<(u64, u64)> {
     let left = restart % shape.ring_size() as u64;
     let start = restart - left;
     (restart != 0 && !is_before(write, start)).then_some((start, left))
 }
 
-/// Returns the number of bytes between the reader's position and the writers', without skipped
-/// sub-buffers.
+/// Returns the number of bytes from the reader's position to the writers'. Excludes the sub-buffers
+/// that a restart skipped.
 pub(crate) fn unread(shape: &Shape, restart: u64, read: u64, write: u64) -> u64 {
     match restart_of(shape, restart, write) {
         Some((start, _)) if is_before(read, start) => {

@@ -1,4 +1,4 @@
-//! The agent's side of a ring: takes complete events, as packets with generated headers.
+//! The agent's side of a ring: consumes complete events, as packets with generated headers.
 
 use crate::cells::{Cells, Word};
 use crate::clock::Clock;
@@ -20,20 +20,20 @@ pub struct Reader {
     ring: usize,
     clock: Clock,
     position: u64,
-    /// End time of the last packet taken.
+    /// End time of the last consumed packet.
     last_time: u64,
-    /// Number of the next packet, which counts packets taken, and sub-buffers overwritten unread.
+    /// Number of the next packet: consumed packets, plus sub-buffers that were overwritten unread.
     count: u64,
     freeing: Freeing,
-    /// Number of discarded events in the header of the last packet taken.
+    /// Number of discarded events in the header of the last consumed packet.
     discarded: u64,
-    /// Number of events discarded in the rings that this ring replaced; part of `discarded`.
+    /// Number of events discarded in the rings that this ring replaced; included in `discarded`.
     before: u64,
-    /// Number of events discarded in this ring that the current recording does not report.
+    /// Number of this ring's discarded events that do not belong to the current recording.
     forgotten: u64,
     /// Set once the ring held invalid data; the ring is not read again.
     is_corrupt: bool,
-    /// Cut-off of a snapshot; `None` to read without end.
+    /// Cut-off of a snapshot; `None` for a reader that continues as long as events are recorded.
     end: Option<RingState>,
 }
 
@@ -48,73 +48,73 @@ pub struct RingState {
     discarded: u64,
 }
 
-/// Policy for freeing events that the reader has taken, so that writers may overwrite them.
+/// Policy for freeing consumed events, so that writers may overwrite them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Freeing {
     OnTake,
     OnFree,
-    /// Another reader frees events, and may do so before this one has copied them.
+    /// Another reader frees events, and may do so before this reader has copied them.
     ByOtherReader,
-    /// This reader frees no events, and no other reader frees events that this one has not taken.
+    /// This reader frees no events. No other reader frees events that this reader has not consumed.
     Never,
 }
 
-/// State that a ring's reader stores in the ring. If its process is killed, the next agent
-/// continues from it.
+/// State that a ring's reader stores in the ring. The next agent continues from this state if the
+/// reader's process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReaderState {
-    /// First position of the ring.
+    /// Position at which the ring started.
     pub start: u64,
-    /// Position up to which events had been freed.
+    /// Position before which events had been freed.
     pub read: u64,
-    /// Position up to which events had been, or were being, written to a file.
+    /// Position before which events had been written to a file, or were being written.
     pub next: u64,
-    /// Size in bytes of that file before the write.
+    /// Size of the file before the write up to `next`, in bytes.
     pub size_before: u64,
-    /// Size in bytes of that file after the write.
+    /// Size of the file after the write up to `next`, in bytes.
     pub size_after: u64,
     /// Number of events discarded in the rings that this ring replaced.
     pub discarded_before: u64,
-    /// Number of events discarded in this ring that the current recording does not report.
+    /// Number of this ring's discarded events that do not belong to the current recording.
     pub discarded_forgotten: u64,
-    /// Set if the contents of the rings that this ring replaced are to be discarded.
+    /// Set if the agent must discard the contents of the rings that this ring replaced.
     pub is_cleared: bool,
 }
 
-/// Result of taking a packet from a ring.
+/// Result of consuming a packet from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TakeOutcome {
     /// A packet with at least one event.
     Packet(Packet),
     /// There are no new events.
     Empty,
-    /// Sub-buffers were overwritten before they could be read: this many bytes.
+    /// Sub-buffers were overwritten before they could be read; their total size in bytes.
     Overwritten(u64),
-    /// The ring held invalid data. It is not read any more.
+    /// The ring held invalid data; the ring is not read again.
     Invalid,
 }
 
-/// A packet taken from a ring.
+/// A packet consumed from a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The packet's header.
+    /// Header that the reader generated for the packet.
     pub header: Header,
     /// Set if writers may still append events to the packet's sub-buffer.
     pub is_partial: bool,
 }
 
-/// Events that can be taken at the reader's position.
+/// Events that can be consumed at the reader's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// Events up to the end of a sub-buffer that writers have left.
     Whole(ExtentEnd),
-    /// Events of the sub-buffer that is being written.
+    /// Events so far in the sub-buffer that writers are filling.
     Part(ExtentEnd),
     Nothing,
     Invalid,
 }
 
-/// End of the events that can be taken, with the ring's state there.
+/// End of the events that can be consumed, and the ring's state at that position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ExtentEnd {
     position: u64,
@@ -128,8 +128,8 @@ struct ExtentEnd {
 
 impl Reader {
     /// Returns a reader that starts at the beginning of a ring. `clock` is the writers' clock: no
-    /// packet ends later than its current time. Without that limit, a time far in the future, once
-    /// written into the memory, would be the time of all later packets.
+    /// packet ends later than the clock's current time. Otherwise a single far-future time in the
+    /// memory would become the time of all later packets.
     pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
         Reader {
             ring,
@@ -147,9 +147,9 @@ impl Reader {
     }
 
     /// Returns a reader for a snapshot, from the oldest sub-buffer that can still be read. Writers
-    /// do not wait for this reader, so they may overwrite what it is about to read
-    /// ([`TakeOutcome::Overwritten`]), and it does not affect the ring's other reader. In discard
-    /// mode it starts at the events that the other reader has not freed.
+    /// may overwrite a sub-buffer before this reader has read it ([`TakeOutcome::Overwritten`]).
+    /// The ring's other reader is not affected. In discard mode the snapshot starts at the events
+    /// that the other reader has not freed.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
         let mut reader =
             Reader { freeing: Freeing::ByOtherReader, ..Reader::new(shape, ring, clock) };
@@ -191,7 +191,7 @@ impl Reader {
         oldest.filter(|oldest| self.is_before(*oldest))
     }
 
-    /// Skips all events recorded or discarded so far, and does not report them.
+    /// Skips all events recorded or discarded so far. They are not reported.
     pub fn skip_all(&mut self, cells: &Cells, shape: &Shape) {
         // Acquire: pairs with the release of a writer's last store. Events that are discarded
         // meanwhile may count either way.
@@ -208,7 +208,7 @@ impl Reader {
         (self.count, self.before, self.discarded) = (0, 0, 0);
     }
 
-    /// Makes the reader free events only when [`free`](Self::free) is called, once the caller has
+    /// Makes the reader free events only on a call of [`free`](Self::free), after the caller has
     /// stored them.
     #[must_use]
     pub fn with_explicit_free(self) -> Reader {
@@ -216,8 +216,7 @@ impl Reader {
     }
 
     /// Returns a reader for a ring whose last reader belonged to an earlier process. The reader
-    /// continues at `position`, after the packet with the header `last`, and does not free
-    /// anything.
+    /// continues at `position`, after the packet with the header `last`, and frees no events.
     pub fn resume(
         shape: &Shape,
         ring: usize,
@@ -238,13 +237,13 @@ impl Reader {
     }
 
     /// Converts this ring's number of discarded events to the number to report. Adds the events
-    /// discarded in the rings that it replaced, and subtracts those not to be reported.
+    /// discarded in replaced rings, and subtracts events of earlier recordings.
     fn total_discarded(&self, discarded: u64) -> u64 {
         self.before.saturating_add(discarded.saturating_sub(self.forgotten))
     }
 
-    /// Makes this reader's packets continue those of a replaced ring: packet number, time and
-    /// discarded events continue from its last header.
+    /// Makes this reader continue the packets of a replaced ring. Packet number, time and discarded
+    /// events continue from `last`, the header of that ring's last packet; `None` changes nothing.
     #[must_use]
     pub fn continue_after(self, last: Option<Header>) -> Reader {
         let Some(last) = last else { return self };
@@ -252,9 +251,9 @@ impl Reader {
         Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
     }
 
-    /// Stores the position up to which taken events will be written to a file, and the file's size
-    /// before and after. If this process is killed, its successor keeps a complete write and undoes
-    /// a partial one.
+    /// Stores the position up to which consumed events will be written to a file, and the file's
+    /// size before and after. If this process is killed, its successor keeps a complete write and
+    /// undoes a partial one.
     pub fn store_pending_write(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::SizeBefore, sizes.0, Relaxed);
@@ -264,20 +263,21 @@ impl Reader {
         cells.store(control, Word::Next, self.position, Release);
     }
 
-    /// Stores the numbers of discarded and forgotten events, for this process's successor.
+    /// Stores two counts for this process's successor: events discarded in replaced rings, and
+    /// events of this ring that are not reported.
     pub fn store_discarded(&self, cells: &Cells, shape: &Shape) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::Before, self.before, Relaxed);
         cells.store(control, Word::Forgotten, self.forgotten, Relaxed);
     }
 
-    /// Stores, for this process's successor, that the contents of the rings that this ring replaced
-    /// are to be discarded.
+    /// Stores, for this process's successor, that the contents of replaced rings are to be
+    /// discarded.
     pub fn store_cleared(&self, cells: &Cells, shape: &Shape) {
         cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
     }
 
-    /// Allows writers to overwrite the events that were taken.
+    /// Frees the consumed events, so that writers may overwrite them.
     pub fn free(&self, cells: &Cells, shape: &Shape) {
         // Release: pairs with the writer's acquire in `Writer::next`.
         cells.store(shape.control_of(self.ring), Word::Read, self.position, Release);
@@ -294,9 +294,9 @@ impl Reader {
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// Returns true if the ring has no unread event. Unlike [`unread_size`](Self::unread_size) this
-    /// does not count the header of a sub-buffer that a writer began before it was migrated to
-    /// another processor.
+    /// Returns true if the ring has no unread event. Unlike [`unread_size`](Self::unread_size),
+    /// ignores the header of a sub-buffer that a writer began before it was migrated to another
+    /// processor.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
@@ -304,8 +304,8 @@ impl Reader {
         self.is_corrupt || matches!(extent, Extent::Nothing | Extent::Invalid)
     }
 
-    /// Appends the next packet to `buffer`, a header and events. With `part`, also takes the events
-    /// of a sub-buffer that is not full yet.
+    /// Consumes the next packet, and appends its header and events to `buffer`. If `part` is true,
+    /// also consumes the events of a sub-buffer that is not full yet.
     pub fn take(
         &mut self,
         cells: &Cells,
@@ -328,13 +328,13 @@ impl Reader {
         taken
     }
 
-    /// Returns true if taken events stay unchanged in the memory until they are
-    /// [freed](Self::free), so that they can be [taken in place](Self::take_in_place).
+    /// Returns true if consumed events stay unchanged in the memory until they are
+    /// [freed](Self::free). Only then may [`take_in_place`](Self::take_in_place) be called.
     pub fn takes_in_place(&self, shape: &Shape) -> bool {
         shape.mode == Mode::Discard && self.freeing == Freeing::OnFree
     }
 
-    /// Takes the next packet like [`take`](Self::take), but leaves its events in the memory and
+    /// Consumes the next packet like [`take`](Self::take), but leaves its events in the memory and
     /// returns their range. The events stay unchanged until they are freed, unless the program
     /// writes invalid data.
     ///
@@ -353,11 +353,10 @@ impl Reader {
         (taken, events)
     }
 
-    /// Appends a final packet without events to `buffer`, if discarded events remain that no packet
-    /// has reported, because CTF reports them in the next packet. Call this when the ring has no
-    /// unread event and no writer. Then the events in all packets of the ring, and
-    /// [`Header::discarded`] of the last one, add up to all events that programs tried to record,
-    /// except those overwritten.
+    /// Appends a final packet without events to `buffer` if events were discarded after the last
+    /// packet, because CTF reports them in the next packet. Call this when the ring has no unread
+    /// event and no writer. The ring's events and [`Header::discarded`] of its last packet then add
+    /// up to all events that programs tried to record, except overwritten ones.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
         let discarded = self.discarded_total(cells, shape);
         if discarded <= self.discarded {
@@ -369,9 +368,9 @@ impl Reader {
         Some(Packet { header, is_partial: false })
     }
 
-    /// Takes the next packet, and calls `copy` with the byte range of its events. The caller
-    /// discards what it copied unless a packet is returned, because a writer may have overwritten
-    /// the range meanwhile.
+    /// Consumes the next packet, and calls `copy` with the byte range of its events. A writer may
+    /// have overwritten the range meanwhile, so the caller discards the copy unless a packet is
+    /// returned.
     fn take_with(
         &mut self,
         cells: &Cells,
@@ -395,7 +394,7 @@ impl Reader {
         mut copy: impl FnMut(Range<usize>),
     ) -> TakeOutcome {
         let control = shape.control_of(self.ring);
-        // Skips sub-buffers whose events have all been taken as parts.
+        // Skips sub-buffers whose events have all been consumed as parts.
         for _ in 0..=shape.subbuffer_count {
             // Acquire: pairs with the release of a writer's last store; all bytes before the
             // position are seen.
@@ -450,7 +449,7 @@ impl Reader {
         TakeOutcome::Invalid
     }
 
-    /// Loads the writers' position after all bytes were copied.
+    /// Loads the writers' position. The load is ordered after all copies of bytes.
     fn write_after_copies(&self, cells: &Cells, shape: &Shape) -> u64 {
         // Acquire: no copy is moved after the load; pairs with the release fence in
         // `RingLock::switch`. If a writer has begun to overwrite a sub-buffer, its position was
@@ -460,7 +459,7 @@ impl Reader {
     }
 
     /// Moves the reader's position forward to the oldest sub-buffer that is not overwritten.
-    /// Returns `None` if the reader is not behind it.
+    /// Returns [`TakeOutcome::Overwritten`], or `None` if no unread events were overwritten.
     fn skip_overwritten(
         &mut self,
         cells: &Cells,
@@ -478,7 +477,7 @@ impl Reader {
         };
         let skipped = oldest.wrapping_sub(self.position);
         self.is_before(oldest).then(|| {
-            // CTF readers detect lost packets by missing numbers. A sub-buffer that was taken in
+            // CTF readers detect lost packets by missing numbers. A sub-buffer that was consumed in
             // part counts too.
             let size = shape.subbuffer_size as u64;
             let lost = (skipped + self.position % size) / size;
@@ -494,8 +493,8 @@ impl Reader {
         (1..1 << 63).contains(&position.wrapping_sub(self.position))
     }
 
-    /// Returns the next packet's header. The times and counts of successive headers never decrease,
-    /// and their sizes are right, whatever a program has written into the memory.
+    /// Returns the next packet's header. Times and counts of successive headers never decrease, and
+    /// sizes are valid, even if the program writes invalid data.
     fn header(
         &mut self,
         shape: &Shape,
@@ -525,7 +524,8 @@ impl Reader {
         header
     }
 
-    /// Returns the part of the [extent](Self::extent) before the reader's cut-off, if there is one.
+    /// Returns the [extent](Self::extent) at the reader's position, limited to the cut-off if there
+    /// is one.
     fn extent_before_limit(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let Some(end) = self.end else { return self.extent(cells, shape, write) };
         if !self.is_before(end.position) {
@@ -546,7 +546,7 @@ impl Reader {
         }
     }
 
-    /// Returns the events that can be taken at the reader's position.
+    /// Returns the events that can be consumed at the reader's position.
     fn extent(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let waiting = write.wrapping_sub(self.position);
         if waiting == 0 {
@@ -602,8 +602,8 @@ impl Reader {
         }
     }
 
-    /// Returns true if a sub-buffer may have this many bytes of events: 0, or at least one event's
-    /// header.
+    /// Returns true if this is a valid size for a sub-buffer's events: 0 bytes, or at least the
+    /// header of one event.
     fn is_events(size: u64) -> bool {
         size == 0 || (HEADER_SIZE as u64..shape::SUBBUFFER_SIZE_MAX as u64).contains(&size)
     }
@@ -612,7 +612,7 @@ impl Reader {
         self.position - self.position % shape.subbuffer_size as u64
     }
 
-    /// Returns the position of the first event that has not been taken.
+    /// Returns the position of the first event that has not been consumed.
     fn events_position(&self, shape: &Shape) -> u64 {
         match self.position.is_multiple_of(shape.subbuffer_size as u64) {
             true => self.position.wrapping_add(packet::SIZE as u64),
@@ -624,9 +624,9 @@ impl Reader {
         shape.data_of(self.ring).start + (position % shape.ring_size() as u64) as usize
     }
 
-    /// Returns the position of the oldest sub-buffer that no writer may be writing to, if the
-    /// writers are at `write`. Returns `None` if nothing has been overwritten yet. Excludes the
-    /// sub-buffer after the current one, because a writer may be about to begin it.
+    /// Returns the position of the oldest sub-buffer that is safe to read when the writers are at
+    /// `write`; `None` if nothing has been overwritten yet. Excludes the sub-buffer after the
+    /// current one, because a writer may be about to begin it.
     fn oldest(&self, shape: &Shape, write: u64) -> Option<u64> {
         let size = shape.subbuffer_size as u64;
         let current = write - write % size;
@@ -720,7 +720,7 @@ impl Cells {
         self.lost(shape, ring).saturating_sub(done)
     }
 
-    /// Stores that all events lost so far have been counted, for this process's successor.
+    /// Marks all events lost so far as counted, for this process's successor.
     pub fn store_counted(&self, shape: &Shape, ring: usize) {
         let lost = self.lost(shape, ring);
         self.store(shape.control_of(ring), Word::Counted, lost, Relaxed);

@@ -63,23 +63,24 @@ pub(crate) struct Sequences {
     offset: isize,
 }
 
-/// Result of [`Sequences::find`], or [`NONE`].
+/// Result of the last [`Sequences::find`]; [`NONE`] if no area was found, or before the first call.
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
 /// Set if the processor has `rdpid`, which returns the processor's number at hardly any cost.
 static HAS_RDPID: AtomicBool = AtomicBool::new(false);
-/// Bits of the processor's number in the value that Linux stores for `rdpid`; the other bits are
-/// the node.
+/// Mask of the processor's number in the value that `rdpid` returns; the other bits are the NUMA
+/// node.
 const CPU_MASK: u32 = 0xfff;
-/// Segment selector, readable with `lsl` on all processors; the segment's limit is the same value.
+/// Selector of a segment whose limit equals the value of `rdpid`; `lsl` reads the limit on all
+/// processors.
 const CPU_SEGMENT: u32 = 0x7b;
 
-/// An event to append, its ring and its position.
+/// An event to append, with its ring and its position in the ring.
 pub(crate) struct PlacedEvent<'a> {
     pub(crate) cpu: usize,
-    /// Offset of the ring's control.
+    /// Offset of the ring's control in the memory, in bytes.
     pub(crate) control: usize,
-    /// Offset of the event in the memory.
+    /// Offset of the event in the memory, in bytes.
     pub(crate) data: usize,
     pub(crate) event: &'a Event<'a>,
     /// The ring's position before the event.
@@ -92,7 +93,7 @@ pub(crate) struct PlacedEvent<'a> {
     pub(crate) time: u64,
 }
 
-/// Addresses and sizes of a writer's rings, for a sequence.
+/// Addresses and sizes of a writer's rings, as read by the assembler code of a sequence.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingAddresses {
@@ -100,7 +101,7 @@ pub(crate) struct RingAddresses {
     processors: u64,
     /// 1 if the processor has `rdpid`, otherwise 0.
     has_rdpid: u64,
-    /// Addresses of the first control and the first ring's data.
+    /// Address of the first ring's control; the controls of the other rings follow.
     controls: *const u8,
     data: *const u8,
     /// Address of the reader's flag `SLEEPING`.
@@ -136,7 +137,7 @@ impl RingAddresses {
     }
 }
 
-/// A writer for [`Sequences::record`].
+/// A writer that [`Sequences::record`] can use.
 ///
 /// # Safety
 ///
@@ -161,7 +162,7 @@ struct CopyStep {
     size: usize,
 }
 
-/// Copies that leave a sub-buffer and begin the next one, in order, and the new `RESTART`.
+/// Copies by which a sequence leaves a sub-buffer and begins the next one, and the new `RESTART`.
 #[repr(C)]
 struct SwitchCopies {
     copies: [CopyStep; 3],
@@ -169,9 +170,8 @@ struct SwitchCopies {
 }
 
 /// Prologue and epilogue of the sequences: announces the sequence, checks the processor and a word,
-/// and sets `done` if the end is reached. The abort handler is preceded by the signature that the C
-/// library chose when it registered the areas; the kernel refuses to continue at a handler without
-/// it.
+/// and sets `done` if the end is reached. The abort handler is preceded by the signature with which
+/// the C library registered the areas. The kernel refuses a handler without that signature.
 macro_rules! sequence {
     ($($body:literal),* $(,)?) => {
         concat!(
@@ -216,7 +216,7 @@ macro_rules! sequence {
     };
 }
 
-/// Result of [`Sequences::record`].
+/// Outcome of recording an event on the fast path, by [`Sequences::record`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SequenceOutcome {
     NotRecorded,
@@ -225,19 +225,19 @@ pub(crate) enum SequenceOutcome {
     RecordedWhileAsleep,
 }
 
-/// Results of the sequence other than the lower half of the reader's flag, which is 0 while the
-/// reader is awake. `MAY_SLEEP`: the flag was not read. `NOT_RECORDED`: the event was not
-/// published; the value is outside of the range of that half.
+/// Result of the sequence if the event was published, but the reader's flag was not read. The
+/// result is `NOT_RECORDED` if the event was not published. Otherwise it is the lower half of the
+/// flag: 0 while the reader is awake, and never equal to `NOT_RECORDED`.
 const MAY_SLEEP: u64 = 1;
 const NOT_RECORDED: u64 = 1 << 32;
 
-/// Number of successive checks that must each find another processor than the area's. A thread is
+/// Number of successive checks that must all find a processor other than the area's. A thread is
 /// not migrated so often in so short a time.
 const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
-    /// Finds the areas that the C library has registered. Returns `None` under the thread
-    /// sanitizer, which does not see the stores of sequences.
+    /// Finds the rseq areas that the C library has registered. Returns `None` if there are none.
+    /// Also returns `None` under ThreadSanitizer, which does not see the stores of sequences.
     pub(crate) fn find() -> Option<Sequences> {
         if cfg!(thread_sanitizer) {
             return None;
@@ -248,14 +248,15 @@ impl Sequences {
         Some(Sequences { offset: offset? })
     }
 
-    /// Returns the result of [`Sequences::find`], if it has been called, at the cost of a load.
+    /// Returns the cached result of [`Sequences::find`], at the cost of a load; `None` before the
+    /// first call.
     #[inline(always)]
     pub(crate) fn cached() -> Option<Sequences> {
         let offset = OFFSET.load(Ordering::Relaxed);
         (offset != NONE).then_some(Sequences { offset })
     }
 
-    /// Returns the processor that this thread runs on; `None` if it has no registered area.
+    /// Returns the processor that this thread runs on; `None` if the thread has no registered area.
     #[inline(always)]
     pub(crate) fn cpu(self) -> Option<usize> {
         let cpu: u32;

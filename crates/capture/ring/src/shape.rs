@@ -24,9 +24,9 @@ use std::ops::Range;
 /// Policy for events that find the ring full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The events are discarded and counted.
+    /// New events are discarded and counted.
     Discard,
-    /// The events overwrite the oldest ones: a flight recorder.
+    /// New events overwrite the oldest ones, as in a flight recorder.
     Overwrite,
 }
 
@@ -45,17 +45,18 @@ pub struct Shape {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packet headers.
     pub stream: u32,
-    /// Maximum bytes of an event; longer strings are shortened to fit. 0 for
+    /// Maximum size of an event, in bytes; longer strings are shortened to fit. 0 for
     /// [`EVENT_SIZE_DEFAULT`].
     pub event_size: u32,
-    /// Microseconds that a writer waits for room in a full ring before the event is lost;
+    /// Time in microseconds that a writer waits for room in a full ring before the event is lost;
     /// [`WAIT_FOREVER`] to wait as long as a reader reads.
     pub wait_us: u32,
-    /// First position, a multiple of a ring's size. Not 0 only in tests of wrapping positions.
+    /// Position at which all rings start: a multiple of a ring's size. Not 0 only in tests, to let
+    /// positions wrap.
     pub start: u64,
 }
 
-/// Cause for which a shape is invalid.
+/// Reason why a shape is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShapeError {
     /// The number of rings is less than 2 or more than [`RINGS_MAX`].
@@ -66,8 +67,7 @@ pub enum ShapeError {
     SubbufferCount(u64),
     /// The first position is no multiple of a ring's size.
     Start(u64),
-    /// The memory has this many bytes: less than a header page, or less than the shape in its
-    /// header requires.
+    /// The memory is smaller than a header page, or than its header requires; its size in bytes.
     Memory(usize),
     /// The memory has an unknown version, or is no set of rings.
     Unknown,
@@ -98,9 +98,10 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
-/// Value of `wait_us` that means no time limit.
+/// Value of [`Shape::wait_us`] that means no time limit.
 pub const WAIT_FOREVER: u32 = u32::MAX;
-/// Maximum number of rings: of the processors that Linux can have, and the additional ring.
+/// Maximum number of rings: one for each of the 8192 processors that Linux supports, and the
+/// additional ring.
 pub const RINGS_MAX: usize = 8193;
 /// Default maximum size of an event, in bytes.
 pub const EVENT_SIZE_DEFAULT: usize = 64 << 10;
@@ -113,7 +114,7 @@ const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
 /// Maximum number of sub-buffers of a ring.
 pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
-/// Size of the header's description of the shape, in bytes.
+/// Size of the encoded shape at the start of the header page, in bytes.
 #[cfg(not(loom))]
 pub const SHAPE_SIZE: usize = 88;
 #[cfg(not(loom))]
@@ -121,15 +122,15 @@ const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
 const VERSION: u64 = 2;
 pub(crate) const PAGE: usize = 4096;
-/// Distance between the controls of two rings, in bytes: two cache lines for writers and two for
-/// the reader, because processors prefetch lines in pairs.
+/// Distance between the controls of two successive rings, in bytes: two cache lines for writers and
+/// two for the reader, because processors prefetch lines in pairs.
 pub(crate) const CONTROL_SIZE: usize = 256;
 
-/// Offset of the reader's flag `SLEEPING` in the set header.
+/// Offset of the reader's flag `SLEEPING` in the set header, in bytes.
 #[cfg(not(loom))]
 pub(crate) const SLEEPING: usize = 128;
-/// Offset of the reader's flag `DOZING`; on another cache line than `SLEEPING`, which each event
-/// loads.
+/// Offset of the reader's flag `DOZING`, in bytes. The flag is on another cache line than
+/// `SLEEPING`, which each event loads.
 #[cfg(not(loom))]
 pub(crate) const DOZING: usize = 256;
 
@@ -155,7 +156,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Checks that the shape is valid.
+    /// Checks the number of rings, the sizes and the start position against their limits.
     pub fn check(&self) -> Result<(), ShapeError> {
         let sizes = SUBBUFFER_SIZE_MIN..=SUBBUFFER_SIZE_MAX;
         if !(2..=RINGS_MAX).contains(&self.rings) {
@@ -202,7 +203,7 @@ impl Shape {
         self.data_start() + self.rings * self.ring_size()
     }
 
-    /// Returns the range of a ring's data in the memory.
+    /// Returns the byte range of a ring's data in the memory.
     pub fn data_of(&self, ring: usize) -> Range<usize> {
         let start = self.data_start() + ring * self.ring_size();
         start..start + self.ring_size()
@@ -216,7 +217,7 @@ impl Shape {
         PAGE + ring * CONTROL_SIZE
     }
 
-    /// Returns the header page's bytes.
+    /// Encodes the shape for the header page.
     #[cfg(not(loom))]
     pub(crate) fn to_bytes(self) -> [u8; SHAPE_SIZE] {
         let mut page = [0; SHAPE_SIZE];

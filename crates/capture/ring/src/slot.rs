@@ -5,11 +5,11 @@
 //! uses it. The slow path, for a full sub-buffer or without sequences, is counted as a user
 //! meanwhile.
 //!
-//! A known limit: a user that is left by a handler that jumps out of a signal (`siglongjmp`) is
-//! counted for ever. From then on each writer that is removed or replaced stays mapped, after a
-//! wait for the full timeout, and an emptied slot is not used again. Such a thread cannot be
-//! distinguished for certain from a stopped one. The stack position by which the lock of a ring is
-//! taken over (see [`crate::lock`]) can mislead where threads switch stacks: a lock taken over
+//! A known limit: if a signal handler jumps (`siglongjmp`) out of code that uses a writer, this
+//! user is counted for ever. From then on each writer that is removed or replaced stays mapped,
+//! after a wait for the full timeout, and an emptied slot is not used again. Such a thread cannot
+//! be distinguished for certain from a stopped one. The stack position by which the lock of a ring
+//! is taken over (see [`crate::lock`]) can mislead where threads switch stacks: a lock taken over
 //! wrongly costs an event, but memory unmapped wrongly would crash the program.
 
 use crate::encoder::Event;
@@ -20,7 +20,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A slot for a writer; it may be empty.
+/// Replaceable writer of a channel's rings, for use by any thread; may be empty.
 #[derive(Debug, Default)]
 pub struct Slot {
     /// The writer for restartable sequences.
@@ -103,8 +103,8 @@ impl Slot {
         result
     }
 
-    /// Inserts a writer. Returns the writer if the slot has one already, or if another change is in
-    /// progress.
+    /// Inserts a writer. Returns `writer` as the error if the slot has one already, or if another
+    /// change is in progress.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {
         let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if !self.writer.load(Ordering::Relaxed).is_null() {
@@ -122,9 +122,9 @@ impl Slot {
     }
 
     /// Replaces the writer. Each event is recorded with the old writer or the new one, never with
-    /// both. Returns the old writer like [`take`](Self::take). If the old writer is still used
-    /// after `patience`, it is leaked, and the new writer is used all the same. If the slot has no
-    /// writer, returns the new writer as an error.
+    /// both. Returns the old writer, or [`WriterInUse`] if it is still used after `patience`. In
+    /// that case the old writer is leaked, and the new writer is in use all the same. Returns the
+    /// new writer as an error if the slot has no writer, or if another change is in progress.
     pub fn replace(
         &self,
         writer: Box<Writer>,
@@ -160,9 +160,10 @@ impl Slot {
         is_unused
     }
 
-    /// Removes the writer, and returns it once no thread uses it any more. After `patience` returns
-    /// an error: a thread that is stopped or was killed still uses the writer. The writer is then
-    /// leaked and the slot stays empty. Must not be called by a thread that other threads wait for.
+    /// Removes the writer, and returns it once no thread uses it any more. Fails after `patience`
+    /// if a thread still uses the writer, because the thread is stopped or was killed. The writer
+    /// is then leaked and the slot stays empty. Must not be called by a thread that other threads
+    /// wait for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, WriterInUse> {
         let Some(guard) = ChangeGuard::acquire(self) else { return Err(WriterInUse) };
         let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
@@ -193,7 +194,7 @@ fn uses_sequences(writer: &Writer) -> bool {
     }
 }
 
-/// Exclusive right to insert or remove a slot's writer; dropping the guard gives it up.
+/// Exclusive right to insert or remove a slot's writer; dropping the guard releases the right.
 struct ChangeGuard<'s>(&'s Slot);
 
 impl ChangeGuard<'_> {
@@ -215,7 +216,8 @@ impl Drop for ChangeGuard<'_> {
     }
 }
 
-/// Error of a change: a thread still uses the writer, or another change is in progress.
+/// Error of removing or replacing a writer: a thread still uses it, or another change is in
+/// progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterInUse;
 

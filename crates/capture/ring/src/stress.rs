@@ -2,11 +2,11 @@
 //! whose writers are replaced meanwhile. The models explore few events; these tests record many. No
 //! event is torn, missing or duplicated.
 //!
-//! `cargo xtask torture` also runs them under ThreadSanitizer, which checks that words order each
-//! copy of bytes, and each writer's last use against its end. Hence one mapping: the sanitizer
-//! treats two mappings of the same memory as different memory. The sanitizer does not support
-//! fences, so no ring is in overwrite mode. Threads are joined one by one, because the sanitizer
-//! recognises only that as an ordering.
+//! `cargo xtask torture` also runs them under ThreadSanitizer. The sanitizer checks that words
+//! order each copy of bytes, and that a writer is freed only after its last use. Hence one mapping:
+//! the sanitizer treats two mappings of the same memory as different memory. The sanitizer does not
+//! support fences, so no ring is in overwrite mode. Threads are joined one by one, because the
+//! sanitizer recognises only that as an ordering.
 
 use crate::event_layout::GRAIN;
 use crate::{
@@ -25,8 +25,8 @@ const SIZE: usize = HEADER_SIZE + 40;
 /// Size of the memory for an event, in bytes; a multiple of the unit of copying.
 const ROOM: usize = SIZE.next_multiple_of(GRAIN);
 
-/// Returns a shape with fewer rings than threads, so that locks are contended, and few packets per
-/// ring, so that rings fill up.
+/// Returns a shape with fewer rings than threads, so that locks are contended. Each ring has few
+/// packets, so that rings fill up.
 fn shape(start: u64) -> Shape {
     Shape { start, ..Shape::default() }
 }
@@ -49,7 +49,7 @@ fn event(bytes: &mut [u8; ROOM], who: u64, number: u64) -> Event<'_> {
     Event::new(bytes, SIZE, 7).unwrap()
 }
 
-/// Takes all events; panics if an event is torn.
+/// Consumes all events and appends their names to `names`; panics if an event is torn.
 fn take(writer: &Writer, readers: &mut [Reader], names: &mut Vec<u64>) {
     for reader in readers {
         loop {

@@ -1,5 +1,5 @@
 //! Shortening of strings in events that do not fit. The longest strings are shortened, all to the
-//! same length, so that no field takes another one's room. A shortened string ends with [`MARK`]
+//! same length, so that no field displaces another field. A shortened string ends with [`MARK`]
 //! and its original length, such as `...[cut: 100000 bytes]`: every trace reader shows that, and
 //! the layout of events does not change.
 //!
@@ -18,8 +18,8 @@ const MARK_END: &str = " bytes]";
 /// Maximum size of a mark, in bytes, with a length of seven digits and a `+`.
 const MARK_SIZE_MAX: usize = MARK.len() + 8 + MARK_END.len();
 
-/// Maximum length that is measured, in bytes. The mark of a longer string has a `+` after this
-/// number.
+/// Maximum length that a mark states exactly, in bytes. The mark of a longer string states this
+/// number with a `+`.
 pub(crate) const LENGTH_MAX: usize = 1 << 20;
 
 /// Limit on the length of an event's strings, and the measured sizes of the event's fields.
@@ -28,9 +28,9 @@ pub(crate) struct StringBudget {
     /// Maximum length in bytes of a string that is not shortened.
     pub(crate) bound: usize,
     pub(crate) is_measuring: bool,
-    /// Total bytes of fields other than strings.
+    /// Total size of the fields other than strings, in bytes.
     pub(crate) fixed: usize,
-    /// Total bytes of the strings that are not longer than `bound`, with their NULs.
+    /// Total size of the strings not longer than `bound`, in bytes, with their NULs.
     pub(crate) short: usize,
     /// Number of strings longer than `bound`.
     pub(crate) long: usize,
@@ -39,8 +39,8 @@ pub(crate) struct StringBudget {
 }
 
 impl StringBudget {
-    /// Returns the size in bytes of the measured event with its header, without strings longer than
-    /// the bound.
+    /// Returns the measured size of the event in bytes, with its header. Excludes strings longer
+    /// than the bound.
     #[cfg(not(loom))]
     pub(crate) fn event_size(&self) -> usize {
         HEADER_SIZE.saturating_add(self.fixed).saturating_add(self.short)
@@ -50,8 +50,8 @@ impl StringBudget {
         self.fixed += bytes;
     }
 
-    /// Measures a string or appends it like [`append_string`]. A string longer than the bound ends
-    /// with a mark.
+    /// Measures a string or appends it like [`append_string`]. A string longer than the bound is
+    /// shortened, and ends with a mark.
     ///
     /// # Safety
     ///
@@ -84,7 +84,7 @@ impl StringBudget {
             self.is_cut = true;
             let length = self::length(from, left.min(LENGTH_MAX + 1));
             let mut mark = CutMark::of(length);
-            // With very many strings, none has room for a mark.
+            // No string has room for a mark if there are very many.
             if mark.text().len() > self.bound {
                 mark.size = 0;
             }
@@ -134,7 +134,7 @@ unsafe fn whole_letters(from: *const u8, size: usize) -> usize {
     (0..=size).rev().take(4).find(|at| !continues(*at)).unwrap_or(size)
 }
 
-/// Text of a mark, built in place.
+/// Text of a mark, such as `...[cut: 100000 bytes]`, built without allocation.
 struct CutMark {
     bytes: [u8; MARK_SIZE_MAX],
     size: usize,

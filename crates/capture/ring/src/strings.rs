@@ -40,8 +40,8 @@ pub(crate) unsafe fn append_string(
 }
 
 /// Copies a string's first sixteen bytes. Returns a bit for each NUL among them, the lowest for the
-/// first byte. A shorter string gets a NUL after its end. After a NUL of its own, the copied bytes
-/// and their bits are undefined.
+/// first byte. A shorter string gets a NUL after its end. Bytes and bits after the string's own NUL
+/// are undefined.
 ///
 /// # Safety
 ///
@@ -59,8 +59,8 @@ pub(crate) unsafe fn copy_any_grain(from: *const u8, into: *mut u8, left: usize)
     }
 }
 
-/// Returns true if sixteen bytes can be loaded because all are on one page. (Also false for the
-/// page's last sixteen bytes, which saves an instruction.)
+/// Returns true if the next sixteen bytes are on one page, so that they can be loaded together.
+/// (Also false for the page's last sixteen bytes, which saves an instruction.)
 #[inline(always)]
 pub(crate) fn is_grain_readable(from: *const u8) -> bool {
     const PAGE: usize = 4096;
@@ -111,7 +111,7 @@ pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> 
     }
 }
 
-/// Copies like [`copy_any_grain`].
+/// Copies like [`copy_any_grain`], in models and on processors other than x86-64.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! The change from one sub-buffer to the next.
+//! The stores by which a writer changes from one sub-buffer to the next.
 
 use crate::packet;
 

@@ -1,4 +1,5 @@
-//! Sleep and wake-up of the reader: flags in the set header that the reader sets and writers clear.
+//! Sleep and wake-up of the reader, by flags in the set header. The reader sets a flag; a writer
+//! clears it and wakes the reader.
 
 use crate::cells::Cells;
 use crate::shape::{DOZING, SLEEPING};

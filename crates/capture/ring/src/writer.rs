@@ -29,11 +29,12 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
 pub enum Outcome {
     /// The event is in a ring.
     Recorded,
-    /// The ring is full. Counted as lost.
+    /// The ring was full. The event is counted as lost.
     Full,
-    /// All rings that could record the event are in use. Counted as lost.
+    /// All rings that could record the event were locked by other writers. The event is counted as
+    /// lost.
     NoRing,
-    /// The event is larger than a sub-buffer. Counted as lost.
+    /// The event is larger than a sub-buffer, and is counted as lost.
     TooLarge,
     /// The slot has no writer, because no channel records events at this time.
     NoWriter,
@@ -68,7 +69,7 @@ unsafe impl rseq::HasRingAddresses for Writer {
     const ADDRESSES_AT: usize = std::mem::offset_of!(Writer, addresses);
 }
 
-/// Steps to write an event.
+/// Steps by which a writer records an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// The event fits into the sub-buffer at the current position.
@@ -77,7 +78,7 @@ pub(crate) enum Plan {
     Begin(SubbufferChange),
 }
 
-/// A change from one sub-buffer to another.
+/// Positions of the sub-buffer to leave and of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubbufferChange {
     /// Position of the sub-buffer to leave; `None` for the ring's first sub-buffer.
@@ -112,7 +113,7 @@ impl Plan {
     }
 }
 
-/// The sub-buffer to begin.
+/// Sub-buffer that a writer is about to begin, which may be the ring's first one after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NextSubbuffer {
     /// Position of the sub-buffer's start.
@@ -125,7 +126,7 @@ struct NextSubbuffer {
 struct LockedAttempt {
     /// Outcome for the event; `None` if the lock was taken over.
     outcome: Option<Outcome>,
-    /// Set if more than a quarter of the ring is unread.
+    /// Set if more than a quarter of the ring is unread, so that a dozing reader must be woken.
     is_filling_up: bool,
 }
 
@@ -178,8 +179,8 @@ impl Writer {
         self
     }
 
-    /// Returns the sequences for the fast path, if the clock is the time-stamp counter, the only
-    /// clock that the fast path can read.
+    /// Returns the sequences for the fast path; `None` unless the clock is the time-stamp counter,
+    /// because the fast path reads no other clock.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn tsc_sequences(&self) -> Option<Sequences> {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
@@ -238,8 +239,8 @@ impl Writer {
         }
     }
 
-    /// Records an event without waking the reader. With `may_wait`, an event that finds the ring
-    /// full is not counted as lost.
+    /// Records an event without waking the reader. If `may_wait` is true, an event that finds the
+    /// ring full is not counted as lost.
     fn record_without_wake(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
@@ -426,7 +427,7 @@ impl Writer {
     }
 
     /// Returns the sub-buffer to begin after `change.from`; `change.to` is the next one in order.
-    /// Returns `None` if the reader still needs its contents.
+    /// Returns `None` if the reader still needs the contents of that sub-buffer.
     ///
     /// If the reader keeps up, a ring uses its first two sub-buffers in turn, so that the others
     /// allocate no memory and these stay in the cache. For that, the ring restarts at its first
@@ -532,7 +533,7 @@ impl Writer {
     }
 }
 
-/// Divisor of the ring's size: a dozing reader is woken when more than this part of the ring is
+/// Divisor of the ring's size: a dozing reader is woken once more than a quarter of the ring is
 /// unread.
 #[cfg(not(loom))]
 const DOZE_WAKE_DIVISOR: u64 = 4;
@@ -542,6 +543,6 @@ const DOZE_WAKE_DIVISOR: u64 = 4;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const TRIES_MAX: usize = 1000;
 
-/// Maximum number of attempts with a lock that other writers take over, before an event is counted
-/// as unplaced.
+/// Maximum number of locks that one event loses to takeovers by other writers, before the event is
+/// counted as unplaced.
 const LOCK_TRIES_MAX: usize = 4;

@@ -1,4 +1,4 @@
-//! Tests that babeltrace2 reads the packets of rings: it finds all events, and reports the numbers
+//! Tests that babeltrace2 reads the packets of rings. It finds all events, and reports the numbers
 //! of discarded events and of overwritten packets.
 
 mod support;
@@ -32,7 +32,7 @@ stream {
 event { id = 7; name = "numbered"; stream_id = 3; fields := struct { uint64_t number; }; };
 "#;
 
-/// Size of an event in bytes. A sub-buffer has room for a whole number of them.
+/// Size of an event in bytes. A sub-buffer has room for a whole number of events.
 const EVENT_SIZE: usize = HEADER_SIZE + 8;
 
 fn record(writer: &Writer, number: u64) -> Outcome {
@@ -41,7 +41,7 @@ fn record(writer: &Writer, number: u64) -> Outcome {
     writer.record(&mut blkkin_ring::Event::new(&mut bytes, EVENT_SIZE, 7).unwrap())
 }
 
-/// A set of two rings, of which ring 0 is used, and the packets taken from that ring.
+/// A set of two rings, and the packets consumed from ring 0. Ring 1 is not used.
 struct Stream {
     set: Set,
     writer: Writer,
@@ -63,7 +63,7 @@ impl Stream {
         numbers.filter(|number| record(&self.writer, *number) == Outcome::Recorded).count()
     }
 
-    /// Takes all packets. Returns the number of overwritten sub-buffers.
+    /// Consumes all packets. Returns the number of overwritten sub-buffers.
     fn take(&mut self) -> u64 {
         let mut overwritten = 0;
         loop {

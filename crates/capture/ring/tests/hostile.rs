@@ -1,6 +1,6 @@
-//! A hostile program writes random data anywhere in the memory, while a reader reads. The reader
-//! returns plausible packets, or reports invalid data; its memory is bounded, and an undamaged ring
-//! is read as usual.
+//! Tests with a hostile program that writes random data anywhere in the memory while a reader
+//! reads. The reader returns plausible packets, or reports invalid data. Its memory is bounded, and
+//! an undamaged ring is read as usual.
 
 mod support;
 
@@ -21,8 +21,8 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// Takes packets until the ring has no event or has invalid data, and checks each. Returns their
-/// number.
+/// Consumes and checks packets until the ring is empty or has invalid data. Returns the number of
+/// packets.
 fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     let mut packets = 0;
     let mut last_time = 0;
@@ -51,7 +51,7 @@ fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     packets
 }
 
-/// Returns a random word, close to a valid value more often than chance would have it.
+/// Returns a random word, biased towards values close to valid ones.
 fn word(random: &mut Random, set: &Set) -> u64 {
     let sizes = [set.shape.subbuffer_size as u64, set.shape.ring_size() as u64, 84, 84 * 8, 0];
     let size = sizes[random.below(sizes.len() as u64) as usize];

@@ -116,7 +116,7 @@ fn owner(process: u32, thread: u32) -> u64 {
     u64::from(process) << 22 | u64::from(thread)
 }
 
-/// Stores `owner` as the lock holder of both rings. Returns true if another thread of this process
+/// Stores `owner` in the `OWNER` word of both rings. Returns true if another thread of this process
 /// can then lock a ring.
 fn is_free(owner: u64) -> bool {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));

@@ -1,4 +1,4 @@
-//! L11: memory follows use. Pages of a ring are allocated when they are written, and a writer whose
+//! L11: memory follows use. Pages of a ring are allocated when they are written. A writer whose
 //! reader keeps up reuses a few pages.
 
 mod support;
@@ -16,7 +16,8 @@ fn touched(set: &Set) -> u64 {
     set.file.metadata().unwrap().blocks() * 512
 }
 
-/// Runs `test` with and without restartable sequences, from position 0 and shortly before the wrap.
+/// Runs `test` with and without restartable sequences, from position 0 and from shortly before
+/// positions wrap.
 fn check(test: impl Fn(&dyn Fn(u64) -> Outcome, &Set, &mut Vec<Reader>)) {
     move_to(0);
     for with_sequences in [true, false] {
@@ -44,8 +45,8 @@ fn l11_one_event_takes_a_few_pages() {
     });
 }
 
-/// A hundred times the ring's size is recorded, and read in small parts, which rarely end at the
-/// end of a sub-buffer; only two sub-buffers are allocated.
+/// Only two sub-buffers are allocated for a hundred times the ring's size, recorded and read in
+/// small parts. The parts rarely end at the end of a sub-buffer.
 #[test]
 fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     check(|record, set, readers| {
@@ -63,7 +64,7 @@ fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {
     });
 }
 
-/// At any position of the reader, a ring has room for events in all sub-buffers but two, and the
+/// A ring has room for a burst in all sub-buffers but two, at any position of the reader. The
 /// events are read in order.
 #[test]
 fn l11_a_ring_that_was_reused_holds_a_burst() {
@@ -93,8 +94,7 @@ fn l11_a_ring_that_was_reused_holds_a_burst() {
     });
 }
 
-/// After a burst has filled a ring and has been read, the ring uses no further memory for a steady
-/// load.
+/// A ring uses no further memory for a steady load after a burst has filled it and has been read.
 #[test]
 fn l11_a_ring_calms_down_behind_a_burst() {
     move_to(0);

@@ -1,4 +1,5 @@
-//! Tests of readers for snapshots, which read in addition to the reader that writers wait for.
+//! Tests of readers for snapshots. They read in addition to a ring's main reader, for which writers
+//! wait.
 
 mod support;
 
@@ -41,7 +42,7 @@ fn who_only_looks_frees_nothing() {
     }
 }
 
-/// A reader with a cut-off returns exactly the events that the ring had at that moment, at any
+/// A reader with a cut-off returns exactly the events that the ring had at the cut-off, at any
 /// offset in a sub-buffer and for any number of later events.
 #[test]
 fn a_reader_with_an_end_stops_at_its_moment() {
@@ -68,7 +69,7 @@ fn a_reader_with_an_end_stops_at_its_moment() {
     }
 }
 
-/// Events that are taken in place equal copies of the same events, until they are freed.
+/// Events consumed in place equal copies of the same events, until they are freed.
 #[test]
 fn what_is_taken_in_its_place_is_the_same() {
     move_to(0);
@@ -119,8 +120,8 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// A snapshot's reader gets each event whole or not at all, while the other reader frees events and
-/// writers overwrite them.
+/// A reader for a snapshot gets each event whole or not at all, while the main reader frees events
+/// and writers overwrite them.
 #[test]
 fn who_only_looks_gets_whole_events() {
     for mode in [Mode::Discard, Mode::Overwrite] {

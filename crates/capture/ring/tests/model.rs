@@ -1,6 +1,6 @@
-//! A ring and a naive model of it, driven by the same random actions, give the same events and the
-//! same losses: with and without restartable sequences, in both modes, with positions that start at
-//! 0 and shortly before they wrap.
+//! A ring and a naive model of it give the same events and the same losses for the same random
+//! actions. The tests run with and without restartable sequences, in both modes, with positions
+//! that start at 0 and shortly before they wrap.
 
 mod support;
 
@@ -17,19 +17,19 @@ struct Model {
     shape: Shape,
     /// Sub-buffers with unread events and the current one, oldest first.
     subbuffers: VecDeque<Subbuffer>,
-    /// Position of the last restart at which a sub-buffer was unread, and the index of that
+    /// Position of the last restart at which a sub-buffer was unread, and the index of the unread
     /// sub-buffer.
     restart: Option<(u64, u64)>,
-    /// Number of events taken from the oldest sub-buffer.
+    /// Number of events consumed from the oldest sub-buffer.
     taken: usize,
     lost: u64,
-    /// Number of lost events in the header of the last packet taken.
+    /// Number of lost events in the header of the last consumed packet.
     told: u64,
 }
 
 /// Expected contents of a sub-buffer.
 struct Subbuffer {
-    /// Position of the sub-buffer, counted in sub-buffers, including skipped ones.
+    /// Position of the sub-buffer in units of sub-buffers, counting skipped ones.
     position: u64,
     used: usize,
     events: Vec<u64>,

@@ -1,6 +1,6 @@
-//! A slot whose writer is inserted and removed while threads record. The memory is unmapped as soon
-//! as the writer is removed, so a thread that still used it would crash. No event is lost or
-//! recorded into another writer's memory.
+//! Tests of a slot whose writer is inserted and removed while threads record. The memory is
+//! unmapped as soon as the writer is removed, so a thread that still used it would crash. No event
+//! is lost or recorded into another writer's memory.
 
 mod support;
 
@@ -161,8 +161,8 @@ fn changes_do_not_meet() {
     assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
 }
 
-/// When rings are replaced, each event is recorded in the old rings or the new ones. Every attempt
-/// is found in one of the two sets, or counted there as discarded.
+/// Each event is recorded in the old rings or the new ones while rings are replaced. Every attempt
+/// is found in one of the two sets of rings, or counted there as discarded.
 #[test]
 fn rings_are_replaced_without_a_gap() {
     let clocks = [Clock::Tsc, Clock::Monotonic];

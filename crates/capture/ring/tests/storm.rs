@@ -1,7 +1,7 @@
-//! Far more threads than processors record at once. They migrate all the time, and signals whose
-//! handler records too interrupt them tens of thousands of times a second. Meanwhile a reader takes
-//! all packets. Every event is whole, each thread's events are in order, and recorded and lost
-//! events add up to all attempts.
+//! Far more threads than processors record at once. They migrate all the time. Signal handlers that
+//! also record interrupt them tens of thousands of times a second. Meanwhile a reader consumes all
+//! packets. Every event is whole, each thread's events are in order, and recorded and lost events
+//! add up to all attempts.
 
 mod support;
 
@@ -37,7 +37,8 @@ extern "C" fn on_signal(_: libc::c_int) {
     }
 }
 
-/// A timer that interrupts this thread a thousand times a second, until it is dropped.
+/// A timer whose signal interrupts this thread a thousand times a second, until the timer is
+/// dropped.
 struct Interruptions(libc::timer_t);
 
 impl Interruptions {

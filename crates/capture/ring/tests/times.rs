@@ -12,8 +12,8 @@ use support::{Harvest, Set, is_recorded, move_to, shape};
 /// Offset of `LAST_TIME` of ring 0, as in the crate's documentation.
 const LAST_TIME: usize = 4096 + 8;
 
-/// Events after an aborted or killed writer are not earlier than the time that it stored. The
-/// reader may have used that time as the end of a packet, and the next writer may have read the
+/// Events after an aborted or killed writer are not earlier than the time that this writer stored.
+/// The reader may have used that time as the end of a packet, and the next writer may have read the
 /// clock before.
 #[test]
 fn a_time_that_was_left_behind_is_not_passed() {
@@ -68,8 +68,8 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     }
 }
 
-/// Packets of a writer in a time namespace, whose clock is years ahead of the reader's, have the
-/// writer's times.
+/// Packets have the times of their writer's time namespace, even if its clock is years ahead of the
+/// reader's.
 #[test]
 fn clocks_of_other_namespaces_are_those_of_their_packets() {
     const YEAR_NS: i64 = 365 * 86400 * 1_000_000_000;

@@ -1,4 +1,4 @@
-//! Children that share memory and thread pointer with the thread that created them, like those of
+//! Tests with children that share memory and thread pointer with their parent thread, like those of
 //! `vfork`. The processor number in the shared area is the parent's, and the children's sequences
 //! are not restarted. So they must not write to the ring of the parent's processor.
 
@@ -68,8 +68,8 @@ fn a_child_does_not_write_where_its_parent_was() {
     clocks().into_iter().for_each(check);
 }
 
-/// Events of a child, and events of a thread on the parent's processor, are all recorded or counted
-/// as lost.
+/// All events of a child, and of a thread on the parent's processor, are recorded or counted as
+/// lost.
 #[test]
 fn children_and_threads_do_not_meet() {
     let _guard = ONE_AT_A_TIME.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of events that wait for room instead of being lost, as long as a reader reads or for a
+//! Tests of events that wait for room instead of being lost: as long as a reader reads, or for a
 //! limited time.
 
 mod support;
@@ -45,8 +45,8 @@ fn a_burst_into_a_tiny_ring_loses_nothing() {
     }
 }
 
-/// Without a reader, one event waits until its time limit. Later events do not wait before the
-/// reader reads again, and all of them are counted.
+/// Only the first event waits until its time limit if there is no reader. Later events do not wait
+/// before the reader reads again, and all of them are counted.
 #[test]
 fn waiting_has_an_end() {
     move_to(0);

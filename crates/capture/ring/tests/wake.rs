@@ -90,8 +90,8 @@ fn who_records_wakes_the_reader() {
     }
 }
 
-/// A writer whose ring fills up wakes a dozing reader, once. A reader that does not doze is not
-/// woken.
+/// A writer whose ring fills up wakes a dozing reader once, and does not wake a reader that is not
+/// dozing.
 #[test]
 fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
@@ -197,9 +197,8 @@ fn start_other_process(set: &Set, bell: &WakeEventfd) -> Child {
         .unwrap()
 }
 
-/// Lets the reader sleep again and again for `time`, while another process records. Returns three
-/// counts: wake-ups, attempts to sleep that found events instead, and sleeps while there were
-/// events.
+/// Makes the reader sleep again and again for `time`, while another process records. Returns three
+/// counts: wake-ups, attempts to sleep that found events instead, and sleeps despite unread events.
 fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     let rings = std::thread::available_parallelism().unwrap().get() + 1;
     let set = Set::new(shape(rings, 64 << 10, 4, Mode::Discard));
@@ -235,8 +234,8 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
     [woken, found, missed]
 }
 
-/// No reader sleeps while there are events. With `BLKKIN_TEST_WITHOUT_BARRIER` set, the test shows
-/// the need for the barrier: it then fails, in one run with 37 misses in a million races.
+/// No reader sleeps while there are events. The barrier is necessary: with
+/// `BLKKIN_TEST_WITHOUT_BARRIER` set the test fails, in one run with 37 misses in a million races.
 #[test]
 fn nobody_sleeps_while_there_are_events() {
     assert!(blkkin_sys::register_for_barriers(), "a kernel with barriers for all");

@@ -1,15 +1,15 @@
 //! Application contexts: named texts of the program, with one value per process. A channel may add
-//! them to its events. Threads and signal handlers read them without locks (a sequence lock for
-//! each value).
+//! them to its events. Threads and signal handlers read a value without blocking, by a sequence
+//! lock.
 
 use blkkin_control::limits::EVENT_NAME_SIZE_MAX;
 use blkkin_sys::WipedOnFork;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of names, of the program and of channels together.
+/// Maximum number of application contexts, whether named by the program or by channels.
 const NAMES_MAX: usize = 256;
-/// Maximum bytes of a value; longer values are truncated.
+/// Maximum size of a value, in bytes; longer values are truncated.
 const VALUE_SIZE_MAX: usize = 255;
 
 const WORDS: usize = VALUE_SIZE_MAX.div_ceil(8);
@@ -57,9 +57,9 @@ impl ContextText {
     }
 }
 
-/// Sets the application context `provider:name` for this process. The value is added to later
-/// events of all channels that record this context. The value is truncated at 255 bytes, and at a
-/// NUL. Returns false if the name is invalid, or there are too many names.
+/// Sets the application context `provider:name` for this process. Later events of all channels that
+/// record this context have the value. It is truncated at 255 bytes, and at a NUL. Returns false if
+/// the name is invalid, or there are too many names.
 ///
 /// May be called by any thread, but not in a signal handler.
 pub fn set_context(name: &str, value: &str) -> bool {
@@ -81,13 +81,13 @@ fn truncate(value: &str) -> &[u8] {
     &value.as_bytes()[..end.unwrap_or(0)]
 }
 
-/// Returns the index of a name, and adds the name if it is new. Returns `None` if the name is
-/// invalid or there are too many names.
+/// Returns the index of an application context's name, and adds the name if it is new. Returns
+/// `None` if the name is invalid or there are too many names.
 pub(crate) fn reserve(name: &str) -> Option<usize> {
     find(name).or_else(|| with_lock(|| add(name)).flatten())
 }
 
-/// Returns the index of a name, or `None` if the name is new.
+/// Returns the index of an application context's name; `None` if the name is new.
 pub(crate) fn find(name: &str) -> Option<usize> {
     let count = COUNT.load(Ordering::Acquire).min(NAMES_MAX);
     ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
@@ -125,8 +125,9 @@ fn add(name: &str) -> Option<usize> {
 }
 
 /// Runs `work` under a lock of this process. The lock is free in a forked child, so the child does
-/// not wait for threads that it does not have. Returns `None` if the lock stays taken for 100000
-/// attempts: then its owner is probably interrupted by the signal handler that calls this function.
+/// not wait for threads that it does not have. Returns `None` if the lock is still held after
+/// 100000 attempts: its owner is probably interrupted by the signal handler that calls this
+/// function.
 fn with_lock<R>(work: impl FnOnce() -> R) -> Option<R> {
     static LOCK: WipedOnFork = WipedOnFork::new();
     const TRIES_MAX: usize = 100_000;
@@ -233,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Readers never see a mixture of two values.
+    /// Readers never see a mixture of two values that a thread sets one after the other.
     #[test]
     fn values_are_read_whole() {
         let place = reserve("whole:value").unwrap();

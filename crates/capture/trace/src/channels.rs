@@ -1,4 +1,5 @@
-//! The slots of the program's channels. A slot is empty, or has the rings that the agent provided.
+//! The slots of the program's channels. A slot is empty, or has a writer for the rings that the
+//! agent provided.
 
 use crate::timestamp;
 use blkkin_ring::{Slot, Writer, WriterInUse, large_event_memory};
@@ -9,14 +10,14 @@ use std::time::Duration;
 /// Maximum number of channels at a time. Each channel has two bits in every event type.
 pub const CHANNELS_MAX: usize = 31;
 
-/// Slots by channel number. Forked children find the slots empty, so that they do not write to the
-/// rings of their parents. The parent's mappings remain in the child: a signal handler that forks
-/// may have interrupted a thread that uses them.
+/// Slots by channel number. Forked children find the slots empty, so that they do not write to
+/// their parents' rings. The parent's mappings remain in the child, because a signal handler that
+/// forks may have interrupted a thread that uses them.
 static SLOTS: WipedOnFork<[Slot; SLOTS_SIZE]> =
     WipedOnFork::of([const { Slot::new() }; SLOTS_SIZE]);
 
-/// Number of slots: a power of two, one more than channels, so that every index modulo this number
-/// names a slot.
+/// Number of slots: a power of two, one more than channels. Any channel number modulo this number
+/// is a valid index.
 const SLOTS_SIZE: usize = CHANNELS_MAX + 1;
 const _: () = assert!(SLOTS_SIZE.is_power_of_two());
 
@@ -35,7 +36,7 @@ pub(crate) fn event_size_max(channel: usize) -> usize {
     EVENT_SIZES[channel % SLOTS_SIZE].load(Ordering::Relaxed)
 }
 
-/// Allocates memory for the largest events of the rings that are about to be attached to a channel.
+/// Allocates rooms for the largest events of the rings that are about to be attached to a channel.
 fn prepare_rooms(channel: usize, writer: &Writer) {
     let size = writer.event_size_max();
     large_event_memory::provide(size);
@@ -48,7 +49,7 @@ pub(crate) fn slot(channel: usize) -> &'static Slot {
     &SLOTS.get()[channel % SLOTS_SIZE]
 }
 
-/// Returns the slot of a channel; `None` if the number is too high.
+/// Returns the slot of a channel; `None` if the channel's number is too high.
 fn find_slot(channel: usize) -> Option<&'static Slot> {
     (channel < CHANNELS_MAX).then(|| slot(channel))
 }
@@ -77,12 +78,14 @@ pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>,
     }
 }
 
-/// Bitmaps of channel numbers: used with contexts, used without contexts, and never to be reused.
+/// Bitmap of the channel numbers that were used with contexts. `WITHOUT_CONTEXTS` has the numbers
+/// used without contexts, and `RETIRED` the numbers that are never reused.
 static WITH_CONTEXTS: AtomicU32 = AtomicU32::new(0);
 static WITHOUT_CONTEXTS: AtomicU32 = AtomicU32::new(0);
 static RETIRED: AtomicU32 = AtomicU32::new(0);
 
-/// Attaches rings to a free channel and returns its number. Only one thread may call this.
+/// Attaches rings to a free channel and returns its number; `None` if no channel is free. Only one
+/// thread may call this.
 ///
 /// A thread may match an event with a channel, be suspended, and record the event much later. The
 /// channel may have other rings by then, whose events have other context fields. So a number that
@@ -123,7 +126,7 @@ pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Detaches a channel's rings and drops them. `is_unused` is true if no thread uses the channel's
-/// former rules any more; otherwise the channel's number is never reused.
+/// former rules any more. Otherwise the channel's number is never reused.
 pub(crate) fn detach_permanently(channel: usize, is_unused: bool) {
     if !is_unused {
         RETIRED.fetch_or(1 << channel, Ordering::Relaxed);

@@ -47,17 +47,17 @@ pub struct SpanContext {
     pub random_trace_id: bool,
 }
 
-/// Context or decision received with a request.
+/// Context or sampling decision received with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Incoming {
     /// The context of the span that caused the request.
     Context(SpanContext),
-    /// A decision without ids of a span.
+    /// A sampling decision, received without ids of a span.
     Decision(Decision),
 }
 
 impl Decision {
-    /// Returns true if the request's spans are to be recorded.
+    /// Returns true if the request is sampled, so that its spans are recorded.
     #[inline]
     pub const fn is_followed(self) -> bool {
         matches!(self, Decision::Yes | Decision::Debug)

@@ -1,5 +1,5 @@
 //! The program's side of the connection to the agent, the daemon of the node. The agent finds
-//! programs that can be traced, and sends them the rules of what to record. The protocol is in
+//! programs that can be traced, and sends them the rules that select events. The protocol is in
 //! [`blkkin_control`].
 //!
 //! # The thread
@@ -17,8 +17,8 @@
 //! the rules, within the limits of `WaitLimits`.
 //!
 //! An agent that starts later than the program rings the program's bell, and the next event starts
-//! the thread. An event in a signal handler cannot start a thread and leaves that to the next
-//! event. So waiting for an agent costs only the load of one word per event.
+//! the thread. An event in a signal handler cannot start a thread, so the next event outside of a
+//! handler does. So waiting for an agent costs only the load of one word per event.
 //!
 //! # Life of a process
 //!
@@ -28,9 +28,9 @@
 //!   waits like the start. A child of the bare system call gets a thread from [`start`].
 //! - **vfork**, **exec**: `exec` closes all descriptors, and the new program starts from scratch.
 //! - **closefrom** and the like: descriptors have high numbers, and a descriptor that the program
-//!   has closed is not used; see [`blkkin_sys::descriptor`]. The thread checks for a closed
-//!   connection shortly after it was made, and at each message of the agent, and then connects
-//!   again. A program without a connection is not found by agents that start later.
+//!   has closed is not used; see [`blkkin_sys::descriptor`]. Shortly after it has connected, and at
+//!   each message of the agent, the thread checks whether the connection was closed, and then
+//!   connects again. A program without a connection is not found by agents that start later.
 //! - **exit**: a `Goodbye` is sent to the agent, if the socket has room.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
@@ -69,7 +69,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set once this process, or a process that it was forked from, has had the thread.
+/// Set once the thread has run in this process, or in a process from which this one was forked.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
 /// Set by [`postpone_start`]: the start is postponed until [`start_postponed`].
 static IS_POSTPONED: AtomicBool = AtomicBool::new(false);
@@ -77,8 +77,8 @@ static IS_POSTPONED: AtomicBool = AtomicBool::new(false);
 static STARTS_AT_FORK: AtomicBool = AtomicBool::new(false);
 
 /// Connects to an agent, unless there is a connection; at most one attempt a second. The agent's
-/// rules apply a moment later. Programs need not call this function: an agent that starts later is
-/// found by their next event. Must not be called in a signal handler.
+/// rules apply a moment later. Programs need not call this function, because their next event finds
+/// an agent that starts later. Must not be called in a signal handler.
 pub fn start() {
     const PAUSE_NS: u64 = 1_000_000_000;
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -197,7 +197,7 @@ struct StartProgress {
     has_rules: AtomicBool,
 }
 
-/// Polls a condition that another thread will make true, up to a time limit.
+/// Polls until another thread makes a condition true, or until a time limit.
 fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     let end = Instant::now() + most;
     let mut pause = Duration::from_micros(20);
@@ -207,13 +207,13 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Starts the thread, and in a forked child waits for the rules. Slow path of an event whose type
-/// is undecided, because an agent has rung the bell or this is a forked child.
+/// Starts the thread, and in a forked child waits for the rules. Slow path of an event with an
+/// undecided type: an agent has rung the bell, or this is a forked child.
 #[cold]
 #[inline(never)]
 pub(crate) fn start_for_event() {
-    /// Minimum time between attempts, for threads that cannot start another thread, such as one in
-    /// a signal handler.
+    /// Minimum time between attempts, in nanoseconds. For threads that cannot start another thread,
+    /// such as a thread in a signal handler.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
@@ -242,8 +242,8 @@ pub(crate) fn start_for_event() {
 }
 
 /// Returns true if this thread can start another one, and is probably permitted the system calls
-/// for that: it has as many seccomp filters as the process had before. An additional filter may
-/// kill the process for a forbidden call, so the function must not simply try.
+/// for that: it has as many seccomp filters as the process had before. The function must not simply
+/// try, because an additional filter may kill the process for a forbidden call.
 fn can_start_thread(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {
@@ -335,11 +335,11 @@ fn spawn_thread(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::without_signals(|| thread.spawn(move || catch_panics(body))).ok().map(drop)
 }
 
-/// Size of the thread's stack, in bytes: enough for filters of the deepest nesting, and for the C
+/// Size of the thread's stack, in bytes. Suffices for filters of the deepest nesting, and for the C
 /// library's data.
 const STACK_SIZE: usize = 256 << 10;
 
-/// Registers `after_fork` with the C library, once per process. Returns false on failure.
+/// Registers [`after_fork`] with the C library, once per process. Returns false on failure.
 fn register_fork_handler() -> bool {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     let is_new = !IS_REGISTERED.swap(true, Ordering::AcqRel);

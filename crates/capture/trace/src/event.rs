@@ -15,8 +15,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 impl EventType {
-    /// Returns true if the fields of an event of this type are worth computing. This is so if a
-    /// channel wants the event, or if the type is not registered yet and a channel may want it.
+    /// Returns true if the fields of an event of this type are worth computing: a channel wants the
+    /// event, or may want it while the type is not registered yet.
     #[inline(always)]
     pub fn is_enabled(&self) -> bool {
         match self.wanted_by.load(Ordering::Relaxed) {
@@ -84,7 +84,7 @@ impl EventType {
         }
     }
 
-    /// Records an event on the fast path: with short fields, for channels without filters and
+    /// Records an event with short fields on the fast path, for channels without filters and
     /// contexts. Returns false, and records nothing, if the event needs another path. Returns true
     /// if the event is recorded or no channel wants it.
     #[inline(always)]
@@ -108,8 +108,8 @@ impl EventType {
     ///
     /// # Stack
     ///
-    /// A signal handler may have only 8 KiB of stack, of which the kernel takes a part, and may
-    /// record events of any size. So the stack holds small events only, in the memory of the first
+    /// A signal handler may have only 8 KiB of stack, part of which the kernel uses, and may record
+    /// events of any size. So the stack holds small events only, in the memory of the first
     /// attempt. Larger events are encoded in [large_event_memory](blkkin_ring::large_event_memory).
     fn record_any(
         &'static self,
@@ -146,8 +146,8 @@ impl EventType {
         });
     }
 
-    /// Records a small event with contexts before its fields. Returns false, and records nothing,
-    /// if contexts and fields together are not small.
+    /// Records a small event with a channel's contexts before its fields. Returns false, and
+    /// records nothing, if contexts and fields together exceed [`WITH_CONTEXTS_SIZE`].
     #[inline(never)]
     fn record_with_contexts(
         &self,
@@ -166,8 +166,8 @@ impl EventType {
         fits
     }
 
-    /// Records an event that does not fit on the stack into `channel`, if the channel's filters
-    /// accept it.
+    /// Records an event that does not fit on the stack into `channel`. An event that the filters in
+    /// `rules` do not accept is not recorded.
     #[inline(never)]
     fn record_long(
         &self,
@@ -230,8 +230,8 @@ impl EventType {
     }
 }
 
-/// Adds a type to the table of types and returns its id. Returns `None` if the table or the catalog
-/// is full, or if the type exceeds a limit.
+/// Adds a type to the table of event types and returns its id. Returns `None` if the table or the
+/// catalog is full, or if the type exceeds a limit.
 fn register(event: &'static EventType, kinds: &'static [Kind]) -> Option<u16> {
     start::link();
     let described_at = catalog::reserve(event, kinds)?;
@@ -245,7 +245,8 @@ pub(crate) trait Payload {
     /// attribute.
     fn encode(&self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Runs code that panics only if the tracer itself has a fault.
+    /// Runs recording code, which panics only on a bug in the tracer. An implementation may catch
+    /// the panic.
     fn guard(work: impl FnOnce()) {
         work();
     }
@@ -275,9 +276,9 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 /// Records an event, if a channel wants it: `event!(Level::Info, "osd:write", oid = name, bytes =
 /// n)`.
 ///
-/// At most sixteen fields: integers, floats, `bool`, strings, arrays and slices of numbers, and
-/// enumerations declared with [`event_enum!`](crate::event_enum). Fields are evaluated only if a
-/// channel wants the event; the check costs a load and a branch.
+/// An event has at most sixteen fields: integers, floats, `bool`, strings, arrays and slices of
+/// numbers, and enumerations declared with [`event_enum!`](crate::event_enum). Fields are evaluated
+/// only if a channel wants the event; the check costs a load and a branch.
 ///
 /// ```
 /// use blkkin_trace::{Level, event, event_enum};

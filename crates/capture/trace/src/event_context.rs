@@ -13,11 +13,11 @@ pub(crate) enum ContextSource {
     Tid,
     Procname,
     Cpu,
-    /// A value of 32 bits that was read when the channel was added.
+    /// A 32-bit value, read once when the channel was added.
     Fixed32(u32),
-    /// A value of 64 bits that was read when the channel was added.
+    /// A 64-bit value, read once when the channel was added.
     Fixed64(u64),
-    /// An application context, by its index; `None` if the table of contexts is full.
+    /// An application context, given by its index; `None` if the table of contexts was full.
     Supplied(Option<usize>),
 }
 
@@ -83,8 +83,8 @@ fn source(context: &Context) -> ContextSource {
     })
 }
 
-/// Returns the inode of a namespace of this process; 0 if the kernel has no namespaces of that
-/// kind.
+/// Returns the inode of this process's namespace of a kind, such as `net`; 0 if the kernel has no
+/// namespaces of that kind.
 fn namespace(kind: &str) -> u32 {
     let found = std::fs::metadata(format!("/proc/self/ns/{kind}"));
     found.ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)

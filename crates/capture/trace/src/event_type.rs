@@ -29,11 +29,11 @@ pub struct EventType {
 /// yet, or no agent has sent rules.
 pub(crate) const UNKNOWN: u64 = 1 << 63;
 const _: () = assert!(CHANNELS_MAX < 32);
-/// Number of bits from a channel's bit in the lower half of the bitmap to its bit in the upper
-/// half.
+/// Distance in bits between a channel's bits in the lower and the upper half of the bitmap.
 pub(crate) const CONDITIONAL_SHIFT: usize = 32;
 
-/// Returns the bit of a channel, in the upper half if `conditional`.
+/// Returns the bit of a channel in the bitmap: in the upper half if `conditional` is true,
+/// otherwise in the lower half.
 pub(crate) fn bit(channel: usize, conditional: bool) -> u64 {
     1 << (channel + if conditional { CONDITIONAL_SHIFT } else { 0 })
 }
@@ -66,13 +66,14 @@ impl EventType {
         }
     }
 
-    /// Returns true once it is decided which channels want events of this type.
+    /// Returns true once the channels that want events of this type are known.
     #[inline(always)]
     pub fn is_decided(&self) -> bool {
         self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
     }
 
-    /// Returns the id that headers of events contain. The type must be registered.
+    /// Returns the type's id as it appears in the headers of its events. The type must be
+    /// registered.
     #[inline(always)]
     pub(crate) fn header_id(&self) -> u16 {
         // An index into the registry's table, which has fewer than 65,536 entries.
@@ -85,15 +86,15 @@ impl EventType {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
     }
 
-    /// Makes a registered type undecided again.
+    /// Makes a registered type undecided again; other types are undecided anyway.
     pub(crate) fn undecide(&self) {
         if self.id().is_some() {
             self.wanted_by.store(UNKNOWN, Ordering::Release);
         }
     }
 
-    /// Stores the bitmap of the channels that want events of this type, unless the type is decided
-    /// already; that decision may be newer.
+    /// Stores the bitmap of the channels that want events of this type, if the type is undecided.
+    /// An existing decision is kept, because it may be newer.
     pub(crate) fn decide(&self, channels: u64) {
         let (channels, release) = (channels & !UNKNOWN, Ordering::Release);
         let _ = self.wanted_by.compare_exchange(UNKNOWN, channels, release, Ordering::Relaxed);
@@ -106,8 +107,9 @@ impl EventType {
         (id < REFUSED).then_some(id as u16)
     }
 
-    /// Returns the bitmap of channels as a word, for callers that read it without a call. The word
-    /// is 0 if no channel wants events of this type; any other value means wanted or undecided.
+    /// Returns the bitmap of channels as a word, for C macros that read it without a function call.
+    /// The word is 0 if no channel wants events of this type. Any other value means wanted or
+    /// undecided.
     pub fn wanted_word(&self) -> &AtomicU64 {
         &self.wanted_by
     }
@@ -117,7 +119,7 @@ impl EventType {
         self.name
     }
 
-    /// Returns the severity that all events of this type have.
+    /// Returns the severity, which is the same for all events of this type.
     pub fn level(&self) -> Level {
         self.level
     }

@@ -3,14 +3,14 @@
 //! families, so a process that uses all three still has each type once.
 //!
 //! Annotations have the names and fields of blkin, which existing tools know from LTTng's traces.
-//! Their trace ids have 64 bits; a [`WIDE_TRACE_ID`] event records the upper half of a longer id
-//! once.
+//! Their trace ids have 64 bits. The upper half of a longer id is recorded once, as a
+//! [`WIDE_TRACE_ID`] event.
 
 use crate::event::Payload;
 use crate::{EventType, Kind, Level};
 use blkkin_ring::{BriefRoom, Encoder, Pen};
 
-/// Number of severity levels, and so of event types in a family.
+/// Number of event types in a family: one for each severity level.
 const LEVELS: usize = 15;
 
 /// Event types of one name, one for each level.
@@ -76,8 +76,8 @@ const KEYVAL: [&str; 9] = [
     "val",
 ];
 
-/// Family of spans. A span is recorded at its end with all its data. The event's time is the span's
-/// end; `start` and `duration` are in units of the same clock.
+/// Family of spans. A span is recorded at its end with all its data. The event's time is the end of
+/// the span; `start` and `duration` are in units of the same clock.
 pub static SPAN: Family = family!(
     "blkkin:span",
     &[
@@ -97,8 +97,8 @@ pub static SPAN: Family = family!(
     &[I64, I64, I64, I64, U64, U64, U8, U8, I32, Text, Text, Text]
 );
 
-/// Event type for the upper half of a 128-bit trace id, with the lower half. Recorded by each
-/// process in which a request with such an id starts or arrives.
+/// Event type that records both halves of a 128-bit trace id. Each process in which a request with
+/// such an id starts or arrives records one event.
 pub static WIDE_TRACE_ID: EventType =
     EventType::new("blkkin:wide_trace_id", DEFAULT_LEVEL, &["trace_id", "trace_id_high"], ("", 0));
 
@@ -130,7 +130,8 @@ impl Family {
         }
     }
 
-    /// Slow path of [`record`](Self::record): registers the type, and records events of any size.
+    /// Slow path of [`record`](Self::record): registers the type if necessary, and records events
+    /// of any size.
     #[inline(never)]
     fn record_any<P: Payload>(
         &'static self,
@@ -165,12 +166,12 @@ fn record_wide(low: u64, high: u64) {
 
 /// A string of an annotation: a Rust string, or a C string of the crate `capi`.
 pub trait PutString: Copy {
-    /// Appends the string and its NUL to an event. Returns `None` if the pen refuses them.
+    /// Appends the string and its NUL to an event. Returns `None` if the pen refuses the string.
     fn put(self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Runs code that panics only if the tracer itself has a fault: all of recording but the fast
-    /// path of a short annotation whose type is registered. The implementation for C strings
-    /// catches the panic, because their callers cannot handle it.
+    /// Runs recording code, which panics only on a bug in the tracer. The fast path of a short
+    /// annotation does not use this function. The implementation for C strings catches the panic,
+    /// because C callers cannot handle it.
     fn guard(work: impl FnOnce()) {
         work();
     }
@@ -255,7 +256,8 @@ impl<S: PutString> Payload for Annotation<S> {
 mod tests {
     use super::*;
 
-    /// D19: `event list` must not show a source line of this library.
+    /// D19: the event types of families have no source location, because it would be a line of this
+    /// library.
     #[test]
     fn families_have_no_place() {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER, &SPAN];

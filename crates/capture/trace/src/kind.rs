@@ -3,7 +3,7 @@
 use blkkin_control::{Scalar, Width, catalog::Label};
 use blkkin_filter::Integer;
 
-/// Type of a field. All values are little-endian.
+/// Type of an event field, such as `U8`. All values are encoded in little-endian byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Kind {
@@ -23,15 +23,15 @@ pub enum Kind {
     String,
     /// An unsigned integer of this width, shown in hexadecimal.
     Hex(Width),
-    /// A fixed count of numbers.
+    /// A fixed number of elements of a number type.
     Array(Scalar, u32),
-    /// A count of four bytes, followed by as many numbers.
+    /// A 32-bit count of elements, followed by the elements.
     Sequence(Scalar),
     /// An integer whose values have labels.
     Enum(Scalar, &'static Labels),
 }
 
-/// Labels of an enumeration: names for its values.
+/// Labels of an enumeration: a name for each listed value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Labels(pub &'static [Label<'static>]);
 
@@ -43,7 +43,7 @@ impl blkkin_filter::Labels for Labels {
 }
 
 impl Kind {
-    /// Returns the size of such a field in bytes; `None` if the size depends on the value.
+    /// Returns the size in bytes of a field of this kind; `None` if the size depends on the value.
     pub const fn size(self) -> Option<usize> {
         Some(match self {
             Kind::U8 | Kind::I8 | Kind::Bool => 1,
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// Returns the number type of such a field; `None` for strings, arrays and sequences.
+    /// Returns the number type of a field of this kind; `None` for strings, arrays and sequences.
     pub const fn scalar(self) -> Option<Scalar> {
         const fn unsigned(width: Width) -> Scalar {
             Scalar::Unsigned { width, hex: false }

@@ -32,7 +32,7 @@ mod value;
 
 /// Severity of an event: LTTng's fifteen levels.
 pub use blkkin_filter::Severity as Level;
-/// Error for a text that names no level.
+/// Error for a text that is not the name of a level.
 pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
 /// Encoder of an event's fields.

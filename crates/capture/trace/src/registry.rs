@@ -1,4 +1,5 @@
-//! The event types that the program has reached, and the decisions which channels record them.
+//! The event types that the program has reached, and for each type the decision which channels
+//! record its events.
 //!
 //! A type is registered when the program first reaches its instrumentation point, on any thread and
 //! possibly in a signal handler. So registration allocates nothing and never waits for a lock. The
@@ -11,7 +12,7 @@
 //! # Why no type is missed
 //!
 //! A type is in the table once its id is stored, after all its other data. A thread that stores the
-//! id, or finds an id on a type that is still undecided, then reads the [catalog](crate::daemon)
+//! id, or finds the id of a type that is still undecided, then reads the [catalog](crate::daemon)
 //! and the rules. A thread that installs a catalog or changes the rules then reads all types. Both
 //! sides have a sequentially consistent fence between their store and their reads, so at least one
 //! of the two sees the other's store. Both sides write the type into the catalog before they allow
@@ -30,9 +31,9 @@ pub use blkkin_control::{EventRule, Levels};
 pub use decision::{is_quiet, is_undecided, is_wanted, on_change, on_undecided, set_rules};
 pub use types::{TYPES_MAX, type_of, types, types_refused};
 
-/// Tries to decide which events are wanted, for use by an event while [`is_undecided`] is true.
+/// Tries to decide which events are wanted. Called by an event while [`is_undecided`] is true.
 /// Connects to an agent that has rung the bell; in a forked child, waits for the rules. Returns
-/// true if events are still undecided. Costs two loads as long as no agent has rung the bell.
+/// true if events remain undecided. Costs two loads as long as no agent has rung the bell.
 #[inline]
 pub fn stays_undecided() -> bool {
     is_quiet() || connect_if_called()

@@ -24,8 +24,8 @@ use token_bucket::TokenBucket;
 #[derive(Debug)]
 pub struct Sampler {
     one_of: AtomicU64,
-    /// Maximum of the 64-bit random numbers that are chosen: 0 for no request, `u64::MAX` for all,
-    /// else 1 in `one_of`.
+    /// Threshold for 64-bit random numbers: a request is chosen if its number is not above the
+    /// threshold. 0 chooses no request, and `u64::MAX` all.
     chosen_max: AtomicU64,
     bucket: TokenBucket,
 }
@@ -58,9 +58,9 @@ impl Sampler {
         Sampling { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
     }
 
-    /// Returns the decision for a received request: the sender's decision, or one as for a root
-    /// span if the sender's is deferred or absent. `now_ns` is the same as for
-    /// [`root`](Self::root).
+    /// Returns the decision for a received request: the sender's decision, or a new one like
+    /// [`root`](Self::root) if the sender's is deferred or absent. `now_ns` is the same as for
+    /// `root`.
     #[inline]
     pub fn decide(&self, incoming: Option<&Incoming>, now_ns: impl FnOnce() -> u64) -> Decision {
         match incoming.map(Incoming::decision) {
@@ -73,14 +73,14 @@ impl Sampler {
     }
 
     /// Returns true if a request that starts in this process is sampled. `now_ns` returns the time
-    /// of a monotonic clock in nanoseconds. It is called only if there is a limit, for a request
-    /// chosen by the ratio.
+    /// of a monotonic clock in nanoseconds. It is called only if the ratio has chosen the request
+    /// and there is a rate limit.
     #[inline]
     pub fn root(&self, now_ns: impl FnOnce() -> u64) -> bool {
         self.root_by(id::make, now_ns)
     }
 
-    /// Decides like [`root`](Self::root), with random numbers from `draw`.
+    /// Decides like [`root`](Self::root), with a random number from `draw`.
     #[inline]
     fn root_by(&self, draw: impl FnOnce() -> NonZeroU64, now_ns: impl FnOnce() -> u64) -> bool {
         let chosen = match self.chosen_max.load(Relaxed) {
@@ -94,8 +94,8 @@ impl Sampler {
     }
 }
 
-/// Returns the maximum of the random numbers that are chosen for a ratio of 1 in `one_of`. Random
-/// numbers are from 1 to 2⁶⁴-1.
+/// Returns the threshold for a ratio of 1 in `one_of`. Random numbers are from 1 to 2⁶⁴-1, and are
+/// chosen if they are not above the threshold.
 const fn chosen_max(one_of: u64) -> u64 {
     match one_of {
         0 => 0,

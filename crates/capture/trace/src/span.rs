@@ -69,11 +69,11 @@ pub struct Trace<'a> {
     random_trace_id: bool,
 }
 
-/// Ids of a context, as words that are copied separately. A request that is not sampled may have
-/// no ids; then all words are 0.
+/// Ids of a span context, as words that are copied separately. All words are 0 for a request that
+/// is not sampled and arrived without ids.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ids {
-    /// Lower half and upper half of the trace id.
+    /// The trace id: lower half, upper half.
     trace: [u64; 2],
     span: u64,
     parent: u64,
@@ -95,9 +95,9 @@ impl<'a> Trace<'a> {
         Trace::begin(name, endpoint, decision, true).record_wide_id()
     }
 
-    /// Returns a child of the span in `incoming`. [`Sampler::decide`] decides whether the request
-    /// is sampled: by the sender's decision, or by `sampler` if there is no decision or no
-    /// context.
+    /// Returns a child of the span in `incoming`. The sender's decision tells whether the request
+    /// is sampled; `sampler` decides if there is no decision or no context. See
+    /// [`Sampler::decide`].
     #[inline(always)]
     pub fn receive(
         name: &'a str,
@@ -153,8 +153,8 @@ impl<'a> Trace<'a> {
         Trace::receive(name, endpoint, b3::read(header).ok().as_ref(), sampler)
     }
 
-    /// Returns a handle of the span that has this context, which another part of the program has
-    /// passed on. `context` is the span's own, as returned by [`Trace::context`].
+    /// Returns a handle of the span with this context, which another part of the program passed on.
+    /// `context` is the context of the span itself, as returned by [`Trace::context`].
     pub fn with_context(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -202,8 +202,8 @@ impl<'a> Trace<'a> {
         Trace { endpoint, ..self.child(name) }
     }
 
-    /// Returns the same span at another endpoint, for instance for annotations of a client about
-    /// its server.
+    /// Returns the same span at another endpoint, such as the server's endpoint for a client's
+    /// annotations about the server.
     #[inline]
     pub fn at(&self, endpoint: &'a Endpoint<'a>) -> Trace<'a> {
         Trace { endpoint, ..*self }
@@ -227,8 +227,8 @@ impl<'a> Trace<'a> {
         self.span_of(SpanKind::Server, DEFAULT_LEVEL)
     }
 
-    /// Starts the span now. The span is not recorded if at this time no channel wants spans of this
-    /// level.
+    /// Starts the span now. The span is not recorded if no channel wants spans of this level at its
+    /// start.
     #[inline(always)]
     pub fn span_of(self, kind: SpanKind, level: Level) -> Span<'a> {
         let is_wanted = self.is_followed() && family::SPAN.at(level).is_enabled();
@@ -236,14 +236,14 @@ impl<'a> Trace<'a> {
         Span(OpenSpan { trace: self, start, kind, level })
     }
 
-    /// Returns true if the request is sampled. Otherwise none of its spans and annotations is
+    /// Returns true if the request is sampled. Otherwise no span or annotation of the request is
     /// recorded.
     #[inline(always)]
     pub fn is_followed(&self) -> bool {
         self.decision.is_followed()
     }
 
-    /// Returns the span's name, which need not be unique.
+    /// Returns the span's name, which other spans may have too.
     pub fn name(&self) -> &'a str {
         self.name
     }
@@ -253,8 +253,8 @@ impl<'a> Trace<'a> {
         self.endpoint
     }
 
-    /// Returns the context to propagate in messages of this span; `None` if the request is not
-    /// sampled and arrived without ids.
+    /// Returns the context to propagate in messages of this span. Returns `None` if the request is
+    /// not sampled and arrived without ids.
     pub fn context(&self) -> Option<SpanContext> {
         let Ids { trace: [low, high], span, parent } = self.ids;
         Some(SpanContext {
@@ -272,7 +272,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns the header `traceparent`, for propagation to servers that this span calls. The
-    /// header always has ids: they are generated for a request that is not sampled and has none.
+    /// header always has ids: they are generated if the request is not sampled and has none.
     pub fn traceparent(&self) -> Text<55> {
         match self.context() {
             Some(context) => w3c::write(&context),
@@ -288,8 +288,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records the upper half of a 128-bit trace id; the events of annotations have no field for
-    /// it.
+    /// Records the upper half of a 128-bit trace id, for which annotation events have no field.
     #[inline(always)]
     fn record_wide_id(self) -> Trace<'a> {
         let [low, high] = self.ids.trace;
@@ -300,7 +299,8 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Role of a span in the communication between services, with the numbers of Zipkin's version 2.
+/// Role of a span in the communication between services. The numbers are those of Zipkin's version
+/// 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SpanKind {
@@ -313,7 +313,7 @@ pub enum SpanKind {
     Server = 2,
     /// The sender of a message that expects no answer.
     Producer = 3,
-    /// The receiver of a message whose sender expects no answer.
+    /// The receiver of a message that expects no answer.
     Consumer = 4,
 }
 
@@ -344,7 +344,7 @@ impl<'a> Span<'a> {
     #[inline]
     pub fn end(self) {}
 
-    /// Returns the span's `Trace`, and does not record the span.
+    /// Returns the span's `Trace` without recording the span.
     #[inline]
     pub fn release(mut self) -> Trace<'a> {
         self.0.start = Timestamp::NONE;

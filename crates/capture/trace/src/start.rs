@@ -20,8 +20,8 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 #[unsafe(link_section = ".fini_array")]
 static AFTER_MAIN: extern "C" fn() = after_main;
 
-/// References both function pointers, so that a linker that takes only referenced objects from an
-/// archive takes them too. Called in code that every user of this crate executes.
+/// References both function pointers, so that a linker keeps their object file even if it takes
+/// only referenced objects from an archive. Called in code that every user of this crate executes.
 pub(crate) fn link() {
     std::hint::black_box([&BEFORE_MAIN, &AFTER_MAIN]);
 }

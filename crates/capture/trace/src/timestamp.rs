@@ -5,7 +5,7 @@ use blkkin_sys::{monotonic_ns, tsc};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 /// Clock of the most recently attached channel. All channels of a process have the same clock,
-/// unless an agent that prefers another one has connected meanwhile.
+/// unless an agent with another clock has connected meanwhile.
 static CLOCK: AtomicU8 = AtomicU8::new(NO_CLOCK);
 
 const NO_CLOCK: u8 = 0;
@@ -17,7 +17,7 @@ pub(crate) fn set_clock(clock: Clock) {
     CLOCK.store(if clock == Clock::Tsc { TSC } else { MONOTONIC }, Relaxed);
 }
 
-/// A time of the rings' clock, or [`NONE`](Self::NONE).
+/// A time of the rings' clock; [`NONE`](Self::NONE) if no clock is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     time: u64,
@@ -25,7 +25,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// Value for "no time", used while no clock is known.
+    /// The absence of a time, used while no clock is known.
     pub const NONE: Timestamp = Timestamp { time: 0, clock: NO_CLOCK };
 
     /// Returns the current time; [`NONE`](Self::NONE) if no channel has been attached yet, because
@@ -41,14 +41,14 @@ impl Timestamp {
         Timestamp { time, clock }
     }
 
-    /// Returns true if this is a time, and not [`NONE`](Self::NONE).
+    /// Returns true unless this is [`NONE`](Self::NONE).
     #[inline(always)]
     pub const fn is_some(self) -> bool {
         self.clock != NO_CLOCK
     }
 
-    /// Returns this time and the time elapsed since, in units of the clock; `None` if the clock has
-    /// changed.
+    /// Returns this time and the time elapsed since then, in units of the clock. Returns `None` if
+    /// the clock has changed, or for [`NONE`](Self::NONE).
     #[inline(always)]
     pub fn elapsed(self) -> Option<(u64, u64)> {
         let now = Timestamp::now();

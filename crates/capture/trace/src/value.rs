@@ -6,7 +6,7 @@ use blkkin_ring::Encoder;
 
 /// A Rust type whose values can be fields of an event.
 pub trait Value {
-    /// Kind with which fields of this type are described.
+    /// Kind of the fields that have values of this type.
     const KIND: Kind;
 
     /// Appends the value to an event as its next field.
@@ -43,7 +43,7 @@ numbers!(
 
 /// A number type that arrays and slices can have as elements.
 pub trait Number: Value {
-    /// The corresponding type in the control protocol.
+    /// Number type of the control protocol that corresponds to this type.
     const SCALAR: Scalar = match Self::KIND.scalar() {
         Some(scalar) => scalar,
         None => panic!("a number"),
@@ -88,7 +88,7 @@ impl<N: Number> Value for Vec<N> {
     }
 }
 
-/// Makes a fieldless enumeration a type of fields, with labels for the listed variants:
+/// Makes a fieldless enumeration usable as an event field, with labels for the listed variants:
 /// `event_enum!(State as u8 { Idle, Busy })`. Values are recorded as integers of the given type.
 #[macro_export]
 macro_rules! event_enum {

@@ -1,6 +1,6 @@
 //! Tests of the connection between programs and an agent, on the agent's side. They show that
-//! programs are found, describe their types before their events, follow the rules, and survive
-//! forks, sandboxes and closed descriptors.
+//! agents find programs, and that programs describe their event types before their events, follow
+//! the rules, and survive forks, sandboxes and closed descriptors.
 //!
 //! The programs are ignored tests of this file, run as separate processes. A program makes one step
 //! for each line of its input.
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use support::{LONG, Program, ProgramMessage, TestAgent, add, filtered, rule};
 
-/// A running program; a line in its input makes it do its next step.
+/// A running program; each line in its input makes it do a step.
 struct RunningProgram {
     child: Child,
     input: Option<ChildStdin>,
@@ -213,7 +213,7 @@ fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
     running.end();
 }
 
-/// With the default waiting time, a short program's first event is recorded.
+/// The first event of a short program is recorded with the default waiting time.
 #[test]
 fn l10_a_short_program_records_its_first_event() {
     let daemon = TestAgent::new("short");
@@ -244,8 +244,8 @@ fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
     assert!(waited < LONG && at_once < LONG, "{at_once:?} {waited:?}");
 }
 
-/// Program: starts the search for an agent in each step, and prints whether the process has the
-/// library's thread.
+/// Program: starts the search for an agent in each step, and prints whether it has the library's
+/// thread.
 #[test]
 #[ignore = "a program of other tests"]
 fn looks() {
@@ -314,8 +314,8 @@ fn threads(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
 }
 
-/// A program without an agent has no thread; after its bell was rung, it connects at its next
-/// event.
+/// A program without an agent has no thread. After its bell was rung, the program connects at its
+/// next event.
 #[test]
 fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     let mut daemon = TestAgent::new("older");
@@ -617,8 +617,8 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
     running.end();
 }
 
-/// A lost connection loses neither rings nor events, if the agent keeps the rings when the program
-/// connects again.
+/// A lost connection loses neither rings nor events, if the agent keeps the rings at the next
+/// connection.
 #[test]
 fn a_daemon_that_is_found_again_keeps_the_rings() {
     let daemon = TestAgent::new("keeps");
@@ -783,8 +783,8 @@ fn races() {
     wait_for_step();
 }
 
-/// Types are registered while an agent connects and disconnects repeatedly. No agent misses a type,
-/// and all recorded events can be decoded, because their types were described before.
+/// No agent misses a type that is registered while agents connect and disconnect repeatedly. All
+/// recorded events can be decoded, because their types were described before.
 #[test]
 fn no_type_is_missed_while_daemons_come_and_go() {
     let mut daemon = TestAgent::new("race");
@@ -978,7 +978,7 @@ fn a_child_that_waits_records_from_its_first_line_on() {
     check_child(&[("BLKKIN_WAIT", "20000")]);
 }
 
-/// With the default waiting time, a child's first event is recorded.
+/// The first event of a child is recorded with the default waiting time.
 #[test]
 fn l10_a_child_records_from_its_first_line_on() {
     check_child(&[]);
@@ -1031,8 +1031,8 @@ fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     running.end();
 }
 
-/// Program: forks in each step. If the step's line is "child", the child first installs a seccomp
-/// filter; if it is "both", the parent does.
+/// Program: forks in each step. The child first installs a seccomp filter if the step's line is
+/// "child"; the parent does if it is "both".
 #[test]
 #[ignore = "a program of other tests"]
 fn forks_into_sandboxes() {
@@ -1101,8 +1101,8 @@ fn forks_often() {
     wait_for_step();
 }
 
-/// Children do not wait for a lock that the parent's thread held at the fork: children and parent
-/// end in time.
+/// Children do not wait for a lock that the parent's thread held at the fork: they end in time, and
+/// so does the parent.
 #[test]
 fn forks_while_rules_change() {
     let daemon = TestAgent::new("often");
@@ -1342,14 +1342,14 @@ fn has_little_stack() {
     }
 }
 
-/// Size in bytes of an alternate signal stack in old programs; newer kernels use more than half of
-/// it.
+/// Size in bytes of an alternate signal stack in old programs. Newer kernels use more than half of
+/// such a stack.
 const LITTLE_STACK: usize = 8192;
 /// Maximum stack use of recording, in bytes: promise L9.
 const STACK_USED_MAX: usize = 4096;
 
-/// L9: recording any event needs at most 4 KiB of stack, even with contexts and with filters of the
-/// deepest nesting.
+/// L9: recording any event needs at most 4 KiB of stack, even with contexts and with the most
+/// deeply nested filters.
 #[test]
 fn l9_recording_needs_little_stack() {
     let daemon = TestAgent::new("stack");
@@ -1400,7 +1400,7 @@ fn l9_recording_needs_little_stack() {
     running.end();
 }
 
-/// Program: permits one of its threads only a few system calls; the thread continues to record.
+/// Program: restricts one of its threads to a few system calls; the thread continues to record.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_confined() {
@@ -1486,8 +1486,8 @@ fn threads_come_and_go() {
     running.end();
 }
 
-/// Channels beyond a program's maximum are not attached. Channels with contexts do not reuse the
-/// numbers of channels without contexts.
+/// Channels beyond a program's maximum are not attached. The numbers of channels without contexts
+/// are not reused for channels with contexts.
 #[test]
 fn channels_beyond_the_most_are_left_out() {
     let daemon = TestAgent::new("two");

@@ -1,5 +1,5 @@
-//! Tests of events from the macro to the ring: which events are recorded, in which channels, and
-//! that unwanted events are not evaluated.
+//! Tests of events from the macro to the ring: events are recorded in the right channels, and
+//! fields of unwanted events are not evaluated.
 
 mod support;
 
@@ -141,7 +141,7 @@ fn types_that_come_while_rules_change_are_decided() {
     assert_eq!(channel.names().len(), 200);
 }
 
-/// When several threads reach a new type at the same time, the events of all threads are recorded.
+/// The events of all threads are recorded when several threads reach a new type at the same time.
 #[test]
 fn the_first_events_of_several_threads_count() {
     const THREADS: usize = 4;

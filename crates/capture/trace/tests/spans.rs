@@ -1,5 +1,5 @@
-//! Tests of spans and annotations: what their calls write to the ring, and what the decoder reads
-//! from it.
+//! Tests of spans and annotations. They compare the calls that a program makes with the events that
+//! the decoder reads from the ring.
 
 mod support;
 
@@ -119,8 +119,8 @@ fn spans_are_one_event_at_their_end() {
     }
 }
 
-/// A span is recorded only if it is wanted both at its start and at its end. A released span is not
-/// recorded.
+/// A span is recorded only if a channel wants it both at its start and at its end. A released span
+/// is not recorded.
 #[test]
 fn spans_are_recorded_from_start_to_end() {
     let _alone = alone();
@@ -299,8 +299,8 @@ fn children_of_what_was_received() {
     );
 }
 
-/// The upper half of a 128-bit trace id is recorded in each span, and in a separate event for
-/// annotations.
+/// The upper half of a 128-bit trace id is recorded in each span. For annotations it is recorded as
+/// a separate event.
 #[test]
 fn wide_trace_ids_are_recorded_whole() {
     let _alone = alone();
@@ -321,8 +321,8 @@ fn wide_trace_ids_are_recorded_whole() {
     assert_eq!(channel.decoded(), []);
 }
 
-/// Traces are copied and spans moved across threads: all annotations belong to the same request,
-/// and each child's parent is the span that caused it.
+/// Annotations and spans keep their request and parent across threads: traces are copied and spans
+/// are moved.
 #[test]
 fn requests_hold_together_across_threads() {
     let _alone = alone();
@@ -383,7 +383,7 @@ fn go_down(span: Span<'static>, depth: usize) {
     }
 }
 
-/// A span can live in a future that runs on another thread each time.
+/// A span can live in a future, even if each poll runs on another thread.
 #[test]
 fn spans_live_in_futures() {
     let _alone = alone();
@@ -472,7 +472,7 @@ fn check_place_ids(found: &DecodedEvent, trace: &Trace<'_>) {
     );
 }
 
-/// Without a channel nothing is recorded, however often spans are created.
+/// Nothing is recorded without a channel, however many spans are created.
 #[test]
 fn without_channels() {
     let _alone = alone();

@@ -1,7 +1,7 @@
 //! Callsites: instrumentation points of the program that send spans or events to `tracing`.
 //!
-//! A callsite and its data live as long as the program, which is why their number is limited.
-//! Callsites are found by the address of their metadata, in a hash table without removal.
+//! A callsite and its data live as long as the program, so the number of callsites is limited. A
+//! hash table without removal finds a callsite by the address of its metadata.
 
 use crate::fields::{FIELDS_MAX, FieldKinds, FieldValues};
 use crate::names;
@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::Metadata;
 
-/// Size of the hash table: a power of two, twice the maximum number of callsites.
+/// Number of entries of the hash table: a power of two, twice [`CALLSITES_MAX`].
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
-/// Values of `Callsite::interest`: not decided yet, not recorded, and recorded.
+/// Value of `Callsite::interest` before the first decision; `UNWANTED` or `WANTED` afterwards.
 const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
-/// Maximum number of variants of a callsite's event type. Further events have all fields as
-/// strings.
+/// Maximum number of variants of a callsite's event type. All fields are strings in events with
+/// further combinations of field kinds.
 const VARIANTS_MAX: usize = 7;
 
 static TABLE: [OnceLock<(usize, &'static Callsite)>; TABLE_SIZE] =
     [const { OnceLock::new() }; TABLE_SIZE];
-/// Number of callsites; locked while one is added.
+/// Number of callsites in the table; locked while a callsite is added.
 static COUNT: Mutex<usize> = Mutex::new(0);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
@@ -32,12 +32,12 @@ pub(crate) struct Callsite {
     level: Level,
     place: (&'static str, u32),
     metadata: &'static Metadata<'static>,
-    /// Event type with which the tracer is asked whether this callsite's events are wanted; never
+    /// Event type by which the registry decides whether this callsite's events are wanted; never
     /// recorded.
     probe: EventType,
     interest: AtomicU8,
-    /// Event types for different kinds of the fields: values may have other types each time, or be
-    /// missing.
+    /// Event types by the kinds of their fields, because values may be missing or have another kind
+    /// in each event.
     variants: EventVariants,
     /// Event types that also have the fields of a service, for layers made by
     /// [`layer_of`](crate::layer_of).
@@ -64,13 +64,13 @@ const EVENT_FIELDS: usize = 3;
 const SERVICE_NAMES: [&str; 3] = ["service_name", "port_no", "ip"];
 const SERVICE_KINDS: [Kind; 3] = [Kind::String, Kind::I32, Kind::String];
 
-/// Returns the number of callsites refused because there are too many. Their spans and events are
-/// not recorded.
+/// Returns the number of callsites refused because there are too many. Spans and events of a
+/// refused callsite are not recorded.
 pub fn refused() -> usize {
     REFUSED.load(Relaxed)
 }
 
-/// Returns the hash key of a callsite, and the indexes to probe, in order.
+/// Returns the hash key of a callsite, and the table indexes to probe, in order.
 fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
     let key = std::ptr::from_ref(metadata).addr();
     // Fibonacci hashing: the upper bits of the product depend on all bits of the key.
@@ -108,7 +108,7 @@ fn add_unregistered(metadata: &'static Metadata<'static>) -> Option<&'static Cal
     add(metadata)
 }
 
-/// Decides again for each callsite whether its events are wanted.
+/// Decides for each callsite again whether its events are wanted.
 pub(crate) fn decide_all() {
     for (_, callsite) in TABLE.iter().filter_map(OnceLock::get) {
         callsite.decide();
@@ -165,7 +165,8 @@ impl Callsite {
         Some(is_wanted)
     }
 
-    /// Returns true if events of this callsite are wanted, by the cached decision if there is one.
+    /// Returns true if events of this callsite are wanted. Uses the cached decision if there is
+    /// one.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         match self.interest.load(Relaxed) {
@@ -178,8 +179,8 @@ impl Callsite {
         self.metadata.fields().len()
     }
 
-    /// Records an event with the layer's own fields and then the program's. Spans and events have
-    /// different numbers of fields of the layer.
+    /// Records an event with the layer's `N` own fields, followed by the program's. Spans and
+    /// events have different numbers of own fields.
     #[inline]
     pub(crate) fn record<const N: usize>(
         &'static self,
@@ -197,8 +198,8 @@ impl Callsite {
         });
     }
 
-    /// Records an event with the layer's own fields, the fields of a service, and the program's
-    /// fields.
+    /// Records an event with the layer's own fields, followed by the fields of a service and the
+    /// program's fields.
     #[inline(never)]
     fn record_with_service<const N: usize>(
         &'static self,

@@ -6,7 +6,7 @@ use std::fmt;
 use tracing_core::Field;
 use tracing_core::field::Visit;
 
-/// Maximum number of fields; `tracing` has the same limit.
+/// Maximum number of fields of a span or event; `tracing` has the same limit.
 pub(crate) const FIELDS_MAX: usize = 32;
 
 /// Size of the memory for all values of a span or event, in bytes. Long strings are truncated;
@@ -14,9 +14,9 @@ pub(crate) const FIELDS_MAX: usize = 32;
 const SIZE: usize = 512;
 /// Size of a number, in bytes.
 const NUMBER_SIZE: usize = 8;
-/// Size of the length in front of a string, in bytes.
+/// Size of the length prefix of a string, in bytes.
 const LENGTH_SIZE: usize = 2;
-/// Size of the room reserved for a field without a value, in bytes, so that numbers always fit.
+/// Number of bytes reserved for each field without a value, so that numbers always fit.
 const RESERVE: usize = NUMBER_SIZE;
 const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 
@@ -38,8 +38,8 @@ const fn bits_of(kind: Kind) -> u128 {
     }
 }
 
-/// Decodes the four bits of a field; `None` if the field has no value. Fields have only the listed
-/// kinds and `U64`.
+/// Decodes the four bits of a field; `None` if the field has no value. Fields have only the kinds
+/// listed here.
 const fn kind_of(bits: u128) -> Option<Kind> {
     match bits {
         0 => None,
@@ -93,8 +93,8 @@ pub(crate) struct FieldValues {
     /// Offset of each field's value in `bytes`.
     starts: [u16; FIELDS_MAX],
     used: usize,
-    /// Bitmap of the fields that have been set. The next field is the number of bytes reserved for
-    /// fields that have not been set.
+    /// Bitmap of the fields that have been set. `reserved` is the number of bytes reserved for the
+    /// other fields.
     seen: u32,
     reserved: usize,
     /// The values; the first `used` bytes are written.
@@ -102,7 +102,7 @@ pub(crate) struct FieldValues {
 }
 
 impl FieldValues {
-    /// Returns an empty set of values.
+    /// Returns an empty set of values, without reserved room.
     pub(crate) const fn new() -> FieldValues {
         FieldValues {
             kinds: FieldKinds::NONE,
@@ -126,7 +126,7 @@ impl FieldValues {
         &self.kinds
     }
 
-    /// Copies the values of `others`; they replace earlier values of the same fields.
+    /// Copies the values of `others`, which replace earlier values of the same fields.
     pub(crate) fn merge(&mut self, others: &FieldValues) {
         for (index, kind) in others.kinds.fields() {
             match kind {
@@ -155,8 +155,8 @@ impl FieldValues {
         }
     }
 
-    /// Reserves `size` bytes for a field's value after all other values, and returns their offset.
-    /// Returns `None` if there is too little room.
+    /// Reserves `size` bytes for a field's value after all other values, and returns the offset of
+    /// these bytes. Returns `None` if there is too little room.
     fn reserve(&mut self, index: usize, size: usize) -> Option<usize> {
         if self.seen & 1 << index == 0 {
             self.seen |= 1 << index;
@@ -186,7 +186,7 @@ impl FieldValues {
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
-    /// Returns a writer for a field's string of any length; `None` if there is no room.
+    /// Returns a writer for the string value of a field; `None` if there is no room.
     fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
@@ -276,10 +276,10 @@ impl Visit for FieldValues {
     }
 }
 
-/// Writer of a string at the end of the values.
+/// Writer of a string value after all other values.
 struct StringWriter<'v> {
     values: &'v mut FieldValues,
-    /// Offset of the string's length in the values' memory.
+    /// Offset of the string's length prefix in the values' memory.
     at: usize,
     is_full: bool,
 }
@@ -302,8 +302,8 @@ impl StringWriter<'_> {
 }
 
 impl fmt::Write for StringWriter<'_> {
-    /// Appends the text that fits, and never fails, because `Debug` implementations may rely on
-    /// that.
+    /// Appends as much of the text as fits. Never fails, because `Debug` implementations may rely
+    /// on that.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {
             self.push(string);

@@ -1,5 +1,5 @@
-//! Records the spans and events of the `tracing` crate: a program adds a [`layer`] to its
-//! subscriber, and nothing else changes.
+//! Records the spans and events of the `tracing` crate. A program only adds a [`layer`] to its
+//! subscriber.
 //!
 //! ```
 //! use tracing_subscriber::layer::SubscriberExt;
@@ -17,8 +17,8 @@
 //! While no channel wants an event, it costs only the check of `tracing` whether the callsite is
 //! enabled.
 //!
-//! A span is recorded as one event when it closes, an event at once. The layer's own fields come
-//! first, then those of the program; fields without a value are omitted:
+//! A span is recorded as one event when it closes; an event is recorded at once. The layer's own
+//! fields come first, then those of the program; fields without a value are omitted:
 //!
 //! ```text
 //! span    trace_id trace_id_high span_id parent_span_id start duration
@@ -89,9 +89,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns the recorded span that encloses a new span or event whose parent is `id`. That is
-    /// the parent itself, or the span with the id from `find` if the parent's callsite is not
-    /// wanted.
+    /// Returns the recorded span that encloses a new span or event with the parent `id`: the parent
+    /// itself, if its callsite is wanted; otherwise the span with the id from `find`.
     fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
         let Some(id) = id else { return EnclosingSpan::None };
         self.spans

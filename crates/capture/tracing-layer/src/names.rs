@@ -24,8 +24,8 @@ fn is_special(char: char) -> bool {
     char.is_control() || matches!(char, '"' | '\\' | '*')
 }
 
-/// Returns at most `size_max` bytes of a text; replaces characters for which `is_good` is false by
-/// `_`.
+/// Returns at most `size_max` bytes of a text. Characters for which `is_good` is false are replaced
+/// by `_`.
 fn clean(text: &str, size_max: usize, is_good: impl Fn(char) -> bool) -> String {
     let mut clean = String::new();
     for char in text.chars() {

@@ -11,7 +11,7 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::registry::LookupSpan as _;
 
 thread_local! {
-    /// Remote parent of spans that have no parent in this process.
+    /// Remote parent for new spans that have no parent in this process.
     static REMOTE: Cell<Option<Incoming>> = const { Cell::new(None) };
 }
 
@@ -20,16 +20,16 @@ pub(crate) fn parent() -> Option<Incoming> {
     REMOTE.try_with(Cell::get).ok().flatten()
 }
 
-/// Runs `work`. Spans created in it without a parent in this process are children of the remote
-/// span `parent`. The remote sender has decided whether the request is sampled; without a parent
-/// the process's sampler decides.
+/// Runs `work`. New spans without a parent in this process become children of the remote span
+/// `parent`. The remote sender has decided whether the request is sampled; the process's sampler
+/// decides if `parent` is `None`.
 ///
 /// ```
 /// # fn handle() {}
 /// fn serve(traceparent: &[u8]) {
 ///     let parent = blkkin_tracing::parse_traceparent(traceparent);
 ///     let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("serve"));
-///     // For futures, use `instrument`.
+/// For futures, use `instrument`.
 ///     span.in_scope(handle);
 /// }
 /// # serve(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
@@ -66,8 +66,8 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
 }
 
 /// Returns the context of this thread's current span, or of the innermost enclosing span that is
-/// recorded; `None` outside of all spans. In a request that is not sampled, each call returns new
-/// ids with that decision.
+/// recorded; `None` outside of all spans. If the request is not sampled, each call returns a
+/// context with that decision and new ids.
 pub fn current_context() -> Option<SpanContext> {
     dispatcher::get_default(|dispatch| {
         let layer = dispatch.downcast_ref::<Layer>()?;

@@ -1,6 +1,6 @@
 //! Table of open spans by their ids. The subscriber could store them, but a lookup there takes
-//! longer than recording them. A span's data stay at one address from its start to its end: moving
-//! freshly written data costs more than writing them.
+//! longer than recording a span. A span's data stay at one address from its start to its end,
+//! because moving freshly written data costs more than writing them.
 
 use crate::callsite::Callsite;
 use crate::fields::FieldValues;
@@ -40,8 +40,8 @@ thread_local! {
 const POOL_SIZE_MAX: usize = 64;
 
 impl SpanData {
-    /// Returns data from the pool, or newly allocated. Only the values are initialised: they are
-    /// empty, with room for `fields_count` fields.
+    /// Returns data from the pool, or newly allocated data. Only the values are initialised: they
+    /// are empty, with room for `fields_count` fields.
     pub(crate) fn new(fields_count: usize) -> Box<SpanData> {
         // The pool is gone in a thread that ends, and borrowed if a value's `Debug` implementation
         // opens a span meanwhile.
@@ -65,7 +65,7 @@ impl SpanData {
     }
 }
 
-/// The recorded span that encloses a span or an event, if there is one.
+/// Recorded span around a new span or event, or the reason why there is none.
 pub(crate) enum EnclosingSpan {
     None,
     NotFollowed,
@@ -77,7 +77,7 @@ impl OpenSpans {
         OpenSpans((0..SHARDS).map(|_| Shard::default()).collect())
     }
 
-    /// Locks a span's shard. No code of the program is called while it is locked.
+    /// Locks a span's shard. No code of the program is called while the shard is locked.
     fn shard(&self, id: &Id) -> MutexGuard<'_, Vec<(u64, Span)>> {
         // Fibonacci hashing: the upper bits of the product depend on all bits of the id.
         let hash = id.into_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -103,7 +103,7 @@ impl OpenSpans {
         }
     }
 
-    /// Returns the enclosing span for the children of the span with this id; `None` if that span is
+    /// Returns the span with this id as the enclosing span of its children; `None` if the span is
     /// not in the table.
     pub(crate) fn enclosing(&self, id: &Id) -> Option<EnclosingSpan> {
         let shard = self.shard(id);

@@ -1,5 +1,5 @@
-//! Tests of events that the macros of `tracing` record: what they write to the ring, and what the
-//! decoder reads from it.
+//! Tests of spans and events that the macros of `tracing` record, as the decoder reads them from
+//! the ring.
 
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;
@@ -20,7 +20,7 @@ fn with_layer(work: impl FnOnce()) {
     dispatcher::with_default(&Dispatch::new(subscriber), work);
 }
 
-/// Returns the program's fields of an event, without those of the layer.
+/// Returns the program's own fields of an event, without those that the layer adds.
 fn own(found: &DecodedEvent) -> Vec<(&str, &str)> {
     let ours = ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
     let own = found.fields.iter().map(|(name, value)| (&**name, &**value));
@@ -79,7 +79,7 @@ fn spans_and_events_are_recorded() {
 }
 
 /// Spans and events of a service's layer have the service's name and address. Spans and events of a
-/// plain layer in the same process have neither.
+/// plain layer in the same process do not.
 #[test]
 fn a_layer_of_a_service_says_it() {
     let _alone = alone();
@@ -120,8 +120,7 @@ fn rules_change_on_any_thread() {
     });
 }
 
-/// From the moment that events become unwanted, they are neither recorded nor evaluated; other
-/// layers still get them.
+/// Events are neither recorded nor evaluated once they are unwanted; other layers still get them.
 #[test]
 fn interest_follows_the_rules() {
     let _alone = alone();
@@ -165,7 +164,7 @@ fn interest_follows_the_rules() {
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 2));
 }
 
-/// Fields may be set late, or never, or have another type each time.
+/// Fields may be set late, or never, or to a value of another type each time.
 #[test]
 fn fields_of_any_form() {
     let _alone = alone();
@@ -258,7 +257,7 @@ fn names_are_sound() {
     assert_eq!(event.field("start"), "1");
 }
 
-/// With sampling, each request is recorded as a whole or not at all.
+/// Each request is recorded as a whole or not at all if requests are sampled.
 #[test]
 fn sampled_requests() {
     let _alone = alone();
@@ -332,13 +331,12 @@ fn log_records() {
     });
 }
 
-/// An event of another thread is recorded while the first thread still registers the callsite with
-/// `tracing`.
+/// An event of another thread is recorded even while the first thread still registers the callsite
+/// with `tracing`.
 #[test]
 fn events_while_their_place_is_made_known() {
     static DISPATCH: OnceLock<WeakDispatch> = OnceLock::new();
-    /// A layer that, at the first callsite registered with it, makes another thread reach that
-    /// callsite.
+    /// A layer that makes another thread reach a callsite while that callsite is being registered.
     struct ConcurrentEvent(AtomicUsize);
     impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for ConcurrentEvent {
         fn register_callsite(&self, metadata: &'static tracing::Metadata<'static>) -> Interest {

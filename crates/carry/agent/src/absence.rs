@@ -4,7 +4,7 @@
 use crate::process::may_run;
 use std::time::{Duration, Instant};
 
-/// Deadlines for a program whose connection has ended and which may reconnect.
+/// Deadlines for a program that has disconnected and may reconnect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
     since: Instant,
@@ -15,10 +15,10 @@ pub(crate) struct Absence {
     pause: Duration,
 }
 
-/// Longest absence of a program whose rings can all be read. The traces stay open that long,
-/// because the confined agent could not open them again: see `confine`.
+/// Maximum absence of a program whose rings are all sealed. The traces stay open meanwhile, because
+/// the confined agent cannot reopen them: see `confine`.
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
-/// Longest absence of a program with unsealed rings. A program that has not reconnected by then has
+/// Maximum absence of a program with unsealed rings. A program that has not reconnected by then has
 /// unmapped its rings.
 const UNSEALED_ABSENCE_MAX: Duration = Duration::from_secs(65);
 /// First pause between checks whether the process still runs. It is short, because a connection
@@ -27,9 +27,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Absence {
-    /// Begins an absence. `has_unsealed` selects the longer deadline: the program may still map
-    /// rings whose descriptors it was sent, and the agent does not touch the rings until that is
-    /// impossible.
+    /// Begins an absence. `has_unsealed` selects the longer deadline, because the program may still
+    /// map unsealed rings whose descriptors it has received. The agent does not read these rings
+    /// meanwhile.
     pub(crate) fn begin(since: Instant, has_unsealed: bool) -> Absence {
         let until = since + if has_unsealed { UNSEALED_ABSENCE_MAX } else { ABSENCE_MAX };
         Absence { since, until, check: since + FIRST_PAUSE, pause: FIRST_PAUSE }
@@ -40,8 +40,8 @@ impl Absence {
         self.check.min(self.until)
     }
 
-    /// Returns whether the agent stops waiting: the deadline has passed, or process `pid` has
-    /// ended.
+    /// Returns true if the deadline has passed or process `pid` has ended. Otherwise schedules the
+    /// next check.
     pub(crate) fn is_over(&mut self, pid: u32, now: Instant) -> bool {
         if self.until <= now || (self.check <= now && !may_run(pid)) {
             return true;

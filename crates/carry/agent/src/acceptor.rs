@@ -19,11 +19,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time without failures that ends a series of failures. Only the first failure of a series is
 /// logged.
 const SERIES_GAP: Duration = Duration::from_secs(10);
-/// Maximum number of descriptors reserved for the agent's own work. With few descriptors, a quarter
-/// of them is reserved instead.
+/// Maximum number of descriptors reserved for the agent's own work. If the process has fewer than
+/// 4,096 descriptors, a quarter of them is reserved.
 const RESERVED_MAX: u64 = 1024;
 
-/// Returns how many descriptors are reserved for the agent's own work, if the process has `all`.
+/// Returns the number of descriptors reserved for the agent's own work; `all` is the process's
+/// limit.
 pub(crate) fn reserved_descriptors(all: u64) -> u64 {
     RESERVED_MAX.min(all / 4)
 }
@@ -32,8 +33,8 @@ pub(crate) fn reserved_descriptors(all: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     listener: Listener,
-    /// Time of the next attempt to accept during a pause; `None` while the kernel reports
-    /// connections.
+    /// Time of the next attempt to accept; `None` outside of a pause, when the listening socket is
+    /// watched.
     again: Option<Instant>,
     pause: Duration,
     count_failure: Option<FailureSeries>,
@@ -46,13 +47,14 @@ struct FailureSeries {
     last: Instant,
 }
 
-/// Result of an attempt to accept.
+/// Result of one attempt to accept. Sockets are closed on another thread, because closing may
+/// block.
 #[derive(Debug)]
 pub(crate) enum AcceptResult {
     Nothing,
     Connection(DeferredClose<Socket>),
-    /// Connection to refuse, with the reason: all free descriptors are reserved for the agent's own
-    /// work.
+    /// Connection that must be refused, and the reason: only descriptors reserved for the agent's
+    /// own work are free.
     Surplus(DeferredClose<Socket>, String),
 }
 
@@ -71,7 +73,7 @@ impl Acceptor {
         poller.add(&self.listener, Source::Listener, EventFlags::IN)
     }
 
-    /// Returns the time of the next attempt to accept; `None` while the kernel reports connections.
+    /// Returns the time of the next attempt to accept; `None` outside of a pause.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.again
     }

@@ -39,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Options of an agent.
+/// Options of a node agent: its socket, its users and their limits, and the default output.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Path of the socket on which the agent listens.
@@ -51,8 +51,8 @@ pub struct Options {
     /// Default directory of the sessions' outputs. With `None`, it is below each user's home
     /// directory.
     pub traces: Option<PathBuf>,
-    /// Socket of the service manager that is notified when the agent is ready and when it ends: the
-    /// value of `NOTIFY_SOCKET`.
+    /// Socket of the service manager, from `NOTIFY_SOCKET`. The agent notifies the manager when it
+    /// is ready and when it ends.
     pub manager: Option<OsString>,
     /// Resource limits that apply to each user.
     pub limits: Limits,
@@ -70,24 +70,25 @@ pub struct Agent {
     /// Set once the agent has logged that the kernel does not report supplementary groups of peers.
     misses_groups: bool,
     /// Announcer to programs that were started before the agent. `None` if the announcer could not
-    /// start, as without `/proc`.
+    /// start, for example without `/proc`.
     _announcer: Option<Announcer>,
     node: Node,
     turns: Turns,
-    /// Lock on the socket's path. It is released after the listener in `node` is closed.
+    /// Locked file beside the socket: only one agent can hold the lock. It is released after the
+    /// listener in `node` is closed.
     _lock: File,
 }
 
 /// Maximum number of connections accepted in one turn of the loop.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Returns the limit on this process's descriptors.
+/// Returns the maximum number of descriptors of this process (`RLIMIT_NOFILE`).
 fn descriptor_limit() -> u64 {
     use rustix::process::{Resource, getrlimit};
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns the number of descriptors for users: the limit on this process, without the descriptors
+/// Returns the number of descriptors for users: the limit of this process minus the descriptors
 /// reserved for the agent's own work.
 fn descriptors_of_users() -> u64 {
     let all = descriptor_limit();
@@ -190,8 +191,8 @@ impl Agent {
         })
     }
 
-    /// Runs the event loop until `stop` becomes readable, then drains all rings. The calling thread
-    /// and the threads that it starts stay confined: see `confine`.
+    /// Runs the event loop until `stop` becomes readable, then drains all rings. Afterwards the
+    /// calling thread and the threads that it has started remain confined: see `confine`.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
         self.begin()?;
         self.node.poller.add(stop, Source::Shutdown, EventFlags::IN)?;
@@ -341,9 +342,9 @@ impl Agent {
     /// Refuses a connection. The refusal of a program is counted as a loss; a command records
     /// nothing, so its refusal is not counted.
     ///
-    /// Whether the peer is a program is known only from its `Hello`, which may arrive a moment
-    /// after the connection. A few refused connections are therefore kept open until then, on
-    /// descriptors that are reserved for the agent's own work.
+    /// Only the `Hello` shows whether the peer is a program, and it may arrive a moment after the
+    /// connection. A few refused connections are therefore kept open until their `Hello` arrives,
+    /// on descriptors that are reserved for the agent's own work.
     fn refuse(&mut self, mut connection: Connection, peer: Peer, reason: String) {
         let refused = Refused { version: Version::OURS, try_again: true, reason: reason.clone() };
         // If the peer's socket is full, the message is lost.
@@ -527,9 +528,9 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns whether a peer may control all sessions: root, and members of the group. The kernel
-    /// stored the peer's groups when it connected. The groups of the process are not read later,
-    /// since its process id may have been reused.
+    /// Returns whether a peer may control all sessions: root, and members of the group. The groups
+    /// are those that the kernel stored when the peer connected. The groups of the process are not
+    /// read later, since its process id may have been reused.
     fn is_privileged(&mut self, id: ConnectionId) -> io::Result<bool> {
         let (Some(peer), Some(group)) = (self.node.peers.get(id), self.group) else {
             return Ok(self.node.peers.get(id).is_some_and(|peer| peer.peer.uid == 0));

@@ -1,7 +1,7 @@
 //! Announces the agent to programs that were started earlier and have no connection. Each program
-//! has a bell: a page of shared memory by which the agent makes the program connect, see
-//! [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages. The
-//! thread repeats the scan a few times, for programs that could not be rung before, and ends.
+//! has a bell, a page of shared memory. The agent writes to that page to make the program connect:
+//! see [`blkkin_control::bell`]. When the agent starts, a thread scans `/proc` for these pages a
+//! few times, because some programs cannot be rung at once.
 
 use blkkin_control::bell;
 use blkkin_sys::process::seccomp_filters_in;
@@ -24,8 +24,8 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(700),
     Duration::from_secs(2),
 ];
-/// Number of consecutive unused descriptor numbers after which the search of a descriptor range
-/// ends.
+/// Number of consecutive unused descriptor numbers that ends the search for bells in a range of
+/// descriptors.
 const GAP_MAX: u32 = 4;
 /// Maximum number of threads of a process that are checked for seccomp filters.
 const THREADS_MAX: usize = 256;
@@ -39,13 +39,13 @@ const MAPS_SIZE_MAX: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Announcer(#[expect(dead_code, reason = "its end is noticed")] Sender<()>);
 
-/// Criteria by which programs to ring are selected.
+/// Criteria that select the programs to ring.
 struct Announcement {
     /// User whose programs are rung; `None` for all users.
     uid: Option<u32>,
-    /// Mark of the agent's socket: see [`bell::socket_hash`].
+    /// Hash of the path of the agent's socket: see [`bell::socket_hash`].
     socket: u64,
-    /// Mount id of the kernel's mount of memfds. A file on that mount is a memfd.
+    /// Mount id of the kernel's internal mount for memfds. A file on that mount is a memfd.
     mount: u64,
 }
 
@@ -53,7 +53,8 @@ struct Announcement {
 /// process has its parent's page mapped, even after closing the page's file.
 type SandboxedProcesses = HashMap<u64, Vec<PathBuf>>;
 
-/// Content of a bell's page.
+/// Content of a bell's page: the number of the process's seccomp filters, hashes of the agents'
+/// sockets that it tries, and the last number that an agent has written.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     filters: u64,
@@ -62,10 +63,9 @@ struct Page {
 }
 
 impl Announcer {
-    /// Starts a thread that rings programs of user `uid`, or of all users, which search for agents
-    /// on this socket. The agent must already listen, so that rung programs can connect. The
-    /// process must not be confined yet: the thread keeps root's capability to inspect other
-    /// processes.
+    /// Starts a thread that rings the programs that wait for an agent on `socket`, of user `uid` or
+    /// of all users. The agent must already listen, so that rung programs can connect. The process
+    /// must not be confined yet: the thread keeps root's capability to inspect other processes.
     pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
@@ -96,7 +96,7 @@ impl Announcement {
         }
     }
 
-    /// Scans all processes once; returns `None` if the announcer was dropped.
+    /// Rings programs in one scan of all processes; returns `None` if the announcer was dropped.
     fn ring_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
         // The number in a page rings all processes that have mapped the page, so sandboxed
         // processes are collected first.
@@ -136,7 +136,7 @@ impl Announcement {
 
     /// Writes `number` to the bell page at `path`, and so rings the program. Writes 0 instead if a
     /// process that has mapped the page is sandboxed. The file is checked first, because any
-    /// process can choose a file's name.
+    /// process can create a file with a bell's name.
     fn ring(
         &self,
         process: &Path,
@@ -160,8 +160,9 @@ impl Announcement {
         Ok(())
     }
 
-    /// Opens a file of another process, if the file is a memfd with a sealed size. Until the check,
-    /// the file and its file system are not accessed, because an access could block.
+    /// Opens a file of another process if the file is a memfd with a sealed size; otherwise fails.
+    /// Neither the file nor its file system is accessed before the check, because an access could
+    /// block.
     fn open(&self, path: &Path) -> io::Result<File> {
         let place =
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
@@ -180,7 +181,8 @@ impl Announcement {
     }
 }
 
-/// Returns an iterator over all processes, which yields `None` once the announcer was dropped.
+/// Returns an iterator over the directories of all processes in `/proc`; `None` if `/proc` cannot
+/// be read. The iterator yields `None` once the announcer was dropped.
 fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>>> {
     let all = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     let is_process =
@@ -192,7 +194,7 @@ fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>
     }))
 }
 
-/// Adds the bell pages that a process has mapped to `sandboxed`, if a thread of the process has
+/// Adds to `sandboxed` the bell pages that a process has mapped, if a thread of the process has
 /// seccomp filters.
 fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     if !is_sandboxed_since(&process, 0) {
@@ -206,8 +208,8 @@ fn note_sandboxed(process: PathBuf, sandboxed: &mut SandboxedProcesses) {
     }
 }
 
-/// Returns the inode of a bell's page, if `line` of a process's list of mappings describes such a
-/// page.
+/// Returns the inode of the bell page that `line` of `/proc/PID/maps` describes; `None` for another
+/// mapping.
 fn page_in(line: &str) -> Option<u64> {
     // Addresses, permissions, offset and device precede the inode; spaces follow it.
     let (inode, path) = line.splitn(5, ' ').nth(4)?.split_once(' ')?;
@@ -233,8 +235,8 @@ fn read(file: &File) -> io::Result<Page> {
     Ok(Page { filters: word(bell::FILTERS), sockets, ring: word(bell::CALL) })
 }
 
-/// Returns whether a thread of the process has other seccomp filters than `filters`, the number at
-/// the time when the process made its page. Such filters may kill the process when it connects.
+/// Returns whether a thread of the process has another number of seccomp filters than `filters`,
+/// the number when the process made its page. A new filter may kill the process when it connects.
 fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return true };
     threads.filter_map(Result::ok).take(THREADS_MAX).any(|thread| {
@@ -365,7 +367,8 @@ mod tests {
         assert_eq!(page_in("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 "), None);
     }
 
-    /// The announcer writes to no file that resembles a bell's page in some respects only.
+    /// The announcer writes only to files with all properties of a bell page: memfd, size, seals
+    /// and content.
     #[test]
     fn what_is_no_page_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();

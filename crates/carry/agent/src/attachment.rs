@@ -1,5 +1,5 @@
-//! Attachment: the rings that a program has for one channel of a session, the rings of earlier
-//! agents that they replaced, and the rules in force.
+//! Attachment of a program to a channel of a session: its present rings, its rings of earlier
+//! agents, and the rules in force.
 
 use crate::catalog::Catalog;
 use crate::losses::{Amount, Evictions, Losses};
@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A channel of a session: the session's number and the channel's index in it.
+/// Key of a channel: the number of its session, and its index in the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChannelKey {
     pub(crate) session: SessionId,
@@ -36,7 +36,7 @@ pub(crate) struct Attachment {
     /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
     /// snapshots.
     pub(crate) is_written: bool,
-    /// Number of the `Pong` that confirms that the program has mapped the rings; see
+    /// Number of the `Pong` by which the program confirms the mapping of the rings; see
     /// `Program::ping`.
     pub(crate) mapped: u64,
     /// Rules that were last sent to the program.
@@ -51,8 +51,8 @@ pub(crate) struct Attachment {
     removal: Option<Removal>,
     /// Cause and error of the last failed write; `None` after a successful write.
     pub(crate) write_error: Option<(Cause, String)>,
-    /// Losses by cause. They include discarded events up to the count `discarded_seen`; later ones
-    /// are not attributed to a cause yet.
+    /// Losses by cause. They include the first `discarded_seen` discarded events; later discarded
+    /// events are not attributed to a cause yet.
     pub(crate) losses: Losses,
     discarded_seen: u64,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Attachment {
 /// much memory.
 #[derive(Clone, Copy, Debug)]
 struct Removal {
-    /// Number of the `Pong` that confirms that the program has unmapped the rings.
+    /// Number of the `Pong` by which the program confirms the unmapping of the rings.
     pong: u64,
     /// Deadline after which the agent stops waiting for the `Pong`.
     until: Instant,
@@ -82,7 +82,7 @@ pub(crate) struct AttachmentQuota {
 /// not replaced.
 const RENEWED_MIN: u64 = 512 << 10;
 
-/// Time that a program has to unmap rings that use too much memory. After that, the agent gives up
+/// Time limit for a program to unmap rings that use too much memory. After it, the agent abandons
 /// the rings without a confirmation.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
@@ -160,7 +160,7 @@ impl Attachment {
         }
     }
 
-    /// Returns the number of packets in all sets of rings that are not written yet.
+    /// Returns the number of unwritten packets in all sets of rings.
     pub(crate) fn packets_waiting(&self) -> u64 {
         self.sets().map(Rings::packets_waiting).fold(0, u64::saturating_add)
     }
@@ -206,8 +206,8 @@ impl Attachment {
         }
     }
 
-    /// Adopts rings for a session that takes snapshots. Of each ring, all packets are kept that
-    /// were recorded since the session was last cleared.
+    /// Adopts rings for a session that takes snapshots. For each ring, all packets since the last
+    /// clear of the session are kept.
     fn adopt_for_snapshots(&mut self, mut sets: Vec<AdoptedRings>) {
         for ring in 0..ring_count_max(&self.rings, &sets) {
             let mut is_wanted = true;
@@ -312,7 +312,8 @@ impl Attachment {
         Ok(std::mem::take(adopted))
     }
 
-    /// Returns the sets whose packets of a ring belong to a snapshot, the oldest set first.
+    /// Returns the sets that have packets of ring number `ring` for a snapshot, the oldest first.
+    /// Sets before a gap in the packets are left out.
     pub(crate) fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
         let mut sets: Vec<&Rings> = self.sets().collect();
         sets.retain(|set| ring < set.count());
@@ -322,7 +323,7 @@ impl Attachment {
         sets.split_off(first)
     }
 
-    /// Returns the number of packets kept for snapshots that the oldest set holds.
+    /// Returns how many packets of the oldest set are kept for snapshots.
     fn packets_of_oldest(&self) -> u64 {
         let oldest = self.adopted.first().map_or(&self.rings, |oldest| &oldest.rings);
         let kept = (0..oldest.count()).map(|ring| {
@@ -333,8 +334,8 @@ impl Attachment {
         kept.sum()
     }
 
-    /// Charges the memory of all sets to the quota, even beyond its limit: programs allocate pages
-    /// by writing to them.
+    /// Charges the memory of all sets to the quota, even beyond its limit, because programs
+    /// allocate pages by writing to them.
     pub(crate) fn charge_rings(&mut self) {
         let sizes = self.sets().map(Rings::charge).fold(0, u64::saturating_add);
         self.quota.ring_bytes.charge(sizes);
@@ -356,8 +357,8 @@ impl Attachment {
         self.removal.map(|removal| removal.until)
     }
 
-    /// Returns whether a pending removal has ended: the last `Pong`, number `ponged`, confirms it,
-    /// or its deadline has passed.
+    /// Returns true if a pending removal is over: the program has confirmed it, or its deadline has
+    /// passed. `ponged` is the number of the last `Pong` received.
     pub(crate) fn is_removal_over(&self, ponged: u64, now: Instant) -> bool {
         self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
     }
@@ -370,7 +371,8 @@ impl Attachment {
         }
     }
 
-    /// Evicts the oldest adopted set that is kept for snapshots, and counts it in `totals`.
+    /// Evicts the oldest adopted set that is kept for snapshots, and counts it in `totals`. Returns
+    /// the set; `None` if no such set is left.
     pub(crate) fn evict_oldest(&mut self, totals: &mut Evictions) -> Option<AdoptedRings> {
         if self.is_written || self.adopted.is_empty() {
             return None;
@@ -404,14 +406,13 @@ impl Attachment {
     }
 }
 
-/// Returns the largest number of rings in one set.
+/// Returns the number of rings in the largest set.
 fn ring_count_max(rings: &Rings, left: &[AdoptedRings]) -> usize {
     left.iter().map(|set| set.rings.count()).fold(rings.count(), usize::max)
 }
 
 impl Attachment {
-    /// Attributes the events that were discarded since the last call to the present cause; see
-    /// `cause`.
+    /// Counts the newly discarded events as losses of the present cause: see `cause`.
     pub(crate) fn attribute(&mut self) {
         let all = self.rings.discarded_in_all();
         let more = all.saturating_sub(self.discarded_seen);
@@ -462,8 +463,7 @@ impl Attachment {
         losses
     }
 
-    /// Returns the packets that are lost if the rings are given up now: those that are not written
-    /// yet.
+    /// Returns the losses if the rings were abandoned now: the packets that are not written yet.
     pub(crate) fn unread_losses(&self) -> Losses {
         let mut losses = Losses::default();
         if self.is_written {

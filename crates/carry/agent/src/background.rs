@@ -1,4 +1,4 @@
-//! An agent on a thread of another program, which serves that program's user alone.
+//! Runs an agent on a thread of the calling program. The agent serves only the program's own user.
 
 use crate::agent::{Agent, Options};
 use crate::quota::Limits;
@@ -23,13 +23,14 @@ const ENTRIES_MAX: usize = 4096;
 pub struct Background {
     directory: PathBuf,
     socket: PathBuf,
-    /// Write end of a pipe. The agent ends when this end is closed.
+    /// Write end of a pipe; closing it stops the agent.
     stop: Option<PipeWriter>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Background {
-    /// Starts an agent whose socket directory only this user can enter, with the default limits.
+    /// Starts an agent with the default resource limits. Only this user can enter the directory of
+    /// the agent's socket.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
         Background::start_with(log, Limits::default())
     }
@@ -84,13 +85,13 @@ impl Drop for Background {
     }
 }
 
-/// Returns whether a directory is older than [`BEGINNING`], so that its agent would have locked it.
+/// Returns whether a directory is older than [`BEGINNING`]. An agent locks its directory earlier.
 fn is_old(directory: &fs::Metadata) -> bool {
     let age = directory.modified().ok().and_then(|modified| modified.elapsed().ok());
     age.is_some_and(|age| age > BEGINNING)
 }
 
-/// Removes socket directories of this user's agents that were killed.
+/// Removes from `parent` the socket directories of this user's agents that were killed.
 fn remove_abandoned(parent: &Path) {
     let own = blkkin_sys::user_id();
     for entry in fs::read_dir(parent).into_iter().flatten().flatten().take(ENTRIES_MAX) {
@@ -99,7 +100,7 @@ fn remove_abandoned(parent: &Path) {
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|word| {
                 word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
             });
-        // Directories of other users are not accessed, because their file systems may not answer.
+        // Entries with other names are not accessed, because their file systems may not answer.
         if !is_ours {
             continue;
         }
@@ -118,7 +119,7 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Makes a directory for the socket that no other user may enter. The path is short, because the
+/// Makes the directory of the socket, which no other user may enter. The path is short, because the
 /// kernel limits the length of a socket's path.
 fn private_directory() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);

@@ -29,13 +29,14 @@ pub(crate) struct Catalog {
     share: Share,
 }
 
-/// Memory of a type without its names, in bytes: in the catalog, or in a trace's schema and text.
+/// Memory charged for an event type without its names, in bytes. The catalog needs about as much as
+/// the schema and text of a trace.
 const TYPE_SIZE: usize = 256;
-/// Memory of a field without its name, in bytes: in the catalog, or in a trace's schema and text.
+/// Memory charged for a field of an event type without its name, in bytes.
 const FIELD_SIZE: usize = 256;
 
-/// Limits on the number of one program's types, and on the total size of their descriptions in
-/// bytes.
+/// Limits for one program: the number of its event types, and the total size of their descriptions
+/// in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CatalogLimits {
     pub(crate) types: usize,
@@ -92,9 +93,9 @@ impl Catalog {
         self.size
     }
 
-    /// Reads types that were added since the last call; returns whether there are any. If the
-    /// user's quota is exceeded, the remaining types are read again by the next call, as their
-    /// events cannot be described until then.
+    /// Reads types that were added since the last call; returns true if there are any. Fails if the
+    /// user's quota is exceeded. The next call then reads the remaining types; their events cannot
+    /// be described until then.
     pub(crate) fn refresh(&mut self, limits: CatalogLimits) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
         let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.scanned);

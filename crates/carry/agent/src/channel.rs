@@ -6,16 +6,17 @@ use blkkin_ring::Shape;
 
 /// Default size of a sub-buffer in bytes.
 ///
-/// With [`SUBBUFFER_COUNT`], a ring holds a burst of 400,000 events of one processor until the
-/// agent drains the ring. Pages are allocated when an event is written to them.
+/// A ring of [`SUBBUFFER_COUNT`] sub-buffers holds a burst of 400,000 events of one processor until
+/// the agent drains it. Pages are allocated when an event is written to them.
 const SUBBUFFER_SIZE: u64 = 512 << 10;
-/// Default number of sub-buffers of a ring, if only pages in use take memory.
+/// Default number of sub-buffers of a ring whose unused pages take no memory.
 const SUBBUFFER_COUNT: u32 = 64;
-/// Default number of sub-buffers of a ring whose pages all take memory: in overwrite mode, where
-/// all are in use after a while, or if the kernel reserves memory in advance (strict accounting).
+/// Default number of sub-buffers of a ring whose pages all take memory. This is so in overwrite
+/// mode, which uses all pages after a while, and if the kernel reserves memory in advance (strict
+/// accounting).
 const SUBBUFFER_COUNT_FILLED: u32 = 4;
 
-/// Sets default sizes where the command has not given any.
+/// Sets default values for the sizes that the command has omitted.
 pub(crate) fn fill_in_sizes(channel: &mut Channel) {
     channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
     channel.subbuffer_count.get_or_insert_with(|| {
@@ -28,7 +29,7 @@ pub(crate) fn fill_in_sizes(channel: &mut Channel) {
     channel.event_size.get_or_insert(own as u32);
 }
 
-/// Returns the shape of a channel's rings.
+/// Returns the shape of a channel's rings: their number, sizes and mode.
 pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape {
     let mode = match channel.mode {
         Mode::Discard => blkkin_ring::Mode::Discard,

@@ -26,15 +26,16 @@ pub(crate) struct ClearJob {
     /// Traces that were closed after the removal began. They are not removed, as they hold newer
     /// events.
     spared: HashSet<PathBuf>,
-    /// Directories that are being read, each within the previous one. The first holds all traces.
+    /// Stack of the directories being read, each within the previous one. The first holds all
+    /// traces.
     open: Vec<(PathBuf, Dir)>,
     _descriptors: Share,
     /// Error of the last failed attempt to remove a file or directory.
     pub(crate) trouble: Option<io::Error>,
 }
 
-/// Maximum number of open directories of a removal: the one with all traces, a trace, and its
-/// index.
+/// Maximum number of directories that a removal has open: the directory of all traces, a trace, and
+/// its index.
 pub(crate) const DEPTH_MAX: u64 = 3;
 impl ClearJob {
     pub(crate) fn begin(command: ConnectionId, session: &Session, _descriptors: Share) -> ClearJob {
@@ -54,7 +55,8 @@ impl ClearJob {
         }
     }
 
-    /// Records the error of an attempt to remove a file or directory, if the attempt has failed.
+    /// Records the error of a failed removal of a file or directory. Errors that another process
+    /// caused are ignored.
     pub(crate) fn note(&mut self, done: io::Result<()>) {
         match done {
             // Another process has removed the file, or has put a file into the directory.
@@ -69,8 +71,8 @@ impl ClearJob {
         self.spared.insert(trace.to_owned());
     }
 
-    /// Visits up to `entries` directory entries, and removes them unless they belong to one of the
-    /// `open` traces. Returns whether the removal is complete.
+    /// Visits up to `entries` directory entries. Removes those of closed traces; `open` are the
+    /// traces still in use. Returns true once the removal is complete.
     pub(crate) fn step(&mut self, entries: usize, open: &HashSet<&Path>) -> bool {
         // The program of this trace has reconnected while the trace was being removed.
         if self.open.get(1).is_some_and(|(directory, _)| self.is_spared(directory, open)) {

@@ -1,12 +1,12 @@
 //! Rates of the clocks that programs read, and their relation to the time of day.
 //!
-//! The processor's counter has no frequency that can be queried. It is measured between the agent's
-//! start and the first trace of each session: the longer that time, the more precise the result. At
-//! both ends, all clocks are read within some ten nanoseconds of each other. If the counter was
-//! reset or jumped, because the machine was suspended or migrated, the measurement starts anew.
+//! The frequency of the processor's counter cannot be queried. The agent measures it from its own
+//! start to the first trace of each session; a longer measurement is more precise. At both ends,
+//! all clocks are read within some ten nanoseconds of each other. The measurement starts anew if
+//! the counter was reset or jumped, because the machine was suspended or migrated.
 //!
 //! As long as the agent runs and the counter continues, all traces of a session describe a clock in
-//! the same way, so that events of several programs stay in order when the time of day is set. A
+//! the same way. Events of several programs therefore stay in order when the time of day is set. A
 //! clock that was wrong when the first program of a session connected stays wrong for the whole
 //! session.
 
@@ -20,12 +20,12 @@ const SECOND: u64 = 1_000_000_000;
 /// traces.
 const SHORTEST: Duration = Duration::from_millis(20);
 
-/// Description of a clock in a trace's metadata.
+/// Frequency and offset of a clock, as in a trace's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Ticks per second.
     pub(crate) frequency: u64,
-    /// Nanoseconds from 1970 to the moment when the clock showed 0.
+    /// Time in nanoseconds since 1970 at which the clock showed 0.
     pub(crate) offset_ns: u128,
 }
 
@@ -48,15 +48,15 @@ pub(crate) struct Rates {
     /// Rate of the processor's counter, with the value of [`Clocks::restarts`] at its measurement.
     /// The rate is valid until that value changes.
     tsc: Option<(u64, Rate)>,
-    /// Rate of the monotonic clock, with the total suspended time of the machine at its
-    /// measurement, in nanoseconds.
+    /// Rate of the monotonic clock, with the machine's suspended time at its measurement, in
+    /// nanoseconds. The rate is valid until the suspended time changes.
     monotonic: Option<(u64, Rate)>,
 }
 
 /// Measurement of the rate of the processor's counter since the agent's start.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    /// Start of the measurement.
+    /// Values of the clocks at the start of the measurement.
     start: Moment,
     /// Last measured frequency, in ticks per second; `None` before the first result.
     frequency: Option<u64>,
@@ -76,9 +76,9 @@ struct Moment {
     since_1970_ns: u128,
 }
 
-/// Largest plausible deviation from the last frequency, as a divisor. A larger deviation means that
-/// the counter has jumped: the kernel's clock discipline changes the clocks' speed by a twelfth at
-/// most.
+/// Divisor for the largest plausible deviation: an eighth of the last measured frequency. A larger
+/// deviation means that the counter has jumped, because the kernel's clock discipline changes the
+/// clocks' speed by a twelfth at most.
 const DIFFERENT_PART: u64 = 8;
 
 /// Tolerance when two suspended times are compared, in nanoseconds. A suspended time is the
@@ -88,7 +88,8 @@ const SUSPENDED_NS: u64 = 1_000_000;
 /// Lowest plausible frequency of the processor's counter, in ticks per second.
 const FREQUENCY_MIN: u64 = 1_000_000;
 
-/// Maximum number of measurements in a row that fail because the counter jumps meanwhile.
+/// Maximum number of attempts to measure the frequency. An attempt fails if the counter jumps
+/// meanwhile.
 const TRIES: usize = 3;
 
 impl Clocks {
@@ -208,8 +209,8 @@ impl Moment {
     }
 }
 
-/// Returns the total time that the machine was suspended. Uses the least of several readings, as
-/// other programs may run between the reads of the two clocks.
+/// Returns the total time that the machine was suspended, in nanoseconds. Uses the least of several
+/// readings, as other programs may run between the reads of the two clocks.
 fn suspended_ns() -> u64 {
     let once = || {
         let monotonic_ns = blkkin_sys::monotonic_ns();

@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// A connected command.
+/// State of a connected command, such as `blkkin session list`.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) decoder: Decoder<Request, DeferredClose<OwnedFd>>,
     pub(crate) requester: Requester,
     /// Set while the answer to the command's last request is incomplete.
     pub(crate) is_busy: bool,
-    /// List that is sent as fast as the command reads it.
+    /// List of programs that is being sent, as fast as the command reads it.
     pub(crate) listing: Option<Listing>,
 }
 
@@ -48,7 +48,7 @@ impl Requester {
 pub(crate) struct Listing {
     /// Connections of the programs that are not listed completely.
     pub(crate) programs: VecDeque<ConnectionId>,
-    /// Index of the next event type to send, among those of the first program; `None` until the
+    /// Index of the next event type to send, of the first program in `programs`; `None` until the
     /// program itself was sent.
     pub(crate) next_type: Option<usize>,
     pub(crate) with_types: bool,
@@ -89,7 +89,7 @@ impl Listing {
     }
 }
 
-/// Returns a program as a message to a command.
+/// Returns the message that describes a program in a list for a command.
 fn program_message(program: &Program) -> Application {
     let process = &program.process;
     Application {
@@ -105,7 +105,8 @@ fn program_message(program: &Program) -> Application {
     }
 }
 
-/// Returns a path as text, without control characters and shortened to the limit of a message.
+/// Returns a path as text. Control characters become `?`, and the text is cut to the maximum size
+/// in a message.
 fn printable(path: &Path) -> String {
     let plain = |letter: char| if letter.is_control() { '?' } else { letter };
     let mut text: String = path.to_string_lossy().chars().map(plain).collect();

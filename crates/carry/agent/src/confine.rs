@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Capabilities that an agent started as root keeps. It needs them to access files with another
-/// user's rights.
+/// Capabilities that the agent keeps if it runs as root, to access files with another user's
+/// rights.
 const CAPABILITIES: CapabilitySet =
     CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
 /// Capability to inspect processes of other users.
@@ -128,7 +128,7 @@ fn restrict_files(traces: &mut dyn Iterator<Item = OwnedFd>) -> Result<(), Strin
     }
 }
 
-/// System calls by which the process could gain rights.
+/// System calls that the agent is refused, because an intruder could gain rights by them.
 const REFUSED: [libc::c_long; 53] = [
     libc::SYS_bind,
     libc::SYS_listen,
@@ -212,7 +212,8 @@ fn restrict_calls() -> Result<(), String> {
     filter_calls([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)
 }
 
-/// Returns a rule that matches system calls whose argument number `argument` meets a condition.
+/// Returns a rule that matches a system call if `operator` holds between its argument number
+/// `argument` and `value`.
 fn rule(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
         .and_then(|condition| SeccompRule::new(vec![condition]))

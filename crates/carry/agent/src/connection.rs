@@ -15,7 +15,7 @@ const WAITING_SIZE_MAX: usize = 2 << 20;
 /// Maximum number of bytes received by one call.
 const RECEIVE_SIZE: usize = 16 << 10;
 
-/// A connection to a program or command.
+/// Non-blocking connection to a program or command, with a queue of unsent messages.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: DeferredClose<Socket>,
@@ -49,7 +49,8 @@ impl Connection {
         self.socket.store_share(share);
     }
 
-    /// Sends a message with descriptors. Fails if too many bytes are queued.
+    /// Queues a message with descriptors, and sends queued bytes. Fails if more than
+    /// [`WAITING_SIZE_MAX`] bytes are queued.
     pub(crate) fn send<M: Messages>(
         &mut self,
         message: &M,
@@ -63,8 +64,8 @@ impl Connection {
         self.flush()
     }
 
-    /// Sends a part of an answer to a command. The bytes that may be queued are limited by the
-    /// quota for messages.
+    /// Queues a part of an answer to a command, and sends queued bytes. The quota for messages
+    /// limits the number of queued bytes.
     pub(crate) fn answer<M: Messages>(&mut self, message: &M) -> io::Result<()> {
         self.queue(message, vec![])?;
         self.flush()
@@ -84,7 +85,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends queued bytes as far as the socket has room.
+    /// Sends queued bytes until the socket is full.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while let Some(piece) = self.waiting.front_mut() {
             let descriptors: Vec<BorrowedFd<'_>> =

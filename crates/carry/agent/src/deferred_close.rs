@@ -1,13 +1,12 @@
 //! Closing of descriptors that other processes control: descriptors that they have passed, and
 //! sockets connected to them. A process can make the close block for any time: a TCP socket
 //! lingers, a file system in user space does not answer, or a socket's queue holds further
-//! descriptors. A [`DeferredClose`] is therefore closed on a thread of a pool, wherever it is
-//! dropped.
+//! descriptors. A dropped [`DeferredClose`] is therefore closed on a thread of a pool.
 //!
-//! Usually one thread of the pool closes, and another one stands by. If a job has waited for
-//! [`STANDBY_DELAY`], the standby thread runs the job, and starts the next standby thread. A user
-//! can block [`BUSY_MAX`] threads. Further jobs of this user wait for these threads; jobs of other
-//! users do not.
+//! Usually one thread of the pool closes descriptors, and another thread stands by. If a job has
+//! waited for [`STANDBY_DELAY`], the standby thread runs the job, and starts the next standby
+//! thread. A user can block up to [`BUSY_MAX`] threads. Further jobs of this user wait for these
+//! threads; jobs of other users do not.
 
 use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
@@ -55,7 +54,7 @@ impl<T: Close> DeferredClose<T> {
         self.uid = uid;
     }
 
-    /// Attaches a share of a quota, which is returned when the resource is closed.
+    /// Attaches a share of a quota. The share is returned when the resource is closed.
     pub(crate) fn store_share(&mut self, share: Share) {
         self.shares.push(share);
     }
@@ -90,17 +89,17 @@ impl<T: Close + AsFd> AsFd for DeferredClose<T> {
     }
 }
 
-/// Permission to receive more descriptors of a user.
+/// Permission to receive more descriptors from a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intake {
     Open,
-    /// Not in this turn: too many descriptors wait to be closed.
+    /// Refusal for this turn of the event loop: too many descriptors wait to be closed.
     Later,
-    /// Never again: closing blocks for too long, so the user is considered hostile.
+    /// Permanent refusal: closing blocks for too long, so the user is considered hostile.
     Never,
 }
 
-/// Returns whether more descriptors of a user may be received.
+/// Returns the permission to receive more descriptors from user `uid`.
 pub(crate) fn intake_of(uid: u32) -> Intake {
     let state = POOL.lock();
     let queue = state.queues.get(&uid).filter(|queue| queue.waiting.len() >= WAITING_MAX);
@@ -125,11 +124,12 @@ const THREADS_MAX: usize = 256;
 /// Number of threads that stay in the pool when no job waits.
 const THREADS_MIN: usize = 2;
 const STACK_SIZE: usize = 128 << 10;
-/// Number of waiting jobs of one user from which on the agent receives no descriptors of that user.
-/// Together with the descriptors of one message, it is less than the number of descriptors reserved
-/// for the agent's own work.
+/// Maximum number of waiting jobs of one user. At this limit, the agent stops receiving descriptors
+/// from the user. The limit and the descriptors of one message are together less than the number of
+/// descriptors reserved for the agent's own work.
 const WAITING_MAX: usize = 256;
-/// Time that the first job of a full queue may wait. After that, the user's connections are closed.
+/// Maximum time that the first job of a full queue waits. After it, the user's connections are
+/// closed.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -155,7 +155,7 @@ struct PoolState {
     free: usize,
 }
 
-/// Jobs of one user.
+/// Waiting and running jobs of one user.
 #[derive(Default)]
 struct UserQueue {
     waiting: VecDeque<(Instant, Job)>,
@@ -189,7 +189,7 @@ impl PoolState {
         }
     }
 
-    /// Returns the time at which the job that is next to run was queued.
+    /// Returns the time at which the next job to run was queued; `None` if no job may start.
     fn next_since(&self) -> Option<Instant> {
         let queue = self.queues.get(self.ready.front()?)?;
         queue.waiting.front().map(|(since, _)| *since)
@@ -226,8 +226,8 @@ impl ClosePool {
         self.changed.notify_one();
     }
 
-    /// Starts a thread, which inherits the calling thread's confinement. Returns false if no thread
-    /// can be started now; the jobs then wait.
+    /// Starts a thread of the pool; it inherits the calling thread's confinement. Returns false if
+    /// no thread can be started now; the jobs then wait.
     fn start(&'static self, state: &mut PoolState) -> bool {
         let thread = std::thread::Builder::new().name("blkkin-closer".to_owned());
         let is_started = thread.stack_size(STACK_SIZE).spawn(|| self.work()).is_ok();

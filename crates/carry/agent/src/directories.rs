@@ -1,5 +1,5 @@
-//! Creation and opening of output directories that users choose. A chosen file system may not
-//! answer, so threads that may hang do this. [`crate::output`] checks which file systems are
+//! Creation and opening of output directories that users choose. The file system may not answer, so
+//! this work runs on threads that may block. [`crate::output`] checks which file systems are
 //! permitted.
 
 use crate::confine::confine;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// Directories that are being made.
+/// Output directories that other threads are making.
 #[derive(Debug)]
 pub(crate) struct Directories {
     jobs: Vec<DirectoryJob>,
@@ -27,7 +27,7 @@ pub(crate) struct Directories {
     own_uid: u32,
 }
 
-/// A directory that is being made.
+/// Output directory that another thread is making for a command.
 #[derive(Debug)]
 struct DirectoryJob {
     /// Connection of the command that waits for the directory.
@@ -58,7 +58,7 @@ pub(crate) enum OutputPurpose {
     Snapshot(SessionId),
 }
 
-/// Time that a file system has to answer.
+/// Time limit for a file system to answer.
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// Interval between checks whether a directory was made.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
@@ -135,7 +135,7 @@ impl Directories {
     }
 
     /// Opens the output directories of sessions that an earlier agent has saved. If a file system
-    /// does not answer, packets of sessions on it are lost until it does. Other sessions are not
+    /// does not answer, packets of sessions on it are lost until it answers. Other sessions are not
     /// affected.
     pub(crate) fn open_all(&self, sessions: &mut [Session], accounts: &mut Accounts, log: &Log) {
         let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
@@ -174,8 +174,8 @@ impl Directories {
     }
 }
 
-/// Makes a directory and checks its file system. For a guarded output, `descriptor` is given, and
-/// the directory is opened and returned.
+/// Makes a directory and checks its file system. Returns the opened directory for a guarded output,
+/// which has a `descriptor`; `None` for a trusted output.
 fn make(path: &Path, owner: Owner, descriptor: Option<Share>) -> io::Result<Option<Root>> {
     owner.create_directory(path)?;
     let made = match descriptor {

@@ -15,7 +15,7 @@ pub(crate) enum Effect {
     Send { to: ConnectionId, message: ToApplication, descriptors: Vec<Arc<OwnedFd>> },
     /// Part of an answer to a command.
     Reply { to: ConnectionId, reply: Reply },
-    /// Last part of an answer to a command, whose next request may then be handled.
+    /// Last part of an answer to a command. The command's next request may be handled afterwards.
     Finish { to: ConnectionId, reply: Reply },
 }
 

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 pub(crate) const TURN: Duration = Duration::from_millis(20);
 /// Time limit for serving connections in the last turn, when the agent ends.
 pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
-/// Used time of one user above which the used times of all users are halved.
+/// Maximum used time of one user. Beyond it, the used times of all users are halved.
 const SPENT_MAX: Duration = Duration::from_secs(10);
 
-/// Time that the agent has spent on each user since connections began to wait for their turn.
+/// Time that the agent has spent on each user. It is reset when no connection has to wait.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     spent: HashMap<u32, Duration>,
@@ -26,8 +26,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Sorts connections by the time that their users have used. Connections whose users have used
-    /// equal times keep the order of arrival. The last element is to be served first.
+    /// Sorts connections by their users' used time. Connections with equal used times keep the
+    /// order of arrival. The last element is to be served first.
     pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
         ready.reverse();
         if !self.spent.is_empty() {

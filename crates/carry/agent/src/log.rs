@@ -23,7 +23,7 @@ struct Window {
 const WINDOW: Duration = Duration::from_secs(10);
 /// Maximum number of lines about one user in a window.
 const LINES_MAX: u32 = 20;
-/// Maximum number of users whose rate-limit window is kept.
+/// Number of stored rate-limit windows that triggers the removal of expired windows.
 const USERS_MAX: usize = 1024;
 
 impl Log {

@@ -4,7 +4,7 @@ use blkkin_control::{Cause, Loss, RingTotals, limits};
 use std::collections::BTreeMap;
 use std::io;
 
-/// Losses of one session by cause.
+/// Losses by cause, of a session, a program or a channel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Losses(BTreeMap<Cause, Amount>);
 
@@ -16,7 +16,7 @@ pub(crate) struct Amount {
     pub(crate) packets: u64,
     /// Number of programs, traces, rings or types that have lost an unknown number of events.
     pub(crate) uncounted: u64,
-    /// Error that caused the last of the losses that were added; `None` if no error did.
+    /// Last error that caused a part of the loss; `None` if no error caused it.
     pub(crate) reason: Option<String>,
 }
 
@@ -94,7 +94,8 @@ impl Losses {
     }
 }
 
-/// Returns a text without control characters, shortened to the limit of a message.
+/// Returns a text for a message: control characters become spaces, and the text is cut to the
+/// maximum size.
 fn shortened(text: &str) -> String {
     let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
     let mut text: String = text.chars().map(plain).collect();
@@ -121,7 +122,7 @@ pub(crate) fn cause_of(error: &io::Error) -> Cause {
     }
 }
 
-/// Numbers of evicted rings that were kept for snapshots, and of their packets.
+/// Numbers of evicted rings and of their lost packets. Only rings kept for snapshots are evicted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evictions {
     pub(crate) rings: u64,

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 /// Size of a thread's name with its NUL, in bytes. LTTng's traces have the same size.
 const PROCNAME_SIZE: u64 = 17;
 
-/// Returns the schema of a trace without streams.
+/// Returns the schema of a trace, still without stream classes.
 pub(crate) fn trace(
     uuid: [u8; 16],
     env: Vec<(String, EnvValue)>,
@@ -101,8 +101,9 @@ pub(crate) fn event(event_type: &EventType) -> EventClass {
     }
 }
 
-/// Adds the members for one field of an event type. Bytes and sequences have an additional member
-/// for their length. The name of that member is LTTng's, unless a field in `names` has this name.
+/// Adds the members for one field of an event type. A field of bytes and a sequence have an
+/// additional member for the length. The name of that member is LTTng's, unless a field in `names`
+/// has that name.
 fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &HashSet<&str>) {
     let hex_byte = Scalar::Unsigned { width: Width::Bits8, hex: true };
     let class = match kind {
@@ -244,8 +245,7 @@ mod tests {
     use super::*;
     use blkkin_control::{Field, Label, Level};
 
-    /// A schema with every kind of field and context can be written as metadata, and is equal after
-    /// parsing.
+    /// A schema with every kind of field and context round-trips through metadata.
     #[test]
     fn everything_can_be_written() {
         let kinds = [
@@ -303,8 +303,7 @@ mod tests {
         assert_eq!(read, schema, "{text}");
     }
 
-    /// A13: the length of bytes or of a sequence never has the name of a field, or of another
-    /// length.
+    /// A13: the member for the length of bytes or of a sequence has a unique name.
     #[test]
     fn a13_lengths_have_names_of_their_own() {
         let number = FieldKind::Unsigned { width: Width::Bits64, hex: false };

@@ -52,7 +52,7 @@ pub(crate) struct Node {
     pub(crate) snapshots: Snapshots,
 }
 
-/// Number of queued bytes above which a list is paused until the command has read.
+/// Number of queued bytes above which sending of a list pauses, until the command has read some.
 const LIST_QUEUE_MAX: usize = 256 << 10;
 /// Time limit for sending changes to programs in one turn of the loop.
 const CHANGE_TIME_MAX: Duration = Duration::from_millis(10);
@@ -74,7 +74,8 @@ impl Node {
         }
     }
 
-    /// Runs a handler of recordings, and carries out its effects.
+    /// Runs `handle` with a [`Recorder`], and carries out the effects. Returns the result of
+    /// `handle`.
     fn record<T>(&mut self, handle: impl FnOnce(&mut Recorder<'_>) -> T) -> T {
         let mut recorder = Recorder::new(&mut self.programs, &mut self.sessions, &self.log);
         let outcome = handle(&mut recorder);
@@ -173,7 +174,8 @@ impl Node {
 
 /// Handling of programs' messages and wake-ups.
 impl Node {
-    /// Handles a message of a program.
+    /// Handles a message from a program. Fails if the message violates the protocol, or exceeds a
+    /// quota.
     pub(crate) fn receive(
         &mut self,
         id: ConnectionId,
@@ -433,8 +435,8 @@ impl Node {
         self.continue_changes(Instant::now());
     }
 
-    /// Sends a change to further programs until the time `until`. Returns whether the change was
-    /// sent to all programs.
+    /// Sends a change to further programs until the deadline `until`. Returns true once the change
+    /// was sent to all programs.
     fn send_change(&mut self, pending: &mut PendingRequest, until: Instant) -> bool {
         let at = self.sessions.position(pending.session);
         while let Some(id) = pending.unsent.pop() {
@@ -455,8 +457,7 @@ impl Node {
         pending.unsent.is_empty()
     }
 
-    /// Continues all requests that wait for programs, in round-robin order, and answers requests
-    /// that are complete.
+    /// Continues all pending requests in round-robin order, and answers complete requests.
     pub(crate) fn continue_changes(&mut self, now: Instant) {
         let until = now + CHANGE_TIME_MAX;
         for _ in 0..self.pending.len() {
@@ -507,8 +508,7 @@ impl Node {
         trouble
     }
 
-    /// Continues with requests whose directory was made, and fails requests whose deadline has
-    /// passed.
+    /// Continues the requests whose directory was made. Requests whose deadline has passed fail.
     pub(crate) fn use_directories(&mut self, now: Instant) {
         for made in self.directories.take_made(now) {
             let command = made.command;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A trace that is not open, and that its program may continue.
+/// A trace that is closed for now; its program may continue it.
 #[derive(Clone, Debug)]
 pub(crate) struct SuspendedTrace {
     pub(crate) session: SessionId,
@@ -22,7 +22,7 @@ pub(crate) struct SuspendedTrace {
     pub(crate) is_earlier: bool,
 }
 
-/// The file of notes, open for appending by all traces.
+/// The file of notes, to which all traces append.
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook {
     path: Arc<Path>,
@@ -44,8 +44,8 @@ pub(crate) struct Note {
     directory: PathBuf,
 }
 
-/// Number of appended notes above which the file is rewritten as a whole. One note for each
-/// connected program is not counted.
+/// Maximum number of appended notes, in addition to one for each connected program. Beyond it, the
+/// file is rewritten as a whole.
 const ADDED_MAX: usize = 768;
 /// Returns the path of the file for an agent that listens on `socket`.
 pub(crate) fn path_of(socket: &Path) -> PathBuf {
@@ -145,7 +145,7 @@ pub(crate) fn uuid_of(first: u64, second: u64) -> [u8; 16] {
     uuid
 }
 
-/// Returns the first and the second half of a UUID.
+/// Returns the two halves of a UUID as little-endian integers.
 fn halves(uuid: [u8; 16]) -> [u64; 2] {
     [0, 8].map(|at| {
         let mut bytes = [0; 8];

@@ -1,10 +1,10 @@
 //! Output directory of a session or a snapshot, and the files below it.
 //!
 //! The agent has one thread, so a file system that does not answer would block all users. Users can
-//! mount such a file system at any time, for instance with `fusermount`, even over a directory of a
-//! trace that is being written. On an agent of several users, the outputs of plain users are
-//! therefore *guarded*. The agent keeps a descriptor of the directory, whose file system it has
-//! checked. It opens all files from there, without entering another mount or following a symbolic
+//! mount such a file system at any time, for instance with `fusermount`, even over a directory of
+//! an open trace. If several users share the agent, the outputs of plain users are therefore
+//! *guarded*. The agent checks the directory's file system, and keeps a descriptor of the
+//! directory. It opens all files from there, without entering another mount or following a symbolic
 //! link. Outputs of root and of the agent's own user are trusted, and opened by their paths.
 
 use crate::owner::Owner;
@@ -17,7 +17,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Output directory of a session or a snapshot, and the user with whose rights it is accessed.
+/// Output directory of a session or a snapshot, with its owner. Its files are accessed with the
+/// owner's rights.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     path: PathBuf,
@@ -27,11 +28,11 @@ pub(crate) struct Output {
     root: Option<Arc<OnceLock<io::Result<Root>>>>,
 }
 
-/// Open directory of a guarded output.
+/// Open directory of a guarded output, whose file system was checked.
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// Mount id of the mount that the directory is on.
+    /// Mount id of the directory.
     mount: u64,
     _descriptor: Share,
 }
@@ -85,8 +86,8 @@ const NETWORK: [&str; 38] = [
     "wekafs",
     "xtreemfs",
 ];
-/// Errors of `openat2` on systems without it: Linux before 5.6, and containers' seccomp filters of
-/// that time.
+/// Errors of `openat2` if the call is missing: on Linux before 5.6, or because of an old seccomp
+/// filter of a container.
 const NO_OPENAT2: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
 
 impl AsFd for Base {
@@ -131,8 +132,8 @@ impl Root {
         }
     }
 
-    /// Opens `path` without `openat2`, component by component. The owner of an existing file could
-    /// mount a file system over the file between its check and its opening.
+    /// Opens `path` without `openat2`, component by component. This has a race: the owner of a file
+    /// could mount a file system over it between the check and the opening.
     fn open_by_steps(
         &self,
         owner: Owner,
@@ -194,14 +195,14 @@ impl Output {
         }
     }
 
-    /// Makes a file, which must not exist yet, for writing only: see `confine`.
+    /// Makes a file that must not exist yet, and opens it for writing only: see `confine`.
     pub(crate) fn create_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         self.open_at(path, flags, Mode::from_raw_mode(0o666)).map(File::from)
     }
 
-    /// Opens an existing plain file. Does not block if a user has put a device or a FIFO in its
-    /// place.
+    /// Opens an existing plain file. Does not block if a user has replaced the file by a device or
+    /// a FIFO.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_at(path, flags | OFlags::CLOEXEC, Mode::empty()).map(File::from)?;
@@ -222,7 +223,7 @@ impl Output {
         Ok(Dir::new(self.open_at(path, flags, Mode::empty())?)?)
     }
 
-    /// Makes a directory, which must not exist, and all missing directories above it.
+    /// Makes a new directory and all missing directories above it. Fails if the directory exists.
     pub(crate) fn create_directory(&self, path: &Path) -> io::Result<()> {
         if self.root.is_none() {
             return self.owner.create_directory(path);
@@ -284,7 +285,7 @@ impl Output {
     }
 
     /// Returns a base directory, and `path` relative to it. For a guarded output, these are the
-    /// parent directory, opened without entering another mount, and the file name.
+    /// file's parent directory and its name. The parent is opened without entering another mount.
     fn place<'p>(&self, path: &'p Path) -> io::Result<(Base, &'p Path)> {
         let Some((root, below)) = self.below(path)? else { return Ok((Base::Working, path)) };
         let Some(name) = below.file_name() else {
@@ -318,7 +319,7 @@ fn open_root(path: &Path, owner: Owner) -> io::Result<OwnedFd> {
     owner.act(|| Ok(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
-/// Checks a trusted directory: its file system must not be served by a program of another user than
+/// Checks a trusted directory. Fails if its file system is served by a program of another user than
 /// root.
 pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
     let directory = open_root(path, owner)?;
@@ -329,8 +330,8 @@ pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
     check_mount(&mounts, mount_of(&directory)?, false)
 }
 
-/// Checks a guarded directory: its file system must not depend on other machines, or on programs of
-/// other users than root. Returns the mount id.
+/// Checks a guarded directory, and returns its mount id. Fails if its file system depends on other
+/// machines, or on programs of other users than root.
 fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let mount = mount_of(directory)?;
@@ -404,8 +405,8 @@ mod tests {
 
     const WAYS: [Open; 2] = [Root::open_below, Root::open_by_steps];
 
-    /// The agent opens no files on other mounts or behind symbolic links, with `openat2` and
-    /// without.
+    /// The agent opens no files on other mounts or behind symbolic links. This holds with and
+    /// without `openat2`.
     #[test]
     fn other_mounts_and_links_are_not_entered() {
         let scratch = Scratch::new("output");
@@ -486,8 +487,8 @@ mod tests {
         assert!(file.exists() && inner.exists());
     }
 
-    /// File systems that users' programs or other machines serve are refused. The mounts are given
-    /// in the kernel's format.
+    /// File systems that are served by users' programs or other machines are refused. The mounts
+    /// are given in the kernel's format.
     #[test]
     fn file_systems_that_others_serve_are_refused() {
         let mounts = "\

@@ -1,11 +1,11 @@
-//! Owner of a session or trace, with whose rights its files are accessed.
+//! Owner of a session or trace. Its files are accessed with the owner's rights.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// A user, with the group that the user's directories get.
+/// A user, with the group of the directories that are made for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
@@ -21,7 +21,7 @@ impl Owner {
         blkkin_sys::as_user(self.uid, self.gid, work)
     }
 
-    /// Makes a directory, which must not exist, and all missing directories above it.
+    /// Makes a new directory and all missing directories above it. Fails if the directory exists.
     pub(crate) fn create_directory(self, path: &Path) -> io::Result<()> {
         self.act(|| {
             let mut builder = fs::DirBuilder::new();

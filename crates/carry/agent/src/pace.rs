@@ -1,29 +1,27 @@
 //! Polling interval: the time between drains of a program's rings.
 //!
-//! A program that records seldom wakes the agent, which writes the event at once. While further
-//! events follow, the agent polls, so that no event costs a system call. The interval is short at
-//! first: even at a thousand events a second each is written within a fraction of a millisecond. As
-//! long as each drain finds packets, the interval grows, so that packets hold more than a few
-//! events. Rings that fill up shorten the interval. If they fill up suddenly, the program wakes the
-//! agent.
+//! A program that records seldom wakes the agent, and the agent writes the event at once. While
+//! further events follow, the agent polls, so that no event costs a system call. The interval is
+//! short at first: even at a thousand events a second, each event is written within a fraction of a
+//! millisecond. While each drain finds packets, the interval grows, so that packets hold more than
+//! a few events. Rings that fill up shorten the interval. If they fill up suddenly, the program
+//! wakes the agent.
 //!
-//! A program whose events are just so far apart that drains in between find none would wake the
-//! agent for each event, thousands of times a second. If a program wakes the agent that often, the
-//! interval grows. Events of programs with more than a thousand events a second may therefore wait
-//! as long as the longest interval.
+//! A program may record events just so far apart that the drains in between find none. Such a
+//! program would wake the agent for each event, thousands of times a second. If a program wakes the
+//! agent that often, the interval grows. Events of programs with more than a thousand events a
+//! second may therefore wait as long as the longest interval.
 
 use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(10);
-/// Shortest polling interval with which the program is asked to wake the agent when a ring fills
-/// up.
+/// Minimum polling interval at which a program wakes the agent when a ring fills up.
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// Non-empty drains in a row before the interval grows.
 const PATIENCE: u32 = 8;
-/// Time between wake-ups below which polling is cheaper. If several programs record at the same
-/// time, it is multiplied by their number, so that all programs together wake the agent no more
-/// often than one alone would.
+/// Time between wake-ups below which polling is cheaper. It is multiplied by the number of programs
+/// that record, so that all programs together wake the agent no more often than one program.
 const WAKE_UP_GAP_MIN: Duration = Duration::from_micros(700);
 /// Time without events after which the history of a program is ignored.
 const IDLE_TIME: Duration = Duration::from_millis(10);
@@ -36,12 +34,12 @@ const LOW_FILL: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     interval: Duration,
-    /// Number of non-empty drains since the last wake-up; `found_before` is the number between the
+    /// Number of non-empty drains since the last wake-up. `found_before` is the number between the
     /// last two wake-ups.
     found: u32,
     found_before: u32,
-    /// Start of the first drain after the last wake-up; `rested` is the time of the last empty
-    /// drain.
+    /// Start of the first drain after the last wake-up. `last_empty_drain` is the time of the last
+    /// empty drain.
     last_wake_up: Option<Instant>,
     last_empty_drain: Option<Instant>,
 }
@@ -93,8 +91,8 @@ impl Pace {
         self.found > 0 || self.last_empty_drain.is_some_and(is_recent)
     }
 
-    /// Handles an empty drain. From now on the agent does not poll; the next event of the program
-    /// wakes the agent.
+    /// Handles an empty drain. From now on the agent does not poll, and the next event of the
+    /// program wakes it.
     pub(crate) fn begin_idle(&mut self, now: Instant) {
         self.found_before = std::mem::take(&mut self.found);
         self.last_empty_drain = Some(now);
@@ -107,14 +105,14 @@ impl Pace {
 pub(crate) struct WakeUpLimiter {
     last: Option<Instant>,
     is_muted: bool,
-    /// Set if the eventfd was unmuted. The kernel then reports the eventfd once more, whether it
-    /// was written to or not.
+    /// Set if the eventfd was unmuted. The kernel then reports the eventfd once more, even without
+    /// a write to it.
     was_muted: bool,
 }
 
 impl WakeUpLimiter {
-    /// Handles a wake-up: returns when to drain the rings, and decides whether to mute the program
-    /// until then.
+    /// Handles a wake-up, and decides whether to mute the program until the next drain. Returns the
+    /// time of that drain.
     pub(crate) fn wake_up(&mut self, now: Instant) -> Instant {
         let is_soon = self.last.is_some_and(|last| now < last + SHORTEST);
         let was_muted = std::mem::take(&mut self.was_muted);
@@ -127,7 +125,7 @@ impl WakeUpLimiter {
         self.is_muted
     }
 
-    /// Handles a drain: returns whether to unmute the program.
+    /// Handles a drain. Returns true if the program was muted, and must be unmuted.
     pub(crate) fn drain(&mut self) -> bool {
         self.was_muted |= self.is_muted;
         std::mem::take(&mut self.is_muted)
@@ -183,8 +181,8 @@ mod tests {
         assert_eq!(pace.after(now + IDLE_TIME, 1, 1), SHORTEST);
     }
 
-    /// Simulates a program for one second. `apart` returns the times between its events, and drains
-    /// are up to `late` too late. Returns the number of wake-ups.
+    /// Simulates a program for one second, and returns the number of wake-ups. `apart` returns the
+    /// time to the next event; `late` is the maximum delay of a drain.
     fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration, programs: u32) -> u32 {
         let mut random = 1u64;
         let mut share = || {

@@ -10,28 +10,27 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Size of a piece in bytes: the part of a file that is written back or dropped as a unit.
+/// Size in bytes of a piece: a part of a file that is written back or dropped at once.
 const PIECE: u64 = 16 << 20;
-/// Number of bytes of one call of `fadvise`, with [`PAUSE`] between calls. A file system that works
-/// on a large part of a file blocks appends to that file, and rings are full after some
-/// milliseconds.
+/// Number of bytes for one call of `fadvise`, with [`PAUSE`] between calls. While a file system
+/// processes a larger part, it blocks appends to the file for so long that rings become full.
 const STEP: u64 = 4 << 20;
 const PAUSE: Duration = Duration::from_millis(1);
-/// Distance from the file's end in bytes at which write-back begins. Programs that follow the trace
-/// read closer to its end.
+/// Distance in bytes from the end of a trace's file at which write-back begins. Programs that
+/// follow the trace read closer to its end.
 const WRITE_BACK_DISTANCE: u64 = 64 << 20;
-/// Distance from the file's end in bytes at which written pages are dropped.
+/// Distance in bytes from a file's end at which pages are dropped if they are already written back.
 const DROP_DISTANCE: u64 = 128 << 20;
-/// Distance from the file's end in bytes at which pages are dropped that were still dirty at
-/// [`DROP_DISTANCE`].
+/// Distance in bytes from a file's end at which the remaining pages are dropped: those that were
+/// still dirty at [`DROP_DISTANCE`].
 const LATE_DROP_DISTANCE: u64 = 256 << 20;
 const DISTANCES: [u64; 3] = [WRITE_BACK_DISTANCE, DROP_DISTANCE, LATE_DROP_DISTANCE];
 /// Maximum number of pieces in the queue while the disk is slow. Further pieces are left to the
 /// kernel's own write-back.
 const WAITING_MAX: usize = 64;
 
-/// Queue of pieces whose pages a thread writes back and drops. That thread may wait for a slow
-/// disk, while rings are still drained.
+/// Queue of pieces of files. A thread writes back and drops their pages; it may wait for a slow
+/// disk while rings are still drained.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCacheTrimmer(SyncSender<(Arc<File>, Range<u64>)>);
 
@@ -61,8 +60,8 @@ impl PageCacheTrimmer {
     }
 }
 
-/// Returns the pieces of a file that have reached one of [`DISTANCES`] from its end, because the
-/// file has grown.
+/// Returns the pieces whose distance from the file's end has reached one of [`DISTANCES`], because
+/// the file has grown. `sizes` are the old and the new size.
 fn due(sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let passed = move |distance: u64| {
         let pieces = |size: u64| size.saturating_sub(distance) / PIECE * PIECE;

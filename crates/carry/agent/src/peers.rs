@@ -1,5 +1,5 @@
-//! Connections of programs and commands: the socket of each, its protocol state, and the shares of
-//! the user's quotas that it has reserved.
+//! Connections of programs and commands. Each has a socket, a protocol state, and shares of the
+//! user's quotas.
 
 use crate::command::Command;
 use crate::connection::Connection;
@@ -50,20 +50,20 @@ pub(crate) enum PeerState {
     Refused(Decoder<Opening, DeferredClose<OwnedFd>>, String),
     Program(Decoder<FromApplication, DeferredClose<OwnedFd>>),
     Command(Command),
-    /// The last message to the peer is queued; the connection is closed when that message is sent.
+    /// The last message to the peer is queued. The connection is closed when that message is sent.
     Closing,
 }
 
 /// Shares of the user's quotas that a connection has reserved.
 #[derive(Debug)]
 pub(crate) struct ConnectionQuota {
-    /// Received descriptors that belong to incomplete messages.
+    /// Number of received descriptors that belong to incomplete messages.
     descriptors: Share,
-    /// Bytes of incomplete received messages, and of messages that wait to be sent.
+    /// Number of bytes of messages that are received in part or wait to be sent.
     message_bytes: Share,
 }
 
-/// Time that a new connection has to send `Hello`.
+/// Time limit for a new connection to send `Hello`.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of refused connections that stay open until they send `Hello`. The number is
 /// small, since the agent may have only 16 descriptors for its own work.
@@ -79,7 +79,7 @@ impl ConnectionQuota {
 }
 
 impl PeerConnection {
-    /// Charges the incomplete and the queued messages of the connection to the quotas.
+    /// Charges the connection's incomplete and queued messages to the user's quotas.
     fn charge(&mut self) -> Result<(), QuotaError> {
         let (bytes, descriptors) = match &self.state {
             PeerState::Opening(decoder) | PeerState::Refused(decoder, _) => decoder.waiting(),
@@ -91,7 +91,7 @@ impl PeerConnection {
         self.quota.message_bytes.set((bytes + self.connection.waiting_size()) as u64)
     }
 
-    /// Returns whether the connection is a command that waits for an answer.
+    /// Returns whether the connection belongs to a command that waits for an answer.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(&self.state, PeerState::Command(command) if command.is_busy)
     }
@@ -131,7 +131,8 @@ impl Peers {
         self.by_id.get_mut(&id)
     }
 
-    /// Returns the state of a command; `None` if the connection is not a command's.
+    /// Returns the state of a command; `None` if the connection belongs to a program or is not
+    /// known.
     pub(crate) fn command_mut(&mut self, id: ConnectionId) -> Option<&mut Command> {
         match self.get_mut(id).map(|peer| &mut peer.state) {
             Some(PeerState::Command(command)) => Some(command),
@@ -139,12 +140,12 @@ impl Peers {
         }
     }
 
-    /// Returns the user to whose account a connection is charged.
+    /// Returns the user to whose account a connection is charged; `u32::MAX` if it is closed.
     pub(crate) fn uid(&self, id: ConnectionId) -> u32 {
         self.get(id).map_or(u32::MAX, |peer| peer.connection.uid())
     }
 
-    /// Adds a connection, and has the kernel watch it.
+    /// Adds a connection and has the kernel watch it. Returns its new id; `None` if watching fails.
     pub(crate) fn insert(
         &mut self,
         connection: Connection,
@@ -172,7 +173,7 @@ impl Peers {
         self.refused.extend(id);
     }
 
-    /// Removes and returns the oldest refused connection, if the list is full.
+    /// Removes and returns the oldest refused connection if the list is full; otherwise `None`.
     pub(crate) fn take_oldest_refused(&mut self) -> Option<ConnectionId> {
         self.refused.retain(|id| self.by_id.contains_key(id));
         if self.refused.len() < REFUSED_MAX { None } else { self.refused.pop_front() }

@@ -30,8 +30,8 @@ pub(crate) struct Process {
 ///
 /// The inspecting thread shares its memory with the agent's thread, so an intruder in the agent's
 /// thread can control it. The inspecting thread can only read symbolic links: the kernel does not
-/// let it open, write, connect, start or signal anything. It keeps root's capability to inspect
-/// other users' processes, and no other. The intruder learns the names of any process's executable,
+/// let it open, write, connect, start or signal anything. It keeps only root's capability to
+/// inspect other users' processes. The intruder learns the names of any process's executable,
 /// directory and open files, but not their content.
 #[derive(Debug)]
 pub(crate) struct ProcessInspector {
@@ -74,13 +74,13 @@ impl ProcessInspector {
 
 /// Maximum number of ancestors that are inspected.
 const ANCESTORS_MAX: usize = 64;
-/// Maximum size of the paths of a process's ancestors in bytes. Patterns are matched against all of
-/// them.
+/// Maximum total size of the paths of a process's ancestors, in bytes. The limit bounds the time
+/// for matching patterns against all of them.
 const ANCESTORS_SIZE_MAX: usize = 16 << 10;
 
 impl Process {
-    /// Returns the process without its executable and ancestors. They are not reliable if the
-    /// process has ended, because another process may have its number by now.
+    /// Returns the process without its executable and ancestors. They are not reliable once the
+    /// process has ended, because its id may belong to another process.
     pub(crate) fn ended(self) -> Process {
         Process { executable: PathBuf::new(), ancestors: Vec::new(), ..self }
     }
@@ -126,8 +126,8 @@ impl Executable {
     }
 }
 
-/// Returns the nanoseconds by which a process's monotonic clock is ahead of the agent's; 0 if the
-/// difference is unknown.
+/// Returns by how many nanoseconds a process's monotonic clock is ahead of the agent's; 0 if that
+/// is unknown.
 fn monotonic_ahead_ns(pid: u32) -> i64 {
     let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
     // `timens_offsets` has the offsets for future children of the process. They differ from its own
@@ -142,7 +142,8 @@ fn monotonic_ahead_ns(pid: u32) -> i64 {
     ahead.unwrap_or(0)
 }
 
-/// Parses the offset of the monotonic clock in nanoseconds from the content of `timens_offsets`.
+/// Parses the content of `timens_offsets`. Returns the offset of the monotonic clock in
+/// nanoseconds.
 fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     let line = offsets.lines().find(|line| line.starts_with("monotonic"))?;
     let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
@@ -150,8 +151,8 @@ fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// Returns the path of a process's executable; empty if the path is unknown. For a file that was
-/// deleted or replaced since, it is the old path.
+/// Returns the path of a process's executable; empty if the path is unknown. An executable that was
+/// deleted or replaced since keeps its old path.
 fn executable_of(pid: u32) -> PathBuf {
     let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
@@ -168,8 +169,8 @@ fn parent_of(pid: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// Returns whether process `pid` may still run. Returns true if that is unknown: processes outside
-/// the agent's process namespace have the number 0.
+/// Returns true unless process `pid` is known to have ended. Processes outside the agent's process
+/// namespace have the id 0, so their end cannot be detected.
 pub(crate) fn may_run(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     let process = match pidfd_open(pid, PidfdFlags::empty()) {

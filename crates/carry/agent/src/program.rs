@@ -24,12 +24,12 @@ use std::time::{Duration, Instant};
 /// A traced program, connected or departed.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Number that is unique in this agent, and stays the same when the program reconnects.
+    /// Number of the program, unique in this agent. It stays the same when the program reconnects.
     pub(crate) serial: u64,
     pub(crate) process: Process,
     pub(crate) account: Arc<Account>,
     pub(crate) descriptors: Share,
-    /// Process number in the program's own namespace.
+    /// Process id in the program's own namespace.
     pub(crate) pid_inner: u32,
     pub(crate) name: String,
     pub(crate) release: String,
@@ -60,13 +60,12 @@ pub(crate) struct Program {
     pub(crate) is_asleep: bool,
     /// Set after a failed write was logged, until a write succeeds.
     pub(crate) has_logged_failure: bool,
-    /// Number of the last `Ping` that was sent; `ponged` is the number of the last `Pong` that was
-    /// received.
+    /// Number of the last `Ping` sent. `ponged` is the number of the last `Pong` received.
     pub(crate) pinged: u64,
     pub(crate) ponged: u64,
 }
 
-/// Facts about a program when it connects: those that the kernel reports, and those in its `Hello`.
+/// Facts about a program that connects, from the kernel and from the program's `Hello`.
 #[derive(Debug)]
 pub(crate) struct Introduction {
     pub(crate) process: Process,
@@ -85,14 +84,14 @@ pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Limits on the event types of one program.
 pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
 
-/// Ring size in bytes up to which fill levels refer to the whole ring. Fill levels of larger rings
-/// refer to this size. Such a ring is drained so often that at most about a quarter of this size is
-/// unread, so that unread events stay in the processor's cache.
+/// Size in bytes at which a larger ring counts as full in fill levels. Such a ring is drained
+/// often: at most about a quarter of this size is unread, so unread events stay in the processor's
+/// cache.
 const READ_IN_TIME: u64 = 2 << 20;
 
-/// Maximum number of drains that empty a full ring. One drain reads as many bytes of packets as fit
-/// into a ring. A full ring may hold a little more, because packet headers are made anew, and one
-/// drain may have been spent on adopted rings.
+/// Number of drains that is enough to empty a full ring. One drain reads as many bytes of packets
+/// as fit into a ring. A full ring may hold a little more, because packet headers are made anew,
+/// and one drain may be used up by adopted rings.
 const DRAINS_OF_FULL_RINGS: u32 = 3;
 
 /// Pause before postponed metadata is written.
@@ -112,7 +111,7 @@ pub(crate) struct Drain {
     pub(crate) trouble: Option<io::Error>,
 }
 
-/// A message to a program, with the descriptors that are passed along.
+/// A message to a program, and the descriptors that are sent with it.
 pub(crate) type Message = (ToApplication, Vec<Arc<OwnedFd>>);
 
 impl Program {
@@ -147,7 +146,7 @@ impl Program {
         }
     }
 
-    /// Returns a program's name and process number, for log lines.
+    /// Returns the program's name and process id for log lines, as in `name (123)`.
     pub(crate) fn title(&self) -> String {
         format!("{} ({})", self.name, self.process.pid)
     }
@@ -166,7 +165,7 @@ impl Program {
         self.pinged
     }
 
-    /// Handles `Pong`: seals the rings that the program has mapped when it sent the message.
+    /// Handles `Pong`: seals the rings that the program has mapped by now.
     pub(crate) fn receive_pong(&mut self, number: u64) -> io::Result<()> {
         self.ponged = number.min(self.pinged);
         self.next_drain = Some(Instant::now());
@@ -192,7 +191,7 @@ impl Program {
         losses
     }
 
-    /// Returns the losses of a session in this program so far, including refused event types.
+    /// Returns the losses of one session in this program so far, including refused event types.
     pub(crate) fn losses_of(&self, session: SessionId) -> Losses {
         let mut losses = Losses::default();
         let mut own = self.attachments.iter().filter(|one| one.session == session);
@@ -227,8 +226,8 @@ impl Program {
         blkkin_sys::barrier_for_all();
     }
 
-    /// Sets whether the agent dozes, which means that the next drain is far away. While the agent
-    /// dozes, threads of the program wake it when a ring fills up.
+    /// Sets whether the agent dozes: its next drain is far away, and threads of the program wake it
+    /// when a ring fills up.
     pub(crate) fn doze(&self, is_dozing: bool) {
         for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
             if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
@@ -242,7 +241,8 @@ impl Program {
         }
     }
 
-    /// Returns whether the program's attachments have rings with this identity, or have had them.
+    /// Returns whether the rings with this identity belong, or have belonged, to an attachment of
+    /// the program.
     pub(crate) fn has_mapped(&self, identity: Identity) -> bool {
         self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
             || self.recovery.has_tombstone(identity)
@@ -265,9 +265,9 @@ impl Program {
         written.all(|attachment| attachment.retry.is_some())
     }
 
-    /// Drains the rings of one session, or of all: writes their packets to the traces. With `now`,
-    /// attachments whose last write failed are skipped until their retry is due, and large metadata
-    /// may be postponed.
+    /// Drains the rings of one session, or of all sessions, by writing their packets to the traces.
+    /// If `now` is given, attachments whose last write failed are skipped until their retry is due,
+    /// and the writing of large metadata may be postponed.
     pub(crate) fn drain(&mut self, session: Option<SessionId>, now: Option<Instant>) -> Drain {
         let mut drain = Drain::default();
         let mut packets = Packets::default();
@@ -358,8 +358,8 @@ impl Program {
         drain
     }
 
-    /// Returns the index of the attachment whose renewal would free most memory, and the number of
-    /// bytes that it would free.
+    /// Returns the attachment whose renewal would free the most memory: its index, and the number
+    /// of bytes. Returns `None` if no renewal would free memory.
     pub(crate) fn most_excess(&self) -> Option<(usize, u64)> {
         let excess = self.attachments.iter().map(Attachment::excess).enumerate();
         excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
@@ -374,8 +374,7 @@ impl Program {
         }
     }
 
-    /// Removes and returns the attachments whose removal has ended, after writing all their
-    /// packets.
+    /// Writes all packets, then removes and returns the attachments whose removal is over.
     pub(crate) fn take_removed(&mut self, now: Instant) -> Vec<Attachment> {
         let ponged = self.ponged;
         let is_over = |one: &Attachment| one.is_removal_over(ponged, now);
@@ -404,7 +403,8 @@ impl Program {
         last
     }
 
-    /// Writes all packets and the final counts, after the program has ended or unmapped its rings.
+    /// Writes all packets and the final counts, after the program has ended or has unmapped its
+    /// rings.
     pub(crate) fn finish(&mut self, session: Option<SessionId>) -> Drain {
         let sealed = self.seal(|attachment| attachment.is_of(session));
         self.traces.values_mut().for_each(|trace| trace.allow_postponing(false));
@@ -414,8 +414,7 @@ impl Program {
         last
     }
 
-    /// Writes the number of events that were discarded since the last packet, for rings that are
-    /// drained.
+    /// Writes the number of events discarded since the last packet, for each drained ring.
     pub(crate) fn write_discarded(&mut self, session: Option<SessionId>, last: &mut Drain) {
         let readable =
             |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
@@ -444,7 +443,7 @@ impl Program {
         }
     }
 
-    /// Returns the writers' present positions in all sealed rings of a session.
+    /// Returns the present write position of each sealed ring of a session.
     pub(crate) fn ends_of_rings(
         &self,
         session: SessionId,
@@ -455,9 +454,9 @@ impl Program {
         sets.flat_map(|set| (0..set.count()).map(|ring| ((set.identity(), ring), set.moment(ring))))
     }
 
-    /// Continues a snapshot: copies the packets that the rings of a session held at `ends` to
-    /// `trace`. Stops at the time `until`. Returns whether the snapshot of this program is
-    /// complete.
+    /// Continues a snapshot of a session: copies packets from the rings to `trace`, up to the
+    /// positions `ends`. Stops at the deadline `until`. Returns true once the snapshot of this
+    /// program is complete.
     pub(crate) fn snapshot(
         &mut self,
         (session, ends): (SessionId, &RingEnds),
@@ -534,7 +533,7 @@ impl Program {
 pub(crate) struct SnapshotCursor {
     channel: usize,
     ring: usize,
-    /// Number of types of the catalog that were matched against the channel's rules.
+    /// Number of types of the catalog that were already matched against the channel's rules.
     types: usize,
 }
 
@@ -546,7 +545,7 @@ impl SnapshotCursor {
 
 impl Program {
     /// Continues the state of the program's earlier connection `before`. Rings that the program has
-    /// unmapped stay in `before`. Returns the messages that inform the program.
+    /// unmapped stay in `before`. Returns messages to the program about the rings in use.
     pub(crate) fn continue_from(
         &mut self,
         before: &mut Program,
@@ -587,8 +586,8 @@ impl Program {
         messages
     }
 
-    /// Continues an attachment whose rings the program still has, or never received. Returns the
-    /// message that informs the program, or `None` if the program has unmapped the rings.
+    /// Continues an attachment whose rings the program still has, or has never received. Returns
+    /// the message for the program about these rings; `None` if the program has unmapped them.
     fn reconnect(
         &self,
         attachment: &mut Attachment,

@@ -10,11 +10,11 @@ use blkkin_ctf::schema::EnvValue;
 use jiff::Zoned;
 use std::path::{Path, PathBuf};
 
-/// Maximum size in bytes of the part of a trace's name that is the program's name.
+/// Maximum size in bytes of a program's name within the name of a trace.
 const PROGRAM_SIZE_MAX: usize = 150;
 
-/// Returns the directory of a program's trace within a session's output. The layout is LTTng's for
-/// buffers per process.
+/// Returns the directory of a program's trace within a session's output, such as
+/// `ust/pid/NAME-PID-DATE`. LTTng uses the same layout for buffers per process.
 pub(crate) fn directory_of(output: &Path, program: &Program) -> PathBuf {
     let plain = |letter: char| if letter == '/' { '_' } else { letter };
     let mut name: String = program.name.chars().map(plain).take(100).collect();
@@ -31,7 +31,7 @@ pub(crate) fn directory_of(output: &Path, program: &Program) -> PathBuf {
     output.join("ust").join("pid").join(name)
 }
 
-/// Returns the clock of a program's events, as readers of its rings need it.
+/// Returns the clock of a program's events for the readers of its rings.
 pub(crate) fn ring_clock(program: &Program) -> blkkin_ring::Clock {
     match (program.clock, program.process.monotonic_ahead_ns) {
         (Clock::Tsc, _) => blkkin_ring::Clock::Tsc,
@@ -40,7 +40,7 @@ pub(crate) fn ring_clock(program: &Program) -> blkkin_ring::Clock {
     }
 }
 
-/// Returns the description of a program's trace that its metadata contains.
+/// Returns the description of a program's trace for its metadata.
 pub(crate) fn describe(
     rate: Rate,
     session: &Session,

@@ -1,8 +1,8 @@
 //! Programs of all users: connected programs, and programs whose connection has ended.
 //!
 //! A program that still runs may reconnect with its rings. Its state and its open traces are kept
-//! for the time of an [`Absence`]. Rings that are kept for snapshots outlive their program, until
-//! the user's quota is exhausted.
+//! for the time of an [`Absence`]. Rings that are kept for snapshots outlive their program as long
+//! as the user's quota permits.
 
 use crate::absence::Absence;
 use crate::attachment::Attachment;
@@ -21,12 +21,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Connected programs, and departed programs: those that have disconnected and may still be needed.
+/// Connected and departed programs. A departed program has disconnected, but its rings may still be
+/// needed.
 #[derive(Debug)]
 pub(crate) struct Programs {
     pub(crate) connected: BTreeMap<ConnectionId, Program>,
-    /// Disconnected programs that may reconnect or whose rings are kept for snapshots, in the order
-    /// in which they disconnected.
+    /// Departed programs in the order of their disconnection. They may reconnect, or their rings
+    /// are kept for snapshots.
     departed: VecDeque<Program>,
     /// Poller of the eventfds of connected programs.
     poller: Arc<Poller>,
@@ -34,7 +35,7 @@ pub(crate) struct Programs {
 
 /// Maximum number of departed programs of one user whose state is kept.
 const DEPARTED_MAX: usize = 64;
-/// Time that an ending agent waits for programs that are about to end.
+/// Maximum time that an ending agent waits for the end of programs.
 const LAST_WAIT: Duration = Duration::from_millis(50);
 
 impl Programs {
@@ -59,7 +60,7 @@ impl Programs {
         self.connected.get_mut(&id)
     }
 
-    /// Returns the connections of the programs for which `is_meant` returns true.
+    /// Returns the connections of the programs that satisfy `is_meant`.
     pub(crate) fn ids(&self, is_meant: impl Fn(&Program) -> bool) -> Vec<ConnectionId> {
         self.connected.iter().filter(|(_, one)| is_meant(one)).map(|(id, _)| *id).collect()
     }
@@ -74,7 +75,7 @@ impl Programs {
         self.all().flat_map(|program| program.traces.values()).filter_map(Trace::note)
     }
 
-    /// Saves the sessions as a whole if many notes were appended since the last time.
+    /// Saves the sessions as a whole if many notes were appended since the last save.
     pub(crate) fn save_if_long(&self, sessions: &mut Sessions) {
         if sessions.notebook.is_long(self.connected.len()) {
             sessions.save(self.notes());
@@ -87,7 +88,7 @@ impl Programs {
     }
 
     /// Handles the end of a program's connection: writes all packets in its rings. `has_ended` is
-    /// set if the process is known to have ended too.
+    /// set if the process is known to have ended.
     pub(crate) fn disconnect(
         &mut self,
         id: ConnectionId,
@@ -129,7 +130,7 @@ impl Programs {
         }
     }
 
-    /// Ends the absences whose deadline has passed or whose process has ended.
+    /// Ends each absence whose deadline has passed, or whose process has ended.
     pub(crate) fn end_absences(&mut self, now: Instant, sessions: &mut Sessions, log: &Log) {
         let is_due = |one: &Program| one.absence.is_some_and(|absence| absence.next() <= now);
         while let Some(at) = self.departed.iter().position(is_due) {
@@ -149,8 +150,8 @@ impl Programs {
         }
     }
 
-    /// Ends the oldest absence of a user's program; returns false if no program is absent. Programs
-    /// with unsealed rings are chosen last.
+    /// Ends the oldest absence among a user's programs. Programs with unsealed rings are chosen
+    /// last. Returns false if no program of the user is absent.
     fn end_oldest_absence(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let is_absent = |one: &Program| {
             one.account.uid() == uid
@@ -161,8 +162,8 @@ impl Programs {
         oldest.map(|oldest| self.end_absence(oldest, sessions, log)).is_some()
     }
 
-    /// Returns the index of the oldest departed program for which `is_meant` returns true. Programs
-    /// with unsealed rings are chosen last.
+    /// Returns the index of the oldest departed program that satisfies `is_meant`. Programs with
+    /// unsealed rings are chosen last.
     fn oldest(&self, is_meant: impl Fn(&Program) -> bool) -> Option<usize> {
         let first = |is_wanted: &dyn Fn(&Program) -> bool| {
             self.departed.iter().position(|one| is_meant(one) && is_wanted(one))
@@ -218,8 +219,8 @@ impl Programs {
     }
 
     /// Frees memory of a user's rings. Ends the user's oldest absence. If no program is absent,
-    /// evicts the oldest adopted rings that are kept for snapshots, or else all rings of the
-    /// program that disconnected first. Returns false if there were no such rings.
+    /// evicts the oldest adopted rings that are kept for snapshots. If there are none, drops the
+    /// rings of the user's oldest departed program. Returns false if nothing could be freed.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;
@@ -250,8 +251,7 @@ impl Programs {
         true
     }
 
-    /// Returns earlier connections of the same program. Their end has not been reported to the
-    /// agent yet.
+    /// Returns earlier connections of the same program whose end was not reported to the agent yet.
     pub(crate) fn earlier_connections(&self, id: ConnectionId) -> Vec<ConnectionId> {
         let Some(program) = self.get(id) else { return Vec::new() };
         let earlier = self.connected.iter().filter(|(other, _)| **other != id);
@@ -259,7 +259,7 @@ impl Programs {
     }
 
     /// Continues the state of a program's earlier connection to this agent, with the rings that the
-    /// program still has mapped. Returns the messages that inform the program.
+    /// program still has mapped. Returns messages to the program about these rings.
     pub(crate) fn reconnect(
         &mut self,
         id: ConnectionId,
@@ -306,8 +306,8 @@ impl Programs {
         trouble
     }
 
-    /// Detaches the rings of a session from all programs, which have unmapped them. Their packets
-    /// are written; packets that were kept for snapshots are dropped. Returns the last error.
+    /// Detaches a session from all programs, after they have unmapped its rings. Packets are
+    /// written to traces; packets kept for snapshots are dropped. Returns the last error.
     pub(crate) fn detach(
         &mut self,
         session: SessionId,
@@ -344,7 +344,7 @@ impl Programs {
         trouble
     }
 
-    /// Drops all packets of a session, in rings and in open traces. `note` receives the result of
+    /// Drops all packets of a session, in rings and in open traces. Calls `note` with the result of
     /// clearing each trace.
     pub(crate) fn clear(&mut self, session: SessionId, mut note: impl FnMut(io::Result<()>)) {
         for program in self.all_mut() {
@@ -366,8 +366,8 @@ impl Programs {
     }
 }
 
-/// Returns whether two connections are of one program. A catalog belongs to one program: a process
-/// that executes another program makes a new catalog.
+/// Returns whether two connections belong to one program. The catalog identifies the program: a
+/// process that executes another program makes a new catalog.
 fn is_same(one: &Program, other: &Program) -> bool {
     let catalog = |program: &Program| program.catalog.as_ref().map(Catalog::identity);
     (one.process.pid, one.process.uid) == (other.process.pid, other.process.uid)
@@ -383,8 +383,8 @@ fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
 }
 
 /// Ends the recordings of a program for which the agent no longer waits: writes all packets in its
-/// rings, and closes its traces. If the program reconnects all the same, its recordings continue
-/// without a gap in other traces.
+/// rings, and closes its traces. If the program reconnects nevertheless, its recordings continue in
+/// other traces without a gap.
 fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let absence = program.absence.take();
     let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));
@@ -425,7 +425,7 @@ fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
 }
 
 /// Closes the traces of sessions for which the program has no rings any longer. `cut` are the
-/// sessions whose traces miss events.
+/// sessions with traces that miss events.
 fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut Sessions) {
     let own: HashSet<SessionId> = program.attachments.iter().map(|one| one.session).collect();
     let may_come = program.may_reconnect();
@@ -441,7 +441,7 @@ fn close_traces(program: &mut Program, cut: &HashSet<SessionId>, sessions: &mut 
     }
 }
 
-/// Evicts all rings of a program that are kept for snapshots, and counts them.
+/// Evicts and counts all rings of a program that are kept for snapshots.
 fn evict_snapshot_rings(program: &mut Program, sessions: &mut Sessions) {
     for mut attachment in program.attachments.extract_if(.., |one| !one.is_written) {
         attachment.evict_all(sessions.evictions_of(attachment.key()));

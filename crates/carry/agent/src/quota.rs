@@ -20,13 +20,13 @@ pub struct Limits {
     /// Maximum number of descriptors: sockets, memory of rings, and files of traces.
     pub descriptors: u64,
     /// Maximum number of allocated bytes of rings, including rings of ended programs and of earlier
-    /// agents. Programs allocate pages by writing to them. If the limit is exceeded, the agent
-    /// gives up the rings that use most memory.
+    /// agents. Programs allocate pages by writing to them. If a program exceeds the limit, the
+    /// agent abandons the rings that use most memory.
     pub ring_bytes: u64,
-    /// Maximum number of bytes of event types, in the programs' catalogs and in the descriptions of
-    /// each trace.
+    /// Maximum number of bytes of event types: in the programs' catalogs, and once more in each
+    /// trace that describes them.
     pub type_bytes: u64,
-    /// Maximum number of bytes of messages that were received in part or wait to be sent.
+    /// Maximum number of bytes of messages that are received in part or wait to be sent.
     pub message_bytes: u64,
     /// Maximum number of bytes of the rules by which sessions select events.
     pub rule_bytes: u64,
@@ -47,7 +47,7 @@ impl Default for Limits {
     }
 }
 
-/// Part of the machine's memory that a user's rings may allocate, as a divisor.
+/// Divisor of the machine's memory: a user's rings may allocate a quarter of it.
 const RING_PART: u64 = 4;
 
 /// Returns the size of the machine's memory in bytes.
@@ -100,8 +100,8 @@ impl Quota {
         }
     }
 
-    /// Returns the name of the counted resource for messages, and advice for a user who has
-    /// exhausted the quota.
+    /// Returns the name of the resource for messages, and advice for a user who has exhausted the
+    /// quota.
     fn description(self) -> (&'static str, &'static str) {
         match self {
             Quota::Connections => ("connections", "end some programs or commands"),
@@ -189,12 +189,12 @@ struct Total {
     used: [AtomicU64; Quota::ALL.len()],
 }
 
-/// Total of each quota, as a multiple of one user's limit. This many users can exhaust their
-/// limits.
+/// Total of each quota, as a multiple of one user's limit: the number of users who can exhaust
+/// their limits at the same time.
 const GREEDY_USERS: u64 = 4;
-/// Maximum ratio of a user's reserved amount to the amount of the total that nobody has reserved.
-/// One user alone can reserve three quarters, two users three sevenths each. However many users
-/// there are, some amount remains for the next one.
+/// Maximum ratio of a user's reserved amount to the unreserved part of the total. One user alone
+/// can reserve three quarters, two users three sevenths each. Some amount always remains for
+/// another user.
 const SHARE_OF_REST: u64 = 3;
 
 impl Total {
@@ -216,7 +216,7 @@ struct TokenBucket {
 
 /// Capacity of a token bucket: working time that can be spent at once.
 const TIME_MAX: Duration = Duration::from_millis(200);
-/// Fill rate of a token bucket, as a divisor: the bucket gains this fraction of the elapsed time.
+/// Divisor for the fill rate of a token bucket: the bucket gains a tenth of the elapsed time.
 const TIME_SHARE: u32 = 10;
 
 impl Default for TokenBucket {
@@ -243,12 +243,12 @@ fn lock(bucket: &Mutex<TokenBucket>) -> MutexGuard<'_, TokenBucket> {
 }
 
 impl Account {
-    /// Returns the time in the user's token bucket for matching types against rules.
+    /// Returns the time left in the user's token bucket for matching types against rules.
     pub(crate) fn matching_time(&self, now: Instant) -> Duration {
         lock(&self.matching).left(now)
     }
 
-    /// Takes `time`, which a match of types against rules has needed, from the user's token bucket.
+    /// Removes `time` from the user's token bucket for matching types against rules.
     pub(crate) fn spend_matching(&self, time: Duration) {
         lock(&self.matching).spend(time);
     }
@@ -258,7 +258,7 @@ impl Account {
         !lock(&self.metadata).left(now).is_zero()
     }
 
-    /// Takes `time`, which writing metadata has needed, from the user's token bucket.
+    /// Removes `time` from the user's token bucket for writing metadata.
     pub(crate) fn spend_metadata(&self, time: Duration) {
         lock(&self.metadata).spend(time);
     }
@@ -294,7 +294,7 @@ impl Account {
         !self.has(what, 0)
     }
 
-    /// Counts a refusal, because rings were removed when the quota was exceeded.
+    /// Counts a refusal when rings were removed because the quota was exceeded.
     pub(crate) fn count_refused(&self, what: Quota) {
         self.refused[what as usize].fetch_add(1, Relaxed);
     }
@@ -311,7 +311,7 @@ impl Account {
         Ok(share)
     }
 
-    /// Reserves `amount` of a quota even beyond the limit, for a resource that exists already.
+    /// Reserves `amount` of a quota for a resource that exists already, even beyond the limit.
     pub(crate) fn reserve_unchecked(self: &Arc<Account>, what: Quota, amount: u64) -> Share {
         let mut share = Share { account: self.clone(), what, amount: 0 };
         share.grow_unchecked(amount);
@@ -330,7 +330,7 @@ impl Account {
     }
 }
 
-/// An amount of a quota that one holder has reserved. It is returned on drop.
+/// An amount of a quota that one holder has reserved. Dropping it returns the amount.
 #[derive(Debug)]
 pub(crate) struct Share {
     account: Arc<Account>,
@@ -339,8 +339,8 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Changes the reserved amount. If the quota does not permit an increase, fails and leaves the
-    /// amount unchanged.
+    /// Changes the reserved amount. Fails if the quota does not permit an increase; the amount is
+    /// then unchanged.
     pub(crate) fn set(&mut self, amount: u64) -> Result<(), QuotaError> {
         let (account, what) = (&self.account, self.what);
         let more = amount.saturating_sub(self.amount);
@@ -397,14 +397,14 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Returns an empty set of accounts. `descriptors` is the number of descriptors for all users
-    /// together, if several users share the agent.
+    /// together; `None` if the agent serves only one user.
     pub(crate) fn new(limits: Limits, descriptors: Option<u64>) -> Accounts {
         let total = Arc::new(Total { descriptors, used: Default::default() });
         Accounts { limits, total, ranges: Ranges::default(), by_user: HashMap::new() }
     }
 
-    /// Returns the account to which a user's resources are charged: that of the user, or of the
-    /// user who owns the number `uid`; see [`Ranges`].
+    /// Returns the account to which resources of user `uid` are charged: the account of that user,
+    /// or of the owner of a range that contains `uid`. See [`Ranges`].
     pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
         if !self.by_user.contains_key(&self.ranges.owner_of(uid)) {
             self.ranges.refresh();
@@ -484,8 +484,7 @@ mod tests {
         assert_eq!(accounts.all().len(), 1);
     }
 
-    /// However many users exhaust their limits, some amount is left for the next user, and for
-    /// root.
+    /// However many users exhaust their limits, some amount is left for another user and for root.
     #[test]
     fn all_users_together_leave_something() {
         let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };

@@ -17,8 +17,8 @@ pub(crate) struct Ranges {
 pub(crate) const PATH: &str = "/etc/subuid";
 /// Maximum number of bytes read from `/etc/subuid` and from `/etc/passwd`.
 const SIZE_MAX: u64 = 1 << 20;
-/// Lowest user id of a person. Ranges of system users are ignored: they belong to container
-/// daemons, whose containers are those of different users.
+/// Lowest user id of a person. Ranges of system users are ignored, because a system user's
+/// container daemon runs containers of several users.
 const FIRST_PERSON: u32 = 1000;
 
 impl Ranges {

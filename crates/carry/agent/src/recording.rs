@@ -26,7 +26,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Handlers of recordings. They change programs and sessions, and collect messages to programs.
+/// Handlers that give programs rings and rules. They change programs and sessions, and collect the
+/// messages to send.
 #[derive(Debug)]
 pub(crate) struct Recorder<'n> {
     pub(crate) programs: &'n mut Programs,
@@ -56,7 +57,8 @@ struct ShapedOrphan {
 #[derive(Debug, Default)]
 struct Adoption {
     uuid: [u8; 16],
-    /// The program's number for the newest set, if the program still records in its rings.
+    /// Number of the newest set in the program's messages; `None` if the program no longer records
+    /// into that set.
     replaces: Option<u32>,
     /// Sets of rings, the oldest first.
     sets: Vec<AdoptedRings>,
@@ -73,7 +75,7 @@ struct UnreadRings {
     losses: Losses,
 }
 
-/// Returns the bytes of the user's quota that are charged for sets of rings.
+/// Returns the number of bytes that are charged to the user's quota for sets of rings.
 fn size_of_sets(sets: &[AdoptedRings]) -> u64 {
     sets.iter().map(|set| set.rings.charge()).sum()
 }
@@ -109,7 +111,7 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Handles rings of an earlier connection that a program offers: keeps them for adoption, or
+    /// Handles rings that a program offers from an earlier connection. Keeps them for adoption, or
     /// counts their losses if a limit is exceeded.
     pub(crate) fn offer(
         &mut self,
@@ -120,8 +122,8 @@ impl<'n> Recorder<'n> {
         let identity = Identity::of(&*memory)?;
         let Some(program) = self.programs.get(id) else { return Ok(()) };
         let process = |one: &Program| (one.process.pid, one.process.uid);
-        // In this case the agent has the memory mapped, most likely also when the rings are
-        // adopted.
+        // If the rings are known, the agent has their memory mapped, most likely still when the
+        // rings are adopted.
         let is_same = |one: &Program| process(one) == process(program);
         let is_known = self.programs.all().any(|one| is_same(one) && one.has_mapped(identity));
         let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
@@ -137,7 +139,7 @@ impl<'n> Recorder<'n> {
     }
 
     /// Counts the packets of orphaned rings as lost, because the rings exceed a limit. `memory` is
-    /// the memory of the rings.
+    /// the descriptor of the rings' memory.
     fn count_orphans_lost(&mut self, id: ConnectionId, memory: &OwnedFd) {
         let Some(program) = self.programs.get(id) else { return };
         let rings = shape_of_orphans(memory).and_then(|shape| {
@@ -149,8 +151,9 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Returns the session and channel of orphaned rings. Fails if their shape is not that of the
-    /// channel's rings: no agent made such memory, and its size must not decide how much is read.
+    /// Returns the session and channel of orphaned rings. Fails if their shape differs from that of
+    /// the channel's rings. No agent made such memory, so its size must not decide how much is
+    /// read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);
@@ -176,8 +179,8 @@ impl<'n> Recorder<'n> {
         ChannelKey { session, channel: index.channel }
     }
 
-    /// Returns the unread packets and uncounted losses of a program's orphaned rings, if their
-    /// session still exists.
+    /// Returns the unread packets and uncounted losses of a program's orphaned rings; `None` if
+    /// their session does not exist any longer.
     fn unread_in(&self, program: &Program, rings: &Rings) -> Option<UnreadRings> {
         let key = self.key_of(self.channel_of(program, rings.shape()).ok()?);
         let packets = rings.packets_waiting();
@@ -294,7 +297,8 @@ impl<'n> Recorder<'n> {
         attached.map(drop)
     }
 
-    /// Returns the session that owns the trace with this UUID, if the trace is of this program.
+    /// Returns the session that owns the trace with this UUID; `None` if the trace is not known or
+    /// belongs to another program.
     fn session_of(&self, program: &Program, uuid: [u8; 16]) -> Option<SessionId> {
         let own = program.uuids.iter().find(|(_, own)| **own == uuid);
         let suspended = self.sessions.suspended.get(&uuid);
@@ -359,8 +363,8 @@ impl<'n> Recorder<'n> {
         true
     }
 
-    /// Reserves the user's quota for new rings of a channel, and for the sets that they adopt. To
-    /// make room, evicts rings that are kept for snapshots.
+    /// Reserves the user's quota for new rings of a channel, and for the sets that these adopt.
+    /// Ends absences and evicts rings kept for snapshots, to make room.
     fn reserve(
         &mut self,
         id: ConnectionId,
@@ -404,9 +408,9 @@ impl<'n> Recorder<'n> {
         })
     }
 
-    /// Frees rings of the user, the oldest first, until `own` bytes of a channel's new rings and
-    /// the `sets` that these adopt fit into the quota. If other rings do not suffice, evicts the
-    /// oldest of `sets`.
+    /// Frees rings of the user, the oldest first, until the channel's new rings (`own` bytes) and
+    /// the adopted `sets` fit into the quota. If this does not suffice, evicts the oldest of
+    /// `sets`.
     fn free_rings(
         &mut self,
         id: ConnectionId,
@@ -521,7 +525,7 @@ impl<'n> Recorder<'n> {
 
     /// Begins to remove the rings that use most memory, if the user exceeds the quota. The program
     /// gets new, empty rings when it has unmapped the old ones. If it does not unmap them in time,
-    /// the agent gives the rings up, and they are no longer charged to the user.
+    /// the agent abandons the rings, and they are no longer charged to the user.
     pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
         while account.is_over(Quota::RingBytes)
             && self.programs.free_rings(account.uid(), self.sessions, self.log)
@@ -543,8 +547,8 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
-    /// Removes attachments whose rings a program has unmapped to free memory. Returns whether there
-    /// were any; the caller then updates the program, which gives it new rings.
+    /// Removes the attachments whose rings a program has unmapped to free memory. Returns true if
+    /// there were any; the caller must then send the program new rings.
     pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };
         let removed = program.take_removed(now);
@@ -612,7 +616,7 @@ mod tests {
         file.into()
     }
 
-    /// This process as a program that has connected and sent its catalog.
+    /// Returns this process as a program that has connected and sent its catalog.
     fn program(connection: ConnectionId, account: Arc<Account>, catalog: &OwnedFd) -> Program {
         let pid = std::process::id();
         let introduction = Introduction {
@@ -726,7 +730,7 @@ mod tests {
     }
 
     /// A program whose connection ends before `RemoveChannel` arrives keeps recording into its
-    /// rings. If it has unmapped them, what it recorded without rings is lost and counted.
+    /// rings. If it has unmapped the rings, its events meanwhile are lost, and the loss is counted.
     #[test]
     fn rings_are_kept_unless_the_program_has_unmapped_them() {
         for has_rings in [true, false] {
@@ -789,7 +793,8 @@ mod tests {
         assert_eq!((loss.cause, loss.uncounted), (Cause::Quota, 1));
     }
 
-    /// Refusals of processes that are not connected make room for those that are turned away.
+    /// Stored refusals of processes that are not connected are dropped, so that a later refusal of
+    /// a connection is counted.
     #[test]
     fn programs_are_counted_as_turned_away_after_many_refusals() {
         let directory = tempfile::tempdir().unwrap();

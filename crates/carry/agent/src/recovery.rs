@@ -30,13 +30,13 @@ pub(crate) const ORPHANS_MAX: usize = 64;
 /// Maximum number of sets of orphaned rings of one program. It includes sets without a descriptor,
 /// whose memory the agent has mapped already.
 const ORPHANS_KNOWN_MAX: usize = 1024;
-/// Maximum number of sets of one program beyond these limits. Such sets are read for their losses
-/// only. Offering more sets is an error.
+/// Maximum number of sets of one program that exceed the limits on orphaned rings. Such sets are
+/// read for their losses only. Offering more sets is an error.
 const ORPHANS_LOST_MAX: u64 = 256;
 /// Maximum number of tombstones of one program; the oldest is dropped first.
 const TOMBSTONES_MAX: usize = 256;
 
-/// Rings that a program has offered and that no attachment has adopted yet.
+/// Rings that a program has offered, before an attachment adopts them.
 #[derive(Debug)]
 pub(crate) struct OrphanedRings {
     pub(crate) orphan: Orphan,
@@ -46,7 +46,7 @@ pub(crate) struct OrphanedRings {
     pub(crate) memory: Option<DeferredClose<OwnedFd>>,
 }
 
-/// Rings of an earlier agent, which are read before the rings that replaced them.
+/// Rings of an earlier agent. They are read before the rings that replaced them.
 #[derive(Debug)]
 pub(crate) struct AdoptedRings {
     /// The program's number for the rings; `None` if the program has unmapped them.
@@ -55,7 +55,7 @@ pub(crate) struct AdoptedRings {
 }
 
 impl AdoptedRings {
-    /// Returns the number of discarded events that no agent has counted, as losses.
+    /// Returns the loss of the discarded events that no agent has counted.
     pub(crate) fn losses(&self) -> Losses {
         let mut losses = Losses::default();
         losses.add(Cause::AgentAway, Amount::events(self.rings.discarded_uncounted()));
@@ -63,24 +63,24 @@ impl AdoptedRings {
     }
 }
 
-/// Rings of one program that are not live: orphaned, drained and released ones.
+/// Sets of rings of one program that are not live: orphaned, drained and released sets.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     orphaned: Vec<OrphanedRings>,
     /// Number of sets that were not kept because a limit was exceeded.
     lost: u64,
-    /// Numbers of drained sets in the program's messages. `Release` is to be sent for each.
+    /// The program's numbers of drained sets, for which `Release` must be sent.
     drained: Vec<u32>,
     /// Identities of the sets that were drained last, the oldest first.
     tombstones: VecDeque<Identity>,
 }
 
-/// Outcome when a program offers rings.
+/// Outcome of [`Recovery::offer`].
 #[derive(Debug)]
 pub(crate) enum Offer {
     Kept,
-    /// A limit is exceeded. This memory, which may be that of another set than the offered one, is
-    /// only read for its losses.
+    /// Refusal, because a limit is exceeded. The memory is only read for its losses; it may belong
+    /// to an older set than the offered one.
     Lost(Option<DeferredClose<OwnedFd>>),
 }
 

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A request whose answer waits until programs have confirmed the change that it made.
+/// A request that is answered once programs have confirmed its change.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) command: ConnectionId,
@@ -41,16 +41,16 @@ pub(crate) struct PendingRequest {
     pub(crate) session: SessionId,
     /// Connections of the programs to which the change was not sent yet.
     pub(crate) unsent: Vec<ConnectionId>,
-    /// Programs that have not confirmed the change, each with the number of the `Pong` that
-    /// confirms it.
+    /// Connections of programs that have not confirmed the change, each with the number of the
+    /// confirming `Pong`.
     pub(crate) unconfirmed: Vec<(ConnectionId, u64)>,
-    /// Deadline for confirmations, because a program may be suspended; `None` until the change was
-    /// sent to all programs.
+    /// Deadline for confirmations, needed because a program may be suspended. `None` until the
+    /// change was sent to all programs.
     pub(crate) deadline: Option<Instant>,
     pub(crate) follow_up: FollowUp,
 }
 
-/// Time that programs have to confirm a change.
+/// Time limit for programs to confirm a change.
 const PATIENCE: Duration = Duration::from_millis(2000);
 
 impl PendingRequest {
@@ -89,7 +89,7 @@ pub(crate) enum FollowUp {
     },
 }
 
-/// Programs that a change of a session concerns.
+/// The programs to which a change of a session must be sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub(crate) session: SessionId,
@@ -103,7 +103,7 @@ impl Scope {
         Scope { session: session.id, uid }
     }
 
-    /// Returns whether the change may concern a program, so that it must be sent the change.
+    /// Returns whether the change must be sent to a program.
     pub(crate) fn has(&self, program: &Program) -> bool {
         self.uid.is_none_or(|uid| uid == program.process.uid)
             && (program.catalog.is_some() || !program.attachments.is_empty())
@@ -123,7 +123,7 @@ const CLEARED_AT_ONCE: usize = 128;
 /// Outcome of a successful request: its replies, or the work that is needed to complete it.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// The request is complete.
+    /// The request is complete, with these replies.
     Done(Vec<Reply>),
     /// The request is complete, and has changed nothing.
     Unchanged,
@@ -617,7 +617,7 @@ impl RequestHandler<'_> {
     }
 }
 
-/// Checks that a channel's size limit for events is permitted, and fits into a sub-buffer.
+/// Checks that a channel's maximum event size is permitted, and fits into a sub-buffer.
 fn check_event_size(size: u32, shape: &Shape) -> Result<(), String> {
     let (size_min, size_max) = (*EVENT_SIZES.start(), *EVENT_SIZES.end());
     if !EVENT_SIZES.contains(&size) {

@@ -59,13 +59,13 @@ pub(crate) struct RingCounts {
     pub(crate) is_broken: bool,
 }
 
-/// Packets of one ring, in their order. The events of all packets are either copied, together with
-/// the packets' headers, or still in the ring.
+/// Packets of one ring, in their order. Either the headers and events of all packets are in
+/// `copied`, or the events of all packets are still in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     headers: Vec<Header>,
     copied: Vec<u8>,
-    /// Ranges of the packets' events in the rings' memory; empty if the events are copied.
+    /// Ranges of the packets' events in the rings' memory; empty if the events are in `copied`.
     in_place: Vec<Range<usize>>,
 }
 
@@ -97,12 +97,12 @@ impl Packets {
     }
 }
 
-/// Number of times that a writer may overtake a snapshot of its ring. After that, the packets
-/// copied so far are the snapshot.
+/// Maximum number of times that a writer overtakes a snapshot of its ring. After that, the snapshot
+/// ends with the packets copied so far.
 const OVERTAKEN_MAX: u32 = 8;
 
 impl Rings {
-    /// Maps rings of an earlier agent that a program still has mapped, for reading. `shape` is the
+    /// Maps rings of an earlier agent for reading. A program still has them mapped. `shape` is the
     /// result of [`shape_of_orphans`].
     pub(crate) fn adopt(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
         // Seals the memory, as the earlier agent may have been killed before doing so. Sealed
@@ -129,8 +129,8 @@ impl Rings {
         self.cells.write_position(&self.shape, ring)
     }
 
-    /// Sets the position from which an adopted ring is read, and the state that the earlier agent
-    /// has stored. `last` is the header of the last packet in the stream's file.
+    /// Sets the read position of an adopted ring, with the state that the earlier agent has stored.
+    /// `last` is the header of the last packet in the stream's file.
     pub(crate) fn read_from(
         &mut self,
         ring: usize,
@@ -221,7 +221,7 @@ impl Rings {
         (0..self.count()).map(|ring| self.discarded(ring)).fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of discarded events of all rings that no agent has counted as a loss.
+    /// Returns the sum over all rings of the discarded events that no agent has counted as a loss.
     pub(crate) fn discarded_uncounted(&self) -> u64 {
         let uncounted = |ring| self.cells.lost_uncounted(&self.shape, ring);
         (0..self.count()).map(uncounted).fold(0, u64::saturating_add)
@@ -356,7 +356,7 @@ impl Rings {
         self.readers[ring] = mark.0;
     }
 
-    /// Makes the numbers and counts of a ring's next packets continue after the packet `last`.
+    /// Makes a ring's next packets continue the packet number and the counts of packet `last`.
     pub(crate) fn continue_after(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().continue_after(last);
@@ -365,16 +365,16 @@ impl Rings {
         }
     }
 
-    /// Adds a last packet if events were discarded since the last recorded event. The packet has
-    /// their number. The program must not record any more.
+    /// Adds a last packet with the number of events discarded since the last recorded event, if
+    /// there are any. The program must not record any more.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
         let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);
         packets.headers.extend(last.map(|packet| packet.header));
     }
 
-    /// Drops all packets of a ring, as if none had been recorded; its file will be empty. If the
-    /// program may not have mapped the memory yet, the function reads only words that always exist.
+    /// Drops all packets of a ring, as if none had been recorded; its file will be empty. Reads
+    /// only words that exist even before the program has mapped the memory.
     pub(crate) fn forget(&mut self, ring: usize) {
         self.skip(ring);
         self.note_beginning(ring);
@@ -473,7 +473,7 @@ pub(crate) fn shape_of_orphans(file: &OwnedFd) -> io::Result<Shape> {
     }
 }
 
-/// Returns the processors that are online.
+/// Returns the numbers of the online processors, in ascending order.
 pub(crate) fn online_processors() -> Vec<usize> {
     match read_list("/sys/devices/system/cpu/online") {
         list if list.is_empty() => (0..available()).collect(),
@@ -546,7 +546,7 @@ mod tests {
         assert!(recorded > events, "only {recorded}, of which {events} fit");
     }
 
-    /// A snapshot of a ring ends even if the program advances its position without end.
+    /// A snapshot of a ring ends even if the program continuously advances its write position.
     #[test]
     fn n9_a_snapshot_of_a_ring_ends() {
         let (subbuffer_size, uuid, stream, start) = (1 << 20, [1; 16], 0, 0);

@@ -7,9 +7,9 @@ use crate::trace::Trace;
 use blkkin_control::{EventType, limits};
 use std::time::Instant;
 
-/// Maximum number of sets of rules. If there are more, all types are described.
+/// Maximum number of sets of rules. Beyond it, the trace describes all event types.
 const SETS_MAX: usize = 16;
-/// Maximum number of rules in all sets together. If there are more, all types are described.
+/// Maximum number of rules in all sets together. Beyond it, the trace describes all event types.
 const RULES_MAX: usize = 2 * limits::RULES_MAX;
 
 /// Sets of rules that were in force, and the progress of matching the catalog's types against each

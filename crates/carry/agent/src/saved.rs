@@ -24,7 +24,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// State that an earlier agent has saved.
+/// Decoded content of an earlier agent's file of notes.
 #[derive(Debug, Default)]
 pub(crate) struct SavedState {
     pub(crate) sessions: Vec<Session>,

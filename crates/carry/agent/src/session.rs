@@ -46,7 +46,7 @@ pub(crate) struct Session {
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     rules: Vec<SessionRule>,
-    /// All rules together, shared by the processes that every rule selects.
+    /// Set of all rules of the channel. Processes that are selected by every rule share it.
     all: RuleSet,
     _bytes: Share,
 }
@@ -139,7 +139,7 @@ impl Matcher {
 }
 
 impl SessionRule {
-    /// Makes a rule, if the user's quota has room for it.
+    /// Makes a rule. Fails if the user's quota for rules is exceeded.
     pub(crate) fn new(
         account: &Arc<Account>,
         enabled: bool,
@@ -184,8 +184,8 @@ impl SessionRule {
         Ok(SessionRule { processes, executables, sent_rule: order })
     }
 
-    /// Returns whether `other` selects the same events of the same processes; it may differ in
-    /// enabling or disabling them.
+    /// Returns whether `other` selects the same events of the same processes. Whether the rules
+    /// enable or disable these events is not compared.
     fn selects_as(&self, other: &SessionRule) -> bool {
         let (one, two) = (&self.sent_rule.rule, &other.sent_rule.rule);
         self.processes == other.processes
@@ -273,14 +273,13 @@ fn size_of_selection(selection: &Selection) -> u64 {
     (size_of::<SessionRule>() + size_of::<SentRule>() + text_size + pids_size) as u64
 }
 
-/// Minimum number of bytes charged for an executable pattern of a rule. The minimum limits the
-/// number of patterns, each of which is matched against all ancestors of each program that
-/// connects.
+/// Minimum number of bytes charged for an executable pattern of a rule. It limits the number of
+/// patterns, because each pattern is matched against all ancestors of a connecting program.
 const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {
     /// Returns whether the session may record a process. A privileged session may record any
-    /// process, others only those of the session's owner.
+    /// process, another session only processes of its owner.
     pub(crate) fn may_record(&self, process: &Process) -> bool {
         self.is_privileged || process.uid == self.owner.uid
     }

@@ -33,7 +33,7 @@ pub(crate) struct Sessions {
     /// Trimmer of the traces' memory in the page cache; `None` until the agent is confined.
     pub(crate) page_cache: Option<PageCacheTrimmer>,
     pub(crate) notebook: Notebook,
-    /// Traces that are not open and that their programs may continue, by UUID.
+    /// Suspended traces, by UUID: they are closed for now, but their programs may continue them.
     pub(crate) suspended: HashMap<[u8; 16], SuspendedTrace>,
     /// Totals of the rings of programs that have ended.
     ended: BTreeMap<ChannelKey, Totals>,
@@ -131,9 +131,9 @@ impl Sessions {
         }
     }
 
-    /// Counts a program that was refused rings, once for each channel. `connected` returns the
-    /// process ids of connected programs. If too many refusals are stored, those of other processes
-    /// are dropped.
+    /// Counts a program that was refused rings, once for each channel. If too many refusals are
+    /// stored, those of processes that are not connected are dropped. `connected` returns the
+    /// process ids of connected programs.
     pub(crate) fn count_refused(
         &mut self,
         key: ChannelKey,
@@ -208,8 +208,8 @@ impl Sessions {
         losses
     }
 
-    /// Counts an earlier agent's traces whose programs have ended since. The programs' rings are
-    /// lost.
+    /// Counts the losses of an earlier agent's traces whose programs have ended. The programs'
+    /// rings are lost.
     pub(crate) fn count_cut_off(&mut self) {
         self.count_earlier(Cause::CutOff, |trace| !may_run(trace.pid));
     }
@@ -328,8 +328,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Moves the losses of a session that was just destroyed to the losses kept for `blkkin
-    /// status`. Returns them as replies to the command.
+    /// Archives the losses of a destroyed session for `blkkin status`, and returns them as replies
+    /// to the command.
     pub(crate) fn archive_losses(
         &mut self,
         id: SessionId,
@@ -360,13 +360,14 @@ impl Sessions {
         replies
     }
 
-    /// Returns the losses of destroyed sessions, for the users for which `is_meant` returns true.
+    /// Returns the losses of destroyed sessions as replies; `is_meant` selects the sessions by the
+    /// owner's user id.
     pub(crate) fn destroyed_losses(&self, is_meant: impl Fn(u32) -> bool) -> Vec<Reply> {
         let own = self.destroyed.iter().filter(|one| is_meant(one.uid));
         own.flat_map(|one| one.losses.messages(&one.session, true)).map(Reply::Loss).collect()
     }
 
-    /// Excludes a trace that was open until now from the pending removals of the session's traces.
+    /// Excludes `trace`, which was open until now, from pending removals of the session's traces.
     pub(crate) fn spare(&mut self, session: SessionId, trace: &Path) {
         for job in self.clear_jobs.iter_mut().filter(|job| job.session == session) {
             job.spare(trace);
@@ -492,7 +493,8 @@ mod tests {
         assert!(sessions.refused.len() <= REFUSED_MAX);
     }
 
-    /// A trace of an earlier agent whose program has ended is counted before its note is dropped.
+    /// An earlier agent's trace whose program has ended is counted as lost before its note is
+    /// dropped.
     #[test]
     fn programs_that_end_unseen_are_counted() {
         let directory = tempfile::tempdir().unwrap();

@@ -26,7 +26,8 @@ pub(crate) struct FreeSpace {
 
 /// Maximum number of bytes of a file system that traces leave free.
 const FREE_MAX: u64 = 1 << 30;
-/// Part of a file system that traces leave free, as a divisor; at most [`FREE_MAX`] bytes.
+/// Divisor of a file system's size: traces leave a twentieth of it free, at most [`FREE_MAX`]
+/// bytes.
 const FREE_PART: u64 = 20;
 /// Time after which the free space is queried again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -67,8 +68,8 @@ impl SizeLimit {
 }
 
 impl FreeSpace {
-    /// Reserves `size` bytes of the file system on which a file is. Fails if too little space would
-    /// be left free.
+    /// Reserves `size` bytes on the file system of `file`. Fails if too little space would be left
+    /// free.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
         let is_old = self.checked.is_none_or(|checked| checked.elapsed() >= PAUSE);
         if is_old || self.left < size {

@@ -1,5 +1,5 @@
-//! Snapshots of sessions: copies the packets in a session's rings to traces of their own. The
-//! copying is done in steps, between which the event loop serves other users.
+//! Snapshots of sessions: copies the packets in a session's rings to traces of their own, in steps.
+//! The event loop serves other users between the steps.
 
 use crate::effect::Effect;
 use crate::log::Log;
@@ -23,7 +23,7 @@ pub(crate) struct Snapshots {
     queue: VecDeque<SnapshotJob>,
 }
 
-/// A snapshot that is being written, for a command that waits for it.
+/// A snapshot in progress, and the command that waits for it.
 #[derive(Debug)]
 struct SnapshotJob {
     /// Connection of the command that waits for the snapshot.
@@ -52,8 +52,8 @@ impl Snapshots {
         self.queue.is_empty()
     }
 
-    /// Begins a snapshot of the packets in the session's rings. Their traces are written to
-    /// `output`, whose directory exists.
+    /// Begins a snapshot of the packets in the session's rings. The snapshot's traces are written
+    /// to the directory of `output`, which exists.
     pub(crate) fn begin(
         &mut self,
         command: ConnectionId,
@@ -117,7 +117,8 @@ impl Snapshots {
 }
 
 impl SnapshotJob {
-    /// Continues the snapshot up to the time `until`; returns whether it is complete.
+    /// Continues the snapshot until the deadline `until`. Returns true once the snapshot is
+    /// complete.
     fn step(
         &mut self,
         programs: &mut Programs,

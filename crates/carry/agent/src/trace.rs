@@ -47,7 +47,7 @@ pub(crate) struct StreamKey {
 pub(crate) struct Trace {
     directory: PathBuf,
     has_begun: bool,
-    /// Set if an earlier agent began the trace, so that files of its streams may exist that are not
+    /// Set if an earlier agent began the trace. Files of its streams may then exist without being
     /// open.
     is_resumed: bool,
     output: Output,
@@ -62,14 +62,14 @@ pub(crate) struct Trace {
     /// Streams of channels, in the order of the schema's streams.
     streams: Vec<Stream>,
     files: HashMap<StreamKey, StreamFile>,
-    /// Note for the next agent. Snapshots have neither a note, a mark nor index files.
+    /// Note for the next agent; `None` for a snapshot, which has no mark and no index files either.
     note: Option<Note>,
     /// Open file of the mark, while the trace is being written; see [`MARK`].
     mark: Option<File>,
-    /// Size limit of the session, with the free space of the file system in `space`.
+    /// Size limit of the session. `space` is the free space of the file system.
     size_limit: Option<Arc<SizeLimit>>,
     space: FreeSpace,
-    /// Account to which the time of rewriting large metadata is charged; `may_put_off` is set if
+    /// Account to which the time of rewriting large metadata is charged. `may_postpone` is set if
     /// the rewriting may be postponed.
     account: Option<Arc<Account>>,
     may_postpone: bool,
@@ -99,10 +99,10 @@ struct StreamFile {
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
 const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
-/// Maximum number of traces with equal names, which have the same program name, process id and
-/// second. A number is appended to the names of further traces.
+/// Maximum number of traces with the same program name, process id and second. A number is appended
+/// to the names of all but the first.
 const SAME_NAME_MAX: u32 = 1000;
-/// Maximum number of packets after the last indexed packet that are searched for in a file.
+/// Maximum number of packets that are searched for after the last packet with an index entry.
 const UNINDEXED_MAX: u32 = 1 << 17;
 /// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;
@@ -113,7 +113,7 @@ const METADATA_NEW: &str = ".metadata.new";
 /// lock, the trace may miss events.
 pub(crate) const MARK: &str = ".recording";
 
-/// Kind of a file in a trace.
+/// Kind of a file in a trace, as determined from the file's name by [`file_kind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Metadata,
@@ -146,8 +146,8 @@ pub(crate) fn file_kind(name: &str) -> Option<FileKind> {
 }
 
 impl Trace {
-    /// Makes a trace that will be written to `directory`, or to a directory beside it if
-    /// `directory` exists by then.
+    /// Makes a trace that will be written to `directory`. If `directory` exists by then, a number
+    /// is appended to the name.
     pub(crate) fn new(
         directory: PathBuf,
         output: Output,
@@ -177,7 +177,8 @@ impl Trace {
         }
     }
 
-    /// Continues a trace that an earlier agent began.
+    /// Continues a trace that an earlier agent began. Fails if its metadata cannot be parsed or has
+    /// another UUID.
     pub(crate) fn resume(directory: PathBuf, output: Output, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
@@ -334,8 +335,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Ends the trace. Removes the mark, unless the trace `misses` events that are not counted in
-    /// it.
+    /// Ends the trace. Keeps the mark if `misses` is set: the trace then lacks events without
+    /// counting them.
     pub(crate) fn end(&mut self, misses: bool) {
         let mark = self.directory.join(MARK);
         if self.mark.take().is_some() && !misses {

@@ -27,7 +27,7 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// Returns the time for which the programs of a test violate the protocol.
+/// Returns how long the programs of a test violate the protocol; 3 s by default.
 fn long() -> Duration {
     seconds("TEST_HOSTILE_SECONDS", 3)
 }
@@ -167,8 +167,8 @@ fn sessions_end_without_confirmations() {
     });
 }
 
-/// Moves the end of each ring forward whenever the agent has read it, as fast as possible. Each
-/// step is as large as an event.
+/// Advances the write position of each ring by one event whenever the agent has read the ring, as
+/// fast as possible.
 fn announce_events(program: &Program, done: &AtomicBool) {
     // Size of an event in bytes, in the layout that the crate of the rings documents.
     let (event, memory) = (18, &program.memories[&0]);
@@ -286,8 +286,8 @@ fn agent_time() -> Duration {
     Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
 }
 
-/// A hostile program causes its agent at most half as much work again as a well-behaved program,
-/// and at most [`SHARE_MAX`].
+/// A hostile program costs its agent at most 1.5 times the processor time of a well-behaved program
+/// (plus 10 percentage points), and at most [`SHARE_MAX`].
 #[test]
 fn shares_of_the_agents_time() {
     let share = |load: &str| -> u64 {
@@ -475,8 +475,8 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     });
 }
 
-/// While 50 commands send thousands of requests each, another command is answered before most of
-/// them.
+/// A command is answered before most requests of 50 other commands, which send thousands of
+/// requests each.
 #[test]
 fn requests_of_many_at_once() {
     let mut node = Node::new();

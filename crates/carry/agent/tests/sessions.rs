@@ -98,8 +98,8 @@ fn changes_are_sent_to_programs() {
     assert!(node.refusal(&Request::StartSession("t".into())).contains("no session `t`"));
 }
 
-/// Reads the start of a file. Returns the number of bytes that the kernel reads from the disk for
-/// that; `None` if the kernel does not report this.
+/// Reads the start of a file. Returns the number of bytes that the kernel had to read from the
+/// disk; `None` if the kernel does not report this.
 fn read_from_disk(file: &File) -> Option<u64> {
     let read = || {
         let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
@@ -253,7 +253,8 @@ fn write_errors_concern_one_session() {
 }
 
 /// A program that has lost its connection continues its trace when it reconnects, before or after
-/// the agent has noticed. All recorded events are in the trace, and discarded events are counted.
+/// the agent has noticed the loss. All recorded events are in the trace, and discarded events are
+/// counted.
 #[test]
 fn programs_that_reconnect_continue_their_trace() {
     for purpose in [Purpose::Record, Purpose::Snapshot] {

@@ -306,8 +306,8 @@ fn what_is_recorded_meanwhile_is_written_at_the_end() {
     assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 300);
 }
 
-/// A session is cleared after a program was sent new rings, and before the program has mapped them.
-/// Events that are recorded later into the old rings are written.
+/// Events that a program records into its old rings after a clear are written. The clear comes
+/// after the program was sent new rings, and before the program has mapped them.
 #[test]
 fn cleared_before_rings_are_taken() {
     let (mut agents, mut program) = recording(100);
@@ -322,8 +322,8 @@ fn cleared_before_rings_are_taken() {
     wait_for(&agents, 60);
 }
 
-/// The agent continues all rings of a program that reconnects, even more than it would adopt from
-/// earlier agents.
+/// The agent continues all rings of a program that reconnects, even more rings than it would adopt
+/// from earlier agents.
 #[test]
 fn more_channels_than_are_taken_of_others() {
     let agents = Succession::begin(Limits::default());
@@ -420,8 +420,8 @@ fn what_is_cleared_meanwhile_does_not_come_back() {
     }
 }
 
-/// While a type's description exceeds the user's quota, its packets wait in the rings. Types that
-/// were described earlier stay in the metadata.
+/// Packets with events of a type wait in the rings while the type's description exceeds the user's
+/// quota. Types that were described earlier stay in the metadata.
 #[test]
 fn types_without_room() {
     let type_bytes = 1500;
@@ -445,8 +445,8 @@ fn types_without_room() {
     assert!(metadata.contains("test:first") && !metadata.contains("test:second"));
 }
 
-/// If the rings of one channel cannot be adopted, the channel continues in the same trace as
-/// channels whose rings could be adopted.
+/// A channel whose rings cannot be adopted continues in the same trace as the channels whose rings
+/// were adopted.
 #[test]
 fn channels_that_are_lost_beside_others() {
     let mut agents = Succession::begin(Limits::default());
@@ -501,8 +501,8 @@ fn foreign_memory_is_not_mapped() {
     drop(other);
 }
 
-/// Events that cannot be written stay in the rings, and writing is retried while the program may
-/// reconnect. After that they are counted as lost and reported.
+/// Events that cannot be written stay in the rings, and writing is retried, as long as the program
+/// may reconnect. Afterwards the events are counted as lost and reported.
 #[test]
 fn unwritten_events_wait_or_are_counted() {
     let agents = Succession::begin(Limits::default());
@@ -565,7 +565,7 @@ fn more_rings_than_are_taken() {
     });
 }
 
-/// Rings that are kept for snapshots of ended programs or agents are charged to their user. They
+/// Rings of ended programs or agents that are kept for snapshots are charged to their user. They
 /// are evicted to make room for new rings, and the loss is reported.
 #[test]
 fn kept_rings_are_evicted_for_new_rings() {

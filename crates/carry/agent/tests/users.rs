@@ -128,7 +128,7 @@ fn session(output: PathBuf) -> Request {
 }
 
 /// Members of the group see all sessions. The agent uses the groups that the peer had when it
-/// connected, because its process id may have been reused since.
+/// connected, because the peer's process id may have been reused since.
 #[test]
 fn members_of_the_group_see_all_sessions() {
     let public = Public::start("members_of_the_group_see_all_sessions");
@@ -285,8 +285,8 @@ fn refusal(client: &mut Client, request: &Request) -> String {
 
 const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
 
-/// N8: A file system that does not answer is not entered if a user mounts it below the session's
-/// output before a trace exists. Packets are written after the unmount.
+/// N8: An unresponsive file system that a user mounts below the session's output, before a trace
+/// exists, is not entered. Packets are written after the unmount.
 #[test]
 fn n8_what_is_mounted_below_an_output_is_not_entered() {
     let test = "n8_what_is_mounted_below_an_output_is_not_entered";
@@ -312,9 +312,8 @@ fn n8_what_is_mounted_below_an_output_is_not_entered() {
     });
 }
 
-/// N8: A file system that does not answer is not entered if a user mounts it over a trace that is
-/// being written. Packets are written to the open files. The metadata is rewritten only after the
-/// unmount.
+/// N8: An unresponsive file system that a user mounts over an open trace is not entered. Packets
+/// are written to the open files. The metadata is rewritten only after the unmount.
 #[test]
 fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     let test = "n8_what_is_mounted_over_a_trace_is_not_entered";
@@ -368,8 +367,8 @@ fn n8_outputs_on_file_systems_of_others_are_refused() {
     assert_eq!(create(false, &local, "local"), Ok(()));
 }
 
-/// N8: A file system that does not answer does not block the next agent, if it is mounted over a
-/// trace or over the session's output.
+/// N8: An unresponsive file system that is mounted over a trace or over the session's output does
+/// not block the next agent.
 #[test]
 fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
     let test = "n8_outputs_that_hang_do_not_keep_the_next_agent";
@@ -579,7 +578,7 @@ fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     ]
 }
 
-/// Number of bytes of an incomplete request that are sent.
+/// Number of bytes that are sent of an incomplete request.
 const HALF_SIZE: u64 = 30_000;
 
 /// A connected command that has sent only the start of a request.

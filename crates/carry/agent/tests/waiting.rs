@@ -229,8 +229,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// N9: Snapshots end and other users are answered, while a process moves the end of its rings as
-/// fast as possible and eight commands request snapshots.
+/// N9: Snapshots end and other users are answered, while a process advances the write position of
+/// its rings as fast as possible and eight commands request snapshots.
 #[test]
 fn n9_snapshots_end() {
     let mut node = Node::new();
@@ -292,8 +292,8 @@ fn patterns(rule: usize) -> Vec<String> {
         .collect()
 }
 
-/// N9: With as many rules as a user may have, and programs with many types, the agent uses about as
-/// much memory as it charges. It answers other users meanwhile.
+/// N9: The agent uses about as much memory as it charges, even with the maximum of rules for a user
+/// and with programs of many types. It answers other users meanwhile.
 #[test]
 fn n9_rules_and_types_without_number() {
     let mut node = Node::new();

@@ -28,7 +28,7 @@ impl Deadline {
         Deadline { patience, at: Instant::now().checked_add(patience) }
     }
 
-    /// Returns the remaining time, at least [`SHORTEST`], or `None` without a deadline. Fails after
+    /// Returns the remaining time, at least [`SHORTEST`]; `None` without a deadline. Fails after
     /// the deadline.
     fn remaining(self) -> Result<Option<Duration>, ErrorKind> {
         let Some(at) = self.at else { return Ok(None) };

@@ -4,12 +4,12 @@ use crate::connection::Connection;
 use blkkin_control::{Decoder, Reply};
 use std::time::Duration;
 
-/// Timeouts of a client's operations.
+/// Timeouts of a client's operations; by default 5 s and 30 s.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// Time that the agent has to accept a connection and to answer `Hello`.
+    /// Timeout for connecting and for the answer to `Hello`.
     pub opening: Duration,
-    /// Time that the agent has to send each item of a reply.
+    /// Timeout for sending a request, and for receiving each item of its reply.
     pub item: Duration,
 }
 

@@ -37,7 +37,7 @@ fn no_such_session() -> Reply {
     Reply::Failed(Failed { code, message, hint: Some("make it".into()) })
 }
 
-/// Asserts the message and the hint of an error, in which `PATH` stands for the agent's socket.
+/// Asserts the message and the hint of an error. `PATH` stands for the path of the agent's socket.
 #[track_caller]
 fn check(error: &Error, path: &Path, message: &str, hint: Option<&str>) {
     let path = path.display().to_string();

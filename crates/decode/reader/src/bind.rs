@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Filter bound to the event classes of certain traces.
+/// Filter whose operands are bound to the fields of the traces that a reading uses.
 #[derive(Clone, Debug)]
 pub struct BoundFilter {
     filter: Arc<Filter>,
@@ -31,7 +31,7 @@ pub struct BoundFilter {
 /// Result of binding a filter to one trace: the nodes that are operands.
 #[derive(Debug)]
 struct Binding {
-    /// Uses of each node, by node id; most nodes have none.
+    /// Operands whose value a node provides, by node id; most nodes provide none.
     uses: Vec<Box<[OperandUse]>>,
     /// Labels of enumerations that are operands, by node id.
     labels: BTreeMap<u32, EnumLabels>,
@@ -39,11 +39,11 @@ struct Binding {
     needs_event: bool,
 }
 
-/// Use of a node as an operand.
+/// Operand of the filter whose value a node provides.
 #[derive(Clone, Debug)]
 struct OperandUse {
     operand: usize,
-    /// Index of the required element in each array on the node's path, outermost array first.
+    /// Index of the required element in each array on the node's path, the outermost array first.
     indexes: Box<[u64]>,
 }
 
@@ -105,7 +105,8 @@ impl BoundFilter {
         Err(FilterError::unknown_field(&self.filter, index, names))
     }
 
-    /// Returns true if the filter selects the event, and false also if the event cannot be decoded.
+    /// Returns true if the filter selects the event. Returns false also for an event that cannot be
+    /// decoded.
     pub(crate) fn accepts(&mut self, event: &mut Event<'_>) -> bool {
         let trace = event.trace();
         let binding = match self.bindings.get(trace.id) {
@@ -142,7 +143,7 @@ fn scopes(kind: OperandKind) -> &'static [Scope] {
     }
 }
 
-/// Returns the scopes and names of the fields that can have the value of a pseudo-field.
+/// Returns the scopes and names of the fields that can provide the value of a pseudo-field.
 fn fields_of(pseudo: PseudoField) -> (&'static [Scope], &'static [&'static str]) {
     const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext];
     match pseudo {
@@ -254,7 +255,7 @@ enum OperandValue {
     Uint(u64),
     Float(f64),
     Str(Range<usize>),
-    /// Value of the enumeration, and id of the node that has its labels.
+    /// Value of the enumeration, and id of the node with the enumeration's labels.
     Enum(Integer, u32),
 }
 
@@ -293,7 +294,8 @@ impl<'g> OperandVisitor<'g> {
         }
     }
 
-    /// Advances to the next element of the innermost array; `u64::MAX` means before the first.
+    /// Advances to the next element of the innermost array. Before the first element the index is
+    /// `u64::MAX`.
     fn next_element(&mut self) {
         if let Some(index) = self.indexes.last_mut() {
             *index = index.wrapping_add(1);
@@ -377,7 +379,7 @@ impl Visitor for OperandVisitor<'_> {
     }
 }
 
-/// Values of one event's operands, in the form that the filter evaluates.
+/// Values of the operands in one event, in the form that the filter evaluates.
 struct EventValues<'a, 'e> {
     event: &'a Event<'e>,
     operands: &'a [Operand],

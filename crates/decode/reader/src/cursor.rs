@@ -1,9 +1,10 @@
 //! Cursor over the events of a packet, through a window on the packet's file.
 //!
-//! A packet may be of any size, so the window has only a part of it. The window has at least
-//! [`AHEAD`] bytes of each event, unless the packet ends before or another cursor has read the
-//! bytes; nearly every event fits. For a larger event the window grows, up to [`EVENT_SIZE_MAX`]
-//! and the end of the packet, and the event's visitor restarts.
+//! A packet may be of any size, so the window has only a part of it. When an event is decoded, the
+//! window has at least [`AHEAD`] bytes from the event's start on. It has fewer if the packet ends
+//! earlier, or if another cursor has read the bytes. Nearly every event fits. For a larger event
+//! the window grows, up to [`EVENT_SIZE_MAX`] and the end of the packet, and the event's visitor
+//! restarts.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::Handle;
@@ -15,7 +16,8 @@ use blkkin_ctf::decode::{
 };
 use std::sync::Arc;
 
-/// Minimum number of bytes in the window when an event is decoded, unless the packet ends before.
+/// Minimum number of bytes in the window from the start of the event to decode: 16 KiB, or fewer if
+/// the packet ends earlier.
 const AHEAD: usize = 16 << 10;
 
 /// Bytes of a packet that one cursor has read and hands over to the next cursor.
@@ -32,7 +34,7 @@ pub(crate) struct PacketBytes {
     complete: bool,
 }
 
-/// Result of a walk, which skips events in the window without decoding their fields.
+/// Result of a walk that skipped events in the window without decoding their fields.
 struct SkipOutcome {
     position: u64,
     count: u64,
@@ -76,7 +78,7 @@ pub(crate) struct Cursor {
     retained_from: Option<u64>,
     /// Bytes handed over by another cursor, kept until this cursor starts the same packet.
     handover: Option<PacketBytes>,
-    /// Previous window buffer, for reuse, after handed-over bytes replaced it.
+    /// Former window buffer, replaced by handed-over bytes and kept for reuse.
     replaced: Option<Vec<u8>>,
     /// Offset of the start of `buffer` in the packet, in bytes.
     base: u64,
@@ -84,8 +86,8 @@ pub(crate) struct Cursor {
     end_bits: u64,
     /// Set if the window reaches to the end of the packet's content.
     complete: bool,
-    /// Number of bits, from each event's start on, that [`Cursor::next`] buffers unless the packet
-    /// ends before.
+    /// Number of bits that [`Cursor::next`] buffers from each event's start on; 0 if the window
+    /// reaches to the end of the packet's content.
     ahead_bits: u64,
     /// Start of the current event, in bits from the start of `buffer`. `body_start` has the same
     /// unit and origin.
@@ -130,9 +132,10 @@ impl Cursor {
         self.retained_max = size;
     }
 
-    /// Returns the retained bytes, and continues to retain from byte `from` of the packet, in a
-    /// buffer of `spare` if there is any. Returns `None` if the retained bytes are too many; the
-    /// next cursor then reads the file itself.
+    /// Hands over the window with the retained bytes. The cursor continues in a new window, a
+    /// buffer of `spare` if there is one, and retains the bytes of the packet from byte `from` on.
+    /// Returns `None` if there are no retained bytes or too many; the next cursor then reads the
+    /// file itself.
     pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         let packet = self.packet_number();
         let was_retained = self.retained_from.replace(from).is_some();
@@ -245,8 +248,8 @@ impl Cursor {
         }
     }
 
-    /// Moves to the next event of the packet and returns its class, or `None` at the packet's end.
-    /// A problem ends the packet.
+    /// Moves to the next event of the packet and returns the index of its class. Returns `None` at
+    /// the packet's end. A problem ends the packet.
     #[inline]
     pub(crate) fn next(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
         if self.next_start.is_none() {
@@ -326,9 +329,9 @@ impl Cursor {
         }
     }
 
-    /// Skips events of about `size` bytes. Returns the mark after the skipped events, and true if
-    /// the packet may have more events. Returns `None` if the clock went backwards, since the mark
-    /// is then no bound for the times of earlier events. A problem ends the packet.
+    /// Skips events of about `size` bytes. Returns the mark after the skipped events, and a flag
+    /// that is true if the packet may have more events. Returns `None` if the clock went backwards,
+    /// since the mark is then no bound for the times of earlier events. A problem ends the packet.
     pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
         if let Some(mut skipping) = self.part_skipping(data, size) {
             skipping.run();
@@ -379,8 +382,8 @@ impl Cursor {
         Some(EventSkipper::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
     }
 
-    /// Applies the result of a walk over a part of the window. Returns what [`Cursor::skip_some`]
-    /// is to return, or `None` if the part has no whole event.
+    /// Applies the result of a walk over a part of the window. Returns the result for
+    /// [`Cursor::skip_some`], or `None` if the part has no whole event.
     fn finish_part(&mut self, skipped: &SkipOutcome) -> Option<Option<(Mark, bool)>> {
         if skipped.went_back {
             return Some(None);
@@ -424,7 +427,7 @@ impl Cursor {
     }
 
     /// Skips events of two packets, with interleaved walks, until one of the packets ends or has a
-    /// problem. Returns the number of skipped events.
+    /// problem. Returns the number of events skipped in both packets.
     pub(crate) fn skip_two(
         (a, data_a): (&mut Cursor, &TraceData),
         (b, data_b): (&mut Cursor, &TraceData),
@@ -461,7 +464,8 @@ impl Cursor {
         Some(EventSkipper::new(&data.decoder, stream, view, self.event_start, machine))
     }
 
-    /// Applies the result of a walk, and reads more bytes. Returns false at the packet's end.
+    /// Applies the result of a walk, and reads more bytes if the walk needs them. Returns false at
+    /// the packet's end.
     fn finish_skip(&mut self, skipped: SkipOutcome) -> Result<bool, Problem> {
         self.event_start = skipped.position;
         match skipped.stop {
@@ -582,12 +586,12 @@ impl Cursor {
     }
 
     /// Drops the bytes before the current event, and fills the window from the file. Afterwards the
-    /// window has at least `least` bytes, unless the packet ends before.
+    /// window has at least `least` bytes, unless the packet ends earlier.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
         self.fill_to(self.window.max(least))
     }
 
-    /// Drops the bytes before the current event, except retained bytes, and reads until `size`
+    /// Drops the bytes before the current event, except for retained bytes. Then reads until `size`
     /// bytes from the current event on are buffered, or the packet ends.
     fn fill_to(&mut self, size: usize) -> Result<(), Problem> {
         let passed = ((self.event_start / 8) as usize).min(self.buffered);

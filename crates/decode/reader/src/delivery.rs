@@ -1,4 +1,5 @@
-//! Delivery of events to a consumer on one thread: checks of range and filter, and totals.
+//! Delivery of events to a consumer on one thread. Each event is checked against range and filter,
+//! and counted.
 
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
@@ -9,7 +10,7 @@ use crate::stats::Stats;
 use blkkin_ctf::clock::TimeScale;
 use std::sync::atomic::Ordering;
 
-/// Range check, filter, and totals of one thread.
+/// Delivery of events on one thread, with the reading's range and filter and the thread's totals.
 pub(crate) struct Delivery<'w, 'r> {
     reading: &'w Reading<'r>,
     filter: Option<BoundFilter>,
@@ -24,7 +25,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Delivery { reading, filter, stats: Stats::default(), unreported_events: 0 }
     }
 
-    /// Returns true if `time` is in the reading's range, or `None` because the event has no time.
+    /// Returns true if `time` is in the reading's range. An event without a time (`None`) is always
+    /// in the range.
     #[inline]
     pub(crate) fn in_range(&self, time: Option<i64>) -> bool {
         let Some(time) = time else { return true };
@@ -46,7 +48,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes the cursor's current event to `pass_on` if the filter accepts it.
+    /// Passes the cursor's current event to `pass_on` if the filter accepts it. Records the problem
+    /// if the event cannot be decoded, and counts the event otherwise.
     #[inline]
     pub(crate) fn deliver(
         &mut self,

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Location in which traces are searched.
+/// Location in which traces are searched for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Path of a trace directory, of a directory above traces, or of a stream file.
@@ -281,13 +281,13 @@ struct FileStream {
     runs: Option<Arc<[Range<u64>]>>,
 }
 
-/// Maximum number of runs (adjacent packets of one stream) recorded for a file. If the file has
-/// more runs, each stream scans all packets after the last recorded run.
+/// Maximum number of recorded runs in one file; a run is a byte range of adjacent packets of one
+/// stream. If the file has more runs, each stream scans all packets after the last recorded run.
 const RUNS_MAX: usize = 1 << 20;
 
-/// Returns the streams that have packets in a file. Reads only the first packet if the file can
-/// have a single stream only. A file may have several streams on standard input, or in a trace with
-/// several stream classes.
+/// Returns the streams that have packets in a file. On standard input, or in a trace with several
+/// stream classes, a file may have several streams. In all other cases only the first packet is
+/// read.
 fn file_streams(
     data: &TraceData,
     file: &Arc<StreamFile>,

@@ -28,7 +28,7 @@ pub enum ProblemKind {
     },
     /// No directory at or below the path has a metadata file.
     NoTrace,
-    /// The metadata is invalid or unusable.
+    /// The metadata is invalid or unusable, for the reason in the text.
     Metadata(String),
     /// The metadata file has bytes after its last packet, which are ignored.
     StrayMetadata {
@@ -47,7 +47,7 @@ pub enum ProblemKind {
         /// UUID that the packet states.
         uuid: Uuid,
     },
-    /// A packet or event is invalid.
+    /// A packet or event is invalid, for the reason in the text.
     Data(String),
     /// The metadata lacks the class of an event, as happens while a trace is still being recorded.
     UnknownEventClass(String),
@@ -82,7 +82,7 @@ impl Problem {
         matches!(self.kind, StrayMetadata { .. } | MetadataMismatch { .. } | ForeignPacket { .. })
     }
 
-    /// Returns advice for the user on how to solve the problem, if any is known.
+    /// Returns advice for the user on how to solve the problem; `None` if there is none.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             ProblemKind::NoTrace => Some(

@@ -78,8 +78,8 @@ impl<'e> Event<'e> {
         self.record_problem(result)
     }
 
-    /// Passes the event's contexts and payload to `read` as bytes. `read` returns their size. If
-    /// the bytes are too few, it returns `None` and is called again with more bytes. Only for
+    /// Passes the bytes of the event's contexts and payload to `read`, which returns their size. If
+    /// `read` returns `None` because it needs more bytes, it is called again with more. Only for
     /// events with [`blkkin_ctf::decode::Decoder::plain_fields`]. Returns false in the same cases
     /// as [`Event::visit`].
     #[inline]
@@ -88,8 +88,8 @@ impl<'e> Event<'e> {
         self.record_problem(result)
     }
 
-    /// Decodes the event without delivery, unless it is decoded already. Only an event that is
-    /// found to be whole is counted.
+    /// Decodes the event without passing on its fields, unless the event has already been decoded.
+    /// This shows whether the event is whole; only whole events are counted.
     #[inline]
     pub(crate) fn skip_body(&mut self) {
         if !self.cursor.is_body_decoded() {
@@ -97,7 +97,8 @@ impl<'e> Event<'e> {
         }
     }
 
-    /// Records the problem that the event is too large, since its output exceeds the limit.
+    /// Records that the event is too large: the line printed for it exceeds the limit of
+    /// [`crate::Text::append`].
     #[cold]
     pub(crate) fn reject_as_too_large(&mut self) {
         *self.problem = Some(self.cursor.too_large());
@@ -123,7 +124,7 @@ impl<'e> Event<'e> {
     }
 }
 
-/// Packet in the form that a consumer without order ([`crate::Unordered`]) receives.
+/// Packet in the form in which [`crate::Unordered`] consumers receive it.
 #[derive(Debug)]
 pub struct PacketView<'p> {
     /// Location of the packet in its file, and the fields of its header.

@@ -12,14 +12,14 @@ use std::ops::ControlFlow;
 
 /// Consumer that receives events and losses in order of time.
 pub trait Consumer {
-    /// Receives the next event; a break ends the reading.
+    /// Receives the next event. [`ControlFlow::Break`] ends the reading.
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
 
-    /// Receives a loss, in order with the events; a break ends the reading.
+    /// Receives a loss, in time order with the events. [`ControlFlow::Break`] ends the reading.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
 
-    /// Receives the report that times of a slice are out of order. The slice is then extended to
-    /// the end of the streams.
+    /// Called if an event of the current slice is later than its packet's end. After the call, the
+    /// slice is extended to the end of the streams.
     #[doc(hidden)]
     fn disorder(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -27,7 +27,8 @@ pub trait Consumer {
 }
 
 impl Reading<'_> {
-    /// Passes all events to `consumer` in order of time, until the consumer breaks.
+    /// Passes all events to `consumer` in order of time, until the consumer returns
+    /// [`ControlFlow::Break`]. Returns the totals.
     pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
         let inputs =
             (0..self.stream_count()).map(|number| self.merge_input(number, self.packets(number)));
@@ -43,8 +44,8 @@ impl Reading<'_> {
         input
     }
 
-    /// Makes the merge input for stream `number`, for use with slices and still without packets.
-    /// The input's window is small, because bytes read beyond a slice's end are wasted.
+    /// Makes a merge input for stream `number`, which gets its packets later, slice by slice. The
+    /// input's window is small, because bytes read beyond a slice's end are wasted.
     pub(crate) fn empty_input(&self, number: usize) -> MergeInput {
         let (trace, stream) = self.stream(number);
         let mut input =

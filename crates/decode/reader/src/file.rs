@@ -1,9 +1,10 @@
-//! Stream file, read at offsets and not mapped. If the file is truncated meanwhile, a read returns
-//! an error instead of causing a signal. Read pages do not count as resident memory of the process.
+//! Stream file, read at offsets and not mapped. If the file is truncated during the reading, a read
+//! returns an error, where a mapping would cause a signal. Read pages do not count as resident
+//! memory of the process.
 //!
 //! A trace may have more files than a process may open. A file stays open as long as a [`Handle`]
-//! refers to it. Above [`OPEN_FILES_MAX`] open files a handle is released after each read, unless
-//! the file may grow.
+//! refers to it. While more than [`OPEN_FILES_MAX`] files are open, a handle is released after each
+//! read, unless the file may grow.
 
 use crate::error::Problem;
 use std::fs::{File, Metadata};
@@ -13,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Stream file that is opened when it is read and may be closed in between.
+/// Stream file. It is opened for reading, and may be closed between two reads.
 #[derive(Debug)]
 pub(crate) struct StreamFile {
     path: PathBuf,
     shared: Mutex<Weak<OpenFile>>,
-    /// Open file if it has no usable path; it stays open. `None` for files that are opened by path.
+    /// The open file, kept open, if it cannot be opened by its path; `None` for all other files.
     pinned: Option<Arc<OpenFile>>,
     /// Frozen size in bytes: the reader ignores appended bytes until the next freeze. `u64::MAX` if
     /// the size is not frozen.
@@ -32,7 +33,8 @@ pub(crate) struct Handle(Option<Arc<OpenFile>>);
 #[derive(Debug)]
 struct OpenFile(File);
 
-/// Maximum number of files that stay open. Above it, handles are released after each read.
+/// Maximum number of files that stay open. If more files are open, handles are released after each
+/// read.
 const OPEN_FILES_MAX: usize = 256;
 static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 
@@ -54,7 +56,7 @@ impl StreamFile {
         }
     }
 
-    /// Makes a stream file of an open file that has no path.
+    /// Makes a stream file of an open file that cannot be opened by its path.
     pub(crate) fn from_open(path: PathBuf, file: File) -> StreamFile {
         StreamFile { pinned: Some(Arc::new(OpenFile::new(file))), ..StreamFile::new(path) }
     }

@@ -1,10 +1,10 @@
 //! Reading of traces that are still being recorded.
 //!
 //! A [`Follower`] reads in rounds. A round delivers the whole packets that were added since the
-//! last round, merged by time. Events are ordered within a round, and between rounds as far as the
-//! producer's delay allows. Before a round, [`Follower::refresh`] checks for added files and
-//! metadata; if there are any, it opens all sources again, and each stream continues after its last
-//! packet.
+//! last round, merged by time. Events are ordered within a round. They are ordered between rounds
+//! too, unless the producer writes a packet with a delay. Before a round, [`Follower::refresh`]
+//! checks for added files and metadata. If there are any, it opens all sources again, and each
+//! stream continues after its last packet.
 
 use crate::discover::{OpenTraces, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
@@ -28,25 +28,25 @@ use std::time::{Duration, Instant};
 pub struct Follower {
     sources: Vec<Source>,
     traces: Vec<Arc<Trace>>,
-    /// Packets of each stream that are still to be delivered, in the order of the streams of all
-    /// traces.
+    /// Undelivered packets of each stream, in the order of the streams of all traces.
     packets: Vec<StreamPackets>,
-    /// Packets still to be delivered of streams that are missing at the moment, for instance
-    /// because the metadata is written only in part.
+    /// Undelivered packets of streams that are missing at present, for instance because their
+    /// metadata is not completely written yet.
     absent: HashMap<StreamKey, StreamPackets>,
-    /// Files that the sources had at the last opening.
+    /// Files of the sources at the last opening.
     files: Vec<FileState>,
     listed_at: Instant,
     next_id: usize,
     problems: Vec<Problem>,
     /// Files that end within the header of their first packet.
     unfinished: HashSet<PathBuf>,
-    /// Streams that were found in files of other streams, so that the sources were opened again.
+    /// Streams for which the sources were opened again, because the streams were found in a file of
+    /// another stream. Each is reported only once per file.
     reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 
-/// Path and identity of a file, and its size if a change of size requires that the sources are
-/// opened again.
+/// Path and identity of a file, and its size. The size of an identified stream file is 0 or 1,
+/// because growth of such a file does not require that the sources are opened again.
 type FileState = (PathBuf, FileId, u64);
 
 /// Key of a stream that stays the same when the stream's trace is opened again. It consists of UUID
@@ -57,7 +57,7 @@ type StreamKey = (Result<Uuid, PathBuf>, u64, Option<u64>, String);
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two listings of the sources' files.
 const LIST_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of times that one check opens the sources because their files keep changing.
+/// Maximum number of attempts in one check to open the sources, whose files may change meanwhile.
 const OPEN_TRIES_MAX: usize = 8;
 
 impl Follower {
@@ -128,7 +128,8 @@ impl Follower {
         true
     }
 
-    /// Returns true if a file has packets of a stream that it did not have when it was opened.
+    /// Returns true if a file has packets of a stream that was not found in it when the file was
+    /// opened.
     fn has_new_streams(&mut self) -> bool {
         let mut is_new = false;
         let streams = self.traces.iter().flat_map(|trace| trace.streams.iter().map(move |_| trace));

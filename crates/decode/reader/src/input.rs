@@ -71,7 +71,7 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
 }
 
 /// Returns the reason why valid metadata is unusable: the schema has no stream class, or a clock
-/// out of range. Returns `None` if it is usable.
+/// out of range. Returns `None` if the metadata is usable.
 fn unusable_reason(schema: &Schema) -> Option<String> {
     if schema.streams.is_empty() && schema.version == Version::Ctf2 {
         return Some("there is no data stream class".to_owned());

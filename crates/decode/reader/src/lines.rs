@@ -1,9 +1,9 @@
 //! Printing of events as lines of text in order of time, by several threads.
 //!
-//! Time is cut into slices. Each thread prints one slice after the other, and the events of a slice
-//! in order of time. The thread with the earliest slice writes its text to the output. Each other
-//! thread keeps its text until its turn, or hands in the text of a whole slice to the writing
-//! thread. So no step is done by a single thread alone.
+//! Time is divided into slices, and each thread prints one slice at a time. The thread with the
+//! earliest slice writes its text to the output. Each other thread keeps its text until its turn,
+//! or hands in the text of a whole slice to the writing thread. So no step is done by a single
+//! thread alone.
 
 use crate::reading::Reading;
 use crate::stats::Stats;
@@ -19,8 +19,8 @@ pub use printer::{LinePrinter, Printing, Target};
 use queue::{PanicGuard, SliceQueue, SliceText};
 
 impl Reading<'_> {
-    /// Prints all events and losses in order, and passes the text to `sink` until the sink breaks.
-    /// Each thread has a printer of its own, made by `make`.
+    /// Prints all events and losses in order, and passes the text to `sink` until `sink` returns
+    /// [`ControlFlow::Break`]. Each thread has a printer of its own, made by `make`.
     pub fn lines<P: LinePrinter>(
         &self,
         make: impl Fn() -> P + Sync,
@@ -85,7 +85,8 @@ impl Reading<'_> {
 struct SliceStats {
     /// Totals of slices that are part of the output.
     valid: Stats,
-    /// Number and totals of each slice that may turn out not to be part of the output.
+    /// Number and totals of each slice that may lie after the end of the output. The end is not
+    /// known yet.
     undecided: Vec<(usize, Stats)>,
 }
 

@@ -5,8 +5,8 @@
 //! event of a burst costs one comparison with the heap's top.
 //!
 //! Assumption: times within a stream do not decrease, and no event is earlier than its packet. A
-//! broken trace can violate the assumption. An event that is too early counts as happening at the
-//! latest time before it, so the stream keeps its order.
+//! broken trace can violate the assumption. The merge then treats an event that is too early as if
+//! it had the latest time before it in the stream, so the stream keeps its order.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -27,7 +27,7 @@ pub(crate) struct MergeInput {
     pub(crate) data: Arc<TraceData>,
     pub(crate) cursor: Cursor,
     packets: PacketQueue,
-    /// Begin of the reading's range in nanoseconds. Packets that end before are skipped.
+    /// Begin of the reading's range in nanoseconds. Packets that end earlier are skipped.
     pub(crate) begin: Option<i64>,
     scale: Option<TimeScale>,
     /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
@@ -175,6 +175,7 @@ impl MergeInput {
     }
 
     /// Returns the source of the packets that were not read, which a later round can continue.
+    /// `None` if the input reads from a queue only.
     pub(crate) fn into_packets(self) -> Option<StreamPackets> {
         self.packets.source
     }
@@ -227,8 +228,8 @@ impl MergeInput {
         }
     }
 
-    /// Returns the problem, or `None` if newer metadata may resolve it. In that case the packet
-    /// will be read again.
+    /// Returns the problem, unless newer metadata may resolve it. In that case returns `None`, and
+    /// the packet will be read again.
     fn unless_deferred(&mut self, problem: Problem) -> Option<Problem> {
         match &mut self.packets.source {
             Some(source) => source.defer_to_metadata(self.cursor.packet(), self.events, problem),
@@ -262,8 +263,8 @@ impl MergeInput {
         Some(())
     }
 
-    /// Skips most or all events of the current packet that an earlier slice has delivered, without
-    /// decoding them.
+    /// Skips events of the current packet that an earlier slice has delivered, without decoding
+    /// their fields. A few of these events may remain.
     fn skip_earlier_slice(&mut self) -> Result<(), Problem> {
         match (&self.slice, self.scale) {
             // An event counts as happening no earlier than its packet's begin, so a packet that
@@ -296,7 +297,7 @@ impl MergeInput {
     }
 }
 
-/// Item that a merge returns.
+/// Next item in a merge: an event or a loss, or a report of disorder.
 pub(crate) enum Item<'m> {
     Event {
         input: &'m mut MergeInput,
@@ -310,7 +311,7 @@ pub(crate) enum Item<'m> {
     Disorder,
 }
 
-/// Merge of inputs in order of time.
+/// Merge of the inputs of all streams, in order of time.
 pub(crate) struct Merge<'r> {
     inputs: Vec<MergeInput>,
     /// Rank of each stream for items at the same time, by stream number.

@@ -1,4 +1,4 @@
-//! Packets of one stream in order. They are found by their headers, without decoding events.
+//! Packets of one stream in order, found by their headers without decoding events.
 //!
 //! The files of a stream may be parts of a rotation, trace files that a tracer reuses as a ring, or
 //! overlapping snapshots. Each file is scanned one packet ahead, so memory does not depend on the
@@ -29,8 +29,8 @@ pub(crate) struct StreamPackets {
     idle: Vec<FileScan>,
     /// Set if files may grow. An incomplete packet is then expected to be completed.
     growing: bool,
-    /// Growing files that will have no further packets. The key contains the first packet too,
-    /// since the inode number of a deleted file may be reused.
+    /// Files that will have no further packets, although files may grow. The key of a file's first
+    /// packet is needed, since the inode number of a deleted file may be reused.
     finished: HashSet<(FileId, PacketKey)>,
     last: Option<PacketRef>,
     /// Number of the packet that was returned last.
@@ -101,14 +101,14 @@ impl StreamPackets {
         }
     }
 
-    /// Declares that files may grow. After [`next`](Self::next) has returned `None`, later calls
-    /// may then return more packets.
+    /// Declares that files may grow. [`next`](Self::next) may then return more packets even after
+    /// it has returned `None`.
     pub(crate) fn growing(mut self) -> StreamPackets {
         self.growing = true;
         self
     }
 
-    /// Sets a callback that ends the packets early when it returns true.
+    /// Sets a callback that ends the sequence of packets as soon as it returns true.
     pub(crate) fn stop_when(mut self, stop: Option<StopCheck>) -> StreamPackets {
         self.stop = stop;
         self
@@ -195,7 +195,8 @@ impl StreamPackets {
         (self.finished, self.last) = (finished, last);
     }
 
-    /// Returns the next packet of the stream; `None` while the file holds no further packet.
+    /// Returns the next packet of the stream. `None` if the files have no further packet at
+    /// present, or if the reading has been stopped or waits for newer metadata.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
         if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || self.undescribed.is_some() {
             return None;

@@ -63,26 +63,27 @@ impl<'r> Reading<'r> {
         self
     }
 
-    /// Sets the total size in bytes of the packets in a slice, which a thread prints at a time. By
-    /// default the size is computed.
+    /// Sets the total size, in bytes, of the packets in a slice. (Each thread prints one slice at a
+    /// time.) By default the size is computed.
     pub fn slice_size(mut self, bytes: u64) -> Self {
         self.slice_size = Some(bytes);
         self
     }
 
-    /// Selects the events from `begin` to `end` (both inclusive, in nanoseconds).
+    /// Selects the events from `begin` to `end`, both inclusive and in nanoseconds from the clock's
+    /// origin. `None` means no limit.
     pub fn range(mut self, begin: Option<i64>, end: Option<i64>) -> Self {
         (self.begin, self.end) = (begin, end);
         self
     }
 
-    /// Selects the events that `filter` accepts.
+    /// Selects the events that `filter` accepts; `None` selects all events.
     pub fn filter(mut self, filter: Option<BoundFilter>) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Makes the reading stop after `limit` events.
+    /// Makes the reading stop after `limit` events; `None` means no limit.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
         self
@@ -115,7 +116,8 @@ impl<'r> Reading<'r> {
         files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
-    /// Returns the earliest begin and the latest end that packets declare, in nanoseconds.
+    /// Returns the earliest begin and the latest end that packets declare, in nanoseconds. `None`
+    /// if no packet declares a time.
     pub fn span(&self) -> Option<(i64, i64)> {
         let mut span: Option<(i64, i64)> = None;
         for number in 0..self.stream_count() {

@@ -33,7 +33,7 @@ pub(crate) struct FileScan {
     buffer: Vec<u8>,
     /// Key of the stream's first packet in the file.
     pub(crate) first: PacketKey,
-    /// Key of the last packet of the stream scanned in the file so far.
+    /// Key of the stream's last packet that was scanned in the file so far.
     pub(crate) last: PacketKey,
     /// Set if the last packet declares no size, so that it extends to the end of the file.
     pub(crate) has_unsized_packet: bool,
@@ -83,7 +83,8 @@ impl FileScan {
         false
     }
 
-    /// Restarts the scan with newer metadata, at a byte offset where the clock has the given value.
+    /// Restarts the scan with newer metadata at byte `offset` of the file, with `clock` as clock
+    /// value.
     pub(crate) fn restart_at(self, trace: &TraceData, offset: u64, clock: u64) -> FileScan {
         let mut machine = trace.decoder.machine();
         machine.clock = clock;

@@ -11,8 +11,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Magic number of a data packet, in both byte orders. Its first byte never occurs in UTF-8 text,
-/// nor in the header of a metadata packet before the padding's zeros.
+/// Magic number of a data packet, in both byte orders. Its first byte never occurs in UTF-8 text.
+/// The header of a metadata packet could contain the number only by coincidence.
 const MAGICS: [[u8; 4]; 2] = [[0xc1, 0x1f, 0xfc, 0xc1], [0xc1, 0xfc, 0x1f, 0xc1]];
 
 const NAME: &str = "<stdin>";

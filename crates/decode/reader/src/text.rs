@@ -1,9 +1,10 @@
 //! Text buffer for lines that consist of many small pieces.
 //!
 //! A piece is written in whole chunks of fixed size, and only its own bytes count. Such a write is
-//! two stores, where a copy of variable length is a call. Bytes beyond the capacity are counted but
-//! not written, so no write has to grow the buffer; a check for that would cost more than the write
-//! itself. [`Text::append`] grows the buffer afterwards and repeats the line.
+//! two store instructions; a copy of variable length would be a function call. Bytes beyond the
+//! capacity are counted but not written, so no write has to grow the buffer; a check for that would
+//! cost more than the write itself. [`Text::append`] grows the buffer afterwards and repeats the
+//! line.
 
 use std::fmt;
 use std::io;

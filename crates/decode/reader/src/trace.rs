@@ -1,4 +1,4 @@
-//! Trace after it was opened: schema, decoder and streams.
+//! An opened trace: schema, decoder and streams.
 
 use crate::file::StreamFile;
 use crate::packet::{PacketKey, StreamId};
@@ -32,8 +32,8 @@ impl TraceData {
     }
 }
 
-/// Trace with one metadata and any number of streams. Directories with the same trace UUID (chunks
-/// of a rotation, snapshots) form one trace.
+/// Trace with one schema and any number of streams. Directories with the same trace UUID (chunks of
+/// a rotation, snapshots) form one trace.
 #[derive(Debug)]
 pub struct Trace {
     /// Number of the trace, unique among the traces that are read together. When newer metadata
@@ -83,7 +83,8 @@ impl Trace {
         ids
     }
 
-    /// Returns the conversion of times in streams of a stream class; `None` if they have no clock.
+    /// Returns the conversion of times for the streams of a class; `None` if the class has no
+    /// clock.
     pub fn scale(&self, stream_class: usize) -> Option<TimeScale> {
         self.data.scale(stream_class)
     }

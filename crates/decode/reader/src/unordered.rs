@@ -35,7 +35,7 @@ const BATCH_SIZE: u64 = 512 << 10;
 const WINDOW: usize = 256 << 10;
 
 impl Reading<'_> {
-    /// Delivers all events without order, on each thread to a consumer of its own made by `make`.
+    /// Delivers all events without order. Each thread has a consumer of its own, made by `make`.
     /// Returns the consumers and the totals.
     pub fn unordered<U: Unordered>(&self, make: impl Fn() -> U + Sync) -> (Vec<U>, Stats) {
         let (sender, receiver) = mpsc::sync_channel::<Vec<(usize, PacketRef)>>(self.threads);

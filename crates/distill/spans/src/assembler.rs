@@ -1,10 +1,10 @@
 //! Assembly of requests: the open requests, their completion, and eviction when memory is short.
 //!
-//! All open requests form a list ordered by the time of their last event. The assembler emits from
-//! the old end of this list: requests that were idle for the idle time, and, while memory or spans
-//! exceed the limits, further ones, counted as evicted. Events for a request that was already
-//! emitted open a second request, marked [`Oddity::Late`](crate::Oddity::Late) as long as the trace
-//! id is among the recent ones.
+//! All open requests form a list ordered by the time of their last event. The assembler emits
+//! requests from the old end of this list once they were idle for the idle time. While memory or
+//! spans exceed the limits, it emits further requests, which count as evicted. Events for a request
+//! that was already emitted open a second request, marked [`Oddity::Late`](crate::Oddity::Late) as
+//! long as the trace id is among the recent ones.
 //!
 //! The caller supplies the time: event time for a finished recording, so that the reading speed
 //! does not matter, and the wall clock for a live one.
@@ -76,7 +76,7 @@ pub struct Counts {
     pub left_out: u64,
 }
 
-/// A consumer of requests.
+/// Consumer to which an [`Assembler`] passes each emitted request.
 pub trait Sink {
     /// Receives one request. A return value of `Break` stops the assembler.
     fn request(&mut self, request: &Request<'_>) -> ControlFlow<()>;
@@ -93,13 +93,13 @@ impl<F: FnMut(&Request<'_>) -> ControlFlow<()>> Sink for F {
 pub struct Assembler {
     limits: Limits,
     interner: Interner,
-    /// Slots of open requests, and free slots, which are listed in `free`.
+    /// Slots of open requests, mixed with free slots; `free` lists the indexes of the free ones.
     requests: Vec<OpenRequest>,
     free: Vec<u32>,
     /// Slot of each open request, by the lower half of its trace id.
     open: HashMap<u64, u32>,
-    /// Slots at both ends of the list of open requests, which is ordered by the time of the last
-    /// event.
+    /// Slot of the request with the oldest last event: the head of the list of open requests. The
+    /// tail is `newest`.
     oldest: u32,
     newest: u32,
     bytes: usize,
@@ -112,7 +112,7 @@ pub struct Assembler {
 
 /// Maximum number of free slots that keep their memory.
 const FREE_MAX: usize = 1024;
-/// Index that marks the end of the list.
+/// Slot index that marks the end of the list of open requests.
 const NO_SLOT: u32 = u32::MAX;
 
 impl Assembler {
@@ -151,7 +151,7 @@ impl Assembler {
     }
 
     /// Adds a report, unless its trace id or span id is 0. `now` should not decrease; a smaller
-    /// value counts as no progress of time.
+    /// value than before counts as the previous one.
     #[inline]
     pub fn add(
         &mut self,
@@ -213,8 +213,8 @@ impl Assembler {
         ControlFlow::Continue(())
     }
 
-    /// Returns true if an idle request has spans that have not ended, and `idle_unended_ns` has not
-    /// passed.
+    /// Returns true if an idle request has spans that have not ended, and its last event is less
+    /// than `idle_unended_ns` ago.
     fn may_wait(&self, request: &OpenRequest, now: i64) -> bool {
         let waited = u64::try_from(now.saturating_sub(request.last_event)).unwrap_or(0);
         waited < self.limits.idle_unended_ns && request.has_unended()

@@ -13,7 +13,7 @@ pub struct Collector<S> {
     assembler: Assembler,
     /// Sink that receives each emitted request.
     pub sink: S,
-    /// Wall-clock time of a live recording. Event time is used while it is `None`.
+    /// Wall-clock time of a live recording; `None` as long as event time is used.
     now: Option<i64>,
 }
 

@@ -70,11 +70,13 @@ const TRACING_EVENT: usize = 3;
 /// Debug bit of the field `flags`.
 const DEBUG: u64 = 1;
 
-/// Maximum time by which a span may end after its event, since the clocks of CPUs differ.
+/// Maximum time from a span's event to the span's end, in nanoseconds. The event is recorded at the
+/// end, but the clocks of CPUs may be skewed.
 const TOLERANCE_NS: i64 = 1_000_000_000;
 
 impl Extractor {
-    /// Calls `take` with the report of an event. Returns `None` for an event without a report.
+    /// Calls `take` with the report of an event, and returns its result. Returns `None` for an
+    /// event without a report.
     #[inline]
     pub fn read<R>(
         &mut self,
@@ -212,8 +214,9 @@ fn shape(class: &EventClass) -> EventShape {
     }
 }
 
-/// Returns true if service, port and address follow the first `behind` fields, with the types that
-/// the tracing layer gives them. A program's own fields may have the same names.
+/// Returns true if the fields of the service (name, port, address) follow the first `behind` fields
+/// and have the types of the tracing layer. Names alone prove nothing: a program's own fields may
+/// have the same names.
 fn has_service(class: &EventClass, behind: usize) -> bool {
     let Some(FieldClass::Struct(payload)) = &class.payload else { return false };
     let members = payload.members.iter().skip(behind);
@@ -238,8 +241,8 @@ struct ReportBuilder<'r> {
 }
 
 impl<'r> ReportBuilder<'r> {
-    /// Builds the report and passes it to `take`. Errors: a reason for malformed events, `None` for
-    /// events unrelated to spans.
+    /// Builds the report and passes it to `take`. Returns `Err(Some(reason))` for a malformed
+    /// event, and `Err(None)` for an event unrelated to spans.
     #[inline]
     fn build<R>(
         &self,
@@ -346,8 +349,8 @@ impl<'r> ReportBuilder<'r> {
         Ok(())
     }
 
-    /// Sets the service from the event's fields if the tracing layer has a service, else from the
-    /// program's name.
+    /// Sets the report's service: from the event's fields if the tracing layer has a service, else
+    /// from the name of the program.
     fn service<'s>(
         &'s self,
         has_service: bool,
@@ -387,8 +390,8 @@ impl<'r> ReportBuilder<'r> {
         Ok((start_ns, end.abs_diff(start)))
     }
 
-    /// Returns the name of the traced program, or the first part of the span's target if it is
-    /// unknown.
+    /// Returns the name of the traced program. If the name is unknown, returns the first component
+    /// of the span's target.
     fn program<'s>(&'s self, target: &'s str) -> Result<&'s str, Option<Reason>> {
         let name = self.fields.text_or(PROCNAME, &self.shapes.program)?;
         Ok(if name.is_empty() { target.split('.').next().unwrap_or_default() } else { name })
@@ -403,7 +406,8 @@ impl<'r> ReportBuilder<'r> {
         })
     }
 
-    /// Formats an event of the `tracing` crate: its message, or its name, then its fields.
+    /// Formats an event of the `tracing` crate: the message (or the event's name if there is no
+    /// message), followed by the fields.
     fn format_event(&self, name: &str) -> String {
         let message = self.program_fields().find_map(|(key, value)| match value {
             ValueRef::Str(text) if key == "message" => Some(text),

@@ -153,8 +153,8 @@ impl FieldValues {
 pub(crate) struct FieldVisitor<'w> {
     pub(crate) fields: &'w mut FieldValues,
     pub(crate) slots: &'w [Slot],
-    /// First slot whose fields count as added by the program, except `SERVICE` to `IP` with
-    /// `has_service`.
+    /// First slot of the fields that the program added itself. With `has_service`, the slots
+    /// `SERVICE` to `IP` are exceptions.
     pub(crate) own_fields: usize,
     /// Set if service, port and address come from the tracing layer, not from the program's own
     /// fields.

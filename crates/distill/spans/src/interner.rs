@@ -12,7 +12,8 @@ pub(crate) struct Symbol(pub(crate) u32);
 /// Bit that marks strings of one request.
 pub(crate) const REQUEST_LOCAL: u32 = 1 << 31;
 
-/// Predefined strings, in the order of the constants below.
+/// Predefined strings: the empty string, core annotations and other keys of Zipkin. The index of a
+/// string is its [`Symbol`].
 const KNOWN: [&str; 13] =
     ["", "cs", "cr", "sr", "ss", "ms", "mr", "ws", "wr", "ca", "sa", "ma", "lc"];
 

@@ -1,9 +1,9 @@
 //! Joining of the reports on a span into one draft for each participating service, by Zipkin's
 //! rules for converting spans of version 1 to version 2.
 //!
-//! Core annotations (`cs`, `sr`, …) determine kind, start and duration of a [`Draft`]; a complete
-//! span's own event determines them too, and takes precedence. Without either, a span lasts from
-//! its first event to its last.
+//! Core annotations (`cs`, `sr`, …) determine kind, start and duration of a [`Draft`]. The event of
+//! a complete span determines them too, and takes precedence. A span with neither lasts from its
+//! first event to its last.
 
 use crate::interner::Symbol;
 use crate::losses::Losses;
@@ -53,11 +53,12 @@ pub(crate) struct Draft {
     cores: [(u32, u32); CORES],
     first: u64,
     last: u64,
-    /// Reader's id of the trace with the earliest report; matched with the losses.
+    /// Reader's id of the trace with the draft's earliest report, for the lookup of that trace's
+    /// losses.
     source: u32,
 }
 
-/// Address of a service, as far as known.
+/// Address of a service; unknown parts are `None`, or 0 for the port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Address {
     pub(crate) ip: Option<IpAddr>,
@@ -107,7 +108,7 @@ impl Scratch {
     }
 }
 
-/// Joining of all reports on one span id.
+/// Group of drafts with one span id, to which all reports on this id are joined.
 struct Group<'g, 'p> {
     resolver: Resolver<'p>,
     /// Index of the group's first draft.

@@ -1,14 +1,15 @@
-//! Events that tracers lost. A span without an end is marked as possibly lost, instead of
-//! unfinished, if its trace lost events after its start.
+//! Events that tracers lost. If a trace lost events after a span's start, the missing end of the
+//! span is marked as possibly lost, not as unfinished.
 
 use std::collections::HashMap;
 
-/// Earliest start and latest end of all losses of each source, in nanoseconds since 1970.
+/// Earliest start and latest end of each trace's losses, in nanoseconds since 1970, by the reader's
+/// id of the trace.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(HashMap<u32, (u64, u64)>);
 
 impl Losses {
-    /// Adds a loss between two times; `None` means unbounded.
+    /// Adds a loss between two times, in nanoseconds since 1970; `None` means unbounded.
     pub(crate) fn add(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
         let ns = |time: i64| u64::try_from(time).unwrap_or(0);
         let (from, to) = (from.map_or(0, ns), to.map_or(u64::MAX, ns));

@@ -77,10 +77,11 @@ pub(crate) struct OpenRequest {
     pub(crate) is_late: bool,
     /// Time of the last event, by the caller's clock.
     pub(crate) last_event: i64,
-    /// Position in the order of idle requests: `last_event`, or the time when the wait was last
+    /// Sort key in the list of open requests: `last_event`, or the time when the wait was last
     /// extended.
     pub(crate) touched: i64,
-    /// Neighbours in the list ordered by `touched`.
+    /// Slot of the next older request in the list ordered by `touched`; `newer` is the slot of the
+    /// next newer one.
     pub(crate) older: u32,
     pub(crate) newer: u32,
 }
@@ -106,8 +107,8 @@ impl OpenRequest {
             + self.ends.capacity() * 4
     }
 
-    /// Returns true if a span is known, from an event or as a parent, whose complete event has not
-    /// arrived.
+    /// Returns true if a known span's complete event has not arrived. A span is known from any of
+    /// its events, or as a parent.
     pub(crate) fn has_unended(&self) -> bool {
         let ended = self.reports.iter().filter(|report| report.body.is_span());
         let ended: HashSet<u64> =
@@ -259,7 +260,7 @@ impl OpenRequest {
         }
     }
 
-    /// Returns the reporter to whose index the report refers.
+    /// Returns the report's reporter, with span, name, service and address.
     pub(crate) fn reporter_of(&self, report: &Report) -> &Reporter {
         &self.reporters[report.reporter as usize]
     }

@@ -88,7 +88,7 @@ fn break_cycles<K: Ord>(
     }
 }
 
-/// Nodes sorted by parent, and by key among the children of one parent.
+/// Child lists of a forest: nodes sorted by parent, and by key among the children of one parent.
 pub(crate) struct Children {
     /// The parent's index plus one (0 for roots), and the node's index.
     sorted: Vec<(usize, usize)>,

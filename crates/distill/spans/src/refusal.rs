@@ -71,7 +71,8 @@ impl Refusals {
     }
 }
 
-/// Formats for example `could not be understood: 3 events (first: REASON, in EVENT, FILE)`.
+/// Formats the statistics, for example `could not be understood: 3 events (first: REASON, in EVENT,
+/// FILE)`.
 impl fmt::Display for Refusals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = if self.events == 1 { "" } else { "s" };

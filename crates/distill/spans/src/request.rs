@@ -28,7 +28,8 @@ pub struct Step<'a> {
     pub parent: Option<usize>,
     /// Number of ancestors in the tree; 0 for a root.
     pub depth: usize,
-    /// Time of the span in which none of its children was running, in nanoseconds.
+    /// Time of the span in which none of its children was running, in nanoseconds; `None` if the
+    /// span's duration is unknown.
     pub self_ns: Option<u64>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
@@ -155,12 +156,13 @@ impl<'a> Step<'a> {
         self.odd |= bit(oddity);
     }
 
-    /// Returns the end of the span, in nanoseconds since 1970.
+    /// Returns the end of the span, in nanoseconds since 1970; `None` if start or duration is
+    /// unknown.
     pub fn end_ns(&self) -> Option<u64> {
         Some(self.span.start_ns?.saturating_add(self.span.duration_ns?))
     }
 
-    /// Returns the id of the parent, if the parent span is missing.
+    /// Returns the id of the parent if the parent span is missing, else `None`.
     pub fn missing_parent(&self) -> Option<SpanId> {
         self.span.parent_id.filter(|_| self.has_oddity(Oddity::MissingParent))
     }
@@ -172,7 +174,7 @@ pub(crate) const fn bit(oddity: Oddity) -> u32 {
 
 impl Request<'_> {
     /// Returns the first and last moment of the request, including annotations, in nanoseconds
-    /// since 1970.
+    /// since 1970; `None` if no span has a start or an annotation.
     pub fn extent_ns(&self) -> Option<(u64, u64)> {
         let mut extent: Option<(u64, u64)> = None;
         for step in &self.steps {
@@ -193,7 +195,7 @@ impl Request<'_> {
         extent
     }
 
-    /// Returns the time from the first moment to the last, in nanoseconds.
+    /// Returns the time from the first moment to the last, in nanoseconds; 0 if no moment is known.
     pub fn duration_ns(&self) -> u64 {
         self.extent_ns().map_or(0, |(start, end)| end - start)
     }

@@ -1,11 +1,12 @@
-//! Strings of one request, and a total order of its reports that depends only on their content.
+//! Resolution of a request's symbols to strings, and a total order of its reports that depends only
+//! on their content.
 
 use crate::interner::{Interner, REQUEST_LOCAL, Symbol};
 use crate::open_request::{Body, OpenRequest, Report, Reporter, TagValue};
 use std::cmp::Ordering;
 
-/// Access to the strings of a request's symbols. Symbols are compared by their strings, because
-/// their numbers depend on the order of arrival.
+/// Access to the strings behind a request's symbols. Symbols are compared by string, because the
+/// number of a symbol depends on the order of arrival.
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver<'p> {
     pub(crate) request: &'p OpenRequest,

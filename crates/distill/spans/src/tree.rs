@@ -189,7 +189,8 @@ impl<'b> TreeBuilder<'b> {
             .collect()
     }
 
-    /// Returns the tags of all drafts, and the values that later values of the same key replaced.
+    /// Returns the tags of all drafts, and the tag values that were replaced by a later value of
+    /// the same key.
     fn tags(&self, pieces: &[Range<usize>]) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
         let Resolver { request, interner } = self.resolver;
         let mut tags: Vec<TagRef<'b>> = Vec::new();
@@ -242,7 +243,7 @@ impl<'b> TreeBuilder<'b> {
         (DraftLists { all: tags, ranges }, replaced)
     }
 
-    /// Returns the annotations of all drafts, including replaced tags.
+    /// Returns the annotations of all drafts. Each replaced tag value becomes an annotation, too.
     fn annotations<'r>(
         &self,
         pieces: &[Range<usize>],
@@ -348,8 +349,8 @@ fn order_of(draft: &Draft, shift: i64) -> (u64, u64, bool) {
     (start, draft.id, draft.shared)
 }
 
-/// Computes each step's self time: its duration without that of its children. Siblings are sorted
-/// by start.
+/// Computes each step's self time: its duration minus the time that its children cover. Siblings
+/// are sorted by start.
 fn set_self_times(steps: &mut [Step<'_>]) {
     // For each step, the end of its latest child so far, and the sum of the time covered by its
     // children.

@@ -1,8 +1,9 @@
-//! Exponential backoff with jitter, so that exporters that failed together do not retry together.
+//! Exponential backoff with jitter, to spread the retries of exporters that failed together.
 
 use std::time::Duration;
 
-/// Delays that double up to a maximum. Each delay is reduced by a random part of at most a half.
+/// Exponential backoff delays up to a maximum. Each delay is reduced by a random part of at most a
+/// half.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -15,19 +16,19 @@ impl Backoff {
         Backoff { first, max, next: first }
     }
 
-    /// Returns the next delay and doubles the one after it.
+    /// Returns the next delay, with jitter, and doubles the delay after it.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = pause.saturating_mul(2).min(self.max);
         jittered(pause, random())
     }
 
-    /// Returns a delay as before the first retry, without advancing the backoff.
+    /// Returns a delay as before the first retry, with jitter. The backoff does not advance.
     pub(crate) fn least(&self) -> Duration {
         jittered(self.first, random())
     }
 
-    /// Resets the delay to the first one after a success.
+    /// Resets the backoff to its first delay, after a success.
     pub(crate) fn reset(&mut self) {
         self.next = self.first;
     }
@@ -38,7 +39,7 @@ fn jittered(pause: Duration, random: u64) -> Duration {
     pause.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
 }
 
-/// Returns random bits from the kernel, or bits derived from the time if the kernel has none.
+/// Returns 64 random bits from `getrandom`, or bits derived from the time if `getrandom` fails.
 fn random() -> u64 {
     match blkkin_sys::random_words::<1>() {
         Some([word]) => word,

@@ -45,8 +45,8 @@ impl Client {
         Ok(Client { options: options.clone(), connection, scribe })
     }
 
-    /// Sends a batch and interprets the answer. If the future is dropped, the destination may have
-    /// accepted the batch or not.
+    /// Sends a batch and interprets the answer. If the future is dropped, it is unknown whether the
+    /// destination has accepted the batch.
     pub(crate) async fn send(&mut self, record: &Record) -> Verdict {
         let protocol = self.options.destination.protocol;
         if protocol == Protocol::Scribe {

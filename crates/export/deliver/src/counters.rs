@@ -2,7 +2,7 @@
 
 macro_rules! causes {
     ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
-        /// Cause for which spans were dropped.
+        /// Cause of dropping spans.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Cause {
             $($(#[$doc])* $name,)*
@@ -40,7 +40,7 @@ causes! {
     Ended "ended";
 }
 
-/// Counters since the exporter was opened. At any moment `found + pushed == delivered +
+/// Counters since the exporter was opened. At any moment `recovered + pushed == delivered +
 /// dropped_total() + waiting`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -62,7 +62,7 @@ pub struct Counters {
     pub retries: u64,
     /// Refused batches that were stored in the folder of refused batches.
     pub refused_stored: u64,
-    /// Refused batches that were not stored: no folder, no room in it, or a disk error.
+    /// Refused batches that were not stored: the folder is missing or full, or the disk failed.
     pub refused_not_stored: u64,
     /// Number of damaged ranges found in the queue.
     pub damages: u64,
@@ -81,7 +81,8 @@ impl Counters {
         self.dropped.iter().sum()
     }
 
-    /// Counts spans that waited as dropped.
+    /// Moves up to `spans` spans from the count of waiting spans to the count of spans dropped for
+    /// `cause`.
     pub(crate) fn drop_waiting(&mut self, cause: Cause, spans: u64) {
         let spans = self.settle(spans);
         self.dropped[cause as usize] += spans;

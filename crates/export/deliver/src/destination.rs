@@ -30,7 +30,7 @@ pub(crate) enum Protocol {
     Scribe,
 }
 
-/// Method of OpenTelemetry's trace service.
+/// Path of the gRPC method that receives spans, in OpenTelemetry's trace service.
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl Destination {
@@ -110,7 +110,7 @@ impl Destination {
     }
 }
 
-/// Formats of each interface; the first is the default.
+/// Formats of Zipkin's v2 interface; the first is the default.
 const ZIPKIN: &[Format] = &[Format::ZipkinJson, Format::ZipkinProto];
 const ZIPKIN_V1: &[Format] = &[Format::ZipkinThrift, Format::ZipkinV1Json];
 const OTLP: &[Format] = &[Format::OtlpProto, Format::OtlpJson];
@@ -123,7 +123,7 @@ fn is_category(path: &str) -> bool {
     (1..=255).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('.')
 }
 
-/// Returns the formats accepted at a path; none if the path is unknown.
+/// Returns the formats accepted at a URL's path, the default first; empty if the path is unknown.
 fn formats_of(path: &str) -> &'static [Format] {
     match path.trim_end_matches('/') {
         path if path.ends_with("/api/v2/spans") => ZIPKIN,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Error of opening an exporter.
+/// Error when an exporter is opened.
 #[derive(Debug)]
 pub enum Error {
     /// The URL is not supported.
@@ -89,7 +89,7 @@ impl From<blkkin_journal::Error> for Error {
     }
 }
 
-/// Reason why a span was refused, or is not durable yet. All but the last are temporary.
+/// Reason why a span was refused, or is not durable yet. Only the last reason is permanent.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The queue is full.

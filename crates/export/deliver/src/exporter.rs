@@ -21,7 +21,8 @@ pub struct Exporter {
     sender: Option<JoinHandle<()>>,
 }
 
-/// Interval at which waiting calls poll a disk queue, which does not notify them of free space.
+/// Interval at which waiting calls poll a disk queue. A disk queue sends no notification of free
+/// space.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Minimum interval between requests to drop the oldest batches.
@@ -51,7 +52,7 @@ impl Exporter {
         Ok(Exporter { shared, sender: Some(sender) })
     }
 
-    /// Adds a span. If it is refused, the caller still owns it and may retry, or
+    /// Adds a span. The caller keeps a refused span, and may retry or
     /// [wait](Exporter::wait_for_room).
     pub fn push(&self, span: &SpanRef<'_>) -> Result<(), Refusal> {
         let bytes = bytes_max(span);
@@ -71,8 +72,8 @@ impl Exporter {
         Ok(())
     }
 
-    /// Moves all pushed spans to the queue; with a queue folder, they are durable then. Does not
-    /// wait for the destination. A refused flush loses nothing and can be repeated.
+    /// Moves all pushed spans to the queue without waiting for the destination. With a queue
+    /// folder, the spans are durable on return. A refused flush loses nothing and can be repeated.
     pub fn flush(&self) -> Result<(), Refusal> {
         self.seal(self.shared.state()).map(drop)
     }
@@ -129,8 +130,8 @@ impl Exporter {
         state.counters
     }
 
-    /// Seals the current batch; with [`WhenFull::DropOldest`], after dropping the oldest batches if
-    /// necessary.
+    /// Moves the current batch to the queue. If the queue is full, [`WhenFull::DropOldest`] first
+    /// drops the oldest batches.
     fn seal<'s>(
         &'s self,
         mut state: MutexGuard<'s, State>,
@@ -174,7 +175,7 @@ impl Exporter {
     }
 }
 
-/// Pushes each span into the queue; breaks if the queue is full.
+/// Pushes each span; returns `ControlFlow::Break` if the span is refused.
 impl SpanSink for Exporter {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         match self.push(span) {

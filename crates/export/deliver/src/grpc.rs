@@ -76,8 +76,8 @@ mod code {
     ];
 }
 
-/// Interprets an answer. An authentication error or a wrong address does not refuse the batch, as
-/// over HTTP.
+/// Interprets an answer. As over HTTP, an authentication error or a wrong address leads to a retry,
+/// not to a refusal of the batch.
 pub(crate) fn verdict(answer: &Answer) -> Verdict {
     let Some(status) = status(answer) else {
         return Verdict::retry(format!("{}, and the answer ends without a status", answer.status));
@@ -111,8 +111,8 @@ pub(crate) fn verdict(answer: &Answer) -> Verdict {
     }
 }
 
-/// Returns the status code of the call, or the code that gRPC defines for the HTTP status if an
-/// intermediary answered; `None` if the answer was cut off.
+/// Returns the gRPC status code of the call; `None` if the answer was cut off. If an intermediary
+/// answered, the code is derived from the HTTP status, as gRPC specifies.
 fn status(answer: &Answer) -> Option<u32> {
     if let Some(status) = text(answer, "grpc-status") {
         return Some(status.trim().parse().unwrap_or(code::UNKNOWN));
@@ -128,8 +128,8 @@ fn status(answer: &Answer) -> Option<u32> {
     }
 }
 
-/// Returns a header of the call's status. An answer without a message has it in its headers, any
-/// other answer in the trailers.
+/// Returns a field of the call's status, such as `grpc-message`. An answer without a message
+/// contains it in the headers, any other answer in the trailers.
 fn text<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
     let find = |headers: &'a HeaderMap| headers.get(name);
     find(&answer.trailers).or_else(|| find(&answer.headers))?.to_str().ok()

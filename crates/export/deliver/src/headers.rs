@@ -1,5 +1,5 @@
 //! User-supplied headers for each request. They contain keys and passwords, so they are never
-//! displayed, and are redacted from answers of the destination, which may repeat them.
+//! displayed. Answers of the destination may repeat them, so they are redacted from answers.
 
 use crate::error::Error;
 use hyper::http::{HeaderName, HeaderValue};
@@ -16,7 +16,7 @@ const BYTES_MAX: usize = 64 << 10;
 /// without protecting a secret.
 const SECRET_BYTES_MIN: usize = 6;
 
-/// Names of headers that the exporter sets itself, and users must not set.
+/// Header names that are reserved for the exporter; users must not set these headers.
 const RESERVED: [&str; 7] = [
     "host",
     "content-length",

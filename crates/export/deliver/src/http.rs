@@ -84,14 +84,14 @@ fn otlp_verdict(answer: &Answer) -> Verdict {
     delivered_partially(partial)
 }
 
-/// Returns the verdict for an accepted batch; `None` stands for a malformed answer.
+/// Returns the verdict for an accepted batch. `partial` is `None` if the answer was malformed.
 pub(crate) fn delivered_partially(partial: Option<PartialSuccess>) -> Verdict {
     let is_malformed = partial.is_none();
     let PartialSuccess { rejected_spans, message } = partial.unwrap_or_default();
     Verdict::Delivered { rejected: rejected_spans, message: readable(&message), is_malformed }
 }
 
-/// Returns the status and message of an answer.
+/// Returns the status and message of an answer, as text for the user.
 fn reason(answer: &Answer, format: Format) -> String {
     let failure = match (is_otlp(format), is_json(&answer.headers)) {
         (false, _) => None,
@@ -108,7 +108,8 @@ fn reason(answer: &Answer, format: Format) -> String {
     }
 }
 
-/// Returns the delay requested by the destination, as seconds or as a date.
+/// Returns the delay that the header `Retry-After` requests, in seconds or as a date; `None`
+/// without a valid header.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     match value.parse() {

@@ -37,8 +37,9 @@ pub struct Options {
     pub batch_bytes: usize,
     /// Age at which an incomplete batch is queued.
     pub batch_age: Duration,
-    /// Maximum age of a waiting batch; older batches are dropped. Time without an open exporter
-    /// does not count, nor does an earlier exporter's time after its last waiting batch.
+    /// Maximum age of a waiting batch; older batches are dropped. The queue's clock measures the
+    /// age. It stops while no exporter is open, and continues from the time of the last waiting
+    /// batch.
     pub age_max: Duration,
     /// Maximum size in bytes of stored refused batches, in the subfolder `refused` of the queue
     /// folder.
@@ -49,8 +50,7 @@ pub struct Options {
     pub pause_max: Duration,
     /// Maximum delay that a destination can request before a retry.
     pub pause_asked_max: Duration,
-    /// Maximum number of attempts for a batch if the destination's errors may be caused by the
-    /// batch.
+    /// Maximum number of attempts for a batch that may itself cause the destination's errors.
     pub attempts_max: u32,
     /// Maximum time to connect to the destination.
     pub connect_timeout: Duration,

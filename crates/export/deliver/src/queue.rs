@@ -42,7 +42,7 @@ pub(crate) struct DiskReader {
     journal: Arc<Journal>,
     reader: Reader,
     gaps: GapCounter,
-    /// Position up to which batches are settled, and the time when it was last stored.
+    /// Position up to which batches are settled; `saved` is the time of its last storage.
     settled: u64,
     saved: Option<Instant>,
 }
@@ -57,13 +57,13 @@ pub(crate) struct Backlog {
     pub(crate) time_ms: Option<u64>,
 }
 
-/// Next item of a queue.
+/// Result of reading a queue: a batch, damage, or nothing.
 pub(crate) enum QueueItem {
     /// A batch, and the number of spans missing before it.
     Record(Record, u64),
     /// Damaged or missing data in the journal.
     Damage,
-    /// No further batch yet.
+    /// The queue contains no further batch yet.
     Nothing,
 }
 
@@ -107,7 +107,7 @@ impl Queue {
         Ok((Queue::Disk(journal), QueueReader::Disk(Box::new(disk)), backlog))
     }
 
-    /// Appends a batch. On disk, it is durable when this returns.
+    /// Appends a batch. A batch in a queue on disk is durable on return.
     pub(crate) fn append(&mut self, record: &Record) -> Result<(), Refusal> {
         match self {
             Queue::Memory(memory) => memory.append(record),
@@ -145,8 +145,8 @@ impl Queue {
         }
     }
 
-    /// Returns true if a queue in memory has room for a batch. A queue on disk can only try an
-    /// append.
+    /// Returns true if a queue in memory has room for a batch. Always false for a queue on disk,
+    /// where only an append can show whether there is room.
     pub(crate) fn has_room_in_memory(&self, record: &Record) -> bool {
         matches!(self, Queue::Memory(memory) if memory.has_room(record))
     }
@@ -172,7 +172,8 @@ impl MemoryQueue {
     }
 }
 
-/// Reads the waiting batches and counts their spans.
+/// Reads the waiting batches and counts their spans. Batches in a format other than `wanted` are an
+/// error.
 fn count_backlog(mut reader: Reader, wanted: Format) -> Result<Backlog, Error> {
     let (mut gaps, mut backlog) = (GapCounter::default(), Backlog::default());
     while let Some(item) = reader.next()? {

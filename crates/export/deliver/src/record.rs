@@ -3,7 +3,7 @@
 //! ```text
 //! 0   u8   1, the version of the encoding
 //! 1   u32  number of spans
-//! 5   u64  number of spans in all earlier batches, to count those of missing batches
+//! 5   u64  number of spans in all earlier batches, to count the spans of missing batches
 //! 13  u64  time of queueing by the queue's own clock: milliseconds since 1970, but stopped
 //!          while no exporter has the queue open
 //! 21  …    body, as it is sent

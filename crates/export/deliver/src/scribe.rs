@@ -31,7 +31,7 @@ impl Scribe {
         }
     }
 
-    /// Sends a batch. The client blocks, so it runs in a separate thread; if the future is dropped,
+    /// Sends a batch in a separate thread, because the client blocks. If the future is dropped,
     /// that thread ends by itself.
     pub(crate) async fn send(&mut self, record: &Record) -> Verdict {
         let mut batch = Batch::default();
@@ -55,7 +55,8 @@ impl Scribe {
     }
 }
 
-/// Sends over the idle connection, or over a new connection if the server has closed the idle one.
+/// Sends a batch over the idle connection `kept`, or over a new connection if sending fails.
+/// Returns the connection for the next batch, and the verdict.
 fn send(
     kept: Option<Client>,
     server: &(String, u16),

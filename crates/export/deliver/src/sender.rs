@@ -1,5 +1,5 @@
-//! The thread that sends batches in order. It settles each batch before it reads the next:
-//! delivered, or dropped with a counted reason. Start at [`Sender::run`].
+//! The thread that sends batches in order. Each batch is settled before the next batch is read: it
+//! is delivered, or dropped with a counted reason. Start at [`Sender::run`].
 
 use crate::backoff::Backoff;
 use crate::client::Client;
@@ -34,7 +34,7 @@ enum Settlement {
 /// Delay before a failing disk is read again.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Upper bound of all delays, since an [`Instant`] has a limited range.
+/// Upper bound of all delays: 24 hours, since an [`Instant`] has a limited range.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Timeout of a wait while the queue is empty.
@@ -167,8 +167,8 @@ impl Sender {
         })
     }
 
-    /// Waits before the next attempt, as long as the destination requests, but no longer than until
-    /// the batch is too old.
+    /// Waits before the next attempt, for the requested delay or else the backoff's. The wait ends
+    /// early when the batch becomes too old.
     fn pause(&mut self, record: &Record, reason: &str, requested: Option<Duration>) {
         let Options { pause_asked_max, age_max, .. } = self.shared.options;
         let pause = match requested {
@@ -248,7 +248,7 @@ impl Sender {
     }
 }
 
-/// Returns the result of `work`, or `None` if `end` completes first.
+/// Runs `work` and returns its result; `None` if `end` completes first.
 async fn or_cancelled<T>(
     mut work: std::pin::Pin<&mut impl Future<Output = T>>,
     mut end: std::pin::Pin<&mut impl Future<Output = ()>>,

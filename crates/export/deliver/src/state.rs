@@ -19,7 +19,7 @@ pub(crate) struct SharedState {
     pub(crate) options: Options,
     pub(crate) clock: QueueClock,
     state: Mutex<State>,
-    /// Notified after any change that a thread may wait for.
+    /// Condition variable, notified after each change that a thread may wait for.
     pub(crate) changed: Condvar,
     /// Signal that cancels the request in progress.
     pub(crate) cancel: Notify,
@@ -27,7 +27,8 @@ pub(crate) struct SharedState {
 
 /// State that the exporter and its sending thread change under a lock.
 pub(crate) struct State {
-    /// The batch to which spans are added.
+    /// Current batch, to which pushed spans are added; `None` if no span was pushed since the last
+    /// batch.
     batch: Option<OpenBatch>,
     /// A complete batch for which the queue had no room.
     sealed: Option<Record>,
@@ -55,8 +56,8 @@ struct OpenBatch {
 /// The queue's clock, which runs only while an exporter is open. The clock starts at the current
 /// time for an empty queue, and otherwise at the time of the last waiting batch. Time between two
 /// exporters does not count, as it cannot be distinguished from a clock adjustment. A system clock
-/// that is a year ahead, when an exporter is opened or later, makes no batch too old, and a clock
-/// set back keeps no batch for longer.
+/// that is a year ahead therefore makes no batch too old, and a clock set back keeps no batch for
+/// longer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueClock {
     opened_ms: u64,
@@ -174,7 +175,7 @@ impl SharedState {
     }
 }
 
-/// Maximum size of a batch beyond [`Batch::size`], in bytes: closing bytes and the like.
+/// Maximum number of bytes that completing a batch adds to [`Batch::size`], such as closing bytes.
 const END_BYTES_MAX: usize = 1024;
 
 impl State {
@@ -183,8 +184,8 @@ impl State {
         self.sealed.is_some()
     }
 
-    /// Returns true if no complete batch waits for room, or a queue in memory has room for it.
-    /// Always false for a disk queue that lacked room, as only an append can test it.
+    /// Returns true if no complete batch waits for room, or if a queue in memory has room for that
+    /// batch. Always false for a disk queue that lacked room, as only an append can test it.
     pub(crate) fn has_room_in_memory(&self) -> bool {
         self.sealed.as_ref().is_none_or(|sealed| self.queue.has_room_in_memory(sealed))
     }
@@ -194,7 +195,7 @@ impl State {
         self.batch.as_ref().map(|open_batch| age.saturating_sub(open_batch.since.elapsed()))
     }
 
-    /// Returns true if the current batch should be sealed before a span of `bytes` is added.
+    /// Returns true if the current batch must be sealed before a span of `bytes` bytes is added.
     pub(crate) fn is_due(&self, options: &Options, bytes: usize) -> bool {
         self.batch.as_ref().is_some_and(|OpenBatch { batch, since, .. }| {
             batch.size() >= options.batch_bytes

@@ -1,6 +1,6 @@
 //! Supported destination URLs.
 
-/// Supported URLs, for error messages.
+/// Supported destination URLs and their systems, one per line, for error messages.
 pub const SUPPORTED_URLS: &str = "\
 http://HOST:9411/api/v2/spans    Zipkin
 http://HOST:9411/api/v1/spans    Zipkin's first format

@@ -1,8 +1,8 @@
-//! Interpretation of an answer, or of a missing answer, for a batch.
+//! Verdict on a batch, derived from the destination's answer or from the failure to answer.
 
 use std::time::Duration;
 
-/// Result of sending a batch, which decides what the sender does with the batch.
+/// Result of sending a batch: the sender settles the batch or sends it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The destination has accepted the batch.
@@ -67,7 +67,7 @@ pub(crate) fn readable(text: &str) -> String {
     out
 }
 
-/// Returns true for characters that change the direction of text, which could hide its meaning.
+/// Returns true for characters that change the direction of text and so may hide its meaning.
 fn is_direction(character: char) -> bool {
     matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

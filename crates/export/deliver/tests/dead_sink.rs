@@ -1,6 +1,6 @@
-//! A destination that never answers, and ten times as many spans as the queue can store. Memory and
-//! disk usage stay bounded, and dropped spans are counted. This test runs alone in its process,
-//! whose memory it measures.
+//! Test with a destination that never answers, and ten times as many spans as the queue can store.
+//! Memory and disk usage stay bounded, and dropped spans are counted. The test runs alone in a
+//! process, because it measures the memory of the process.
 
 use blkkin_deliver::{Cause, Destination, Exporter, Options, WhenFull};
 use blkkin_model::{SpanId, SpanRef, TagRef, TraceId};

@@ -64,8 +64,8 @@ impl Connection {
         Connection { peer, open: None }
     }
 
-    /// Sends a request and returns the answer, or the reason why it is missing. If the future is
-    /// dropped, the server may have received the request or not.
+    /// Sends a request and returns the answer, or the reason why there is no answer. If the future
+    /// is dropped, it is unknown whether the server has received the request.
     pub async fn send(
         &mut self,
         request: impl Fn() -> Result<Request<Full<Bytes>>, String>,

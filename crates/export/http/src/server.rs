@@ -21,7 +21,7 @@ pub struct Server {
     prefix: String,
 }
 
-/// Settings of a [`Server`].
+/// Port, credentials and limits of a [`Server`].
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
     /// Port for an `http` URL without a port.

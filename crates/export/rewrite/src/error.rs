@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Error {
     /// Path of the file or directory.
     pub path: PathBuf,
-    /// Description, a lower-case fragment.
+    /// Description of the error, as a lower-case phrase.
     pub message: String,
     /// Suggested next step.
     pub hint: Option<&'static str>,

@@ -61,8 +61,8 @@ struct OutputTrace {
     directory: PathBuf,
     encoder: Arc<Encoder>,
     file_names: HashSet<String>,
-    /// Stream id, by index of the stream. Streams without an id get the numbers by which a reader
-    /// orders them, so events of the same time keep their order.
+    /// Stream ids, by stream index. Streams without an id get the numbers by which a reader orders
+    /// them, so events with equal times keep their order.
     instances: Vec<u64>,
 }
 
@@ -73,7 +73,8 @@ const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
     /// Prepares to write `traces` into `root`, a directory that is empty or does not exist yet.
-    /// Returns an error if a trace cannot be written in `form`. `stop` is polled at each event.
+    /// Returns an error if a trace cannot be written in `form`. `stop` is polled at each event, and
+    /// ends the writing when it returns true.
     pub fn new(
         traces: &[Arc<Trace>],
         root: &Path,
@@ -223,7 +224,7 @@ fn shares_file(trace: &Trace, stream: &Stream) -> bool {
     trace.streams.iter().filter(|other| other.name == stream.name).count() > 1
 }
 
-/// Creates the encoder and the metadata file for a trace.
+/// Returns the encoder and the content of the metadata file for a trace.
 fn prepare(trace: &Trace, form: Form, uuid: Option<Uuid>) -> Result<(Encoder, Vec<u8>), String> {
     let version = match form {
         Form::Same => trace.schema().version,

@@ -41,7 +41,7 @@ pub(crate) struct StreamWriter {
     open: Option<OpenPacket>,
     /// Packet that is written after the open packet, even without events.
     pending: Option<PendingPacket>,
-    /// End of the last written packet, in cycles.
+    /// End of the last written packet, in cycles; `None` before the first packet.
     end: Option<u64>,
     seq: u64,
     discarded: u64,
@@ -201,7 +201,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Records a loss after the events so far, so that the packets show it to readers.
+    /// Records a loss after the events so far, and splits packets so that readers detect the loss.
     pub(crate) fn loss(&mut self, output: &mut OutputDirectory, loss: &Loss) -> Result<(), Error> {
         let cycles = |time: Option<(i64, u64)>| time.map(|(_, cycles)| cycles);
         let (from, to) = (cycles(loss.from), cycles(loss.to));

@@ -1,4 +1,4 @@
-//! Tests of the rewriter: packets read, and the packets written from them.
+//! Tests of the rewriter, which compare the packets of the written trace with expected packets.
 
 use crate::{Form, Rewriter, Summary};
 use blkkin_ctf::schema::Version;
@@ -40,7 +40,7 @@ fn bytes(instance: u64, (begin, end, seq, lost, cpu, events): Packet<'_>) -> Vec
     bytes
 }
 
-/// Writes a trace with one stream in each file: name, stream id, and packets.
+/// Writes a trace with one file per stream. A stream is a file name, a stream id, and packets.
 pub(crate) fn trace(path: &Path, streams: &[(&str, u64, &[Packet<'_>])]) {
     fs::create_dir_all(path).expect("to make a folder");
     fs::write(path.join("metadata"), METADATA).expect("to write");
@@ -90,8 +90,8 @@ fn packets(path: &Path) -> Vec<(u64, u64, u64, u64, u64, Vec<u64>)> {
     packets.into_iter().flat_map(|packets| packets.0).collect()
 }
 
-/// Checks the packets that are written for the packets of a stream, in each version of CTF. CPUs
-/// are not compared.
+/// Checks that a stream of the packets `read` is rewritten as the packets `written`, in each CTF
+/// version. CPUs are not compared.
 #[track_caller]
 fn check(packet_size: usize, read: &[Packet<'_>], written: &[Packet<'_>]) {
     for form in [Form::Same, Form::Version(Version::Ctf1), Form::Version(Version::Ctf2)] {
@@ -202,8 +202,8 @@ fn streams_have_names_and_ids() {
     assert_eq!(ids, [0, 1, 2]);
 }
 
-/// If reading is stopped, the written traces have the events so far. Without `finish`, no file is
-/// kept.
+/// The written traces contain the events so far if reading is stopped. No file is kept without
+/// `finish`.
 #[test]
 fn an_end_may_come_early() {
     let scratch = Scratch::new("rewrite");

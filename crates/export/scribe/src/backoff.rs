@@ -1,4 +1,4 @@
-//! Exponential backoff with jitter, so that clients that failed together do not retry together.
+//! Exponential backoff with jitter, to spread the retries of clients that failed together.
 
 use std::time::Duration;
 

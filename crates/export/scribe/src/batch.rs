@@ -9,7 +9,7 @@ use crate::message::{CALL, Header};
 /// encoding.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The frame; its length, sequence number and entry count are set by `frame`.
+    /// The encoded frame. `frame` sets its length, sequence number and entry count.
     bytes: Vec<u8>,
     count: u32,
     payload_bytes: usize,

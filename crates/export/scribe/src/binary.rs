@@ -4,7 +4,7 @@ use crate::fault::{Fault, Reason};
 
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
-/// Codes of Thrift's field types.
+/// Type code that ends a structure. The following constants are the codes of Thrift's field types.
 const STOP: u8 = 0;
 const BOOL: u8 = 2;
 const BYTE: u8 = 3;
@@ -22,7 +22,7 @@ pub(crate) const LIST: u8 = 15;
 /// nests deeper.
 const DEPTH_MAX: usize = 32;
 
-/// A message with a read position.
+/// A Thrift message with a read position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Input<'a> {
     bytes: &'a [u8],
@@ -175,8 +175,8 @@ pub(crate) fn put_stop(out: &mut Vec<u8>) {
     out.push(STOP);
 }
 
-/// Writes length-prefixed bytes. Text beyond the range of lengths is truncated; frames are never so
-/// large.
+/// Writes length-prefixed bytes. Bytes beyond the range of the length field are truncated; no frame
+/// is so large.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     let size = i32::try_from(text.len()).unwrap_or(i32::MAX);
     out.extend_from_slice(&size.to_be_bytes());

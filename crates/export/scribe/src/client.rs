@@ -86,7 +86,7 @@ pub struct Client {
     stream: TcpStream,
     options: ClientOptions,
     sequence: i32,
-    /// Part of the reply that has been received.
+    /// Bytes of the reply that have been received so far.
     reply: Vec<u8>,
     call: Vec<u8>,
 }

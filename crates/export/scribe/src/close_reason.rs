@@ -12,16 +12,16 @@ pub enum CloseReason {
     TooMany,
     /// The maximum was reached, and this connection had been idle for the longest time.
     Evicted,
-    /// The connection was idle for too long.
+    /// The connection was idle for longer than the time limit.
     Idle,
-    /// Receiving a frame or sending replies took too long.
+    /// Receiving a frame or sending replies took longer than the time limit.
     Slow,
     /// The received bytes are not a frame.
     Misfit(FrameError),
     /// The frame contains no valid request.
     Fault(Fault),
-    /// There was no memory for the frame. A batch would have been refused with a reply instead, but
-    /// this frame is no batch.
+    /// The server has no memory for a frame that is not a batch. A batch would be refused with a
+    /// reply instead.
     NoMemory,
     /// The connection broke, or its thread could not be started.
     Io(io::Error),

@@ -1,5 +1,5 @@
-//! The entries of a `Log` call, decoded in place, without allocations: there may be hundreds of
-//! thousands a second.
+//! The entries of a `Log` call, decoded in place without allocations, as a server may receive
+//! hundreds of thousands of entries per second.
 
 use crate::binary::{Input, Result, STRING, STRUCT};
 use crate::fault::Reason;

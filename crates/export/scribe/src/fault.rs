@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// A violation of the protocol or a limit by a message.
+/// Violation of the protocol or of a limit, with its position in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Offset of the fault in the frame's body, in bytes.
     pub offset: usize,
-    /// Violated rule.
+    /// Rule or limit that the message violates.
     pub reason: Reason,
 }
 
-/// Rule that a message violates.
+/// Rule or limit that a message violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// A length exceeds the remaining bytes of the message.
@@ -26,9 +26,9 @@ pub enum Reason {
     Version(u16),
     /// The message type is unexpected.
     Kind(u8),
-    /// A limit was exceeded.
+    /// The number of items exceeds a limit.
     TooMany {
-        /// Name of the counted items.
+        /// Name of the counted items, such as `entries`.
         what: &'static str,
         /// Maximum number of these items.
         count_max: usize,

@@ -15,7 +15,7 @@ pub struct Frames {
     pub frame_bytes_max: usize,
 }
 
-/// Reason why bytes are not a frame.
+/// Reason why received bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// The bytes are HTTP.
@@ -60,7 +60,7 @@ impl Frames {
     /// Returns the size of the first frame, including its length field; `None` if the length field
     /// is incomplete.
     ///
-    /// Errors are detected as early as possible.
+    /// Other protocols and too large frames are detected from the length field alone.
     pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         if HTTP.contains(&head) {

@@ -7,7 +7,7 @@
 use crate::binary::{Input, Result, put_text};
 use crate::fault::Reason;
 
-/// Message types of Thrift.
+/// Thrift message type of a call. The following constants are the other message types.
 pub(crate) const CALL: u8 = 1;
 pub(crate) const REPLY: u8 = 2;
 pub(crate) const EXCEPTION: u8 = 3;
@@ -21,7 +21,7 @@ const NAME_BYTES_MAX: usize = 1024;
 /// Header of a Thrift message: method, message type and sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Name of the method.
+    /// Name of the called method, such as `Log`.
     pub name: &'a [u8],
     /// Message type: 1 for a call, 2 for a reply, 3 for an exception, 4 for a one-way call.
     pub kind: u8,

@@ -96,7 +96,7 @@ pub enum Answer {
     Exception {
         /// Error message of the server.
         message: Vec<u8>,
-        /// Exception type of Thrift.
+        /// Exception type of Thrift, such as 1 for an unknown method.
         kind: i32,
     },
 }

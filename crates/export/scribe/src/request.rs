@@ -1,4 +1,4 @@
-//! Calls of clients: decoding with their arguments, and encoding.
+//! Decoding of clients' calls with their arguments, and encoding of calls.
 
 use crate::binary::{I32, Input, LIST, Result, STRING, put_field, put_stop, put_text};
 use crate::entries::Entries;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Options of a [`Sender`].
+/// Timeouts, batch size and retry delays of a [`Sender`].
 #[derive(Clone, Debug)]
 pub struct SenderOptions {
     /// Timeouts and limits of each connection.
@@ -40,7 +40,7 @@ impl Default for SenderOptions {
     }
 }
 
-/// Counters of a [`Sender`].
+/// Counters of a [`Sender`] since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderCounts {
     /// Messages accepted by the server.
@@ -118,7 +118,7 @@ impl<'s> Sender<'s> {
         if self.batch.frame_bytes() >= self.options.batch_bytes { self.flush() } else { Ok(()) }
     }
 
-    /// Sends the current batch.
+    /// Sends the current batch. Retries until the server accepts it or the patience is exhausted.
     pub fn flush(&mut self) -> Result<(), DeliveryError> {
         let start = Instant::now();
         while !self.batch.is_empty() {

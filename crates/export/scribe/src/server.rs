@@ -162,8 +162,8 @@ impl<H: Handler> ServerState<H> {
         }
     }
 
-    /// Returns true if a new connection is permitted, if necessary after closing an idle
-    /// connection.
+    /// Makes room for a new connection, if necessary by closing an idle connection. Returns true if
+    /// the new connection is permitted.
     fn make_room(&self) -> bool {
         let peers = self.peers();
         if peers.len() < self.options.connections_max {

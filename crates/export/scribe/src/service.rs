@@ -23,7 +23,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Accepted entries must not be lost: the client deletes them.
     fn log(&self, entries: &Entries<'_>) -> ResultCode;
 
-    /// Returns the status of the service.
+    /// Returns the status of the service; [`Status::Alive`] by default.
     fn status(&self) -> Status {
         Status::Alive
     }
@@ -33,7 +33,7 @@ pub trait Handler: Send + Sync + 'static {
         String::new()
     }
 
-    /// Returns the counters of the service.
+    /// Returns the counters of the service by name; none by default.
     fn counters(&self) -> BTreeMap<String, i64> {
         BTreeMap::new()
     }
@@ -70,7 +70,7 @@ pub enum ConnectionAction {
     Close(Fault),
 }
 
-/// Turns the requests of all connections into replies, with the handler's help.
+/// Converter of the requests of all connections into replies. The handler implements the methods.
 #[derive(Debug)]
 pub struct Service<H> {
     handler: H,
@@ -84,7 +84,7 @@ pub struct Service<H> {
 /// Maximum size of all options, in bytes.
 const OPTIONS_BYTES_MAX: usize = 64 << 10;
 
-/// Size that an option counts in addition to its key and value, in bytes.
+/// Overhead that each option counts in addition to its key and value, in bytes.
 const OPTION_BYTES: usize = 64;
 
 impl<H: Handler> Service<H> {
@@ -135,8 +135,8 @@ impl<H: Handler> Service<H> {
         }
     }
 
-    /// Refuses a `Log` call of which only the beginning is in memory. Returns false if the call is
-    /// another method's.
+    /// Refuses a `Log` call whose end has not been received. Returns false for a call of another
+    /// method.
     pub fn refuse(&self, beginning: &[u8], out: &mut Vec<u8>) -> bool {
         match Header::read(beginning) {
             Ok((call, _)) if call.name == b"Log" && call.kind == crate::message::CALL => {

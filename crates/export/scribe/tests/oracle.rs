@@ -1,5 +1,5 @@
-//! Bytes on the wire: captured calls of real clients of 2012 and of today, and Thrift's own library
-//! as the peer for everything that this crate reads and writes.
+//! Tests of the encoding. The peers are captured calls of clients of 2012 and of today, and
+//! Thrift's own library for everything that this crate reads and writes.
 
 use blkkin_scribe::{
     Answer, Batch, ConnectionAction, Entries, Entry, Frames, Handler, Header, Limits, Reason,
@@ -84,7 +84,8 @@ fn captured_batches_are_read() {
         let reply = answer(&service, &hex(text));
         let kept = service.handler().entries.lock().expect("no panic").clone();
         assert_eq!(kept, [(b"zipkin".to_vec(), b"hi".to_vec())]);
-        // Strict, regardless of the call's encoding, as all clients read that.
+        // The reply is in the strict encoding, whatever the call's encoding, as all clients read
+        // it.
         let expected = "00000017 80010002 00000003 4c6f67 00000000 08 0000 00000000 00";
         assert_eq!(reply, hex(expected));
     }
@@ -115,8 +116,8 @@ fn captured_batches_are_written() {
     }
 }
 
-/// Replies of servers of 2012, in the old encoding, and of today's servers, in the strict encoding,
-/// are read.
+/// The client reads replies of servers of 2012 (old encoding) and of today's servers (strict
+/// encoding).
 #[test]
 fn captured_replies_are_read() {
     let check = |text: &str, expected| {
@@ -305,8 +306,8 @@ fn thrift_reads_what_is_answered() {
     assert_eq!(options, ("k".to_owned(), "v".to_owned()));
 }
 
-/// One-way methods get no reply: old clients send them as calls, today's clients as one-way calls,
-/// and neither waits.
+/// One-way methods get no reply. Old clients send them as calls, today's clients as one-way calls,
+/// and neither client waits.
 #[test]
 fn what_is_one_way_is_never_answered() {
     for kind in [TMessageType::Call, TMessageType::OneWay] {
@@ -384,7 +385,7 @@ fn bad_arguments_are_exceptions_with_their_byte() {
     check(&format!("{}00", "0c 0005 ".repeat(40)), "byte 114: values too deep within each other");
 }
 
-/// Lengths are checked against the received bytes before memory is allocated.
+/// The options set by `setOption` use at most 64 KiB in total; further options are refused.
 #[test]
 fn options_are_bounded() {
     let service = Service::new(StoringHandler::default(), Limits::default());

@@ -1,5 +1,5 @@
-//! Client and server on real sockets: pipelined requests; slow, silent, numerous and foreign peers;
-//! bounded memory; and a shutdown that answers received requests.
+//! Tests of client and server on real sockets: pipelined requests; slow, silent, numerous and
+//! foreign peers; bounded memory; and a shutdown that answers received requests.
 
 use blkkin_scribe::{
     Answer, Batch, Client, ClientError, ClientOptions, CloseReason, Entries, Entry, Handler,
@@ -75,7 +75,7 @@ fn batch(count: usize, message: &[u8]) -> Batch {
     batch
 }
 
-/// Waits until a condition holds.
+/// Waits until a condition holds; panics after the time limit.
 #[track_caller]
 fn until(mut is_so: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
@@ -235,7 +235,8 @@ fn connections_are_limited() {
     for client in &mut clients[1..] {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
-    // The first connection has, and is closed; its client detects that and reconnects.
+    // The first connection has been idle for long enough and is closed; its client detects that and
+    // reconnects.
     let mut next = connect(&server);
     assert_eq!(next.probe().expect("an answer"), ResultCode::Ok);
     assert!(matches!(clients[0].probe(), Err(ClientError::Io(_))));

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::ops::Range;
 use wide::u8x16;
 
-/// Version of the lines' schema. It changes when consumers may have to change.
+/// Version of the schema of the lines; incremented by changes that may break consumers.
 pub const SCHEMA: &str = "blkkin.view.v1";
 
 /// Printer of events as JSON lines.
@@ -25,8 +25,8 @@ pub const SCHEMA: &str = "blkkin.view.v1";
 pub struct JsonPrinter {
     /// Text that the lines of each trace share, by trace id.
     traces: Vec<Option<TraceText>>,
-    /// Text of the last packet context of each stream, with trace id and packet number, by stream
-    /// number.
+    /// Text of each stream's last packet context, by stream number. Each text is stored with its
+    /// trace id and packet number.
     packets: Vec<((usize, u64), Text)>,
 }
 
@@ -226,7 +226,7 @@ fn print_head(out: &mut Text, event: &Event<'_>) {
     }
 }
 
-/// Text before the value of each field, such as its key, by node id.
+/// Text before each field's value, such as its key, by the node id of the field.
 #[derive(Debug)]
 struct Keys(Vec<Piece>);
 
@@ -455,7 +455,7 @@ fn list<T>(
     }
 }
 
-/// Appends a string in quotes.
+/// Appends a string in quotes, with JSON's escapes.
 fn string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
     quote::append::<JsonEscapes>(out, value);
@@ -465,8 +465,8 @@ fn string(out: &mut Text, value: &[u8]) {
 struct JsonEscapes;
 
 impl EscapeRules for JsonEscapes {
-    /// Marks quotes, backslashes and control characters. Bytes beyond ASCII are also marked,
-    /// because they may be invalid UTF-8.
+    /// Returns a mask of quotes, backslashes and control characters. Bytes beyond ASCII are also in
+    /// the mask, because they may be invalid UTF-8.
     #[inline(always)]
     fn special(bytes: u8x16) -> u8x16 {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));

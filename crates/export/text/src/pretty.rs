@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use wide::u8x16;
 
-/// Selection of a line's parts; the default is babeltrace2's.
+/// Parts of a line that are printed; the default is that of babeltrace2.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Set to print the names of payload fields.
@@ -137,9 +137,9 @@ struct StreamText {
     trace: usize,
     packet: u64,
     packet_context: Text,
-    /// Texts by event class; events of several classes alternate in most streams.
+    /// Line texts, by event class. Most streams alternate between several classes.
     lines: Vec<LineText>,
-    /// Bytes added to `lines` since the last clear.
+    /// Number of bytes added to `lines` since it was last cleared.
     lines_size: usize,
 }
 
@@ -472,7 +472,7 @@ impl LinePrinter for Printer {
     }
 }
 
-/// Text before the value of each field, by node id.
+/// Text before each field's value, by the node id of the field.
 #[derive(Debug)]
 struct Styles(Vec<Style>);
 
@@ -523,7 +523,7 @@ struct Fields<'f> {
     colors: &'f Colors,
     /// Set if a scope of the line was printed before this visit, so that a comma is needed.
     has_scope_before: bool,
-    /// Set until a scope of this visit has been printed.
+    /// True before the first scope of this visit is printed.
     first_scope: bool,
     /// Indexes of the next elements of the enclosing arrays.
     indexes: Vec<u64>,
@@ -818,7 +818,7 @@ impl AffixPrinter for Fields<'_> {
     }
 }
 
-/// Prints a string in quotes.
+/// Prints a string in quotes, with escapes as in C.
 fn print_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
     quote::append::<CEscapes>(out, value);

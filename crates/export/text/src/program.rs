@@ -16,7 +16,7 @@ pub(crate) struct Program(Box<[Step]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// Text before the value.
+    /// Text before the value, in the first `prefix_length` bytes.
     prefix: [u8; PREFIX_SIZE],
     prefix_length: u8,
     /// Kind of value that follows the prefix; `None` for a step that prints only its prefix.

@@ -8,9 +8,10 @@ pub(crate) const LANE: usize = 16;
 
 /// Escape rules of an output format.
 pub(crate) trait EscapeRules {
-    /// Marks bytes that need an escape or a closer check; NUL is always marked.
+    /// Returns a mask of the bytes that need an escape or a closer check. NUL is always in the
+    /// mask.
     fn special(bytes: u8x16) -> u8x16;
-    /// Appends a string that has marked bytes.
+    /// Appends a string with bytes that [`EscapeRules::special`] marks, and escapes them.
     fn append_escaped(out: &mut Text, value: &[u8]);
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn append<Q: EscapeRules>(out: &mut Text, value: &[u8]) {
     }
 }
 
-/// Marks control characters (below 0x20).
+/// Returns a mask of the control characters (below 0x20).
 #[inline(always)]
 pub(crate) fn control(bytes: u8x16) -> u8x16 {
     bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)

@@ -29,7 +29,7 @@ pub struct TimePrinter {
     format: TimeFormat,
     zone: TimeZone,
     second: i64,
-    /// Text before the nanoseconds: the first `length` bytes.
+    /// Text before the nanoseconds, in the first `length` bytes.
     text: [u8; TEXT_SIZE],
     length: usize,
 }
@@ -176,8 +176,8 @@ fn zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { local_zone().unwrap_or_else(TimeZone::system) }
 }
 
-/// Reads the local zone from its file. [`TimeZone::system`] first reads the names of all zones,
-/// which takes milliseconds, as long as the start of `blkkin view`.
+/// Reads the local time zone from its file. This is faster than [`TimeZone::system`], which first
+/// reads the names of all zones. That takes milliseconds, as long as the start of `blkkin view`.
 fn local_zone() -> Option<TimeZone> {
     match std::env::var("TZ") {
         _ if std::env::var_os("TZDIR").is_some() => None,
@@ -196,7 +196,7 @@ fn read_zone(path: &str) -> Option<TimeZone> {
 /// Maximum size of a zone's file in bytes; the largest have a few thousand.
 const ZONE_SIZE_MAX: u64 = 64 << 10;
 
-/// Returns true if a zone's name is a path to a file below the folder of zones.
+/// Returns true if a time zone's name is a relative path that stays within the zone directory.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         let is_letter =
@@ -206,13 +206,14 @@ fn is_name(name: &str) -> bool {
     name.split('/').all(is_part)
 }
 
-/// Returns the begin of a day, in nanoseconds since 1970.
+/// Returns the begin of a day in nanoseconds since 1970; `None` if it is out of range.
 fn midnight(date: civil::Date, zone: &TimeZone) -> Option<i64> {
     let midnight = zone.to_timestamp(date.to_datetime(civil::Time::midnight())).ok()?;
     midnight.as_nanosecond().try_into().ok()
 }
 
-/// Parses `HH:MM[:SS[.fraction]]` to nanoseconds from midnight.
+/// Parses `HH:MM[:SS[.fraction]]` to nanoseconds from midnight; `None` if the text has another
+/// form.
 fn parse_time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let mut whole = |most: i64| {
@@ -228,7 +229,7 @@ fn parse_time_of_day(text: &str) -> Option<i64> {
     Some((hours * 60 + minutes) * 60 * NS + rest)
 }
 
-/// Parses `seconds[.fraction]` to nanoseconds, exactly.
+/// Parses `seconds[.fraction]` to nanoseconds, without rounding by floating point.
 fn parse_seconds(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || fraction.len() > 9 {
@@ -249,7 +250,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     duration.ok_or_else(|| "not a length of time, such as 5ms, 1.5s or 2min".into())
 }
 
-/// Parses a signed number with a unit to nanoseconds. Without a unit, the number is in seconds.
+/// Parses a signed number with a unit to nanoseconds. A number without a unit is in seconds.
 fn parse_signed_duration(text: &str) -> Option<i64> {
     let (sign, text) = match text.as_bytes().first()? {
         b'-' => (-1, &text[1..]),

@@ -1,6 +1,6 @@
-//! Lines printed by several threads, in slices of any size, equal the lines printed by one thread.
-//! Traces have equal times, events and packets out of order, events outside of their packet, and
-//! missing times. The number of events also equals that of an unordered count.
+//! Tests that several threads print the same lines as one thread, for slices of any size. The
+//! traces have equal times, events and packets out of order, events outside of their packet, and
+//! missing times. An unordered count must give the same number of events.
 
 use blkkin_reader::{
     Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
@@ -54,11 +54,11 @@ enum Flaw {
     Ties,
     /// Some events are earlier than the previous event.
     EventsDisordered,
-    /// Some events are outside their packet's time.
+    /// Some events are outside their packet's time range.
     EventsOutside,
     /// Some packets begin before the end of the previous packet.
     PacketsDisordered,
-    /// Some events are before their packet's time.
+    /// Some events are before their packet's begin.
     EventsBefore,
     /// Packets do not declare their begin and end.
     NoPacketTimes,
@@ -112,7 +112,8 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) 
     frequency
 }
 
-/// Writes an event's header, usually in its short form if that exists and can represent the time.
+/// Writes an event's header. Most headers have the short form, if the trace has one that can
+/// represent the time.
 fn write_header(
     bytes: &mut Vec<u8>,
     random: &mut Random,
@@ -236,7 +237,7 @@ fn print(reading: &Reading<'_>, json: bool) -> Output {
     (text, messages, stats)
 }
 
-/// Returns the number of events, counted without order.
+/// Returns the number of events, counted by an unordered reading.
 fn count(reading: &Reading<'_>) -> u64 {
     struct Nobody;
     impl Unordered for Nobody {

@@ -1,5 +1,5 @@
-//! Arena for strings of a span that cannot be borrowed from its batch, because they were unescaped,
-//! repaired or rendered.
+//! Arena for unescaped, repaired or rendered strings of a span, which cannot be borrowed from the
+//! batch.
 
 use std::cell::{Cell, OnceCell};
 
@@ -28,7 +28,7 @@ enum Item {
 const FIRST_BLOCK_SLOTS: usize = 8;
 
 impl Arena {
-    /// Stores a string.
+    /// Stores a string in the arena and returns a reference to it.
     #[cold]
     pub(crate) fn store(&self, text: String) -> &str {
         match self.push(Item::Text(text)) {
@@ -37,7 +37,7 @@ impl Arena {
         }
     }
 
-    /// Stores a byte string.
+    /// Stores a byte string in the arena and returns a reference to it.
     #[cold]
     pub(crate) fn store_bytes(&self, bytes: Vec<u8>) -> &[u8] {
         match self.push(Item::Bytes(bytes)) {

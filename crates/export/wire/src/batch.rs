@@ -6,8 +6,9 @@ use crate::outcome::{End, Outcome};
 use crate::span_draft::SpanDraft;
 use blkkin_model::{SpanRef, SpanSink};
 
-/// Permitted bytes of strings per byte of a batch, in addition to [`Limits::expanded_bytes`]. With
-/// this value, any number of spans of 300 bytes may share 2 KiB.
+/// Permitted bytes of decoded strings for each byte of a batch, in addition to
+/// [`Limits::expanded_bytes`]. With this value, any number of spans of 300 bytes may share 2 KiB of
+/// tags.
 const EXPANSION: u64 = 8;
 
 /// A batch during decoding: its limits, its sink, and the outcome so far.
@@ -61,7 +62,8 @@ impl<'w> Batch<'w> {
         Err(Stop::Broken(reason.at(count_max)))
     }
 
-    /// Checks that another span, which starts at `offset`, is permitted.
+    /// Checks that the limit on spans permits another span. `offset` is the start of the span in
+    /// the batch.
     #[inline]
     pub(crate) fn open(&self, offset: usize) -> Result<(), Stop> {
         if self.index < self.limits.spans {

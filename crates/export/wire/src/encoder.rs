@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 
 /// Encoder that appends a batch of spans to a buffer. An encoder is also a sink for spans.
 ///
-/// Properties that a format lacks are dropped. Zipkin's formats have no nanoseconds, no upper case
-/// in names and no types of tags. OpenTelemetry's format has no `debug` and `shared`, and only one
+/// Properties that a format lacks are dropped. Zipkin's formats lack nanoseconds, upper case in
+/// names and typed tags. OpenTelemetry's format lacks `debug` and `shared`, and stores only one
 /// address for each endpoint.
 #[derive(Debug)]
 pub struct Encoder<'o> {

@@ -1,8 +1,8 @@
-//! Faults in a batch or one of its spans, with their position. Start at [`Refusal`].
+//! Faults in a batch or a span, with their position. Start at [`Refusal`].
 
 use std::fmt;
 
-/// A refused span, or the position at which decoding a batch ended.
+/// A refused span with its fault, or the fault at which decoding of the batch stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Index of the span in the batch.
@@ -11,10 +11,10 @@ pub struct Refusal {
     pub fault: Fault,
 }
 
-/// A fault at a position in a batch.
+/// A fault in a batch: its offset, its field and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Offset in the batch, in bytes.
+    /// Offset of the fault from the start of the batch, in bytes.
     pub offset: u64,
     /// Name of the field in the format; empty if the fault is outside of any field.
     pub field: &'static str,
@@ -44,15 +44,15 @@ pub enum Reason {
     OutOfRange,
     /// The name of the span kind is unknown.
     UnknownKind,
-    /// The input lacks the expected item that the text names.
+    /// The input lacks an expected item. The text names the item, such as `a list`.
     Expected(&'static str),
-    /// The input ends within an item.
+    /// The input ends in the middle of an item.
     Ends,
     /// Lists and maps are nested too deep.
     TooDeep,
-    /// A limit was exceeded.
+    /// The number of items exceeds a limit.
     TooMany {
-        /// Name of the counted items.
+        /// Name of the counted items, such as `spans`.
         what: &'static str,
         /// Maximum number of these items.
         count_max: u64,
@@ -69,9 +69,9 @@ impl Reason {
     }
 }
 
-/// Extension of results that adds the name of a field to a fault.
+/// Extension of [`Result`] that sets the field name of a fault.
 pub(crate) trait FieldContext {
-    /// Sets the field name, unless an inner field has set it.
+    /// Sets the field name of the fault, unless the fault has a field name.
     fn in_field(self, field: &'static str) -> Self;
 }
 

@@ -1,4 +1,4 @@
-//! The supported formats and their names.
+//! The supported formats of span batches, and their names.
 
 /// Format of a batch of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

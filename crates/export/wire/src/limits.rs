@@ -3,19 +3,20 @@
 /// Maximum sizes of a batch and its contents. Larger input is refused, not truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum size of a batch in bytes. Decoding needs memory only for strings that cannot be
-    /// borrowed from the batch, such as escaped strings, and only for one span at a time.
+    /// Maximum size of a batch in bytes. Strings are borrowed from the batch; only strings that
+    /// cannot be borrowed, such as escaped strings, need memory, for one span at a time.
     pub batch_bytes: usize,
     /// Maximum total size in bytes of the strings and byte strings in all spans, in addition to
-    /// eight times the size of the batch. A value of a resource or scope counts once for each span
-    /// that shares it, so a small batch may expand to many times its size.
+    /// eight times the size of the batch. Tags of a resource or scope count once for each span
+    /// that shares them, so a small batch may expand to many times its size.
     pub expanded_bytes: u64,
     /// Maximum number of spans in the batch. A span of Zipkin's v1 format counts once, even if it
     /// is split into several.
     pub spans: u64,
     /// Maximum number of tags of a span, including those of its resource and scope.
     pub tags: usize,
-    /// Maximum number of tags of a resource and a scope together, as these are copied to each span.
+    /// Maximum number of tags of a resource and a scope together. These tags are copied to each
+    /// span.
     pub shared_tags: usize,
     /// Maximum number of annotations of a span.
     pub annotations: usize,
@@ -27,7 +28,7 @@ pub struct Limits {
     pub depth: usize,
 }
 
-/// The default limits exceed the batches of real senders.
+/// The default limits are larger than the batches of real senders.
 impl Default for Limits {
     fn default() -> Limits {
         Limits {

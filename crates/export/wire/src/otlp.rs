@@ -5,10 +5,10 @@
 //! become annotations, as `"name": {json}` if they have attributes. Where three published mappings
 //! to Zipkin differ, these rules follow the specification.
 //!
-//! Beyond the specification, all other fields become tags where possible: `w3c.tracestate`,
-//! `otlp.link.0` and so on, `otel.dropped_events_count` and similar ones. Schema URLs, flags of
-//! trace contexts, and the numbers of dropped attributes of events, resources and scopes are
-//! dropped.
+//! All other fields become tags where possible, although the specification does not require it:
+//! `w3c.tracestate`, `otlp.link.0` and so on, `otel.dropped_events_count` and similar ones. Schema
+//! URLs, flags of trace contexts, and the numbers of dropped attributes of events, resources and
+//! scopes are dropped.
 //!
 //! The service is the resource's `service.name`, or the first alternative in [`SERVICES`]. The
 //! message of an error status becomes the tag `error`, unless the span has such a tag.
@@ -43,7 +43,7 @@ struct Group<'g> {
     shared: Lists<'g>,
 }
 
-/// Memory that is reused for the next group.
+/// Tag lists of a resource and of its scopes and spans. Their memory is reused for the next group.
 #[derive(Debug, Default)]
 struct GroupBuffers {
     resource: Vec<TagRef<'static>>,
@@ -161,7 +161,7 @@ impl<'t> SpanDraft<'t> {
     }
 }
 
-/// Keys of tags for the numbers of items dropped by the sender.
+/// Tag key for the number of attributes that the sender dropped from a span.
 const DROPPED_ATTRIBUTES: &str = "otel.dropped_attributes_count";
 const DROPPED_EVENTS: &str = "otel.dropped_events_count";
 const DROPPED_LINKS: &str = "otel.dropped_links_count";
@@ -169,7 +169,7 @@ const TRACE_STATE: &str = "w3c.tracestate";
 const SCOPE_NAME: &str = "otel.scope.name";
 const SCOPE_VERSION: &str = "otel.scope.version";
 
-/// Returns the key of the tag for a link.
+/// Returns the tag key of a link, such as `otlp.link.0`.
 fn link_key(index: usize) -> String {
     format!("otlp.link.{index}")
 }

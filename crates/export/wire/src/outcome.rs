@@ -24,20 +24,21 @@ pub enum End {
     /// The whole batch was decoded.
     #[default]
     Whole,
-    /// Decoding stopped at a fault after which the batch cannot be decoded, or the batch exceeds a
-    /// limit. The number of remaining spans is unknown.
+    /// Decoding stopped at a fault in the structure of the batch, or at a limit. The number of
+    /// remaining spans is unknown.
     Broken(Refusal),
     /// The sink stopped the decoder.
     Cancelled,
 }
 
 impl Outcome {
-    /// Returns true if no span was refused and the whole batch could be decoded.
+    /// Returns true if no span was refused and decoding did not stop at a fault.
     pub fn is_good(&self) -> bool {
         self.refused == 0 && !matches!(self.end, End::Broken(_))
     }
 
-    /// Returns the first refused span, or else the fault at which decoding stopped.
+    /// Returns the first refused span, or else the fault at which decoding stopped; `None` without
+    /// faults.
     pub fn first_refusal(&self) -> Option<&Refusal> {
         self.refusals.first().or(match &self.end {
             End::Broken(refusal) => Some(refusal),

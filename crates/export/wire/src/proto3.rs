@@ -12,7 +12,7 @@ use crate::span_draft::{Lists, SpanDraft};
 use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, TagRef, TraceId};
 
-/// Keys of the protobuf fields, by message.
+/// Field keys of `ListOfSpans`. The following modules contain the field keys of the other messages.
 pub(crate) mod list {
     pub(crate) const SPANS: u32 = super::sized(1);
 }
@@ -50,7 +50,7 @@ pub(crate) mod tag {
     pub(crate) const VALUE: u32 = sized(2);
 }
 
-/// Memory that is reused for the next span.
+/// Buffers of the decoder, reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,

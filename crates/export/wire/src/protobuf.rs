@@ -12,7 +12,7 @@ pub(crate) struct Input<'a> {
     at: usize,
 }
 
-/// Wire types: the lower three bits of a field's key.
+/// Wire type of a varint. A field's wire type is the lower three bits of its key.
 const VARINT: u32 = 0;
 const FIXED64: u32 = 1;
 const SIZED: u32 = 2;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// Writes a quoted string. As in Zipkin, only characters that must be escaped are escaped, and
+/// Writes a quoted string. Escapes the same characters as Zipkin: those that JSON requires, and
 /// U+2028 and U+2029, which end a line in JavaScript.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
@@ -91,7 +91,7 @@ pub(crate) fn hex(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits);
 }
 
-/// Writes an unsigned integer.
+/// Writes an unsigned integer in decimal.
 pub(crate) fn unsigned(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -106,7 +106,7 @@ pub(crate) fn unsigned(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Writes a signed integer.
+/// Writes a signed integer in decimal.
 pub(crate) fn signed(out: &mut Vec<u8>, number: i64) {
     if number < 0 {
         out.push(b'-');
@@ -114,7 +114,7 @@ pub(crate) fn signed(out: &mut Vec<u8>, number: i64) {
     unsigned(out, number.unsigned_abs());
 }
 
-/// Writes an IPv4 address.
+/// Writes an IPv4 address in dotted decimal notation.
 pub(crate) fn ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
     for (index, part) in address.octets().into_iter().enumerate() {
         if index > 0 {

@@ -49,8 +49,8 @@ impl<'b> SpanDraft<'b> {
         }
     }
 
-    /// Establishes the invariants of a span and borrows it. `offset` is the start of the span in
-    /// the batch.
+    /// Validates the draft and borrows it as a span. `offset` is the start of the span in the
+    /// batch.
     #[inline]
     pub(crate) fn finish(&mut self, offset: usize) -> Result<SpanRef<'_>, Box<Fault>> {
         let missing = || Reason::Missing.at(offset);
@@ -77,7 +77,7 @@ impl<'b> SpanDraft<'b> {
 }
 
 impl<'b> Lists<'b> {
-    /// Moves the memory out of `lists` for use by a span.
+    /// Takes the lists' memory for the next span and leaves `lists` empty.
     #[inline]
     pub(crate) fn take_memory(lists: &mut Lists<'static>) -> Lists<'b> {
         std::mem::take(lists)

@@ -18,7 +18,7 @@ use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, SpanId, TraceId, ValueRef};
 use input::{BOOL, Field, I16, I32, I64, Input, LIST, STRING, STRUCT};
 
-/// Memory that is reused for the next span.
+/// Buffers of the decoder, reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -91,7 +91,7 @@ struct Reader<'t> {
     limits: &'t Limits,
 }
 
-/// Thrift types and numbers of the fields. The decoder skips a field whose type differs.
+/// Thrift types and numbers of a span's fields. The decoder skips a field whose type differs.
 mod span {
     use super::{BOOL, Field, I64, LIST, STRING};
     pub(super) const TRACE_ID: Field = Field { kind: I64, id: 1 };
@@ -207,8 +207,8 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Converts a value by its thrift type. A value whose size does not fit the type remains a byte
-    /// string.
+    /// Converts a value according to its thrift type. A value whose size does not fit the type
+    /// remains a byte string.
     #[inline]
     fn value(self, kind: i32, bytes: &'t [u8]) -> ValueRef<'t> {
         let exact = match kind {

@@ -35,7 +35,8 @@ pub(crate) struct HostCache<'b> {
 }
 
 impl<'b> HostCache<'b> {
-    /// Returns the cached endpoint and its size, if `bytes` begins with the cached bytes.
+    /// Returns the cached endpoint and its encoded size in bytes, if `bytes` begins with the cached
+    /// bytes.
     #[inline]
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<(EndpointRef<'b>, usize)> {
         let is_same = !self.bytes.is_empty() && bytes.starts_with(self.bytes);
@@ -90,7 +91,7 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Adds an annotation. `offset` is its start in the batch.
+    /// Adds an annotation. `offset` is the start of the annotation in the batch.
     #[inline]
     pub(crate) fn annotate(
         &mut self,
@@ -106,7 +107,7 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Adds a binary annotation. `offset` is its start in the batch.
+    /// Adds a binary annotation. `offset` is the start of the annotation in the batch.
     #[inline]
     pub(crate) fn tag(
         &mut self,
@@ -123,7 +124,8 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Converts the span, which starts at `offset`, and passes the resulting spans to the batch.
+    /// Converts the v1 span and passes the resulting spans to the batch. `offset` is the start of
+    /// the v1 span in the batch.
     pub(crate) fn emit(
         &mut self,
         scratch: &mut Lists<'static>,
@@ -152,7 +154,7 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Builds the span of the host with this index.
+    /// Builds the span of the host with index `index`.
     fn host_span(&self, index: usize, mut lists: Lists<'b>) -> SpanDraft<'b> {
         let here = |host_span: usize| host_span == index;
         let annotations = self.lists.annotations.iter().filter(|it| here(it.host_span));
@@ -189,7 +191,7 @@ impl<'b> V1Span<'b> {
 }
 
 impl<'b> V1Lists<'b> {
-    /// Moves the memory out of `lists` for use by a span.
+    /// Takes the lists' memory for the next span and leaves `lists` empty.
     #[inline]
     pub(crate) fn take_memory(lists: &mut V1Lists<'static>) -> V1Lists<'b> {
         std::mem::take(lists)

@@ -51,7 +51,7 @@ pub(crate) fn hex(digits: &[u8]) -> Result<u64, Reason> {
     if all > 15 { Err(Reason::NotHex) } else { Ok(number) }
 }
 
-/// Value of each digit; above 15 for other bytes.
+/// Value of each hexadecimal digit, by its ASCII byte; above 15 for other bytes.
 const DIGITS: [u8; 256] = {
     let mut table = [0xff; 256];
     let mut value = 0;
@@ -62,7 +62,7 @@ const DIGITS: [u8; 256] = {
     table
 };
 
-/// Parses an id of exactly `size` digits, in upper or lower case. Empty input is 0.
+/// Parses an id of exactly `size` digits, in upper or lower case. Empty input gives 0.
 pub(crate) fn exact_id(digits: &[u8], size: usize) -> Result<u128, Reason> {
     if digits.len() != size {
         let is_short = if size == 32 { "an id of 32 digits" } else { "an id of 16 digits" };
@@ -130,8 +130,8 @@ pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
     }
 }
 
-/// Parses an IPv4 address: four numbers below 256, without leading zeros. The standard library
-/// needs three times as long.
+/// Parses an IPv4 address: four numbers below 256, without leading zeros. The standard library's
+/// parser is three times slower.
 #[inline]
 fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut parts, mut number, mut digits) = ([0; 4], 0_u16, 0);

@@ -41,7 +41,7 @@ pub(crate) fn kind(kind: Kind) -> Option<&'static str> {
 
 const STATUS: &str = "otel.status_code";
 
-/// Calls `take` with each tag, sorted by key. The status adds up to two tags.
+/// Calls `take` with each tag, sorted by key, including at most two tags for the status.
 #[inline]
 pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     let mut memory = Vec::new();
@@ -64,8 +64,8 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     added.for_each(|(key, value)| take(key, value));
 }
 
-/// Returns true if a tag `error` means no error. Zipkin treats any span with the tag as failed,
-/// regardless of the tag's value.
+/// Returns true for a tag `error` with the value false. Zipkin treats any span with the tag as
+/// failed, regardless of the tag's value.
 fn is_error_false(tag: &TagRef<'_>) -> bool {
     tag.key == "error" && tag.value == ValueRef::Bool(false)
 }
@@ -151,7 +151,7 @@ pub(crate) type CoreAnnotation = (u64, &'static str);
 /// Representation of kind, times and remote endpoint in the v1 format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct V1Fields {
-    /// Start of the span; 0 for a shared span, whose times the other side records.
+    /// Start of the span in microseconds; 0 for a shared span, whose times the other side records.
     pub(crate) start_us: u64,
     pub(crate) duration_us: u64,
     pub(crate) begin: Option<CoreAnnotation>,
@@ -203,7 +203,7 @@ impl V1Fields {
     }
 }
 
-/// Returns the endpoint, unless it is empty.
+/// Returns the endpoint; `None` if it is empty.
 pub(crate) fn non_empty<'e>(endpoint: &EndpointRef<'e>) -> Option<EndpointRef<'e>> {
     Some(*endpoint).filter(|endpoint| !endpoint.is_none())
 }

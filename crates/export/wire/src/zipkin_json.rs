@@ -32,7 +32,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads a string, the text of a number, or null.
+    /// Reads a string or the text of a number; null gives an empty string.
     #[inline]
     fn optional_text(&mut self) -> Result<&'t str> {
         if self.null()? { Ok("") } else { self.text_or_number() }
@@ -76,7 +76,8 @@ impl<'t> Reader<'t> {
         values::parent_id(digits.as_bytes()).map_err(|reason| reason.at(start))
     }
 
-    /// Reads a time in microseconds, which may be null or unknown.
+    /// Reads a time in microseconds and converts it to nanoseconds; `None` for null, 0 and negative
+    /// times.
     #[inline]
     fn optional_time(&mut self) -> Result<Option<u64>> {
         if self.null()? {
@@ -86,7 +87,7 @@ impl<'t> Reader<'t> {
         values::ns_if_known(self.integer()?).map_err(|reason| reason.at(start))
     }
 
-    /// Reads a time in microseconds.
+    /// Reads a time in microseconds and converts it to nanoseconds.
     #[inline]
     fn time(&mut self) -> Result<u64> {
         self.peek()?;

@@ -14,7 +14,7 @@ use std::io::BufWriter;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Moment on the CPU-time clock of this thread, which other processes do not affect.
+/// Moment on the CPU-time clock of this thread. Other processes do not affect this clock.
 struct Instant(u64);
 
 impl Instant {
@@ -49,7 +49,7 @@ const DAY_NS: u64 = 86_400_000_000_000;
 const SPANS_OF_REQUEST: u64 = 8;
 
 /// Generates whole requests with at least `spans` spans in total, and passes each span to `each`.
-/// All calls generate the same spans.
+/// Every call generates the same spans.
 fn each(spans: usize, mut each: impl FnMut(&SpanRef<'_>)) {
     let mut sink = Each(&mut each);
     let options = requests::Options {

@@ -1,8 +1,8 @@
 //! [`Block`]: an append-only batch of spans in columns. Start at [`Block::push`].
 //!
 //! A row takes 66 bytes, four more for each tag, eight more for each numeric tag value, and twelve
-//! for each annotation. Upper halves of trace ids take eight bytes in each row, once a row has a
-//! nonzero upper half. Texts, byte strings, endpoints and tag layouts are stored once per block.
+//! for each annotation. Once any trace id has a nonzero upper half, the upper half takes eight more
+//! bytes in each row. Texts, byte strings, endpoints and tag layouts are stored once per block.
 
 use crate::dictionary::{Blobs, Texts};
 use crate::endpoint::{EndpointId, Endpoints, Entry};
@@ -17,15 +17,14 @@ use std::ops::{ControlFlow, Range};
 /// Number of a span in its block, from 0 in the order in which spans were appended.
 pub type Row = u32;
 
-/// Maximum weight of one span, so that pages of files stay small. The weight is the bytes of the
-/// span's texts, plus [`ITEM_WEIGHT`] for each tag and annotation.
+/// Maximum weight of one span in bytes, so that pages of files stay small. The weight is the size
+/// of the span's texts, plus [`ITEM_WEIGHT`] for each tag and annotation.
 const WEIGHT_MAX: usize = 8 << 20;
 
-/// Weight of a tag or an annotation in bytes, in addition to the bytes of its texts.
+/// Weight of a tag or an annotation in bytes, apart from its texts.
 const ITEM_WEIGHT: usize = 16;
 
-/// Maximum length of each column of a block, in bytes or values, since offsets into columns have 32
-/// bits.
+/// Maximum length of each column of a block, in bytes or values. Offsets into columns have 32 bits.
 const COLUMN_SIZE_MAX: usize = 1 << 31;
 
 /// Append-only batch of spans in columns.
@@ -34,7 +33,7 @@ pub struct Block {
     endpoints: Endpoints,
     layouts: Layouts,
     trace_low: Vec<u64>,
-    /// Upper halves of trace ids. Empty while all upper halves are 0.
+    /// Upper halves of trace ids. The list is empty until a row has a nonzero upper half.
     trace_high: Vec<u64>,
     id: Vec<u64>,
     /// Span id of the parent; 0 if the span has no parent.
@@ -46,34 +45,34 @@ pub struct Block {
     local: Vec<EndpointId>,
     remote: Vec<EndpointId>,
     layout: Vec<LayoutId>,
-    /// For each row, the end of the row's range in `values`. The range starts at the end of the
-    /// previous row's range.
+    /// End of each row's range in `values`. The range starts where the range of the previous row
+    /// ends.
     values_end: Vec<u32>,
-    /// Tag values of all rows. A text or a byte string is encoded as its dictionary id, a flag as 0
-    /// or 1, and a number as an index into `numbers`.
+    /// Encoded tag values of all rows: the dictionary id of a text or a byte string, 0 or 1 for a
+    /// flag, or an index into `numbers`.
     values: Vec<u32>,
-    /// Integer and floating-point tag values, as 64 bits each.
+    /// Integer and floating-point tag values, stored as their 64 bits.
     numbers: Vec<u64>,
     blobs: Blobs,
-    /// For each row, the end of the row's range in `annotation_time` and `annotation_value`. The
-    /// range starts at the end of the previous row's range.
+    /// End of each row's range in `annotation_time` and `annotation_value`. The range starts where
+    /// the range of the previous row ends.
     annotations_end: Vec<u32>,
     annotation_time: Vec<u64>,
     annotation_value: Vec<u32>,
-    /// Upper bound of the weight of any single span in the block.
+    /// Upper bound of the weight of a single span in the block.
     weight_max: usize,
 }
 
 /// Reason why a block refused a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
-    /// The block is full; an empty block would accept the span.
+    /// The block is full. An empty block would accept the span.
     Full,
-    /// The span's weight exceeds the limit, so no block accepts the span.
+    /// The span's weight exceeds the limit, so that no block accepts the span.
     TooLarge,
 }
 
-/// Buffers for the lists of a [`SpanRef`], to be reused for many rows.
+/// Reusable buffers for the annotations and tags of a [`SpanRef`].
 #[derive(Default)]
 pub struct Scratch<'b> {
     annotations: Vec<AnnotationRef<'b>>,
@@ -192,7 +191,7 @@ impl Block {
         self.values_end.push(self.values.len() as u32);
     }
 
-    /// Appends all spans of another block. If they do not all fit, none is appended.
+    /// Appends all spans of another block, or none if they do not all fit.
     pub fn append(&mut self, other: &Block) -> Result<(), PushError> {
         let sizes = [
             (self.texts.bytes(), other.texts.bytes()),
@@ -432,7 +431,7 @@ impl Block {
         STATUSES[usize::from(self.flags[row as usize] >> STATUS_SHIFT & 3)]
     }
 
-    /// Returns whether the span must be stored regardless of sampling.
+    /// Returns whether the sender requires that the span is stored regardless of sampling.
     #[inline]
     pub fn is_debug(&self, row: Row) -> bool {
         self.flags[row as usize] & DEBUG != 0
@@ -456,7 +455,7 @@ impl Block {
         self.name[row as usize]
     }
 
-    /// Returns the id of a span's local endpoint, which recorded the span.
+    /// Returns the id of a span's local endpoint: the service that recorded the span.
     #[inline]
     pub fn local_id(&self, row: Row) -> EndpointId {
         self.local[row as usize]
@@ -497,7 +496,7 @@ impl Block {
         self.layouts.len()
     }
 
-    /// Returns the text with the given text id.
+    /// Returns the text with text id `id`.
     #[inline]
     pub fn text(&self, id: u32) -> &str {
         self.texts.get(id)
@@ -525,19 +524,18 @@ impl Block {
         self.endpoints.entries().len()
     }
 
-    /// Returns the length of the column `numbers`, which has the integer and floating-point tag
-    /// values.
+    /// Returns the number of stored integer and floating-point tag values.
     pub(crate) fn numbers(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Returns an upper bound of the weight of any single span in the block.
+    /// Returns an upper bound of the weight of a single span in the block.
     pub(crate) fn heaviest(&self) -> usize {
         self.weight_max
     }
 
-    /// Returns the weight of a span: approximately the bytes of its texts, plus a constant for each
-    /// tag and annotation.
+    /// Returns the weight of a span: the size of its texts in bytes, plus a constant for each tag
+    /// and annotation.
     pub(crate) fn weight(&self, row: Row) -> usize {
         weight(&self.span(row, &mut Scratch::default()))
     }
@@ -558,8 +556,8 @@ impl Block {
             .map(|(time_ns, value)| AnnotationRef { time_ns: *time_ns, value: self.text(*value) })
     }
 
-    /// Returns the times of a span's annotations in nanoseconds since 1970, and the text ids of the
-    /// annotations' texts.
+    /// Returns the times of a span's annotations in nanoseconds since 1970, and the text ids of
+    /// their texts.
     #[inline]
     pub fn annotation_ids(&self, row: Row) -> (&[u64], &[u32]) {
         let range = range(&self.annotations_end, row);
@@ -577,8 +575,7 @@ impl Block {
     }
 
     /// Returns the encoded values of a span's tags, one for each [`Shape`](crate::Shape) of its
-    /// layout. A text is encoded as its text id. Values of other types are decoded by
-    /// [`Block::value`].
+    /// layout. [`Block::value`] decodes a value. The encoded value of a text is its text id.
     #[inline]
     pub fn values(&self, row: Row) -> &[u32] {
         &self.values[range(&self.values_end, row)]
@@ -637,8 +634,8 @@ fn range(ends: &[u32], row: Row) -> Range<usize> {
     start..ends[row] as usize
 }
 
-/// Returns the index of a number in `numbers`. A number equal to the previous one at the same
-/// position of the layout is not stored again.
+/// Returns the index of a number in `numbers`. The number is appended unless it equals the previous
+/// number at this position of the layout, whose index is `last`.
 fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
     if numbers.get(*last as usize) != Some(&number) {
         *last = numbers.len() as u32;
@@ -658,8 +655,8 @@ fn flags(span: &SpanRef<'_>) -> u16 {
         | flag(span.is_error(), ERROR)
 }
 
-/// Returns the weight of a span: an upper bound of the growth of any column of a block, in bytes or
-/// values, when the span is appended.
+/// Returns the weight of a span. Appending the span extends no column of a block by more than this
+/// many bytes or values.
 fn weight(span: &SpanRef<'_>) -> usize {
     1 + span.text_bytes() + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
 }

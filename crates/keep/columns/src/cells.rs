@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Decoded page of one column.
 #[derive(Debug)]
 pub(crate) struct DecodedPage {
-    /// Index of the first value of each row, followed by the end of the last row's values. Empty if
+    /// Index of the first value of each row. A last entry has the number of all values. Empty if
     /// each row has exactly one value.
     starts: Vec<u32>,
     content: Content,
-    /// Set if the page has one row, which stands for all rows of the row group.
+    /// Set if the page has a single row, which stands for all rows of the row group.
     is_same: bool,
 }
 
@@ -91,7 +91,7 @@ impl DecodedPage {
         Ok(DecodedPage { is_same: true, ..cells })
     }
 
-    /// Decodes which rows of a page have a value, from its definition levels. The column must have
+    /// Decodes from the definition levels which rows of a page have a value. The column must have
     /// at most one value in each row.
     pub(crate) fn decode_presence(
         column: Column,
@@ -108,12 +108,12 @@ impl DecodedPage {
         Ok(DecodedPage { starts, content: Content::Unread, is_same })
     }
 
-    /// Returns whether only the presence of values was decoded, without the values.
+    /// Returns whether only the presence of values was decoded.
     pub(crate) fn has_presence_alone(&self) -> bool {
         matches!(self.content, Content::Unread)
     }
 
-    /// Returns the approximate memory in bytes, without the shared dictionary.
+    /// Returns the approximate memory in bytes. The shared dictionary is not included.
     pub(crate) fn memory(&self) -> usize {
         let content = match &self.content {
             Content::Texts(texts) => texts.memory(),
@@ -126,7 +126,7 @@ impl DecodedPage {
         self.starts.capacity() * 4 + content
     }
 
-    /// Returns the range of values that belong to a row.
+    /// Returns the indexes of the values that belong to a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         let row = if self.is_same { 0 } else { row };
@@ -145,7 +145,7 @@ impl DecodedPage {
         }
     }
 
-    /// Keeps only a range of the page's rows. `all_rows` is the number of rows of the page.
+    /// Removes the rows outside of a range. `all_rows` is the number of rows of the page.
     pub(crate) fn of_rows(self, rows: Range<usize>, all_rows: usize) -> DecodedPage {
         let DecodedPage { starts, content, is_same } = self;
         if is_same || rows.len() == all_rows {
@@ -186,8 +186,8 @@ impl DecodedPage {
         }
     }
 
-    /// Returns the dictionary codes of the values, and the dictionary. `None` if the page is not
-    /// dictionary-encoded.
+    /// Returns the dictionary codes of the values together with the dictionary; `None` if the page
+    /// is not dictionary-encoded.
     pub(crate) fn coded(&self) -> Option<(&[u32], &TextList)> {
         match &self.content {
             Content::Coded(ids, dictionary) => Some((ids, dictionary)),

@@ -15,8 +15,8 @@ use std::ops::Range;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, InBuffer, OutBuffer};
 
-/// Maximum length in bytes of a text that statistics give as a bound. With a longer text, no bounds
-/// are given.
+/// Maximum length in bytes of a text that statistics list as a bound (minimum or maximum). If a
+/// text is longer, the bounds are unknown.
 const BOUND_MAX: usize = 64;
 
 /// Compressor of pages: zstd contexts, and the buffers of the current page.
@@ -46,8 +46,8 @@ impl PageCompressor {
         })
     }
 
-    /// Selects the compressor for the following pages. `recurs` is set for pages of a column whose
-    /// values recur.
+    /// Selects the compressor for the following pages. `recurs` is set if the values of their
+    /// column recur.
     pub(crate) fn set_recurring(&mut self, recurs: bool) {
         self.recurs = recurs;
     }
@@ -107,10 +107,10 @@ pub(crate) struct PageBody {
     block_ends: Vec<usize>,
 }
 
-/// Minimum length in bytes of a section that gets its own zstd block.
+/// Minimum length in bytes of a section with its own zstd block.
 const BLOCK_BYTES_MIN: usize = 64;
 
-/// Upper bound of the overhead that the zstd blocks of one section add, in bytes.
+/// Maximum overhead of the zstd blocks of one section, in bytes.
 const BLOCK_HEADER_BYTES: usize = 64;
 
 impl PageBody {
@@ -120,8 +120,8 @@ impl PageBody {
     }
 
     /// Ends a section of the body, so that the next bytes get their own zstd block with its own
-    /// entropy code. A few bytes of another kind before hexadecimal digits would make the codes of
-    /// some digits longer than four bits.
+    /// entropy code. If a few bytes of another kind shared the block of hexadecimal digits, the
+    /// codes of some digits would be longer than four bits.
     pub(crate) fn end_block(&mut self) {
         let at = self.bytes.len();
         if at - self.block_ends.last().copied().unwrap_or(0) >= BLOCK_BYTES_MIN {
@@ -130,7 +130,7 @@ impl PageBody {
     }
 }
 
-/// Repetition and definition levels of a column, as Parquet defines them. Each list has an entry
+/// Repetition and definition levels of a column, as Parquet defines them. Each list has one entry
 /// for every value, present or missing.
 #[derive(Default)]
 pub(crate) struct Levels {
@@ -138,10 +138,10 @@ pub(crate) struct Levels {
     pub(crate) repeats: Vec<u32>,
     /// Definition levels: 0 for a missing value. Empty if each row has a value.
     pub(crate) present: Vec<u32>,
-    /// For each page, the index of its first level and the index of its first present value. A last
-    /// entry has the total numbers of levels and of present values.
+    /// Index of the first level and of the first present value of each page. A last entry has the
+    /// total numbers of levels and of present values.
     pub(crate) at_page: Vec<(usize, usize)>,
-    /// Set if all rows are equal and have one level each, so that one row can stand for all rows.
+    /// Set if all rows are equal and have one level each. One row can then stand for all rows.
     pub(crate) same: bool,
 }
 
@@ -186,8 +186,8 @@ impl Levels {
         levels
     }
 
-    /// Returns whether a single page can replace all pages: all rows are equal, occupy several
-    /// pages, and fit into one.
+    /// Returns whether one page can replace all pages. This requires that all rows are equal,
+    /// occupy several pages, and fit into one.
     fn fit_one_page(&self) -> bool {
         let values = self.at_page.last().map_or(0, |(levels, _)| *levels);
         self.same && self.at_page.len() > 2 && values <= index::VALUES_MAX
@@ -300,8 +300,8 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Writes a data page. `values` encodes a range of present values, and returns their bounds. If
-    /// all rows are equal, the first page stands for the whole chunk, and later calls have no
+    /// Writes a data page. `values` encodes a range of the present values and returns their bounds.
+    /// If all rows are equal, the first page stands for the whole chunk, and later calls have no
     /// effect.
     pub(crate) fn page(
         &mut self,
@@ -439,8 +439,8 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
     })
 }
 
-/// Returns the encoding for a number in a file, among the encodings that [`ChunkWriter`] writes.
-/// Any other number gives `PLAIN`.
+/// Returns the Parquet encoding with the given number. Numbers of encodings that [`ChunkWriter`]
+/// does not write give `PLAIN`.
 pub(crate) fn encoding(number: u8) -> Encoding {
     match number {
         5 => Encoding::DELTA_BINARY_PACKED,
@@ -455,8 +455,8 @@ pub(crate) fn encoding(number: u8) -> Encoding {
 mod tests {
     use super::*;
 
-    /// The sections of a page, also empty and short ones, are compressed to one zstd frame that
-    /// states its content size.
+    /// All sections of a page, including empty and short ones, are compressed to one zstd frame.
+    /// The frame states its content size.
     #[test]
     fn parts_are_one_frame() {
         let mut compressor = PageCompressor::new(1, 1).expect("zstd");

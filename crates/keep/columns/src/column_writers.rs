@@ -16,11 +16,11 @@ use std::ops::Range;
 /// filter's size in most files.
 const BLOOM_FALSE_POSITIVES: f64 = 0.05;
 
-/// Trace ids of a row group as text. Rows with the same id are adjacent, so each id is stored once
-/// for each run of rows.
+/// Trace ids of a row group as text. Each id is stored once for each run of adjacent rows that have
+/// it.
 pub(crate) struct TraceIds {
     texts: Vec<String>,
-    /// For each row, the index of its trace id in `texts`.
+    /// Index of each row's trace id in `texts`.
     of_row: Vec<u32>,
 }
 
@@ -49,18 +49,18 @@ impl TraceIds {
 }
 
 /// State shared by the two columns of a list pair, such as tag keys and tag values. Writing the
-/// first column stores the levels of both columns here, and the values of the second column.
+/// first column stores here the levels of both columns and the values of the second column.
 #[derive(Default)]
 pub(crate) struct ListPair {
     levels: Levels,
-    /// Text ids of the second column's values.
+    /// Text ids of the values of the second column.
     values: Vec<TextId>,
 }
 
 /// Encoder of the columns of a row group.
 pub(crate) struct ColumnWriters<'g, 'b> {
     pub(crate) rows: &'g [(&'g NumberedBlock<'b>, Row)],
-    /// Local endpoint of each row, looked up once for several columns.
+    /// Local endpoints of the rows, looked up once for several columns.
     pub(crate) locals: Vec<&'g NumberedEndpoint>,
     pub(crate) remotes: Vec<&'g NumberedEndpoint>,
     pub(crate) pages: &'g [Range<usize>],
@@ -172,8 +172,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         self.rows.iter().map(|(of, row)| get(of, *row)).collect()
     }
 
-    /// Writes span ids of 16 hexadecimal digits. All lengths are equal, so the encoded list of
-    /// lengths takes hardly any bytes.
+    /// Writes span ids of 16 hexadecimal digits. The encoded list of lengths is tiny, since all
+    /// lengths are equal.
     fn ids(&mut self, chunk: &mut ChunkWriter, levels: &Levels, ids: &[u64]) -> Result<(), Error> {
         let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
         let mut lengths = Vec::new();
@@ -190,8 +190,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    /// Writes trace ids. An id that equals the id of the previous row is written as a shared prefix
-    /// alone.
+    /// Writes trace ids. If an id equals the id of the previous row, only the length of the shared
+    /// prefix is written.
     pub(crate) fn trace_ids(
         &mut self,
         chunk: &mut ChunkWriter,

@@ -252,7 +252,8 @@ impl TextList {
         some
     }
 
-    /// Sets the bytes of all texts, whose ends were set before. Each text must be valid UTF-8.
+    /// Sets the bytes of all texts; their ends must be set already. Returns an error unless each
+    /// text is valid UTF-8.
     fn set(&mut self, bytes: &[u8]) -> Result<()> {
         self.texts.clear();
         self.texts.push_str(std::str::from_utf8(bytes).map_err(|_| "a text is not UTF-8")?);
@@ -264,8 +265,8 @@ impl TextList {
     }
 }
 
-/// Decodes `count` texts in the `DELTA_LENGTH_BYTE_ARRAY` encoding: their lengths as packed
-/// differences, followed by their bytes.
+/// Decodes `count` texts in the `DELTA_LENGTH_BYTE_ARRAY` encoding. The lengths of all texts, as
+/// packed differences, precede their bytes.
 pub(crate) fn lengths(
     bytes: &mut ByteReader<'_>,
     count: usize,
@@ -286,7 +287,7 @@ pub(crate) fn lengths(
     out.set(bytes.take(end)?)
 }
 
-/// Trace ids of rows, as runs of equal ids.
+/// Trace ids of the rows of a page, as runs of equal ids.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ids {
     /// First row of each run.
@@ -314,7 +315,7 @@ impl Ids {
     }
 }
 
-/// Maximum number of digits of a trace id.
+/// Maximum number of hexadecimal digits of a trace id.
 const DIGITS_MAX: usize = 32;
 
 /// Decodes `count` hexadecimal trace ids in the `DELTA_BYTE_ARRAY` encoding. Each id consists of a
@@ -353,8 +354,8 @@ fn id_of(digits: &[u8]) -> Result<u128> {
     if id == 0 { Err("an id is 0") } else { Ok(id) }
 }
 
-/// Decodes `count` texts in the `PLAIN` encoding of dictionary pages. Each text is preceded by its
-/// length.
+/// Decodes `count` texts in the `PLAIN` encoding of dictionary pages, where a length precedes each
+/// text.
 pub(crate) fn plain_texts(
     bytes: &mut ByteReader<'_>,
     count: usize,
@@ -370,7 +371,8 @@ pub(crate) fn plain_texts(
     out.set(&all)
 }
 
-/// Value of each byte as a hexadecimal digit, or [`NO_DIGIT`].
+/// Table of the values of hexadecimal digits, indexed by byte. The value of other bytes is
+/// [`NO_DIGIT`].
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;

@@ -11,8 +11,8 @@ use std::ops::Range;
 /// Id of a text: its number in the block, from 0. Id 0 is the empty text.
 pub(crate) type TextId = u32;
 
-/// Entry of a hash table: the number of a value, and part of its hash. The stored hash saves most
-/// comparisons and all rehashing.
+/// Entry of a hash table: the number of a value, and a part of its hash. The stored hash avoids
+/// most comparisons of values, and all rehashing when the table grows.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot {
     hash: u32,
@@ -43,7 +43,7 @@ pub(crate) type Texts = Dictionary<String>;
 /// Dictionary of byte strings, stored in one `Vec`.
 pub(crate) type Blobs = Dictionary<Vec<u8>>;
 
-/// Distinct values of one type, each with a number.
+/// Dictionary of distinct values of one type. Each value has a number.
 pub(crate) struct Dictionary<A> {
     arena: A,
     ends: Vec<u32>,
@@ -51,7 +51,7 @@ pub(crate) struct Dictionary<A> {
     state: RandomState,
 }
 
-/// Contiguous memory for the values of a dictionary.
+/// Contiguous memory that stores the values of a dictionary.
 pub(crate) trait Arena: Default {
     type Value: AsRef<[u8]> + Eq + ?Sized;
 
@@ -118,8 +118,8 @@ impl<A: Arena> Dictionary<A> {
         Dictionary { arena: A::default(), ends: vec![0], table: HashTable::new(), state }
     }
 
-    /// Returns the id of a value, and adds the value if it is new. The caller ensures that the
-    /// values fit into 32-bit offsets.
+    /// Returns the id of a value. Adds the value if it is new. The caller ensures that offsets into
+    /// the values fit into 32 bits.
     #[inline]
     pub(crate) fn intern(&mut self, text: &A::Value) -> TextId {
         if text.as_ref().is_empty() {
@@ -188,7 +188,7 @@ fn get<'a, A: Arena>(arena: &'a A, ends: &[u32], id: TextId) -> &'a A::Value {
     arena.get(start..ends[id] as usize)
 }
 
-/// Returns the number of distinct values, including the empty value.
+/// Returns the approximate memory of a hash table in bytes.
 pub(crate) fn table_memory(table: &HashTable<Slot>) -> usize {
     table.capacity() * 9 * 8 / 7
 }

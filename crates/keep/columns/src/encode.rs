@@ -14,7 +14,7 @@ fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
 }
 
-/// Returns the number of bits that the numbers from 0 to `most` need.
+/// Returns the width in bits for numbers from 0 to `most`.
 pub(crate) fn width(most: u64) -> u32 {
     64 - most.leading_zeros()
 }
@@ -42,7 +42,7 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Writes the remaining bits, padded with zeros to a byte.
+    /// Writes the remaining bits and pads them with zeros to a byte.
     fn finish(self) {
         let bytes = (self.held as u64).to_le_bytes();
         self.out.extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
@@ -50,7 +50,7 @@ impl<'a> BitWriter<'a> {
 }
 
 /// Writes numbers of `width` bits in the hybrid encoding. Runs of eight or more equal numbers are
-/// written as a count and a value, other numbers are bit-packed.
+/// written as a count and a value. Other numbers are bit-packed.
 pub(crate) fn runs(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed_from, mut at) = (0, 0);
     while at < numbers.len() {
@@ -111,13 +111,13 @@ pub(crate) fn flags(flags: &[bool], out: &mut Vec<u8>) {
     bits.finish();
 }
 
-/// Number of integers in a block of the delta encoding, and in a miniblock. Each miniblock has its
-/// own bit width.
+/// Number of integers in a block of the delta encoding. A block consists of miniblocks of
+/// [`MINIBLOCK`] integers, each with its own bit width.
 pub(crate) const BLOCK: usize = 128;
 pub(crate) const MINIBLOCK: usize = 32;
 
-/// Writes numbers in Parquet's `DELTA_BINARY_PACKED` encoding. Each difference is stored relative
-/// to the smallest difference of its block, in as few bits as its miniblock needs.
+/// Writes numbers in Parquet's `DELTA_BINARY_PACKED` encoding. Each difference is stored minus the
+/// smallest difference of its block, in as few bits as its miniblock needs.
 pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
     varint(BLOCK as u64, out);
     varint((BLOCK / MINIBLOCK) as u64, out);
@@ -168,7 +168,7 @@ pub(crate) struct PageHeader {
     pub(crate) encoding: i32,
 }
 
-/// Parquet's number of the encoding `RLE`, which page headers name as the encoding of the levels.
+/// Parquet's number of the encoding `RLE`. Page headers name it as the encoding of the levels.
 const RUNS: i32 = 3;
 
 /// Writes a page header in Thrift's compact protocol.

@@ -15,9 +15,9 @@ pub enum Error {
         reason: &'static str,
     },
     /// The file was written by a newer version, in a format that this version cannot read. The
-    /// value has the feature bits of the file.
+    /// value is the file's bitmap of incompatible features.
     TooNew(u32),
-    /// The file has the maximum number of row groups, or as many pages as its index can list.
+    /// The file has the maximum number of row groups, or its index has the maximum number of pages.
     Full,
     /// Error of the Parquet library.
     Parquet(parquet::errors::ParquetError),

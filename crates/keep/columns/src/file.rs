@@ -1,9 +1,9 @@
 //! [`File`]: a span file open for reading, with its row groups, pages and dictionaries. Start at
 //! [`File::open`].
 //!
-//! Pages are located by BlkKin's own index alone, never by Parquet's headers, and their checksums
-//! are verified before their content is decoded. Damage is therefore an error that names its
-//! offset, and a malicious file costs no more memory than the largest valid page.
+//! Pages are located by BlkKin's own index alone, never by Parquet's headers. Their checksums are
+//! verified before their content is decoded. Damage is therefore an error that names its offset,
+//! and a malicious file costs no more memory than the largest valid page.
 //!
 //! `rows` reads whole spans, `page_columns` reads single columns.
 
@@ -32,21 +32,22 @@ pub struct File<R = std::fs::File> {
     idle_readers: Mutex<Vec<PageReader>>,
 }
 
-/// Maximum number of idle page readers, and the maximum size in bytes of an idle reader.
+/// Maximum number of idle page readers. Readers with more memory than [`IDLE_READER_BYTES_MAX`] are
+/// dropped.
 const IDLE_READERS_MAX: usize = 8;
 const IDLE_READER_BYTES_MAX: usize = 1 << 20;
 
-/// Cache of dictionaries, by the offset of their pages in the file.
+/// Cache of dictionaries. The key is the offset of a dictionary's page in the file.
 #[derive(Default)]
 struct DictionaryCache {
     by_offset: HashMap<u64, Arc<TextList>>,
     bytes: usize,
 }
 
-/// Size of the cached dictionaries in bytes above which the cache is emptied.
+/// Total size in bytes of the cached dictionaries at which the cache is emptied.
 const DICTIONARY_CACHE_BYTES_MAX: usize = 16 << 20;
 
-/// Maximum distance of the seal from the end of the file, in bytes.
+/// Maximum distance in bytes from the seal to the end of the file.
 const SEAL_WITHIN: u64 = 1 << 16;
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -59,7 +60,7 @@ impl File {
 }
 
 impl<R: ReadAt> File<R> {
-    /// Opens a file: reads its footer and index, and verifies their checksums.
+    /// Opens a file. Reads its footer and index, and verifies their checksums.
     pub fn open(from: R) -> Result<File<R>, Error> {
         let len = from.len()?;
         let damaged = |offset, reason| Error::Damaged { offset, reason };
@@ -159,7 +160,7 @@ impl<R: ReadAt> File<R> {
         (group.page_lows[0], group.last_low)
     }
 
-    /// Returns the first row of each page of a row group, and the lower half of that row's trace
+    /// Returns, for each page of a row group, its first row and the lower half of that row's trace
     /// id.
     pub fn group_pages(&self, group: usize) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         let group = &self.groups[group];
@@ -167,7 +168,7 @@ impl<R: ReadAt> File<R> {
         rows.zip(group.page_lows.iter().copied())
     }
 
-    /// Returns each column with the size of its pages in the file, in bytes.
+    /// Returns the columns, each with the total size of its pages in the file, in bytes.
     pub fn column_bytes(&self) -> impl Iterator<Item = (Column, u64)> + '_ {
         COLUMNS.into_iter().map(|column| {
             let chunks = self.groups.iter().map(|group| &group.columns[column as usize]);
@@ -206,7 +207,7 @@ impl<R: ReadAt> File<R> {
         Error::Damaged { offset, reason }
     }
 
-    /// Reads which rows of a page have a value of a column, without reading the values.
+    /// Reads which rows of a page have a value of a column. The values are not read.
     pub(crate) fn presence(
         &self,
         group: usize,
@@ -262,8 +263,7 @@ impl<R: ReadAt> File<R> {
         Ok(texts)
     }
 
-    /// Reads a page, verifies its checksum, decompresses the page, and decodes its body with
-    /// `take`.
+    /// Reads a page, verifies its checksum, decompresses it, and decodes its body with `take`.
     fn body<T>(
         &self,
         page: &Page,
@@ -293,7 +293,8 @@ impl<R: ReadAt> File<R> {
         Ok(value)
     }
 
-    /// Verifies the whole file: that pages follow one another without gaps, and all checksums.
+    /// Verifies the whole file. All checksums must be correct, and pages must follow one another
+    /// without gaps.
     pub fn verify(&self) -> Result<(), Error> {
         let damaged = |offset, reason| Error::Damaged { offset, reason };
         let mut magic = [0; 4];

@@ -25,7 +25,7 @@ pub(crate) struct EncodedGroup {
     pub(crate) group: Group,
 }
 
-/// Encoder of row groups, with buffers that are reused from one row group to the next.
+/// Encoder of row groups. It reuses its buffers for the next row group.
 pub(crate) struct GroupEncoder {
     options: Options,
     schema: Vec<ColumnDescPtr>,
@@ -40,7 +40,7 @@ impl GroupEncoder {
         Ok(GroupEncoder { options, schema, compressor, numbering: Numbering::default() })
     }
 
-    /// Encodes row groups one after the other, and passes each row group to `each`.
+    /// Encodes row groups one after another, and passes each to `each`.
     pub(crate) fn groups(
         &mut self,
         spans: &Sorted<'_>,
@@ -105,8 +105,8 @@ impl GroupEncoder {
     }
 }
 
-/// Divides the rows of a row group into pages of at most `most` rows. A page exceeds
-/// [`PAGE_WEIGHT_MAX`] only if it has a single span.
+/// Divides the rows of a row group into pages of at most `most` rows. Only a page with a single
+/// span may exceed [`PAGE_WEIGHT_MAX`].
 fn pages(rows: &[(&NumberedBlock<'_>, Row)], most: usize) -> Vec<Range<usize>> {
     let heaviest = rows.iter().map(|(of, _)| of.block.heaviest()).max().unwrap_or(0);
     if heaviest.saturating_mul(most) <= PAGE_WEIGHT_MAX {

@@ -6,11 +6,11 @@
 //! "PAR1" | row groups | index | bloom filters, page indexes | footer | its length | "PAR1"
 //! ```
 //!
-//! A [`Seal`], a text of fixed length among the footer's key-value pairs, has the location of the
-//! index and three checksums (CRC-32C). They cover the index, the bytes between the index and the
-//! footer, and the footer from its first byte to the end of the file. The footer's checksum is
-//! computed with its own field set to zeros. The index is compressed with zstd, and has a
-//! checksum of each page with its header. Numbers are little-endian.
+//! A [`Seal`] is a text of fixed length among the footer's key-value pairs. It contains the
+//! location of the index and three checksums (CRC-32C). They cover the index, the bytes between the
+//! index and the footer, and the footer from its first byte to the end of the file. The footer's
+//! checksum is computed with its own field set to zeros. The index is compressed with zstd, and has
+//! a checksum of each page with its header. Numbers are little-endian.
 
 use crate::decode::{ByteReader, Result as Decoded};
 use crate::error::Error;
@@ -27,9 +27,9 @@ const KNOWN: u32 = 0;
 /// Maximum size of the decompressed index, in bytes.
 pub(crate) const INDEX_MAX: usize = 24 << 20;
 
-/// Limits of the pages of all columns for one range of rows: decompressed bytes, values of one
-/// column, and values of all columns. They limit the memory of a reader, and the writer keeps to
-/// them.
+/// Maximum total size of the pages of all columns for one range of rows, decompressed, in bytes.
+/// [`VALUES_MAX`] limits the values in one column, `ALL_VALUES_MAX` in all columns. The limits
+/// bound the memory of a reader, and the writer respects them.
 pub(crate) const PAGE_MAX: usize = 32 << 20;
 pub(crate) const VALUES_MAX: usize = 1 << 20;
 const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
@@ -37,14 +37,14 @@ const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
 /// Maximum number of rows in a page.
 pub(crate) const PAGE_ROWS_MAX: usize = 1 << 16;
 
-/// Maximum size of a dictionary's texts in bytes, and maximum size of its page. The page has a
-/// length of four bytes before each text.
+/// Maximum size of a dictionary's texts in bytes. `DICTIONARY_PAGE_MAX` is the maximum size of its
+/// page, which has a length of four bytes before each text.
 pub(crate) const DICTIONARY_MAX: usize = 1 << 18;
 const DICTIONARY_PAGE_MAX: usize = 5 * DICTIONARY_MAX + 4;
 
-/// Location of the index, checksums and feature bits, which are needed before the index is read. A
-/// program may read and write a file with an unknown bit of `compat`, but not a file with an
-/// unknown bit of `incompat`.
+/// Seal of a file: data needed before the index is read, such as its location and checksums. A
+/// program may read and write a file with unknown bits in `compat`, but not a file with unknown
+/// bits in `incompat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) compat: u32,
@@ -57,7 +57,7 @@ pub(crate) struct Seal {
     pub(crate) footer_crc: u32,
 }
 
-/// Numbers of hexadecimal digits of the seal's fields, in the order of the fields.
+/// Number of hexadecimal digits of each field of the seal, in order.
 const DIGITS: [usize; 8] = [8, 8, 16, 8, 8, 8, 8, 8];
 const SEAL_LEN: usize = OPENING.len() + 72 + 7;
 
@@ -93,9 +93,9 @@ impl Seal {
         (words.next().is_none() && seal.text().as_bytes() == text).then_some(seal)
     }
 
-    /// Completes the seal in the footer with two checksums: of `rest`, the bytes between the index
-    /// and the footer, and of the footer itself. `footer` must reach to the end of the file.
-    /// Returns `false` if the footer has no seal.
+    /// Completes the seal in the footer with two checksums: of `rest`, the bytes between index and
+    /// footer, and of the footer itself. `footer` must extend to the end of the file. Returns
+    /// `false` if the footer has no seal.
     pub(crate) fn close(mut self, rest: &[u8], footer: &mut [u8]) -> bool {
         self.rest_crc = crc32c::crc32c(rest);
         self.footer_crc = 0;
@@ -130,8 +130,8 @@ impl Seal {
     }
 }
 
-/// Returns the offset of the seal in a footer. The last match is the seal: texts of spans that look
-/// like a seal lie before it.
+/// Returns the offset of the seal in a footer. The seal is the last match, since texts of spans
+/// that resemble a seal precede it.
 fn find_seal(footer: &[u8]) -> Option<usize> {
     let opening = OPENING.as_bytes();
     let at = footer.windows(opening.len()).rposition(|bytes| bytes == opening)?;
@@ -165,13 +165,15 @@ impl Page {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
-    /// Set if all rows are equal; the only page then has one row that stands for all rows.
+    /// Set if all rows of the chunk are equal. The only page then has one row that stands for all
+    /// rows.
     pub(crate) is_same: bool,
     pub(crate) pages: Vec<Page>,
 }
 
 impl Chunk {
-    /// Returns the page of this column that has the rows of the row group's page `number`.
+    /// Returns this column's page for page `number` of the row group. If all rows are equal, it is
+    /// the column's only page.
     pub(crate) fn page(&self, number: usize) -> &Page {
         &self.pages[if self.is_same { 0 } else { number }]
     }
@@ -183,12 +185,13 @@ pub(crate) struct Group {
     /// Row number in the file of the group's first row, computed from the preceding groups.
     pub(crate) first_row: u64,
     pub(crate) rows: u32,
-    /// Earliest and latest start of the spans. If no span has a start, the first number is greater
-    /// than the second.
+    /// Earliest and latest start of the spans, in nanoseconds since 1970. If no span has a start,
+    /// the first number is greater than the second.
     pub(crate) starts: (u64, u64),
     /// Lower half of the last row's trace id.
     pub(crate) last_low: u64,
-    /// First row of each page, in all columns with several pages.
+    /// First row of each page. The pages of all columns begin at the same rows, except for columns
+    /// with a single page.
     pub(crate) page_rows: Vec<u32>,
     /// Lower half of the trace id of each page's first row.
     pub(crate) page_lows: Vec<u64>,
@@ -198,8 +201,7 @@ pub(crate) struct Group {
 /// Size of a page's entry in the index, in bytes.
 const PAGE_BYTES: usize = 18;
 
-/// Returns the maximum size in bytes of a row group's entry in the index, with `pages` pages in
-/// each column.
+/// Returns the maximum size of a row group's index entry in bytes. Each column has `pages` pages.
 pub(crate) fn len(pages: usize) -> usize {
     32 + COLUMNS.len() * (9 + PAGE_BYTES) + pages * (12 + COLUMNS.len() * PAGE_BYTES)
 }

@@ -1,5 +1,5 @@
-//! [`Layouts`]: interns tag layouts. A layout has the keys, types and origins of a span's tags in
-//! order, which many spans share.
+//! [`Layouts`]: interns tag layouts. A layout is the list of keys, types and origins of a span's
+//! tags, which many spans share.
 
 use crate::dictionary::{Slot, TextId, Texts, table_memory};
 use blkkin_model::{Origin, TagRef, ValueRef};
@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 /// Id of a layout: its number in the block, from 0. Id 0 is the empty layout.
 pub type LayoutId = u32;
 
-/// Key, type and origin of a tag, without its value.
+/// Shape of a tag: its key, type and origin, without its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Text id of the key.
@@ -36,7 +36,7 @@ pub enum ValueType {
     Bytes,
 }
 
-/// Shapes of a span's tags, in order.
+/// Layout of a span: the shapes of its tags, in order.
 pub type Layout<'a> = &'a [Shape];
 
 impl ValueType {
@@ -54,12 +54,11 @@ impl ValueType {
 pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     ends: Vec<u32>,
-    /// For each entry of `shapes`, the encoded value of the most recent tag with that shape.
+    /// Encoded value of the most recent tag with each shape, in the order of `shapes`.
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// For each name, the layout of the most recent span with that name. The index is the name's
-    /// text id.
+    /// Layout of the most recent span with each name, indexed by the name's text id.
     last_of_name: Vec<LayoutId>,
 }
 
@@ -75,8 +74,8 @@ impl Layouts {
         }
     }
 
-    /// Returns the id of a span's tag layout, and adds the layout if it is new. The layout of the
-    /// last span with the same `name` is tried first.
+    /// Returns the id of a span's tag layout. Adds the layout if it is new. The lookup starts with
+    /// the layout of the last span that has the same `name`.
     pub(crate) fn intern(
         &mut self,
         tags: &[TagRef<'_>],
@@ -118,8 +117,8 @@ impl Layouts {
         id
     }
 
-    /// Returns the id of a layout of another block, and adds the layout if it is new. `keys` maps
-    /// text ids of the other block to text ids of this block.
+    /// Returns the id for a layout of another block. Adds the layout if it is new. `keys` maps text
+    /// ids of the other block to text ids of this block.
     pub(crate) fn intern_layout(
         &mut self,
         layout: Layout<'_>,
@@ -175,7 +174,7 @@ impl Layouts {
         start..self.ends[id] as usize
     }
 
-    /// Returns the encoded values of the most recent span with this layout, one for each tag.
+    /// Returns the encoded tag values of the most recent span with this layout.
     #[inline]
     pub(crate) fn last(&mut self, id: LayoutId) -> &mut [TextId] {
         let range = self.range(id);

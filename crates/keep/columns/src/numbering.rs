@@ -1,5 +1,5 @@
-//! [`Numbering`]: text ids that all blocks being written share. Maps the text ids of each block to
-//! shared ids, and shared ids to the dictionary codes of a column.
+//! [`Numbering`]: text ids shared by all blocks that are being written. The text ids of each block
+//! are mapped to shared ids, and shared ids to the dictionary codes of a column.
 
 use crate::block::{Block, Row};
 use crate::dictionary::{TextId, Texts};
@@ -10,14 +10,13 @@ use crate::tag_layout::layout_text;
 use crate::value_text::write_value;
 use std::cell::Cell;
 
-/// Block with the shared ids ([`Numbering`]) of its texts, endpoints and layouts.
+/// Block, with the shared ids ([`Numbering`]) of its texts, endpoints and layouts.
 pub(crate) struct NumberedBlock<'b> {
     pub(crate) block: &'b Block,
     pub(crate) texts: Vec<TextId>,
     pub(crate) endpoints: Vec<NumberedEndpoint>,
     pub(crate) layouts: Vec<NumberedLayout>,
-    /// For each integer of the block, the shared id of its decimal text; 0 until the text is
-    /// interned.
+    /// Shared id of the decimal text of each integer in the block; 0 until the text is interned.
     pub(crate) numbers: Vec<Cell<TextId>>,
 }
 
@@ -81,11 +80,12 @@ impl NumberedBlock<'_> {
     }
 }
 
-/// Texts of the rows being written, with their codes in the dictionary of the current column.
+/// Interned texts of the rows that are being written, with their dictionary codes in the current
+/// column.
 pub(crate) struct Numbering {
     pub(crate) texts: Texts,
-    /// For each text, the number of the column to whose dictionary the text was last added, and the
-    /// text's code in that dictionary.
+    /// Latest dictionary code of each text: the number of the column whose dictionary it belongs
+    /// to, and the code.
     pub(crate) numbers: Vec<(u32, u32)>,
     pub(crate) column: u32,
     pub(crate) scratch: String,
@@ -99,7 +99,7 @@ impl Default for Numbering {
 
 impl Numbering {
     /// Builds the dictionary of a column, and replaces each text id by the text's dictionary code.
-    /// Returns `None`, with the ids unchanged, if there are too many distinct texts.
+    /// If the dictionary would be too large, returns `None` and leaves the ids unchanged.
     pub(crate) fn dictionary(
         &mut self,
         texts: &mut [TextId],
@@ -137,8 +137,7 @@ impl Numbering {
         Some(dictionary)
     }
 
-    /// Returns the shared id of the text that represents a tag's value, and interns the text if it
-    /// is new.
+    /// Returns the shared id of a tag value's text. Interns the text if it is new.
     pub(crate) fn value(&mut self, of: &NumberedBlock<'_>, kind: ValueType, value: u32) -> TextId {
         if kind == ValueType::Str {
             return of.texts[value as usize];

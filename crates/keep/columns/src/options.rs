@@ -3,15 +3,15 @@
 /// Options of a [`Writer`](crate::Writer).
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// zstd level of the index, and of columns whose values do not recur, such as ids and times; at
+    /// zstd level of columns whose values do not recur, such as ids and times, and of the index; at
     /// least 1.
     pub level: i32,
     /// zstd level of columns whose values recur, such as names and tags.
     pub level_of_recurring: i32,
     /// Maximum number of rows in a row group.
     pub rows_of_group: usize,
-    /// Maximum number of rows in a page, which is the number of rows that are decoded to read one
-    /// row. Values above 65536 are treated as 65536.
+    /// Maximum number of rows in a page. To read one row, its whole page is decoded. Values above
+    /// 65536 are treated as 65536.
     pub rows_of_page: usize,
     /// Set to write a Bloom filter of trace ids, for other Parquet readers.
     pub bloom: bool,

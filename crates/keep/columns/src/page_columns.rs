@@ -10,7 +10,8 @@ use blkkin_model::TraceId;
 use std::ops::Range;
 
 impl<R: ReadAt> File<R> {
-    /// Iterates over the pages that overlap a range of rows. No column of these pages is read yet.
+    /// Iterates over the pages that overlap a range of rows. No columns of these pages have been
+    /// read.
     pub fn pages(&self, rows: Range<u64>) -> impl Iterator<Item = PageColumns> + '_ {
         let first = self.first_group(rows.start);
         let of_rows = self.row_groups().iter().enumerate().skip(first);
@@ -25,7 +26,7 @@ impl<R: ReadAt> File<R> {
         })
     }
 
-    /// Iterates over the pages of a row group. No column of these pages is read yet.
+    /// Iterates over the pages of a row group. No columns of these pages have been read.
     pub fn pages_of_group(&self, group: usize) -> impl Iterator<Item = PageColumns> + '_ {
         (0..self.group(group).page_rows.len()).map(move |page| self.page(group, page))
     }
@@ -50,7 +51,7 @@ impl<R: ReadAt> File<R> {
         Ok(())
     }
 
-    /// Reads which rows of a page have a value of a column, which costs less than reading the
+    /// Reads which rows of a page have a value of a column. This costs less than reading the
     /// values. The column must have at most one value in each row.
     pub fn read_presence(&self, page: &mut PageColumns, column: Column) -> Result<(), Error> {
         if page.columns[column as usize].is_none() {
@@ -62,7 +63,7 @@ impl<R: ReadAt> File<R> {
     }
 }
 
-/// Page of a span file, or a range of the page's rows. Its columns are read one by one
+/// Page of a span file, or a range of its rows. Columns are read one by one
 /// ([`File::read_columns`]).
 pub struct PageColumns {
     group: usize,
@@ -85,8 +86,8 @@ impl PageColumns {
         self.rows.len()
     }
 
-    /// Returns the page restricted to the selected rows within `rows`, a range of row numbers in
-    /// the file. No columns of the returned page are read yet.
+    /// Returns the page restricted to the selected rows inside `rows`, a range of row numbers in
+    /// the file. No columns of the returned page have been read.
     #[must_use]
     pub fn restrict(&self, rows: &Range<u64>) -> PageColumns {
         let within = |row: u64| {
@@ -133,13 +134,13 @@ impl PageColumns {
         self.cells(column).row_text(row)
     }
 
-    /// Returns the numeric value of a row: nanoseconds, a port, or 1 for a flag that is set. `None`
-    /// if the row has no value.
+    /// Returns the numeric value of a row; `None` if the row has no value. The value is a number of
+    /// nanoseconds, a port, or 1 for a set flag.
     pub fn number(&self, column: Column, row: usize) -> Option<u64> {
         self.cells(column).row_number(row).map(|number| number as u64)
     }
 
-    /// Returns the range of a list column's values that belong to a row.
+    /// Returns the indexes of a row's values in a list column.
     ///
     /// # Panics
     /// If the column was not read.

@@ -8,11 +8,11 @@ use std::io;
 use std::ops::Range;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
-/// Binary logarithm of the maximum size in bytes of a page that is decompressed as a stream. A
-/// larger page is decompressed whole, since a stream would need a window as large as the page.
+/// Binary logarithm of the maximum size in bytes of a page that is decompressed as a stream. Larger
+/// pages are decompressed whole, since a stream would need a window as large as the page.
 const STREAMED_LOG_MAX: u32 = 20;
 
-/// Reader of pages with reusable buffers and one decompression context.
+/// Reader of pages, with reusable buffers and one decompression context.
 pub(crate) struct PageReader {
     context: DCtx<'static>,
     stored: Vec<u8>,
@@ -26,12 +26,12 @@ impl PageReader {
         Ok(PageReader { context, stored: Vec::new(), body: Vec::new() })
     }
 
-    /// Returns the capacity of the buffers in bytes.
+    /// Returns the memory of the buffers in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.stored.capacity() + self.body.capacity()
     }
 
-    /// Returns the decompressed body of a page, after verifying its checksum.
+    /// Verifies the checksum of a page, and returns the decompressed body.
     pub(crate) fn read(&mut self, source: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
         let damaged = |reason| Error::Damaged { offset: page.offset, reason };
         self.load(source, page)?;
@@ -47,9 +47,9 @@ impl PageReader {
         }
     }
 
-    /// Returns the first list of levels of a page, preceded by the length of the list. The rest of
-    /// the page is in another zstd block and is not decompressed. A page too large to be
-    /// decompressed as a stream is returned whole.
+    /// Returns the first list of levels of a page, preceded by the list's length. The other
+    /// sections of the page are in other zstd blocks and are not decompressed. A page too large for
+    /// streaming is returned whole.
     pub(crate) fn read_levels(
         &mut self,
         source: &impl ReadAt,

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Byte source with positional reads by several threads at once.
+/// Byte source with positional reads. Several threads may read it at once.
 pub trait ReadAt {
     /// Returns the size of the source in bytes.
     fn len(&self) -> io::Result<u64>;

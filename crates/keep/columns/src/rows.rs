@@ -17,11 +17,11 @@ use blkkin_model::{
 };
 use std::ops::{ControlFlow, Range, RangeInclusive};
 
-/// Number of a page in its row group, with the page's decoded trace ids.
+/// Number of a page in its row group, and the page's decoded trace ids.
 type TraceIdPage = (usize, DecodedPage);
 
 impl<R: ReadAt> File<R> {
-    /// Sends the spans of a range of rows to a sink, in order, until the sink breaks off.
+    /// Sends the spans in a range of rows to a sink, in order, until the sink breaks off.
     pub fn read(
         &self,
         rows: Range<u64>,
@@ -41,8 +41,8 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Appends the spans of a range of rows to a block. Returns the number of appended spans, which
-    /// is smaller than the range if the block became full.
+    /// Appends the spans in a range of rows to a block. Returns the number of appended spans; it is
+    /// smaller than the range if the block became full.
     pub fn rows(&self, rows: Range<u64>, into: &mut Block) -> Result<u64, Error> {
         let before = into.len();
         let mut sink = BlockSink { into, too_large: false };
@@ -54,8 +54,8 @@ impl<R: ReadAt> File<R> {
         Ok((into.len() - before) as u64)
     }
 
-    /// Sends the spans whose trace ids have the lower half `low` to a sink, until the sink breaks
-    /// off.
+    /// Sends spans to a sink until the sink breaks off: those whose trace ids have the lower half
+    /// `low`.
     pub fn trace(
         &self,
         low: u64,
@@ -64,8 +64,8 @@ impl<R: ReadAt> File<R> {
         self.read_trace_range(low..=low, sink)
     }
 
-    /// Sends the spans whose trace ids have lower halves in a range to a sink, one row group after
-    /// another, until the sink breaks off.
+    /// Sends spans to a sink until the sink breaks off: those whose trace ids have a lower half in
+    /// a range.
     pub fn read_trace_range(
         &self,
         lows: RangeInclusive<u64>,
@@ -74,8 +74,8 @@ impl<R: ReadAt> File<R> {
         self.read_span_in_range(lows, None, sink)
     }
 
-    /// Sends spans like [`File::read_trace_range`]. With `id`, only spans with that span id are
-    /// sent. In pages without that id, only the columns of ids are read.
+    /// Sends spans like [`File::read_trace_range`]. If `id` is given, spans with other span ids are
+    /// skipped. Pages without that id are skipped after reading their columns of ids.
     pub fn read_span_in_range(
         &self,
         lows: RangeInclusive<u64>,
@@ -91,8 +91,9 @@ impl<R: ReadAt> File<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Finds the rows of a row group whose trace ids have lower halves in a range. Also returns the
-    /// decoded trace ids of the last page that has such rows, so that they are not decoded again.
+    /// Returns the rows of a row group whose trace ids have a lower half in a range. The decoded
+    /// trace ids of the last page with such rows are also returned, so that they are not decoded
+    /// again.
     fn rows_between(
         &self,
         number: usize,
@@ -117,8 +118,8 @@ impl<R: ReadAt> File<R> {
         Ok((start..end, Some((end_page, of_page))))
     }
 
-    /// Returns the number of rows of a page before the first trace id whose lower half `holds`
-    /// rejects.
+    /// Returns the index of the first row in a page for which `holds` is false. Its argument is the
+    /// lower half of the row's trace id. If there is no such row, returns the number of rows.
     fn rows_before(
         &self,
         group: usize,
@@ -235,8 +236,8 @@ struct PageRows<'c> {
 
 type ColumnResult<T> = Result<T, (Column, &'static str)>;
 
-/// Iterator over the tags of a row, in the order of the layout. The key and value columns of each
-/// origin advance independently.
+/// Iterator over the tags of a row, in the order of the layout. Each origin has its own position in
+/// its key and value columns.
 struct TagIter<'c> {
     keys: [&'c DecodedPage; 3],
     values: [&'c DecodedPage; 3],
@@ -339,7 +340,7 @@ impl<'c> PageRows<'c> {
         Ok(TagIter { keys, values, left, layout })
     }
 
-    /// Decodes the byte strings among the values of a row's tags.
+    /// Decodes those tag values of a row that are byte strings.
     fn blobs(&self, row: usize) -> decode::Result<Vec<Vec<u8>>> {
         let mut blobs = Vec::new();
         for tag in self.tags(row)? {

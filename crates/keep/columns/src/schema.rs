@@ -145,7 +145,7 @@ pub(crate) const COLUMNS: [Column; 28] = [
     TagLayout,
 ];
 
-/// Number of values that a row may have in a column: one, at most one, or a list.
+/// Repetition of a column: a row has exactly one value, at most one value, or a list of values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repetition {
     Required,
@@ -172,8 +172,8 @@ impl Column {
         }
     }
 
-    /// Returns whether most values repeat values of earlier rows, in whole or in part. A higher
-    /// zstd level pays off for such columns.
+    /// Returns whether most values repeat values of earlier rows, in whole or in part. Such columns
+    /// justify a higher zstd level.
     pub(crate) fn recurs(self) -> bool {
         use Column::{AnnotationTime, Duration, ParentId, SpanId, StartTime, TraceId};
         !matches!(self, TraceId | SpanId | ParentId | StartTime | Duration | AnnotationTime)
@@ -189,7 +189,7 @@ impl Column {
     }
 }
 
-/// Key and value columns of each tag origin.
+/// Tag origins, each with its key column and its value column.
 pub(crate) const TAGS: [(Origin, Column, Column); 3] = [
     (Origin::Span, TagKey, TagValue),
     (Origin::Resource, ResourceKey, ResourceValue),

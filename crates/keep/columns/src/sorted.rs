@@ -9,16 +9,16 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// Spans of several blocks, sorted by trace id (lower half, then upper half), start and span id.
-/// Spans without a start come first. Remaining ties are ordered by all other fields, as by
+/// Spans without a start come first. Ties are broken by all other fields, as in
 /// `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
-    /// Block index and row of each span.
+    /// Block index and row of each span, in sorted order.
     places: Vec<(u32, Row)>,
     duplicates: usize,
 }
 
-/// Sort key and location of a span. The lower half of the trace id distinguishes most requests.
+/// Sort key and location of a span. The lower half of the trace id decides most comparisons.
 #[derive(Clone, Copy)]
 struct Key {
     low: u64,
@@ -33,7 +33,7 @@ impl<'b> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::with_capacity(count), |_| true)
     }
 
-    /// Sorts only those spans of the blocks whose trace id has a lower half that `holds` accepts.
+    /// Sorts only the spans for which `holds` accepts the lower half of the trace id.
     pub fn of_requests(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::new(), holds)
     }
@@ -103,8 +103,8 @@ impl<'b> Sorted<'b> {
         self.duplicates
     }
 
-    /// Removes the spans for which `keeps` is false, and counts them as duplicates. The argument of
-    /// `keeps` is the index of the span before any removal.
+    /// Removes the spans for which `keeps` returns false, and counts them as duplicates. The
+    /// argument of `keeps` is the span's index before any removal.
     pub fn retain(&mut self, keeps: impl Fn(usize) -> bool) {
         let mut index = 0;
         let before = self.places.len();
@@ -148,15 +148,15 @@ impl<'b> Sorted<'b> {
     }
 }
 
-/// Minimum length in bytes of values whose comparison is cached.
+/// Minimum length in bytes of values for which the result of a comparison is cached.
 const LONG_BYTES: usize = 256;
 
-/// Comparison of spans by all fields. Two values of one block with the same id are equal without a
-/// comparison of their bytes. The order of long values is cached, since thousands of spans may
-/// share values of several megabytes.
+/// Comparator of spans by all fields. Values of one block with the same id are equal, so their
+/// bytes are not compared. The order of long values is cached, since thousands of spans may share
+/// values of several megabytes.
 struct Comparison<'a, 'b> {
     blocks: &'a [&'b Block],
-    /// Cached order of pairs of long values.
+    /// Results of the comparisons of long values, by pair of values.
     long_orders: RefCell<HashMap<[Value; 2], Ordering, RandomState>>,
 }
 
@@ -228,7 +228,7 @@ impl Comparison<'_, '_> {
         })
     }
 
-    /// Compares two tag values. Floating-point numbers are compared by their bits: the two zeros
+    /// Compares two tag values. Floating-point numbers are compared by their bits, so the two zeros
     /// differ, and a NaN equals itself.
     fn compare_values(&self, a: Value, b: Value) -> Ordering {
         let is_kept_once = matches!(a.1, ValueType::Str | ValueType::Bytes);

@@ -4,7 +4,7 @@
 use crate::layout::{Layout, Shape, ValueType};
 use blkkin_model::Origin;
 
-/// Letters of each origin, in the order of [`VALUE_TYPES`].
+/// Letters of each origin, one for each of [`VALUE_TYPES`] in order.
 const LETTERS: [(Origin, &[u8; VALUE_TYPES.len()]); 3] =
     [(Origin::Span, b"sibdx"), (Origin::Resource, b"SIBDX"), (Origin::Scope, b"tjcey")];
 
@@ -12,7 +12,7 @@ const LETTERS: [(Origin, &[u8; VALUE_TYPES.len()]); 3] =
 const VALUE_TYPES: [ValueType; 5] =
     [ValueType::Str, ValueType::Int, ValueType::Bool, ValueType::Double, ValueType::Bytes];
 
-/// Origin and value type of each letter of [`LETTERS`].
+/// Inverse of [`LETTERS`], indexed by letter: origin and value type.
 static BY_LETTER: [Option<(Origin, ValueType)>; 256] = by_letter();
 
 const fn by_letter() -> [Option<(Origin, ValueType)>; 256] {
@@ -30,7 +30,7 @@ const fn by_letter() -> [Option<(Origin, ValueType)>; 256] {
     types
 }
 
-/// Returns the text of a layout. The text is empty if all tags are texts of the span itself.
+/// Returns the text form of a layout; empty if all tags are texts of the span itself.
 pub(crate) fn layout_text(layout: Layout<'_>) -> String {
     let plain = |shape: &Shape| shape.origin == Origin::Span && shape.value == ValueType::Str;
     if layout.iter().all(plain) {
@@ -44,7 +44,7 @@ fn letter(origin: Origin, value: ValueType) -> char {
     LETTERS[list].1[value as usize].into()
 }
 
-/// Returns the origin and value type for which a letter of a layout stands.
+/// Returns the origin and the value type of a letter; `None` if the letter is invalid.
 #[inline]
 pub(crate) fn tag_type(letter: u8) -> Option<(Origin, ValueType)> {
     BY_LETTER[usize::from(letter)]
@@ -54,7 +54,7 @@ pub(crate) fn tag_type(letter: u8) -> Option<(Origin, ValueType)> {
 mod tests {
     use super::{BY_LETTER, LETTERS, VALUE_TYPES, letter, tag_type};
 
-    /// Each origin and value type has its own letter, which is decoded to the same origin and type.
+    /// Each pair of origin and value type survives a round trip through its letter.
     #[test]
     fn letters_read_back() {
         for (number, value) in VALUE_TYPES.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Test support: builds span files with valid checksums and arbitrary page contents.
+//! Test support: builds span files that have valid checksums and arbitrary page contents.
 
 use crate::index::{self, Chunk, Group, Page, Seal};
 use crate::schema::COLUMNS;
@@ -6,13 +6,14 @@ use crate::schema::COLUMNS;
 /// Page of a file under test: its contents, and the properties that the file claims for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageClaims<'a> {
-    /// Encoding, as its number in Parquet.
+    /// Parquet's number of the encoding.
     pub encoding: u8,
     /// Number of values that the file claims for the page.
     pub values: u32,
     /// Body of the page before compression.
     pub body: &'a [u8],
-    /// Claimed size after decompression, and the stored bytes. If `None`, both follow from `body`.
+    /// Claimed size after decompression, and stored bytes. With `None`, both are derived from
+    /// `body`.
     pub stored: Option<(u32, &'a [u8])>,
     /// Set if the file claims that the first row stands for all rows of the row group.
     pub is_same: bool,
@@ -23,7 +24,7 @@ pub struct PageClaims<'a> {
 /// Number of columns of a span file.
 pub const COLUMN_COUNT: usize = COLUMNS.len();
 
-/// Builds a file that has one row group with one page and claims to have `rows` rows.
+/// Builds a file with one row group of one page. The file claims to have `rows` rows.
 pub fn file(rows: u32, columns: &[PageClaims<'_>; COLUMN_COUNT]) -> Vec<u8> {
     let mut bytes = b"PAR1".to_vec();
     let mut chunks = Vec::new();
@@ -46,8 +47,8 @@ pub fn file(rows: u32, columns: &[PageClaims<'_>; COLUMN_COUNT]) -> Vec<u8> {
     sealed(bytes, index.len() as u32, &zstd::bulk::compress(&index, 1).unwrap_or_default())
 }
 
-/// Builds a file from the bytes before its index, the claimed size of the index, and the stored
-/// bytes of the index.
+/// Builds a file from the bytes that precede its index, the claimed size of the decompressed index,
+/// and the stored bytes of the index.
 pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     let seal = Seal {
         index_at: bytes.len() as u64,
@@ -66,10 +67,10 @@ pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Builds a file from fuzzer input. The input starts with the number of rows. For each column it
-/// has the encoding (plus 128 if the first row stands for all rows), the number of values, and the
-/// length and bytes of the body. For the dictionary encoding, the number of texts, the length and
-/// the body of a dictionary follow. Missing input counts as 0.
+/// Builds a file from fuzzer input. The input starts with the number of rows, followed by the
+/// columns. Each column has the encoding (plus 128 if the first row stands for all rows), the
+/// number of values, and the length and bytes of the body. With the dictionary encoding, the number
+/// of texts, the length and the body of a dictionary follow. Missing input counts as 0.
 pub fn file_of_input(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
     let columns: [PageClaims<'_>; COLUMN_COUNT] =
@@ -129,8 +130,8 @@ mod tests {
     use blkkin_model::Count;
     use std::io::Write;
 
-    /// The fuzzer's seeds are read without errors: one is fuzzer input for [`file_of_input`], the
-    /// other a span file.
+    /// The fuzzer's seeds are read without errors. One seed is fuzzer input for [`file_of_input`],
+    /// the other a span file.
     #[test]
     fn seeds_are_read() {
         let bytes = file_of_input(include_bytes!("../../../../fuzz/corpus/span_file/one-row"));
@@ -144,7 +145,8 @@ mod tests {
         assert_eq!(file.rows(0..file.len(), &mut block).expect("whole"), 8);
     }
 
-    /// Maximum additional memory of the test in bytes. The largest valid page takes half of it.
+    /// Maximum growth of the process's memory during the test, in bytes. The largest valid page
+    /// takes half of it.
     const MEMORY_MAX: u64 = 96 << 20;
 
     /// Returns the peak memory of this process in bytes.
@@ -171,8 +173,8 @@ mod tests {
         [(run.len() as u32).to_le_bytes().to_vec(), run].concat()
     }
 
-    /// Returns the encoding and the body of the smallest page with `rows` rows. List columns get
-    /// empty lists.
+    /// Returns the encoding and the body of the smallest page with `rows` rows. In list columns,
+    /// all rows have empty lists.
     fn rows(column: Column, rows: usize) -> (u8, Vec<u8>) {
         let (mut body, rows) = match column.repetition() {
             Repetition::Required => (Vec::new(), rows),
@@ -215,7 +217,7 @@ mod tests {
         (encoding, body)
     }
 
-    /// Opens, reads and verifies a file. Returns the number of its rows, or its error as text.
+    /// Opens, reads and verifies a file. Returns the number of its rows, or the error as text.
     fn read(bytes: Vec<u8>) -> Result<u64, String> {
         let file = File::open(bytes).map_err(|error| error.to_string())?;
         let mut count = Count::default();
@@ -224,7 +226,7 @@ mod tests {
     }
 
     /// Files with false sizes of pages, dictionaries or the index, or with decompression bombs, are
-    /// refused without taking more memory than a valid page.
+    /// refused. They take no more memory than a valid page.
     #[test]
     fn false_sizes_take_no_memory() {
         let before = peak();

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Writes a value as text that [`parse_value`] or [`parse_bytes`] converts back.
+/// Writes a value as text. [`parse_value`] or [`parse_bytes`] parses the text.
 pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
     // Writing to a `String` does not fail.
     let _ = match value {

@@ -1,9 +1,9 @@
 //! [`Writer`]: writes spans as Parquet files. Start at [`Writer::create`]. `docs/span-files.md`
 //! describes the contents of a file, `index` its layout.
 //!
-//! Pages are encoded here rather than by the Parquet library, which would hash every text of every
-//! row again. A block already has an id for each text. A table maps this id to the code in the
-//! file's dictionary.
+//! Pages are encoded here and not by the Parquet library, which would hash every text in every row.
+//! In a block, each text already has an id. A table maps this id to the code in the file's
+//! dictionary.
 //!
 //! Bytes per span in the server bench (spans of OpenTelemetry senders), 36 in total: span id 8.0,
 //! parent id 6.1, trace id 2.1, start 2.9, duration 2.7, annotation times 3.2, tags 6.9. Ids are
@@ -32,15 +32,15 @@ pub struct FileStats {
     pub rows: u64,
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// Earliest and latest start; `None` if no span has a start.
+    /// Earliest and latest start in nanoseconds since 1970; `None` if no span has a start.
     pub starts_ns: Option<(u64, u64)>,
 }
 
-/// Writer of one span file, row group by row group.
+/// Writer of one span file. It writes one row group after another.
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<FooterBuffer<W>>,
     options: Options,
-    /// Encoders of two row groups that are encoded at the same time.
+    /// Encoders of two row groups, which work in parallel.
     encoders: Option<[GroupEncoder; 2]>,
     groups: Vec<Group>,
     index_len: usize,
@@ -50,8 +50,8 @@ pub struct Writer<W: Write + Send> {
 /// Maximum number of row groups in a Parquet file.
 const GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Output that forwards writes to `to`, or collects them in `kept` once `kept` is set. The footer
-/// is collected so that it can be sealed.
+/// Output that forwards writes to `to`. Once `footer` is set, it collects the footer there instead,
+/// so that the footer can be sealed.
 struct FooterBuffer<W> {
     to: W,
     footer: Option<Vec<u8>>,

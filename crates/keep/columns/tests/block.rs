@@ -1,4 +1,4 @@
-//! Tests of blocks: they return the spans that were pushed or appended, and sorting keeps each
+//! Tests of blocks. They return the spans that were pushed or appended, and sorting keeps each
 //! distinct span once.
 
 mod support;
@@ -113,8 +113,8 @@ fn byte_strings_are_kept_once() {
     }
 }
 
-/// Sorting thousands of spans that share values of megabytes and differ only in their last tag
-/// takes less than 3 s.
+/// Sorting thousands of spans that share values of megabytes takes less than 3 s. The spans differ
+/// only in their last tag.
 #[test]
 fn values_that_spans_share_are_compared_once() {
     const SPANS: usize = 4000;

@@ -1,4 +1,4 @@
-//! Tests of span files: they return the spans that were written, by row and by request, and damage
+//! Tests of span files. Files return the spans that were written, by row and by request, and damage
 //! is detected at any byte.
 
 mod support;
@@ -111,8 +111,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Values read by column equal the values of the spans read by row, for whole pages and for row
-    /// ranges.
+    /// Values read by column equal the values of spans read by row. This holds for whole pages and
+    /// for ranges of rows.
     #[test]
     fn columns_agree_with_rows(all in spans(40), range in (0..40_u64, 0..40_u64)) {
         let block = block(&all);
@@ -153,8 +153,8 @@ proptest! {
     }
 }
 
-/// A flipped bit or a truncation is detected when the file is opened, read or verified. Spans that
-/// are returned nevertheless equal the spans that were written.
+/// A flipped bit or a truncation is detected when the file is opened, read or verified. Spans
+/// returned nevertheless equal the written spans.
 #[test]
 fn damage_is_found() {
     let mut runner = TestRunner::deterministic();
@@ -185,7 +185,7 @@ fn damage_is_found() {
     }
 }
 
-/// Pages stay within the limit of readers even if heavy spans were appended from another block.
+/// Pages stay within the limits of readers, even if heavy spans were appended from another block.
 #[test]
 fn heavy_spans_of_another_block_have_pages_of_their_own() {
     let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");

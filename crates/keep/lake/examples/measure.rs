@@ -99,8 +99,7 @@ fn send_spans(lake: &Lake, spans: u64) -> u64 {
     last_ns
 }
 
-/// Waits until the store's files have not changed for three seconds: no more files are being merged
-/// then.
+/// Waits until the files have not changed for three seconds, which shows that all merges are done.
 fn wait_for_merges(lake: &Lake, directory: &std::path::Path) {
     let begun = Instant::now();
     let names = || {
@@ -128,7 +127,7 @@ fn wait_for_merges(lake: &Lake, directory: &std::path::Path) {
     );
 }
 
-/// Prints the median and the maximum latency of several queries.
+/// Prints the median and the maximum latency of each query.
 fn measure_queries(lake: &Lake, last_ns: u64) {
     let first_ns = requests::Options::default().start_ns;
     let length = last_ns - first_ns;

@@ -7,11 +7,11 @@ pub trait Clock: Send + Sync {
     /// Returns the time of day in nanoseconds since 1970. The clock may jump.
     fn now_ns(&self) -> u64;
 
-    /// Returns the monotonic time since an arbitrary moment.
+    /// Returns the time since an arbitrary moment. It is monotonic.
     fn uptime(&self) -> Duration;
 }
 
-/// Clock of the operating system.
+/// Clock of the operating system, which stores use by default.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started: Instant,

@@ -6,7 +6,7 @@ use std::{fmt, io};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Error of the journal.
+    /// Error that the journal returned.
     Journal(blkkin_journal::Error),
     /// Both copies of the manifest are damaged.
     Manifest,
@@ -36,7 +36,7 @@ pub enum Error {
     Newer,
     /// Description of a failure to read or write a span file.
     Spans(String),
-    /// Error of the operating system.
+    /// Error of the operating system while accessing a file.
     Io {
         /// Name of the file, relative to the store's directory.
         file: String,
@@ -45,7 +45,7 @@ pub enum Error {
     },
 }
 
-/// End of the messages that refuse a directory and advise repair.
+/// Ending of the error messages that refuse a directory. It names the commands for repair.
 const REPAIR: &str = "; nothing was changed. `blkkin store check --data DIR` shows what is there, and `blkkin store \
      adopt --data DIR` makes a store of it";
 
@@ -56,8 +56,8 @@ impl Error {
         move |source| Error::Io { file, source }
     }
 
-    /// Returns whether the error may be temporary. This is the case if the operating system refused
-    /// to read the file, since the content of the file may be valid.
+    /// Returns whether the error may be temporary: the operating system failed to read a file that
+    /// exists. The content of such a file may be valid.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::Io { source, .. } => {

@@ -32,7 +32,7 @@ pub struct Lake {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Result of opening a store.
+/// Report on opening a store: what was opened, recovered and found damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
     /// Number of span files that were opened.
@@ -41,7 +41,7 @@ pub struct OpenReport {
     pub spans: u64,
     /// Number of spans recovered from the journal.
     pub recovered: u64,
-    /// Descriptions of the damage found, one line each. Damaged data is left out of the store.
+    /// Descriptions of the damage found, one line each. The store does not contain damaged data.
     pub damage: Vec<String>,
 }
 

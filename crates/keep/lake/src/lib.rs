@@ -6,19 +6,19 @@
 //!      decoded    durable   queryable  flushed        merged           expired
 //! ```
 //!
-//! A batch is acknowledged once the journal has its bytes durably and the head has its spans. The
-//! head is flushed to a file from time to time, with an index beside the file. A manifest names the
-//! valid files, and the position up to which they contain the journal. However the process ends,
-//! the store consists of the manifest's files and the journal's records after that position.
+//! A batch is acknowledged once its bytes are durable in the journal and its spans are in the head.
+//! The head is flushed to a file from time to time, with an index beside the file. A manifest names
+//! the valid files, and the position up to which they contain the journal. However the process
+//! ends, the store consists of the manifest's files and the journal's records after that position.
 //!
 //! Read `lake` for the parts of a store, `files/index` for the indexes, and `query/search` for
 //! their use.
 //!
 //! # Not promised
 //!
-//! A request whose spans arrived long after one another may be in several files. Searches find such
-//! a request once, and reads return all of its spans. In searches ordered by start or duration, the
-//! request can appear a page late, since each file is searched by its own index.
+//! The spans of one request may be in several files if they arrived far apart in time. Searches
+//! find such a request once, and reads return all of its spans. In searches ordered by start or
+//! duration, the request can appear a page late, since each file is searched by its own index.
 
 mod calls;
 mod clock;

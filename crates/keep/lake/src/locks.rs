@@ -13,7 +13,8 @@ use std::time::Duration;
 pub(crate) mod rank {
     /// Rank of the manifest's lock, held throughout each change of the manifest.
     pub(crate) const MANIFEST: u8 = 0;
-    /// Rank of the lock on the numbers of files that a failed write of the manifest may have named.
+    /// Rank of the lock on the numbers of uncertain files: files that a manifest copy may name
+    /// although the write of the manifest failed.
     pub(crate) const UNCERTAIN_FILES: u8 = 1;
     /// Rank of the lock on the list of damaged files.
     pub(crate) const DAMAGED_FILES: u8 = 2;
@@ -27,7 +28,7 @@ pub(crate) mod rank {
     pub(crate) const LEDGER: u8 = 6;
 }
 
-/// Locks a mutex without a rank, even if it is poisoned: the threads of a store continue after one
+/// Locks a mutex without a rank, and ignores poisoning: the threads of a store continue after one
 /// of them panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,15 +62,15 @@ pub(crate) struct Guard<'m, T, const RANK: u8> {
 }
 
 impl<T, const RANK: u8> Guard<'_, T, RANK> {
-    /// Waits for a notification. The lock is released during the wait, but the thread still counts
-    /// as a holder of the rank.
+    /// Waits for a notification of `condition`. The wait releases the lock, but the thread still
+    /// counts as a holder of the rank.
     #[must_use]
     pub(crate) fn wait(self, condition: &Condvar) -> Self {
         let Guard { guard, held } = self;
         Guard { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
     }
 
-    /// Waits for a notification like [`Guard::wait`], up to a time limit.
+    /// Waits like [`Guard::wait`], but at most for `limit`.
     #[must_use]
     pub(crate) fn wait_timeout(self, condition: &Condvar, limit: Duration) -> Self {
         let Guard { guard, held } = self;
@@ -93,8 +94,8 @@ impl<T, const RANK: u8> DerefMut for Guard<'_, T, RANK> {
     }
 }
 
-/// Value that is read as a copy and replaced as a whole, behind a lock with a rank. The lock is
-/// held only for the copy or the replacement.
+/// Cell behind a lock with a rank. Its value is read as a copy and replaced as a whole, so the lock
+/// is held only briefly.
 pub(crate) struct RankedCell<T, const RANK: u8> {
     value: RwLock<T>,
 }
@@ -104,7 +105,7 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
         RankedCell { value: RwLock::new(value) }
     }
 
-    /// Returns a copy of the value.
+    /// Returns a clone of the value.
     ///
     /// # Panics
     /// In debug builds, if the thread holds a lock of this rank or a higher rank.
@@ -126,8 +127,8 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
     }
 }
 
-/// Marker that the thread holds a lock of this rank. Guards may be dropped in any order, so the
-/// held ranks are a bitmap and no stack.
+/// Marker of a lock that the thread holds. Guards may be dropped in any order, so the held ranks
+/// are stored as a bitmap and not as a stack.
 struct HeldRank<const RANK: u8>;
 
 #[cfg(debug_assertions)]

@@ -1,5 +1,5 @@
-//! [`Memory`]: the head of spans that are in no file yet, the counters, and decoding buffers for
-//! reuse.
+//! [`Memory`]: the head with the spans that are in no file yet, the counters, and spare decoding
+//! buffers.
 
 use crate::Options;
 use crate::files::cache::Cache;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Maximum number of unused decoders, and of unused blocks, kept for reuse.
+/// Maximum number of spare decoders kept for reuse. The same limit applies to spare blocks.
 const SPARE_MAX: usize = 16;
 
 /// In-memory state of a store. The journal's thread has a reference to this state, so the state
@@ -25,9 +25,9 @@ const SPARE_MAX: usize = 16;
 pub(crate) struct Memory {
     pub(crate) options: Options,
     state: RankedMutex<State, { rank::STATE }>,
-    /// Notified when the head may have shrunk, or a flush has failed.
+    /// Notified when the head may have shrunk or a flush has failed.
     pub(crate) flush_done: Condvar,
-    /// Notified when the head may need a flush, or the store closes.
+    /// Notified when the head may need a flush or the store closes.
     pub(crate) work: Condvar,
     spare_decoders: Mutex<Vec<Decoder>>,
     spare_blocks: Mutex<Vec<Block>>,
@@ -37,23 +37,24 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) head: Head,
-    /// Uptime at which the oldest span that is in no file arrived.
+    /// Uptime at which the head received the oldest of its spans. `None` if all spans are in files.
     pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,
     /// Counts of all accepted spans, in the head and in files.
     pub(crate) totals: Totals,
     /// Error message of the last flush; `None` if the flush succeeded.
     pub(crate) write_error: Option<String>,
-    /// Sequence number in the journal up to which a caller waits for a flush.
+    /// Journal sequence number up to which a caller of `Lake::flush` waits for records to be in
+    /// files.
     pub(crate) flush_target: u64,
-    /// Sequence number in the journal: all earlier records are in files.
+    /// Journal sequence number before which all records are in files.
     pub(crate) written: u64,
     pub(crate) is_closing: bool,
 }
 
 impl Memory {
-    /// Creates the memory of a store. The head of `state` starts at the journal's first record that
-    /// is in no file.
+    /// Creates the memory of a store. In `state`, the head must start at the first journal record
+    /// that is in no file.
     pub(crate) fn new(options: Options, state: State, cache: Arc<Cache>) -> Memory {
         Memory {
             options,
@@ -145,7 +146,8 @@ impl Memory {
         }
     }
 
-    /// Appends the spans of the next `records` records of the journal to the head.
+    /// Appends the spans of a batch to the head, and advances the head by `records` journal
+    /// records.
     pub(crate) fn publish(&self, blocks: Vec<Block>, records: u64, outcome: &Outcome) {
         let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
         let mut state = self.state();
@@ -167,13 +169,13 @@ impl Memory {
         }
     }
 
-    /// Lowers the cache's limit by the bytes by which the head exceeds half of the head's memory
-    /// limit.
+    /// Lowers the cache's limit once the head uses more than half of its own memory limit. The
+    /// excess over that half is the reduction in bytes.
     fn shrink_cache(&self, head_bytes: usize) {
         self.cache.yield_memory(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
-    /// Notifies waiting threads that the head may have shrunk.
+    /// Notifies the threads that wait for the head to shrink.
     pub(crate) fn notify_room(&self) {
         let bytes = self.state().head.memory_bytes();
         self.shrink_cache(bytes);
@@ -190,7 +192,7 @@ impl Memory {
     }
 }
 
-/// Returns the number of refused spans of a batch, plus 1 if the batch is broken off by an error.
+/// Returns the number of refused spans of a batch, plus 1 if an error ended the decoding early.
 fn refused(outcome: &Outcome) -> u64 {
     outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
 }

@@ -10,34 +10,35 @@ use std::time::Duration;
 pub struct Options {
     /// Limits of age and size for spans; the oldest files are removed first.
     pub retention: Retention,
-    /// Set to store the retention in the manifest, for [`Retention::stored`].
+    /// Set to store the retention in the manifest, where [`Retention::stored`] finds it.
     pub stores_retention: bool,
-    /// Number of spans in memory that triggers a flush.
+    /// Number of spans in memory at which the head is flushed to a file.
     pub file_spans: usize,
-    /// Memory of spans that triggers a flush, in bytes.
+    /// Memory of the spans in the head at which it is flushed to a file, in bytes.
     pub file_memory_bytes: usize,
-    /// Age of the oldest span in memory that triggers a flush.
+    /// Age of the oldest span in memory at which the head is flushed to a file.
     pub file_after: Duration,
-    /// Number of files of one tier that triggers a merge into one file.
+    /// Number of files of one tier at which they are merged into one file.
     pub merge_files: usize,
     /// Maximum number of spans of a merged file.
     pub merged_spans_max: u64,
-    /// Maximum size of damaged files kept for inspection, in bytes; the oldest are removed first.
-    /// Damaged files also count for `retention`.
+    /// Maximum total size of damaged files kept for inspection, in bytes; the oldest are removed
+    /// first. Damaged files also count for `retention`.
     pub damaged_bytes_max: u64,
-    /// Maximum memory of spans that are in no file, in bytes. Further batches are rejected unless a
-    /// flush frees memory soon.
+    /// Maximum memory of the head, in bytes. Further batches are rejected unless a flush frees
+    /// memory soon.
     pub memory_bytes_max: usize,
     /// Maximum memory of the cache of indexes and dictionaries, in bytes.
     pub cache_bytes_max: usize,
-    /// Maximum memory of the ledger of calls, in bytes. Calls that do not fit are read from the
-    /// files.
+    /// Maximum memory of the ledger of calls, in bytes. Calls beyond the limit are read from the
+    /// span files.
     pub links_bytes_max: usize,
-    /// Number of requests without a match that a search reads from a file before it scans the
-    /// file's columns. Large files allow more such reads.
+    /// Number of fruitless reads of a file in one search: reads of requests that do not match.
+    /// After these reads, the search scans the file's columns. Large files allow more fruitless
+    /// reads.
     pub fruitless_reads_max: u32,
-    /// Number of spans that suffice as a sample of all spans outside of a box, when these are
-    /// compared with the spans in the box.
+    /// Sample size, in spans, for the comparison of the spans in a box with the spans outside. If
+    /// more spans are outside, only a sample of them is read.
     pub outside_sample_spans: u64,
     /// Options of the journal, such as the sizes of segments and records.
     pub journal: blkkin_journal::Options,

@@ -1,5 +1,5 @@
-//! Queries on a store. [`span_store`] implements the store's trait, [`snapshot`] is the state that
-//! a query reads, and [`search`] finds requests.
+//! Queries on a store. [`span_store`] implements the `SpanStore` trait, [`snapshot`] is the state
+//! that a query reads, and [`search`] finds requests.
 
 mod column_scan;
 mod latency;

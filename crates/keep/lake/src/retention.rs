@@ -9,13 +9,13 @@ use std::time::Duration;
 pub struct Retention {
     /// Maximum age of spans. Older spans expire even if the size is within its limit.
     pub age: Option<Duration>,
-    /// Maximum size of all files without the journal, in bytes; the oldest files expire first.
+    /// Maximum total size of all files except the journal, in bytes; the oldest files expire first.
     /// Unreadable files do not expire, so they count for at most half of this limit.
     pub bytes: Option<u64>,
 }
 
-/// Divisor of the store's size that gives how many bytes may expire by age in a minute. The rate
-/// limit protects the store from a clock that jumps ahead.
+/// Divisor of the store's size that gives the rate limit for expiry by age, in bytes per minute.
+/// The rate limit protects the store from a clock that jumps ahead.
 const EXPIRY_DIVISOR: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -41,9 +41,9 @@ impl Retention {
             || is_less(self.bytes.map(u128::from), other.bytes.map(u128::from))
     }
 
-    /// Returns the number of files, from the oldest on, that expire now. `others_bytes` is the size
-    /// of files that count for the limit but cannot expire. `now_ns` is the time of day, and
-    /// `uptime` is monotonic.
+    /// Returns the number of files that expire now; these are the oldest of `files`. `others_bytes`
+    /// is the size of files that count for the limit but cannot expire. `now_ns` is the time of
+    /// day, and `uptime` is monotonic.
     pub(crate) fn expired(
         &self,
         files: &[FileEntry],
@@ -77,8 +77,8 @@ impl Retention {
         count
     }
 
-    /// Returns the bytes that may expire by age in a minute. With a short maximum age, the limit is
-    /// twice the rate at which files age.
+    /// Returns the rate limit for expiry by age, in bytes per minute. If the maximum age is short,
+    /// the limit is twice the rate at which data reaches that age.
     fn bytes_a_minute(&self, bytes: u64) -> u64 {
         let age = self.age.unwrap_or(Duration::MAX).max(Duration::from_secs(1));
         let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
@@ -86,9 +86,9 @@ impl Retention {
     }
 }
 
-/// Returns the time at which each file was received, corrected for a clock that was ahead. A time
-/// in the future is replaced by the time of the next file. Otherwise the file would protect all
-/// later files from expiry until the clock reaches that time.
+/// Returns the time at which each file was received. A time in the future, from a clock that was
+/// ahead, is replaced by the time of the next file. Otherwise that file would protect all later
+/// files from expiry until the clock reaches its time.
 fn received_times(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files
@@ -106,8 +106,8 @@ fn received_times(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
 }
 
 impl ExpiryRateLimit {
-    /// Returns whether a file may expire within the rate limit, and counts the bytes of a file that
-    /// may. The first file of each minute may expire even if it is larger than the limit.
+    /// Returns whether a file of `bytes` bytes may expire within the rate limit. If so, its bytes
+    /// are counted. The first file of each minute may expire even if it is larger than the limit.
     fn try_spend(&mut self, bytes: u64, bytes_a_minute: u64, uptime: Duration) -> bool {
         let begins = self.minute.is_none_or(|minute| uptime.saturating_sub(minute) >= MINUTE);
         if begins {

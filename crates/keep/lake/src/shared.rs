@@ -47,15 +47,15 @@ pub(crate) struct Shared {
     pub(crate) root: Arc<dyn Disk>,
     pub(crate) spans: Arc<dyn Disk>,
     pub(crate) journal: Journal,
-    /// Current manifest. Its `next_file` may be ahead of the copies on disk. Locked throughout each
-    /// change.
+    /// Current manifest. Its `next_file` may be ahead of the copies on disk. The lock is held
+    /// throughout each change.
     pub(crate) manifest: RankedMutex<Manifest, { rank::MANIFEST }>,
     pub(crate) files: RankedCell<FileList, { rank::FILES }>,
-    /// Cache of the indexes and dictionaries of files.
+    /// Cache of the loaded indexes and dictionaries of span files.
     pub(crate) cache: Arc<Cache>,
     /// Sums of the calls between services over all files.
     pub(crate) ledger: RankedMutex<Ledger, { rank::LEDGER }>,
-    /// Calls of spans in memory, as of the last refresh.
+    /// Calls of the spans in memory, as of the last refresh.
     pub(crate) head_links: RankedMutex<HeadLinks, { rank::HEAD_LINKS }>,
     /// Numbers of new files for which the write of the manifest failed. A copy of the manifest on
     /// disk may name these files nevertheless.
@@ -68,7 +68,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct HeadLinks {
     pub(crate) links: Arc<Vec<LinkCount>>,
-    /// Spans in files whose requests are also in the head.
+    /// Spans from files that belong to requests in the head.
     pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) added: u64,
     pub(crate) written: u64,
@@ -80,8 +80,8 @@ impl Shared {
         self.snapshot_of(&mut self.memory.state())
     }
 
-    /// Returns a snapshot of the head and the files. The caller holds the lock of the state, under
-    /// which spans move from the head to files.
+    /// Returns a snapshot of the head and the files. The caller holds the lock of `state`, so no
+    /// spans move from the head to a file meanwhile.
     pub(crate) fn snapshot_of(&self, state: &mut State) -> Snapshot {
         let batches = state.head.snapshot();
         let files = self.files.get();
@@ -121,7 +121,8 @@ impl Shared {
     }
 
     /// Returns the ledger's sums for a range of minutes, the files, and the calls of spans in
-    /// memory as of the last refresh. The calls in memory are empty if the head was flushed since.
+    /// memory. The calls in memory date from the last refresh; they are empty if the head was
+    /// flushed since.
     pub(crate) fn known_links(
         &self,
         minutes: &RangeInclusive<u64>,

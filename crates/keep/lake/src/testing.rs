@@ -7,11 +7,12 @@ use blkkin_store::Window;
 use std::io;
 use std::sync::Arc;
 
-/// Maximum number of requests, and of groups, that are read.
+/// Maximum number of requests that the fuzzer reads from an index. The same limit applies to
+/// groups.
 const ASKED_MAX: usize = 64;
 
-/// Reads all sections of an index after correcting its magic and checksums. Returns whether the
-/// index could be opened.
+/// Reads all sections of an index after correcting its magic and checksums. Returns `false` if the
+/// index cannot be opened.
 pub fn index(bytes: &[u8]) -> bool {
     let file: Arc<dyn File> = Arc::new(Bytes(crate::files::index::with_checksums(bytes)));
     let Ok(index) = Index::open(Arc::clone(&file)) else { return false };
@@ -42,8 +43,8 @@ pub fn index(bytes: &[u8]) -> bool {
     true
 }
 
-/// Parses a manifest after correcting its checksum, and asserts that it survives writing and
-/// reading. Returns whether the manifest is valid.
+/// Parses a manifest after correcting its checksum, and asserts that it survives a round trip.
+/// Returns whether the manifest is valid.
 pub fn manifest(json: &[u8]) -> bool {
     manifest::survives_writing(json)
 }
@@ -85,7 +86,8 @@ impl File for Bytes {
 mod tests {
     use std::path::Path;
 
-    /// Returns a copy of the bytes with one to three random changes, sometimes truncated.
+    /// Returns a copy of the bytes with one to three random changes. A quarter of the copies are
+    /// truncated.
     fn mutate(bytes: &[u8], number: &mut u64) -> Vec<u8> {
         let mut below = |bound: usize| {
             *number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

@@ -1,6 +1,6 @@
-//! Rule D9: a missing control file does not mean an empty store. A store whose control files are
-//! missing, outdated or joined by foreign files is refused with the name of the command that
-//! repairs it, and no span file is removed.
+//! Rule D9: a missing control file does not mean an empty store. A store is refused if its control
+//! files are missing, outdated or joined by foreign files. The error names the command that repairs
+//! the store, and no span file is removed.
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
@@ -52,7 +52,7 @@ fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     told.recv_timeout(Duration::from_secs(30)).expect("an answer").expect("accepted");
 }
 
-/// Creates a store with three files of ten spans, and ten more spans in the journal.
+/// Creates a store with three files of ten spans each, and ten more spans in the journal.
 fn store() -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let (lake, _) = open(&disk).expect("opened");
@@ -79,8 +79,8 @@ fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
 
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 
-/// Asserts that opening the store is refused with the name of the repair command, and changes no
-/// span file.
+/// Asserts that opening the store fails, that the error names the repair command, and that no span
+/// file changes.
 #[track_caller]
 fn check_refused(disk: &SimulatedDisk, why: &str) {
     let before = files(disk);
@@ -125,8 +125,7 @@ fn d9_a_file_that_was_copied_in_is_not_removed() {
     check_refused(&disk, "a foreign file");
 }
 
-/// A store is refused if the manifest names files but none of them exists, since their file system
-/// may not be mounted.
+/// A store is refused if none of the manifest's files exists. Their file system may not be mounted.
 #[test]
 fn d9_without_any_file_the_manifest_stays() {
     let disk = store();
@@ -149,8 +148,8 @@ fn d9_a_missing_journal_is_reported() {
     assert_eq!(spans_found(&lake), 30);
 }
 
-/// Unfinished files that no manifest names are removed at the start, with their indexes. Foreign
-/// files stay.
+/// Unfinished files that no manifest names are removed at the start together with their indexes.
+/// Foreign files stay.
 #[test]
 fn unfinished_files_are_removed() {
     let disk = store();
@@ -173,8 +172,7 @@ fn unfinished_files_are_removed() {
     assert_eq!(names, expected);
 }
 
-/// Files that were copied into the directory under the names of the next files are not overwritten
-/// by a flush.
+/// A flush does not overwrite a foreign file that has the name of the next file.
 #[test]
 fn a_foreign_file_is_not_overwritten() {
     let disk = store();
@@ -249,7 +247,7 @@ fn adopting_finds_each_span_once() {
     assert_eq!(spans_kept(&disk), 40);
 }
 
-/// If a file has known and new spans, only its new spans are adopted.
+/// Only the new spans are adopted from a file that also has known spans.
 #[test]
 fn adopting_takes_what_is_new_of_a_file() {
     let disk = store();
@@ -267,8 +265,7 @@ fn adopting_takes_what_is_new_of_a_file() {
     assert_eq!(spans_kept(&disk), 50);
 }
 
-/// Adoption finds duplicates in a large file, even if very many other requests lie between the
-/// duplicates.
+/// Adoption finds duplicates in a large file even if very many other requests lie between them.
 #[test]
 fn adopting_compares_with_large_files() {
     let large = Options { retention: Retention::ALL, ..Options::default() };
@@ -287,9 +284,9 @@ fn adopting_compares_with_large_files() {
     assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (2, 20, 30));
 }
 
-/// Each control file is removed, replaced by an older version, or overwritten by another file of
-/// its kind, alone and in pairs. No span file is removed, and a store that does not open names the
-/// command that repairs it.
+/// No span file is removed if control files are removed, replaced by older versions, or overwritten
+/// by another file of their kind. The test does this to each file alone and in pairs. A store that
+/// does not open names the command that repairs it.
 #[test]
 fn d9_control_files_in_pairs() {
     let disk = SimulatedDisk::new(1);

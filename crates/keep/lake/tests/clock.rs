@@ -1,4 +1,4 @@
-//! Tests with clocks that jump and with extreme times. No more acknowledged spans expire than the
+//! Tests with clocks that jump and with extreme times. Acknowledged spans expire no faster than the
 //! rate limit of retention allows, and query results equal those of the reference store.
 
 use blkkin_journal::testing::SimulatedDisk;
@@ -18,19 +18,20 @@ use std::time::{Duration, Instant};
 const SECOND: u64 = 1_000_000_000;
 const NOW: u64 = 1_795_000_000 * SECOND;
 const YEAR: u64 = 365 * 86400 * SECOND;
-/// First moments, in ns since 1970, whose seconds exceed 31 and 32 bits.
+/// First moment, in nanoseconds since 1970, whose seconds exceed 31 bits. `IN_2106` is the same for
+/// 32 bits.
 const IN_2038: u64 = (1 << 31) * SECOND;
 const IN_2106: u64 = (1 << 32) * SECOND;
 
 /// Time of day that the clock shows in each run, in nanoseconds since 1970.
 const JUMPS: [u64; 8] = [NOW, NOW + YEAR, NOW - YEAR, 0, IN_2038, IN_2106, u64::MAX, NOW];
 
-/// Pause longer than 500 ms, the interval at which the store checks for expired files.
+/// Pause in which the store checks for expired files at least once. It checks every 500 ms.
 const CHECK_PAUSE: Duration = Duration::from_millis(700);
 
 const REQUESTS: u64 = 20;
 
-/// Clock that the test sets by hand.
+/// Clock whose time the test sets.
 #[derive(Default)]
 struct ManualClock {
     now_ns: AtomicU64,
@@ -71,7 +72,7 @@ fn accept(store: &dyn SpanStore, format: Format, bytes: &[u8]) -> Result<Accepte
     receive.recv_timeout(Duration::from_secs(30)).expect("an answer")
 }
 
-/// Returns the only span of the request with the number `number`.
+/// Returns the only span of the request `number`.
 fn span(number: u64, start_ns: Option<u64>, duration_ns: Option<u64>) -> SpanRef<'static> {
     let id = SpanId::from_number(number + 1).expect("not 0");
     SpanRef {
@@ -102,8 +103,8 @@ fn send_file(lake: &Lake, from: u64) {
     lake.flush().expect("written");
 }
 
-/// Asserts that the store has all acknowledged spans, apart from expired files. Only the oldest
-/// files may have expired, at most `files_max` of them. Returns the number of expired files.
+/// Asserts that the store has all acknowledged spans except those of expired files. At most
+/// `files_max` files may have expired, the oldest ones. Returns the number of expired files.
 #[track_caller]
 fn check(lake: &Lake, acknowledged: u64, files_max: u64) -> u64 {
     let (counters, found) = loop {
@@ -200,7 +201,8 @@ const STARTS: [Option<u64>; 12] = [
 const DURATIONS: [Option<u64>; 7] =
     [None, Some(0), Some(1), Some(SECOND), Some(IN_2106), Some(i64::MAX as u64), Some(u64::MAX)];
 
-/// Asserts that both stores agree on all queries, and that no result ends after `u64::MAX`.
+/// Asserts that both stores return the same results for all queries, and that no result ends after
+/// `u64::MAX`.
 #[track_caller]
 fn check_answers(lake: &Lake, plain: &MemoryStore, why: &str) {
     lake.refresh_calls();

@@ -32,7 +32,8 @@ mod in_memory {
     blkkin_store::conformance_tests!(make);
 }
 
-/// Tests with spans in files and no memory for the ledger, so that calls are read from each file.
+/// Tests with spans in files and without memory for the ledger, so that calls are read from each
+/// file.
 mod in_files {
     fn make() -> super::Subject {
         let options = super::Options { links_bytes_max: 0, ..super::Options::default() };
@@ -51,7 +52,7 @@ mod in_files_that_are_merged {
     blkkin_store::conformance_tests!(make);
 }
 
-/// Tests with spans in files, and column scans from the first request on.
+/// Tests with spans in files, where each search starts with a column scan.
 mod in_files_by_columns {
     fn make() -> super::Subject {
         let options = super::Options { fruitless_reads_max: 0, ..super::Options::default() };
@@ -61,8 +62,8 @@ mod in_files_by_columns {
     blkkin_store::conformance_tests!(make);
 }
 
-/// In a sample of the spans outside of a box, each value has about the same share as among all
-/// these spans. If the sample would be too small, all spans are counted.
+/// The sample of the spans outside of a box is representative: each value has about the same share
+/// as among all these spans. If the sample would be too small, all spans are counted.
 #[test]
 fn spans_outside_a_box_are_sampled() {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};

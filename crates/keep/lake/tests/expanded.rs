@@ -1,16 +1,15 @@
-//! Test of values that many spans share: each value is stored once, and neither a batch nor a query
-//! takes memory for the value in each span. The test is alone in its process, whose memory it
-//! measures.
+//! Test of values that many spans share. Each value is stored once, and neither a batch nor a query
+//! takes memory for a copy per span. The test is alone in its process, whose memory it measures.
 
 use blkkin_lake::{Lake, Options};
 use blkkin_store::{AcceptedBatch, Batch, Order, Policy, Query, SpanStore};
 use blkkin_wire::{End, Format};
 use std::sync::mpsc;
 
-/// Maximum growth of the peak memory in one step, apart from the batch itself, in bytes.
+/// Maximum growth of the peak memory in one step, in bytes, in addition to the size of the batch.
 const GROWN_MAX: u64 = 32 << 20;
 
-/// Field numbers of OTLP's `AnyValue`.
+/// Field number of a string in OTLP's `AnyValue`. `BYTES` is the field number of a byte string.
 const TEXT: u32 = 1;
 const BYTES: u32 = 7;
 
@@ -35,8 +34,8 @@ fn field(number: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Encodes spans of one request in OTLP. Their resource has `attributes` attributes of `size`
-/// bytes.
+/// Encodes a batch with `spans` spans of one request in OTLP. The resource has `attributes`
+/// attributes of `size` bytes each.
 fn batch(trace: u128, spans: u64, kind: u32, attributes: u32, size: usize) -> Vec<u8> {
     let mut resource = Vec::new();
     for key in 0..attributes {

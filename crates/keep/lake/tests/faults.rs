@@ -38,7 +38,7 @@ fn trace_id(number: u64) -> TraceId {
     TraceId::from_number(id).expect("not 0")
 }
 
-/// Encodes a batch of a range of requests.
+/// Encodes a batch of the requests whose numbers are in a range.
 fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
     let services = ["guest", "nbd", "disk"];
     let mut spans = Vec::new();
@@ -114,7 +114,7 @@ fn check(lake: &Lake, acknowledged: &BTreeSet<u64>, why: &str) {
     assert_eq!(counters.kept, found.len() as u64 * SPANS, "{why}: {counters:?}");
 }
 
-/// Acknowledged spans survive power failures at random operations of writing and of recovery.
+/// Acknowledged spans survive power failures at random disk operations, also during recovery.
 #[test]
 fn acknowledged_spans_outlive_the_power() {
     let seed = std::env::var("TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
@@ -178,9 +178,8 @@ fn operations_that_fail_lose_nothing() {
     }
 }
 
-/// Records survive a restart even if they reuse the sequence numbers of rejected batches. The
-/// position in the manifest may be after these numbers, so that the records could be mistaken for
-/// records in files.
+/// Records survive a restart even if they reuse the sequence numbers of rejected batches. The store
+/// must not regard them as flushed if the manifest's position is after these numbers.
 #[test]
 fn numbers_of_refused_batches_are_given_again() {
     for operation in 0..40 {
@@ -206,15 +205,15 @@ fn numbers_of_refused_batches_are_given_again() {
     }
 }
 
-/// Opens a store whose journal waits an hour before it retries by itself.
+/// Opens a store whose journal waits an hour before it retries.
 fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, OpenReport), blkkin_lake::Error> {
     let retry_after = Duration::from_secs(3600);
     let journal = blkkin_journal::Options { retry_after, ..options().journal };
     Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
 }
 
-/// A file that cannot be read when the store is opened is reported, but not renamed as damaged. It
-/// is part of the store again once it can be read.
+/// A file that cannot be read when the store is opened is reported, but not renamed as damaged. The
+/// store contains its spans again once the file can be read.
 #[test]
 fn files_that_cannot_be_read_for_now_come_back() {
     let disk = SimulatedDisk::new(6);
@@ -252,7 +251,7 @@ fn span_files(disk: &SimulatedDisk) -> Vec<String> {
     disk.names().into_iter().filter(|name| name.ends_with(".parquet")).collect()
 }
 
-/// Repeated flushes on a full disk leave no files behind.
+/// Repeated flushes on a full disk leave no partial files behind.
 #[test]
 fn failed_flushes_leave_no_files() {
     let disk = SimulatedDisk::new(8);
@@ -317,7 +316,7 @@ fn full_disk_rejects_batches() {
     assert!(acknowledged.is_subset(&found(&lake)));
 }
 
-/// A changed byte affects only the structure to which it belongs, and is reported.
+/// A changed byte damages only the file or record that contains it, and is reported.
 #[test]
 fn damage_stays_where_it_is() {
     let disk = SimulatedDisk::new(5);
@@ -354,7 +353,7 @@ fn damage_stays_where_it_is() {
     }
 }
 
-/// A damaged file is counted, but neither merged nor verified repeatedly. Other files are merged
+/// A damaged file is counted. It is neither merged nor verified repeatedly. Other files are merged
 /// and answer queries.
 #[test]
 fn damaged_files_are_left_alone() {
@@ -404,8 +403,8 @@ fn damaged_files_are_left_alone() {
     assert!(!lake.links(blkkin_store::Window::ALL).expect("an answer").is_empty());
 }
 
-/// Writes `count` files of 20 requests each, and truncates the files for which `is_cut` is true, so
-/// that they cannot be opened. Returns the names of all files.
+/// Writes `count` files of 20 requests each, and truncates those for which `is_cut` returns true.
+/// These files cannot be opened. Returns the names of all files.
 fn cut_files(disk: &SimulatedDisk, count: u64, is_cut: impl Fn(usize) -> bool) -> Vec<String> {
     let one_by_one = Options { merge_files: usize::MAX, ..options() };
     {
@@ -432,8 +431,8 @@ fn aside(disk: &SimulatedDisk) -> Vec<String> {
     names
 }
 
-/// Damaged files are kept for inspection within the limits, and reported once. The next start
-/// reports no new damage and loses no more spans.
+/// Damaged files are kept for inspection within the limits, and each is reported once. The next
+/// start reports no new damage and loses no more spans.
 #[test]
 fn damaged_files_are_put_aside_within_limits() {
     let disk = SimulatedDisk::new(12);
@@ -461,8 +460,7 @@ fn damaged_files_are_put_aside_within_limits() {
     }
 }
 
-/// No more than 64 damaged files are kept for inspection, so that damage does not fill the
-/// directory.
+/// At most 64 damaged files are kept for inspection, so that damage does not fill the directory.
 #[test]
 fn damaged_files_are_not_kept_without_number() {
     let disk = SimulatedDisk::new(13);
@@ -547,7 +545,7 @@ fn condition(filter: &str) -> blkkin_store::Condition {
     blkkin_store::Condition::parse(filter).expect("a condition")
 }
 
-/// The oldest files are removed when the size limit is exceeded. The newest spans are kept, and
+/// The oldest files are removed when the size limit is exceeded. The newest spans are kept, and the
 /// calls of removed spans are not counted.
 #[test]
 fn oldest_files_are_removed_by_size() {

@@ -1,4 +1,4 @@
-//! Test of other programs that read the store's Parquet files at any time: all files that match the
+//! Test of other programs that read the store's Parquet files at any time. All files that match the
 //! name pattern are complete.
 
 use blkkin_lake::{Lake, Options, Retention};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 
-/// Counts the Parquet files in a directory, and asserts that each is complete.
+/// Returns the number of Parquet files in a directory. Asserts that each file is complete.
 fn count_complete_files(directory: &Path) -> usize {
     let mut seen = 0;
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -27,7 +27,7 @@ fn count_complete_files(directory: &Path) -> usize {
     seen
 }
 
-/// Guard that stops the reading thread, also on a panic.
+/// Guard whose drop stops the reading thread, also on a panic.
 struct StopGuard<'e>(&'e AtomicBool);
 
 impl Drop for StopGuard<'_> {

@@ -1,4 +1,4 @@
-//! Test of searches by duration: the slowest requests are found quickly, even if very many requests
+//! Test of searches by duration. The slowest requests are found quickly even if very many requests
 //! have the same duration.
 
 use blkkin_lake::{Lake, Options};
@@ -16,8 +16,8 @@ const TOOK_MAX: Duration = Duration::from_secs(1);
 /// Trace id, duration and name of a request with one span.
 type Request = (TraceId, Option<u64>, &'static str);
 
-/// Generates requests in random order of ids, with `durations` distinct durations, or without
-/// durations if it is 0. Some ids have an upper half.
+/// Generates requests in random order of ids. They have `durations` distinct durations, or no
+/// durations if it is 0. Some ids have a nonzero upper half.
 fn requests(durations: u64) -> Vec<Request> {
     let request = |number: u64| {
         let low = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -45,7 +45,7 @@ fn send(lake: &Lake, requests: &[Request]) {
     }
 }
 
-/// Reads three pages, and compares them with a sorted list of all requests.
+/// Asserts that three pages of results equal a sorted list of all requests.
 fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
     let conditions = match filter {
         "" => Vec::new(),

@@ -1,4 +1,4 @@
-//! A batch of spans and its outcome. Start at [`Batch`].
+//! A batch of spans, and the result of accepting it. Start at [`Batch`].
 
 use blkkin_wire::{Format, Outcome};
 use std::time::Duration;
@@ -8,31 +8,32 @@ use std::time::Duration;
 pub struct Batch<'a> {
     /// Wire format of `bytes`.
     pub format: Format,
-    /// Encoded spans, after decompression.
+    /// Encoded spans, already decompressed.
     pub bytes: &'a [u8],
-    /// Decision on the valid spans of a batch that also has invalid spans.
+    /// Treatment of the valid spans if the batch also has invalid spans.
     pub policy: Policy,
 }
 
-/// Decision on the valid spans of a batch that also has invalid spans.
+/// Treatment of the valid spans of a batch that also has invalid spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// One invalid span refuses the whole batch, as in Zipkin.
+    /// The whole batch is refused because of one invalid span, as in Zipkin.
     #[default]
     Whole,
-    /// Valid spans are accepted, invalid spans refused.
+    /// Valid spans are accepted, and invalid spans are refused.
     EachSpan,
 }
 
-/// Result of a decoded batch: the number of accepted spans, and the reasons why spans were refused.
-/// A batch without an accepted span writes nothing to disk.
+/// Result of decoding a batch: the number of accepted spans, and the reasons for refused spans.
+/// Nothing is written to disk if no span was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
     /// Result of the decoder. All spans that it counts as given were accepted.
     pub outcome: Outcome,
 }
 
-/// Temporary rejection of a batch that may be valid. The sender should send the batch again.
+/// Temporary rejection of a batch, for example because the store is full. The sender should send
+/// the batch again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason in plain text, for the sender's log.

@@ -1,7 +1,7 @@
 //! Cancellation of queries. Start at [`Cancel`].
 //!
-//! The current handle is stored per thread, so that loops deep in a scan can check it without a
-//! parameter in each function above them. A cancelled scan ends early with a partial result. The
+//! The current handle is stored per thread, so that loops deep in a scan can check it without an
+//! additional parameter in their callers. A cancelled scan ends early with a partial result. The
 //! store method that called the scan then returns [`Error::Cancelled`] ([`check`]), so that no
 //! partial answer leaves the store.
 
@@ -25,13 +25,13 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Runs `question` as the current query of this thread, which this handle then cancels.
+    /// Runs `question` as the current query of this thread, so that this handle cancels it.
     pub fn run<T>(&self, question: impl FnOnce() -> T) -> T {
         let _restore = RestoreOnDrop(CURRENT.replace(Some(self.clone())));
         question()
     }
 
-    /// Returns the handle of the query that this thread runs. A query that starts threads passes
+    /// Returns the handle of the query that this thread runs. A query that starts threads must pass
     /// the handle on to them.
     pub fn current() -> Cancel {
         CURRENT.with_borrow(Option::clone).unwrap_or_default()
@@ -47,7 +47,8 @@ impl Drop for RestoreOnDrop {
     }
 }
 
-/// Returns whether the query that this thread runs is cancelled. Cheap enough for a call per row.
+/// Returns whether the query that this thread runs is cancelled. A call is cheap enough for each
+/// row.
 #[inline]
 pub fn is_cancelled() -> bool {
     CURRENT.with_borrow(|current| {
@@ -55,7 +56,7 @@ pub fn is_cancelled() -> bool {
     })
 }
 
-/// Returns an error if the query that this thread runs is cancelled.
+/// Returns [`Error::Cancelled`] if the query that this thread runs is cancelled.
 pub fn check() -> Result<(), Error> {
     if is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
 }

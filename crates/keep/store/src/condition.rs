@@ -14,7 +14,7 @@ use blkkin_filter::Glob;
 use blkkin_model::{Kind, Origin, SpanRef, Status, TraceId, ValueRef};
 use std::borrow::Cow;
 
-/// Predicate on a span, as a tree. Each leaf tests a single field, so that a store can evaluate it
+/// Predicate on a span, as a tree. Each leaf tests a single field, so a store can evaluate the leaf
 /// on the column of that field alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
@@ -26,22 +26,24 @@ pub enum Condition {
     Not(Box<Condition>),
     /// True if a text field passes the test, ignoring case.
     Text(TextField, TextTest),
-    /// True for spans of this kind.
+    /// True for spans of the given kind.
     Kind(Kind),
-    /// True for failed spans: the sender set the status, or a tag `error`.
+    /// True for failed spans. Either the sender set the status to error, or the span has a tag
+    /// `error`.
     Error,
-    /// True for spans whose sender set the status to success. Most spans that succeed have no
-    /// status, and do not match.
+    /// True for spans whose sender set the status to success. Most successful spans have no status
+    /// and do not match.
     StatusOk,
-    /// True for spans of this request. An id of 64 bits matches the lower half of an id of 128
+    /// True for spans of the given request. An id of 64 bits matches the lower half of an id of 128
     /// bits.
     TraceId(TraceId),
     /// True for spans without a parent.
     Root,
-    /// True if the duration is in this inclusive range of nanoseconds. False without a duration.
+    /// True if the duration is in this inclusive range of nanoseconds. False if the span has no
+    /// duration.
     Duration(u64, u64),
-    /// True if the start is in this inclusive range, in nanoseconds since 1970. False without a
-    /// start.
+    /// True if the start is in this inclusive range, in nanoseconds since 1970. False if the span
+    /// has no start.
     Start(u64, u64),
     /// True if a tag with this key passes the test.
     Tag(String, TagTest),
@@ -49,14 +51,15 @@ pub enum Condition {
     Annotation(TextTest),
     /// True if the name of any event passes the test.
     Event(TextTest),
-    /// True if any event has an attribute with this key that passes the test.
+    /// True if any event has an attribute with this key and the attribute passes the test.
     EventAttribute(String, TagTest),
-    /// True if the span has a link, or a link to the given request.
+    /// True if the span has a link to the given request. With `None`, true if the span has any
+    /// link.
     Link(Option<TraceId>),
-    /// True if any link has an attribute with this key that passes the test.
+    /// True if any link has an attribute with this key and the attribute passes the test.
     LinkAttribute(String, TagTest),
-    /// True if any text of the span passes the test, ignoring case: the service, the remote
-    /// service, the name, an annotation, or a tag's value.
+    /// True if any of these texts passes the test, ignoring case: service, remote service, name,
+    /// annotations, values of tags.
     AnyText(TextTest),
 }
 
@@ -74,31 +77,34 @@ pub enum TextField {
 /// Test on a text, such as a span's name or a tag's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextTest {
-    /// True if the text equals this text.
+    /// True if the tested text equals this text.
     Is(String),
-    /// True if the whole text matches this pattern.
+    /// True if the whole tested text matches this pattern.
     Like(Glob),
     /// True for every text that is not empty.
     Present,
 }
 
-/// Test on a tag's value. If several tags have the same key, the last is tested, so a tag of the
-/// span overrides a tag of its resource.
+/// Test on a tag's value. If several tags have the same key, only the last is tested. A tag of the
+/// span therefore overrides a tag of its resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagTest {
-    /// True for every value, also an empty one.
+    /// True for every value, including an empty one.
     Present,
-    /// True if the value passes the test when printed as text.
+    /// True if the value, converted to text, passes the test.
     Text(TextTest),
-    /// True if the value is in this inclusive range: a number, or text that parses as a number.
+    /// True if the value is in this inclusive range. The value is a number, or text that parses as
+    /// one.
     Number(Number, Number),
-    /// True if the value is less than this bound: a number, or text that parses as a number.
+    /// True if the value is less than this bound. The value is a number, or text that parses as
+    /// one.
     Below(Number),
-    /// True if the value is greater than this bound: a number, or text that parses as a number.
+    /// True if the value is greater than this bound. The value is a number, or text that parses as
+    /// one.
     Above(Number),
 }
 
-/// Number with which a tag's value is compared. A number without a fraction or exponent is an
+/// Number with which a tag's value is compared. Without a fraction and an exponent, it is an
 /// integer.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
@@ -176,7 +182,7 @@ fn links_of<'s>(span: &'s SpanRef<'_>) -> impl Iterator<Item = SpanLink<'s>> {
 }
 
 impl TextField {
-    /// Returns the text that a span has in this field; empty if the span lacks it.
+    /// Returns the span's text in this field; empty if the span lacks it.
     pub fn of<'a>(self, span: &SpanRef<'a>) -> &'a str {
         match self {
             TextField::Service => span.local.service,
@@ -186,7 +192,7 @@ impl TextField {
     }
 }
 
-/// Case sensitivity of a comparison, for ASCII letters.
+/// Case sensitivity of a comparison. It concerns ASCII letters only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Letters that differ in case are different.
@@ -241,8 +247,8 @@ pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
 }
 
 impl Number {
-    /// Returns the number that a value is, or that its text parses as. Text for infinities and NaN
-    /// is not a number.
+    /// Returns the value as a number; text is parsed. `None` if the value is not a number. Text for
+    /// infinities and NaN is not a number.
     pub fn of(value: ValueRef<'_>) -> Option<Number> {
         match value {
             ValueRef::Int(number) => Some(Number::Int(number)),

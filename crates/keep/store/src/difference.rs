@@ -1,15 +1,15 @@
-//! Comparison of two groups of spans: those in a box of start times and durations, and those
-//! outside. Spans are compared by their words, which are the values of fields and tags. Start at
+//! Comparison of the spans inside and outside of a box. The box is a range of start times and
+//! durations. Spans are compared by their words, which are the values of fields and tags. Start at
 //! [`Tally`].
 
 use crate::{Window, text_of};
 use blkkin_model::{Kind, SpanRef, Status};
 use std::collections::HashMap;
 
-/// Maximum number of distinct values that are counted.
+/// Maximum number of distinct words that are counted.
 const VALUES_MAX: usize = 1 << 16;
 
-/// Maximum size of a counted value with its key, in bytes.
+/// Maximum size of a counted word and its tag key together, in bytes.
 const BYTES_MAX: usize = 512;
 
 /// Box of start times and durations, all bounds inclusive.
@@ -31,11 +31,12 @@ pub enum Topic<K> {
     Service,
     /// Name of the span, which is usually the name of an operation.
     Name,
-    /// Kind of the span. A span without a kind has no word here.
+    /// Kind of the span. A span with an unspecified kind has no word for this topic.
     Kind,
-    /// `error` for failed spans, `ok` for spans marked as successful, no word for others.
+    /// Status of the span: `error` if it failed, `ok` if its sender marked it as successful. Other
+    /// spans have no word for this topic.
     Status,
-    /// Tag with this key.
+    /// Value of the tag with this key.
     Tag(K),
 }
 
@@ -44,22 +45,22 @@ pub enum Topic<K> {
 pub struct Difference {
     /// Number of spans inside the box.
     pub inside: u64,
-    /// Number of spans outside the box that were examined; a sample if [`Self::outside_one_in`] is
-    /// greater than 1.
+    /// Number of spans outside the box that were examined. They are a sample if
+    /// [`Self::outside_one_in`] is greater than 1.
     pub outside: u64,
-    /// Sampling rate of the spans outside the box: about one span in this many was examined.
+    /// Sampling divisor for the spans outside the box: about one span in this many was examined.
     pub outside_one_in: u64,
     /// Distinct words with their counts, in order of topic and value.
     pub values: Vec<ValueCount>,
-    /// Number of occurrences of words that are not listed, because there were too many distinct
-    /// words or the word was too long.
+    /// Number of occurrences of words that are not listed: they are too long, or there are too many
+    /// distinct words.
     pub omitted: u64,
 }
 
 /// Word with the number of spans that have it, inside and outside the box.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ValueCount {
-    /// Field or tag of which the word is the value.
+    /// Field or tag whose value is the word.
     pub topic: Topic<String>,
     /// Value of the field or tag, as text.
     pub value: String,
@@ -69,22 +70,23 @@ pub struct ValueCount {
     pub outside: u64,
 }
 
-/// Counter of words with bounded memory. If all spans inside the box are added first, the counts of
-/// the words inside are exact.
+/// Counter of words with bounded memory. The counts of words inside the box are exact if all spans
+/// inside are added first.
 #[derive(Debug, Default)]
 pub struct Tally {
     inside: u64,
     outside: u64,
-    /// Counts for the topics service, name, kind and status, at the index [`Topic::field_index`].
+    /// Word counts of the topics service, name, kind and status; the index is
+    /// [`Topic::field_index`].
     fields: [WordCounts; 4],
     tags: HashMap<String, WordCounts>,
     count: usize,
-    /// Number of counted words that occurred only outside the box.
+    /// Number of distinct words that occurred only outside the box.
     others: usize,
     omitted: u64,
 }
 
-/// Number of spans with each value: inside the box, then outside.
+/// Number of spans with each word: first inside the box, then outside.
 type WordCounts = HashMap<String, [u64; 2]>;
 
 impl Area {
@@ -135,7 +137,7 @@ fn kind_word(kind: Kind) -> &'static str {
 }
 
 impl Tally {
-    /// Adds to the number of spans inside or outside the box, without counting words.
+    /// Adds `count` to the number of spans inside or outside the box, without counting words.
     pub fn add_spans(&mut self, is_inside: bool, count: u64) {
         *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
     }
@@ -146,7 +148,7 @@ impl Tally {
         for_each_word(span, |topic, word| self.add(is_inside, topic, word, 1));
     }
 
-    /// Returns the number of spans inside the box, then of spans outside.
+    /// Returns the numbers of spans inside and outside the box.
     pub fn spans(&self) -> [u64; 2] {
         [self.inside, self.outside]
     }
@@ -169,7 +171,7 @@ impl Tally {
         }
     }
 
-    /// Counts a word that occurs in `count` spans on one side of the box.
+    /// Counts a word that `count` spans inside or outside the box have.
     pub fn add(&mut self, is_inside: bool, topic: Topic<&str>, word: &str, count: u64) {
         if count == 0 {
             return;
@@ -205,8 +207,9 @@ impl Tally {
         }
     }
 
-    /// Returns whether a new word may be counted. At the limit, evicts the rarer half of the words
-    /// first; a word from outside the box does not evict words from inside.
+    /// Reserves space for a new word. At the limit, the rarer half of the words is evicted first. A
+    /// word from outside the box does not evict words from inside. Returns `false` if there is no
+    /// space.
     fn reserve_word(&mut self, is_inside: bool) -> bool {
         if self.count < VALUES_MAX {
             return true;
@@ -339,8 +342,8 @@ mod tests {
         assert_eq!(one.finish(), all.finish());
     }
 
-    /// At the maximum number of distinct words, words that are frequent or occur inside the box are
-    /// kept.
+    /// When the number of distinct words exceeds its limit, frequent words and words inside the box
+    /// are kept.
     #[test]
     fn there_is_an_end_to_words() {
         let mut tally = Tally::default();

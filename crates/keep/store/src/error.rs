@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store does not support the query. The text says which part of it.
+    /// The store does not support the query. The text names the unsupported part.
     UnsupportedQuery(String),
-    /// The query would take too long, or more memory than allowed. The text says which limit.
+    /// The query would exceed a limit of time or memory. The text names the limit.
     TooLarge(String),
     /// The query was cancelled: its time limit expired, or its client disconnected.
     Cancelled,

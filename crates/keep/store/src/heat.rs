@@ -5,19 +5,19 @@ use crate::Window;
 /// Number of rows of a heat map: one for the duration 0, and four for each power of two.
 const ROWS: usize = 1 + 4 * u64::BITS as usize;
 
-/// Boundaries of the four rows within a power of two, on a logarithmic scale: 2⁶³ times the first,
-/// second and third power of the fourth root of two, rounded down.
+/// Boundaries of the four rows within a power of two, on a logarithmic scale. They are 2⁶³ times
+/// the first, second and third power of the fourth root of two, rounded down.
 const STEPS: [u64; 3] =
     [10_968_499_650_544_839_023, 13_043_817_825_332_782_212, 15_511_800_964_685_064_948];
 
-/// Heat map of spans: counts by start, in columns of equal width, and by duration, in four rows for
-/// each power of two.
+/// Heat map of spans. Columns of equal width divide the window of start times; four rows for each
+/// power of two divide the durations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heat {
     window: Window,
     columns: usize,
     column_ns: u64,
-    /// Number of spans per cell, column by column.
+    /// Number of spans in each cell, column by column.
     counts: Vec<u64>,
 }
 
@@ -66,7 +66,7 @@ impl Heat {
         counts.map(|(at, &count)| (at / ROWS, at % ROWS, count))
     }
 
-    /// Returns the row to which a duration belongs. Longer durations have equal or greater rows.
+    /// Returns the row of a duration. A longer duration is in the same or a greater row.
     #[inline]
     pub fn row(duration_ns: u64) -> usize {
         let Some(power) = duration_ns.checked_ilog2() else { return 0 };
@@ -75,8 +75,8 @@ impl Heat {
         1 + 4 * power as usize + steps
     }
 
-    /// Returns the shortest and the longest duration of a row, in nanoseconds. `None` for rows to
-    /// which no duration belongs: below 8 ns, there are fewer integers than rows.
+    /// Returns the shortest and the longest duration of a row, in nanoseconds. `None` if no
+    /// duration belongs to the row: below 8 ns, there are fewer integers than rows.
     pub fn bounds(row: usize) -> Option<(u64, u64)> {
         let (least, behind) = match row {
             0 => (0, Some(1)),
@@ -117,8 +117,8 @@ mod tests {
         assert_eq!(Heat::bounds(Heat::row(2047)), Some((1723, 2047)));
     }
 
-    /// Asserts the column width and the cells of a heat map that counted `spans`, pairs of start
-    /// and duration. `expected` is written as `column_ns; column/row*count …`.
+    /// Asserts the column width and the cells of a heat map that counted `spans`. These are pairs
+    /// of start and duration. `expected` has the form `column_ns; column/row*count …`.
     #[track_caller]
     fn check(window: (u64, u64), columns: usize, spans: &[(u64, u64)], expected: &str) {
         let mut heat = Heat::new(Window { start_ns: window.0, end_ns: window.1 }, columns);

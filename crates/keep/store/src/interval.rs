@@ -3,13 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Times of the first and the last occurrence of an event since the program started, in nanoseconds
-/// since 1970.
+/// Interval from the first to the last occurrence of an event since the program started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Time of the first occurrence.
+    /// Time of the first occurrence, in nanoseconds since 1970.
     pub first_ns: u64,
-    /// Time of the last occurrence; not before `first_ns`.
+    /// Time of the last occurrence, in nanoseconds since 1970; not before `first_ns`.
     pub last_ns: u64,
 }
 
@@ -34,7 +33,7 @@ impl Interval {
 #[derive(Debug, Default)]
 pub struct DatedCounter {
     count: AtomicU64,
-    /// Time of the first occurrence; 0 if the event has not occurred.
+    /// Time of the first occurrence in nanoseconds since 1970; 0 if the event has not occurred.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
 }

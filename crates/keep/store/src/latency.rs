@@ -2,18 +2,18 @@
 
 use blkkin_model::{SpanId, TraceId};
 
-/// Number of significant bits of a duration after its leading bit, which sets the bucket width.
+/// Number of bits after the leading bit of a duration. These bits select its bucket.
 const DIGITS: u32 = 6;
 
-/// Mergeable histogram of durations. The middle of a bucket differs from its durations by at most
-/// one part in 128.
+/// Mergeable histogram of durations. The middle of a bucket differs from each of its durations by
+/// at most one part in 128.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     /// Pairs of code and count, ascending by code. No count is 0.
     counts: Vec<(u16, u64)>,
 }
 
-/// Durations of the spans that match a query.
+/// Latency of the spans that match a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latency {
     /// Histogram of all matching spans.
@@ -34,8 +34,8 @@ pub struct Example {
 }
 
 impl Durations {
-    /// Returns the code of a duration, which is the number of its bucket. Durations in the same
-    /// bucket differ by less than one part in 64. Longer durations have equal or greater codes.
+    /// Returns the code of a duration: the number of its bucket. Durations in one bucket differ by
+    /// less than one part in 64. A longer duration has the same or a greater code.
     #[inline]
     pub const fn code(duration_ns: u64) -> u16 {
         if duration_ns < 1 << DIGITS {
@@ -94,13 +94,12 @@ impl Durations {
     }
 
     /// Returns the quantile at `share`, from 0 to 1, in nanoseconds. Its error is at most one part
-    /// in
-    /// 128. `None` if the histogram is empty.
+    /// in 128. `None` if the histogram is empty.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         self.quantiles([share]).map(|[quantile]| quantile)
     }
 
-    /// Returns the quantiles at several shares, as [`Self::quantile`] does. The shares must be
+    /// Returns the quantiles at several shares like [`Self::quantile`]. The shares must be
     /// ascending.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
         let count = (!self.counts.is_empty()).then(|| self.count())?;
@@ -119,7 +118,7 @@ impl Durations {
     }
 }
 
-/// Histogram from pairs of code and count, in any order.
+/// Collects pairs of code and count in any order.
 impl FromIterator<(u16, u64)> for Durations {
     fn from_iter<I: IntoIterator<Item = (u16, u64)>>(counts: I) -> Durations {
         // Collecting from a vector reuses its allocation.

@@ -2,7 +2,8 @@
 //! and stores depend on this crate, not on each other.
 //!
 //! - A [`Batch`] is accepted as received from the network, in any format of `export/wire`. The
-//!   batch is [`AcceptedBatch`] once it is queryable and as durable as the store makes it.
+//!   result is an [`AcceptedBatch`] once the spans are queryable and as durable as the store makes
+//!   them.
 //! - A [`Query`] selects requests that have spans with certain [`Condition`]s. The answer is a
 //!   [`Page`] of [`Summary`]s; whole requests are read by their ids.
 //! - [`Link`]s count calls between services, and [`Latency`] is a histogram of durations. [`Heat`]

@@ -7,12 +7,12 @@
 //! 3. `call_counting`: derives calls from nodes. A call is counted for the server's node, and for the
 //!    client's node only if it has no children.
 //!
-//! Time is linear in the number of spans apart from sorting, also for hostile parent ids: 80 ns per
+//! Apart from sorting, time is linear in the number of spans even for hostile parent ids: 80 ns per
 //! span of an ordinary request.
 //!
-//! There are two differences to Zipkin's linker. If spans of several hosts have the same id and
-//! none is marked as shared, Zipkin keeps a single span, while here each span has a node. And the
-//! result does not depend on the order of the spans.
+//! There are two differences to Zipkin's linker. First, spans of several hosts may have the same id
+//! although none is marked as shared. Zipkin then keeps a single span, while here each span has a
+//! node. Second, the result does not depend on the order of the spans.
 
 mod call_counting;
 mod clean;
@@ -46,9 +46,9 @@ impl Linker {
     /// request. The upper halves of their trace ids may differ, as some services know only the
     /// lower half.
     ///
-    /// `counts` is `false` for the index of a span that an earlier call of this method has linked.
-    /// Such a span is part of the tree, but a call that it shows is not emitted again, neither for
-    /// the span itself nor for the server that it called.
+    /// `counts` returns `false` for the index of a span that an earlier call of this method has
+    /// linked. Such a span is part of the tree, but its call is not emitted again, neither for the
+    /// span itself nor for the server that it called.
     pub fn link<'a>(
         &mut self,
         spans: &[SpanRef<'a>],
@@ -62,7 +62,7 @@ impl Linker {
 }
 
 impl Link {
-    /// Creates a link between the caller and the callee of a call, with a count of 0.
+    /// Creates a link from the caller to the callee of `call`, without any counted calls.
     pub fn between(call: &Call<'_>) -> Link {
         Link { parent: call.parent.to_owned(), child: call.child.to_owned(), ..Link::default() }
     }

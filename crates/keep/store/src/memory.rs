@@ -18,11 +18,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 4;
-/// Approximate memory of a span without its texts, in bytes: indexes and overhead of allocations.
+/// Approximate memory of a span without its texts, in bytes, including indexes and allocation
+/// overhead.
 const SPAN_BYTES: usize = size_of::<Span>() + 64;
 
-/// Store that keeps all spans in memory. When it is full, the request that arrived first is evicted
-/// as a whole.
+/// Store that keeps all spans in memory. When it is full, it evicts whole requests, the earliest
+/// arrival first.
 #[derive(Debug)]
 pub struct MemoryStore {
     room: Capacity,
@@ -57,7 +58,7 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Request {
     spans: Vec<Span>,
-    /// Indexes into `spans` by fingerprint, to recognize duplicates.
+    /// Indexes into `spans` by fingerprint, for the recognition of duplicates.
     fingerprints: HashMap<u64, Vec<usize>>,
     bytes: u64,
 }
@@ -76,20 +77,20 @@ impl MemoryStore {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the requests that the store has now. Later changes do not affect the result.
+    /// Returns a snapshot of the requests in the store. Later changes do not affect it.
     fn requests(&self) -> Vec<(TraceId, Arc<Request>)> {
         self.read().requests.iter().map(|(id, request)| (*id, request.clone())).collect()
     }
 
-    /// Returns the spans of requests whose trace ids have this lower half, in order of trace id and
-    /// then of [`compare`].
+    /// Returns the spans of requests whose trace ids have the lower half `low`. They are in order
+    /// of trace id and then of [`compare`].
     fn spans_of(&self, low: u64) -> Vec<Span> {
         let requests = self.requests();
         let wanted = requests.iter().filter(|(id, _)| id.low() == low);
         sorted(wanted.flat_map(|(_, request)| request.spans.iter().cloned()).collect())
     }
 
-    /// Returns the distinct nonempty texts that `text` returns for spans, in order.
+    /// Applies `text` to all spans. Returns the distinct nonempty texts in order.
     fn texts(&self, text: impl Fn(&SpanRef<'_>) -> Option<String>) -> Vec<String> {
         let mut texts = BTreeSet::new();
         for (_, request) in self.requests() {
@@ -98,8 +99,8 @@ impl MemoryStore {
         texts.into_iter().collect()
     }
 
-    /// Calls `look` with each span that matches a condition and has a start and a duration, and
-    /// with both of these.
+    /// Calls `look` with each matching span, together with its start and duration. Spans that lack
+    /// either are skipped.
     fn visit_matching(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
         for (_, request) in self.requests().into_iter().take_while(|_| !is_cancelled()) {
             request.visit(|span| {
@@ -112,7 +113,7 @@ impl MemoryStore {
         }
     }
 
-    /// Returns all requests that match a query, on whichever page, with their places.
+    /// Returns all requests that match a query, regardless of pages, each with its place.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
         let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
         let found = requests.filter_map(|(id, request)| {
@@ -305,8 +306,8 @@ impl SpanStore for MemoryStore {
 }
 
 impl State {
-    /// Adds the spans of a decoded batch, updates the counters, and evicts requests while over
-    /// capacity.
+    /// Adds the spans of a decoded batch, updates the counters, and evicts requests until the store
+    /// is within its capacity.
     fn add_batch(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Capacity) {
         let broken = u64::from(matches!(outcome.end, End::Broken(_)));
         self.counters.batches += u64::from(outcome.is_good() || outcome.accepted > 0);
@@ -339,7 +340,7 @@ impl State {
         }
     }
 
-    /// Evicts the oldest request, by the arrival of its first span.
+    /// Evicts the request whose first span arrived earliest.
     fn evict(&mut self) {
         let Some(id) = self.arrivals.pop_front() else { return };
         let Some(request) = self.requests.remove(&id) else { return };
@@ -428,8 +429,8 @@ mod tests {
         requests.iter().map(|(id, request)| (id.number(), request.spans.len())).collect()
     }
 
-    /// Eviction removes whole requests, in the order in which their first spans arrived. Spans that
-    /// arrive later do not postpone the eviction of their request.
+    /// Eviction removes whole requests in the order in which their first spans arrived. Later spans
+    /// of a request do not postpone its eviction.
     #[test]
     fn whole_requests_make_room() {
         let store =
@@ -451,7 +452,7 @@ mod tests {
         assert_eq!((accepted, kept, duplicates, expired), (13, 1, 2, 10));
     }
 
-    /// The sizes of texts count towards the capacity, and eviction frees them.
+    /// The sizes of texts count for the capacity, and eviction frees them.
     #[test]
     fn bytes_are_bounded() {
         let room = Capacity { bytes: 100_000, ..Capacity::default() };

@@ -1,5 +1,5 @@
-//! OTLP's events and links, parsed from the text that represents them in spans. Start at
-//! [`SpanEvent::of`] and [`SpanLink::of`].
+//! OTLP's events and links, parsed from annotations and tags of spans. Start at [`SpanEvent::of`]
+//! and [`SpanLink::of`].
 //!
 //! An event is an annotation: its name, or `"NAME": {ATTRIBUTES}` with both in JSON. A link is a
 //! tag `otlp.link.N` with the value `TRACE|SPAN|STATE|{ATTRIBUTES}|DROPPED`.
@@ -51,8 +51,8 @@ enum AttributeValue<'t> {
 type Attributes<'t> = BTreeMap<String, &'t RawValue>;
 
 impl<'t> SpanEvent<'t> {
-    /// Parses an annotation. An annotation in any other form than `"NAME": {ATTRIBUTES}` is an
-    /// event without attributes.
+    /// Parses an annotation. In any other form than `"NAME": {ATTRIBUTES}`, it is an event without
+    /// attributes.
     pub fn of(annotation: &'t str) -> SpanEvent<'t> {
         Self::parse_with_attributes(annotation)
             .unwrap_or(SpanEvent { name: Cow::Borrowed(annotation), attributes: "" })
@@ -81,7 +81,7 @@ impl<'t> SpanEvent<'t> {
 }
 
 impl<'t> SpanLink<'t> {
-    /// Parses a tag; `None` if the tag is not a link.
+    /// Parses a tag as a link; `None` if the tag is not a link.
     pub fn of(key: &str, value: &'t str) -> Option<SpanLink<'t>> {
         let number = key.strip_prefix(LINK_KEY)?;
         if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {

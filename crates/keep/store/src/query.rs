@@ -8,9 +8,8 @@ use std::ops::RangeInclusive;
 /// Search for requests. A request whose spans arrived in several batches is a single result.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Window in which requests start. A request starts ([`request_start_ns`]) with its earliest
-    /// span without a parent, or else with its earliest span. Requests without any start are not
-    /// found.
+    /// Window in which requests start; [`request_start_ns`] defines the start. Requests without any
+    /// start are not found.
     pub window: Window,
     /// Conditions on spans. Each condition must hold for some span of the request, not necessarily
     /// for the same span.
@@ -19,10 +18,10 @@ pub struct Query {
     pub durations: RangeInclusive<u64>,
     /// Order of the results over all pages.
     pub order: Order,
-    /// Maximum number of results on the page.
+    /// Maximum number of requests on the page.
     pub limit: usize,
-    /// Cursor: place at which the previous page ended. Results start after it; `None` for the first
-    /// page.
+    /// Cursor: the last place of the previous page, after which the results start. `None` for the
+    /// first page.
     pub after: Option<Place>,
 }
 
@@ -35,7 +34,7 @@ pub struct Window {
     pub end_ns: u64,
 }
 
-/// Order of requests in results. Requests that are equal in this order are sorted by trace id.
+/// Order of requests in results. Requests of equal rank are sorted by trace id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// By start of the request, latest first.
@@ -51,7 +50,7 @@ pub enum Order {
 pub struct Place {
     /// Start of the request ([`Order::Newest`]) or its duration ([`Order::Slowest`]).
     pub rank_ns: u64,
-    /// Id of the request; decides between equal ranks.
+    /// Id of the request, the sort key among equal ranks.
     pub trace_id: TraceId,
 }
 
@@ -82,7 +81,7 @@ impl Query {
         Query { window, conditions: Vec::new(), durations, order, limit, after: None }
     }
 
-    /// Returns whether a request with these spans matches the query, whichever page it is on.
+    /// Returns whether a request with these spans matches the query, regardless of its page.
     pub fn holds(&self, spans: &[SpanRef<'_>]) -> bool {
         request_start_ns(spans).is_some_and(|began| self.window.holds(began))
             && self
@@ -93,8 +92,8 @@ impl Query {
                 || Summary::of(spans).is_some_and(|it| self.durations.contains(&it.duration_ns)))
     }
 
-    /// Returns the places of this page in order, and the cursor for the next page if there is one.
-    /// `places` are those of all matching requests, in any order.
+    /// Returns the places of this page in order, and the cursor for the next page, or `None` after
+    /// the last page. `places` are the places of all matching requests, in any order.
     pub fn page(&self, mut places: Vec<Place>) -> (Vec<Place>, Option<Place>) {
         if let Some(after) = &self.after {
             places.retain(|place| self.order.compare(after, place).is_lt());
@@ -108,7 +107,7 @@ impl Query {
 }
 
 impl Order {
-    /// Returns the place in this order of a request with this start and duration.
+    /// Returns the place of a request with this start and duration in this order.
     pub const fn place(self, trace_id: TraceId, began_ns: u64, duration_ns: u64) -> Place {
         let rank_ns = match self {
             Order::Newest => began_ns,

@@ -4,8 +4,8 @@ use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef}
 use std::cmp::Ordering;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Compares spans of a request: by start, spans without a start first, then by all other fields.
-/// Only spans that are equal in all fields compare as equal; a NaN equals itself.
+/// Compares spans of a request by start, and then by all other fields. Spans without a start come
+/// first. Spans are equal only if all fields are equal; a NaN equals itself.
 pub fn compare(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     one.start_ns
         .cmp(&other.start_ns)
@@ -48,7 +48,7 @@ enum ValueKey<'a> {
     Str(&'a str),
     Int(i64),
     Bool(bool),
-    /// Bits of the floating-point number.
+    /// Floating-point number as its bits.
     Double(u64),
     Bytes(&'a [u8]),
 }
@@ -70,8 +70,8 @@ mod tests {
     use blkkin_model::{AnnotationRef, SpanId, TraceId};
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Spans that differ in any one field are unequal, and a span with a start sorts after spans
-    /// without.
+    /// Spans that differ in only one field are unequal. A span with a start sorts after spans
+    /// without one.
     #[test]
     fn spans_that_differ_are_told_apart() {
         let trace = |number| TraceId::from_number(number).expect("not 0");

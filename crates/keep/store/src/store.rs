@@ -9,17 +9,17 @@ use std::ops::ControlFlow;
 
 /// Store of spans. All methods may be called from any thread; queries do not wait for each other.
 ///
-/// Duplicates of a span are stored once; two spans are duplicates if they are equal in all fields.
-/// Queries compare names of services and spans without regard to the case of ASCII letters, and
-/// return the names as received.
+/// Duplicates of a span are stored once; spans are duplicates if they are equal in all fields.
+/// Queries compare names of services and spans ignoring the case of ASCII letters, and return the
+/// names as received.
 pub trait SpanStore: Send + Sync {
-    /// Decodes a batch before returning. Calls `done` once the spans of the batch are durable and
+    /// Decodes a batch, then returns. Calls `done` once the spans of the batch are durable and
     /// queryable, or the batch is rejected.
     fn accept(&self, batch: Batch<'_>, done: AcceptCallback);
 
     /// Calls `each` with the distinct spans of all requests whose trace ids have the lower half
     /// `low`, until `each` returns `Break`. Spans are in order of trace id and then of
-    /// [`compare`](crate::compare). Memory does not grow with the number of spans.
+    /// [`compare`](crate::compare). The memory used does not grow with the number of spans.
     fn each_span(
         &self,
         low: u64,
@@ -34,7 +34,7 @@ pub trait SpanStore: Send + Sync {
         Ok(spans)
     }
 
-    /// Returns the spans of all requests whose trace ids have this lower half.
+    /// Returns the spans of all requests whose trace ids have the lower half `low`.
     fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
         let mut spans = Vec::new();
         self.each_span(low, &mut |span| {
@@ -45,7 +45,7 @@ pub trait SpanStore: Send + Sync {
     }
 
     /// Calls `each` with the spans of all requests whose trace ids have the lower half `low`. If
-    /// `id` is given, only spans with that id are visited. The order is arbitrary, and duplicates
+    /// `id` is given, spans with other span ids are skipped. The order is arbitrary, and duplicates
     /// may be visited again.
     fn visit(
         &self,
@@ -63,10 +63,10 @@ pub trait SpanStore: Send + Sync {
     /// Returns the distinct names of the spans that a service recorded, in order.
     fn span_names(&self, service: &str) -> Result<Vec<String>, Error>;
 
-    /// Returns the remote services that are named in a service's spans, in order.
+    /// Returns the distinct remote services that a service's spans name, in order.
     fn remote_services(&self, service: &str) -> Result<Vec<String>, Error>;
 
-    /// Returns the keys of all stored tags, in order.
+    /// Returns the keys of all stored tags with their frequency, in order of key.
     fn tag_keys(&self) -> Result<Vec<TagField>, Error>;
 
     /// Returns at most `limit` distinct values of a tag, converted to text, in order.
@@ -76,9 +76,9 @@ pub trait SpanStore: Send + Sync {
     /// of the last seconds may be missing. A store may round the window outwards to whole minutes.
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
-    /// Returns the durations of spans that match the condition, in requests that began in the
-    /// window. If very many durations are close to a bound of the condition, the store may round
-    /// the bound to the precision of [`Durations`].
+    /// Returns the latency of spans that match the condition, in requests that began in the window.
+    /// If very many durations are close to a bound of the condition, the store may round the bound
+    /// to the precision of [`Durations`].
     ///
     /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
@@ -86,8 +86,8 @@ pub trait SpanStore: Send + Sync {
     /// Returns the earliest and the latest start of all spans; `None` if no span has a start.
     fn starts(&self) -> Result<Option<Window>, Error>;
 
-    /// Counts spans in `cells`: those that match the condition, started in the window of `cells`,
-    /// and have a duration.
+    /// Counts spans in the heat map `cells`. A span counts if it matches the condition, started in
+    /// the map's window and has a duration.
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
 
     /// Compares the words of the spans inside a box with those of the spans outside the box. Only
@@ -102,11 +102,11 @@ pub trait SpanStore: Send + Sync {
     /// Returns the counters of accepted, stored and removed spans.
     fn counters(&self) -> Counters;
 
-    /// Returns whether accepted spans are still stored after a restart of the process.
+    /// Returns whether accepted spans survive a restart of the process.
     fn is_durable(&self) -> bool;
 }
 
-/// Key that tags in the store have, with its frequency.
+/// Key of tags in the store, with its frequency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TagField {
     /// Key as the sender wrote it.
@@ -115,36 +115,36 @@ pub struct TagField {
     pub spans: u64,
 }
 
-/// Counters of a store. `accepted = kept + duplicates + expired + lost` always holds; these are
+/// Counters of a store. `accepted = kept + duplicates + expired + lost` always holds for these
 /// numbers of spans. A duplicate may count as kept until the store recognizes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of accepted batches.
     pub batches: u64,
-    /// Spans accepted since the store was created.
+    /// Number of spans accepted since the store was created.
     pub accepted: u64,
-    /// Invalid spans, which were refused.
+    /// Number of invalid spans, which were refused.
     pub refused: u64,
-    /// Valid batches that were rejected because the store was full or the disk failed.
+    /// Number of valid batches rejected because the store was full or the disk failed.
     pub turned_away: u64,
-    /// Spans that are in the store now.
+    /// Number of spans that are in the store now.
     pub kept: u64,
-    /// Accepted spans that were already in the store.
+    /// Number of accepted spans that were already in the store.
     pub duplicates: u64,
-    /// Spans that were removed because of their age or to free space.
+    /// Number of spans removed because of their age or to free space.
     pub expired: u64,
-    /// Accepted spans that can no longer be read, because stored data was damaged.
+    /// Number of accepted spans that can no longer be read because stored data was damaged.
     pub lost: u64,
-    /// Spans in damaged files; answers may lack some of them.
+    /// Number of spans in damaged files; answers may lack some of them.
     pub damaged: u64,
-    /// Number of damaged places found when the store was opened, with or without loss of spans.
+    /// Number of damaged places in files and journal that were found when the store was opened,
+    /// with or without loss of spans.
     pub damages: u64,
     /// Memory that the spans use, in bytes.
     pub memory_bytes: u64,
     /// Disk space that the store uses, in bytes.
     pub disk_bytes: u64,
-    /// Part of `disk_bytes` that is used by damaged files, which were renamed and are no longer
-    /// read.
+    /// Part of `disk_bytes` used by damaged files. They were renamed and are no longer read.
     pub quarantined_bytes: u64,
     /// Number of renamed damaged files that were deleted to free space.
     pub quarantined_removed: u64,

@@ -13,8 +13,8 @@ pub struct Summary {
     pub start_ns: u64,
     /// Duration of the root in nanoseconds; `extent_ns` if the root lacks a start or a duration.
     pub duration_ns: u64,
-    /// Time from the start of the first span to the end of the last span, in nanoseconds. The last
-    /// span may be asynchronous work long after the root. Never less than `duration_ns`.
+    /// Time from the start of the first span to the end of the last span, in nanoseconds; at least
+    /// `duration_ns`. The last span may be asynchronous work long after the root.
     pub extent_ns: u64,
     /// Service of the root ([`root_of`]); empty if unknown.
     pub service: String,
@@ -24,7 +24,7 @@ pub struct Summary {
     pub spans: u64,
     /// Number of failed spans of the request.
     pub errors: u64,
-    /// Services of the spans, by number of spans in descending order, then by name.
+    /// Services of the spans, sorted by number of spans in descending order, then by name.
     pub services: Vec<ServiceSpans>,
 }
 
@@ -39,9 +39,9 @@ pub struct ServiceSpans {
     pub errors: u64,
 }
 
-/// Returns the start of a request: the earliest start of a span without a parent, or else the
-/// earliest start of all spans. The result does not depend on the order of the spans. `None` if no
-/// span has a start.
+/// Returns the start of a request: the earliest start of a span without a parent. If no such span
+/// has a start, it is the earliest start of all spans. The result does not depend on the order of
+/// the spans. `None` if no span has a start.
 pub fn request_start_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<u64> {
     let started = spans
         .into_iter()
@@ -49,8 +49,8 @@ pub fn request_start_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) ->
     started.min().map(|(_, start)| start)
 }
 
-/// Returns the span that represents a request: the earliest span without a parent, or else the
-/// earliest span. A span with a start is preferred to a span without.
+/// Returns the span that represents a request: the earliest span without a parent, or the earliest
+/// span if all have parents. A span with a start is preferred to a span without.
 pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
     spans.iter().min_by_key(|span| {
         let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use blkkin_model::{EndpointRef, SpanId, Status};
 
-    /// Creates a span of request 1 from id, parent (0 for none), start, duration, and
+    /// Creates a span of request 1. The arguments are id, parent (0 for none), start, duration and
     /// `service/name`.
     fn span(
         id: u64,
@@ -129,8 +129,9 @@ mod tests {
         }
     }
 
-    /// Asserts that spans have this summary, in every rotation of their order. `expected` is
-    /// written as `began; start+duration<extent service/name spans errors service:spans:errors...`.
+    /// Asserts that spans have the expected summary in every rotation of their order. `expected`
+    /// has the form `began; start+duration<extent service/name spans errors
+    /// service:spans:errors...`.
     #[track_caller]
     fn check(spans: &[SpanRef<'static>], expected: &str) {
         let mut spans = spans.to_vec();

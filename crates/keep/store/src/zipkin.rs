@@ -2,8 +2,8 @@
 
 use crate::{Condition, Error, TagTest, TextField, TextTest};
 
-/// Maximum number of terms in an `annotationQuery`. In a longer query, all text after the first 99
-/// terms is one term.
+/// Maximum number of terms in an `annotationQuery`. In a longer query, the text after the first 99
+/// terms is a single term.
 const PARTS_MAX: usize = 100;
 
 /// Search parameters of Zipkin's API that apply to spans. Empty texts are ignored.
@@ -15,8 +15,8 @@ pub struct Parameters<'a> {
     pub remote_service: &'a str,
     /// `spanName`: the name of the span. The value `all` is ignored.
     pub span_name: &'a str,
-    /// `annotationQuery`: terms joined by ` and `. A term is `KEY=VALUE` for a tag, or a text,
-    /// which is the text of an annotation or the key of a tag.
+    /// `annotationQuery`: terms joined by ` and `. A term is either `KEY=VALUE`, which matches a
+    /// tag, or a text, which matches an annotation's text or a tag's key.
     pub annotation_query: &'a str,
     /// `minDuration`: the minimum duration of the span, in microseconds.
     pub duration_us_min: Option<i64>,
@@ -46,8 +46,8 @@ pub fn conditions(parameters: &Parameters<'_>) -> Result<Vec<Condition>, Error> 
     Ok(asked.into_iter().map(all).collect())
 }
 
-/// Parses an `annotationQuery` into keys and values, each key once. A term without a value has an
-/// empty value.
+/// Parses an `annotationQuery` into pairs of key and value. Each key occurs once. A term without a
+/// value has an empty value.
 fn terms(query: &str) -> Vec<(&str, &str)> {
     let mut terms: Vec<(&str, &str)> = Vec::new();
     for part in query.splitn(PARTS_MAX, " and ").filter(|_| !query.is_empty()) {

@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
-/// Limits of the pool of idle buffers: their number, and the size of each in bytes.
+/// Maximum number of idle buffers in the pool. `IDLE_BYTES` limits the size of each.
 const IDLE_COUNT: usize = 4;
 const IDLE_BYTES: usize = 2 << 20;
 
@@ -134,7 +134,7 @@ impl Deref for Message {
     }
 }
 
-/// Reads a body of at most `limit` bytes; `settings` has its timeouts.
+/// Reads a body of at most `limit` bytes, within the timeouts in `settings`.
 pub(crate) async fn read<B>(
     body: B,
     limit: usize,

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Maximum age of a store's refusal with which the collector refuses other batches while all
-/// workers are busy. The store waits at most two seconds for space before it refuses a batch, so
-/// workers renew the refusal in time.
+/// Maximum age of the store's last refusal for which the collector refuses further batches while
+/// all workers are busy. The store waits at most two seconds for space before it refuses a batch,
+/// so workers renew the refusal in time.
 const REFUSAL_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum age of a refusal that [`Collector::refusal`] reports as the store's state.
@@ -34,7 +34,7 @@ pub struct Collector {
     tallies: [Tally; Transport::ALL.len()],
 }
 
-/// Received message with all that is needed to decode and count it.
+/// Received message with its transport, format, policy and compression.
 pub(crate) struct Submission {
     pub(crate) transport: Transport,
     pub(crate) format: Format,
@@ -271,8 +271,8 @@ pub(crate) fn kind(headers: &HeaderMap) -> String {
     name.trim().to_ascii_lowercase()
 }
 
-/// Creates the refusal that is reported if the store dropped a batch's callback without a result,
-/// which means that the store failed.
+/// Creates the refusal of a batch whose callback the store dropped without a result. The store has
+/// failed in this case.
 fn store_failed() -> Refusal {
     let reason = "the store failed while it read the batch".to_owned();
     Refusal { reason, retry_after: Duration::from_secs(1) }

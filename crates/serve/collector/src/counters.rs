@@ -25,8 +25,8 @@ pub struct Counters {
     pub messages: u64,
     /// Invalid messages of which no span was stored.
     pub messages_dropped: u64,
-    /// Messages refused for lack of memory or space, or because the store failed. The sender was
-    /// told to retry.
+    /// Messages refused for lack of memory or space, or because the store failed. The answer
+    /// requested a retry.
     pub messages_turned_away: u64,
     /// Total size of the messages after decompression, in bytes.
     pub bytes: u64,

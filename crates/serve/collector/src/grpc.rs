@@ -39,7 +39,8 @@ pub const HEALTH: &str = "/grpc.health.v1.Health/Check";
 const SERVICES: [&str; 3] =
     ["", "opentelemetry.proto.collector.trace.v1.TraceService", "zipkin.proto3.SpanService"];
 
-/// Values of `HealthCheckResponse.ServingStatus` in the answer to a health check.
+/// `HealthCheckResponse.ServingStatus` of a server whose store accepts batches; `NOT_SERVING` is
+/// the opposite.
 const SERVING: u64 = 1;
 const NOT_SERVING: u64 = 2;
 

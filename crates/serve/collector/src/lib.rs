@@ -4,8 +4,8 @@
 //!
 //! - A sender gets its acknowledgement only after the store has made its spans durable.
 //! - Memory is bounded by limits on each body, on each decompressed message, and on all messages
-//!   together ([`Settings`]). A sender whose message exceeds the limit of all messages is told to
-//!   retry.
+//!   together ([`Settings`]). A message that exceeds the limit of all messages is answered with a
+//!   request to retry.
 //! - Refused messages and spans are counted for each transport ([`Counters`]).
 
 mod body;

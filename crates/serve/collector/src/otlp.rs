@@ -17,7 +17,8 @@ use http_body::Body;
 use serde_json::json;
 use std::fmt::Display;
 
-/// Error codes of `google.rpc.Code` that the collector sends.
+/// Code of `google.rpc.Code` for an invalid message. The following constants are the other error
+/// codes that the collector sends.
 pub(crate) const INVALID_ARGUMENT: u8 = 3;
 pub(crate) const DEADLINE_EXCEEDED: u8 = 4;
 pub(crate) const NOT_FOUND: u8 = 5;

@@ -27,7 +27,7 @@ pub(crate) enum Rejection {
 }
 
 impl Rejection {
-    /// Creates a rejection for a message for which the memory budget has no space.
+    /// Creates the rejection of a message that exceeds the free memory of the budget.
     pub(crate) fn out_of_memory() -> Rejection {
         let reason = "too many bytes are being received at the moment".to_owned();
         Rejection::Busy { reason, retry_after: Duration::from_secs(1) }

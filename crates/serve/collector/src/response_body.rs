@@ -18,7 +18,7 @@ pub struct Content {
     trailers: Option<HeaderMap>,
 }
 
-/// Bytes of a body whose memory stays reserved in a budget until they are sent.
+/// Bytes of a body, and the reservation of their memory in a budget until they are sent.
 struct BudgetedBytes {
     bytes: Vec<u8>,
     _hold: Reservation,

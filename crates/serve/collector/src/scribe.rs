@@ -12,11 +12,11 @@ use blkkin_wire::{Format, Limits, thrift_span_size};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Scribe category whose entries are spans, compared without case.
+/// Scribe category whose entries are spans, compared case-insensitively.
 const CATEGORY: &[u8] = b"zipkin";
 
-/// Header of a Thrift list, 5 bytes: the type of the elements (here structs), then their number as
-/// a 32-bit integer.
+/// Thrift's type code of structs. The header of a Thrift list is the type code of its elements and
+/// their number as a 32-bit integer.
 const STRUCT: u8 = 12;
 const LIST_HEADER: usize = 5;
 

@@ -15,9 +15,9 @@ pub struct Settings {
     /// Decision on the valid spans of a Zipkin batch that also has invalid spans. For
     /// OpenTelemetry, valid spans are always stored.
     pub policy: Policy,
-    /// Time limit for each next part of a body to arrive.
+    /// Maximum time until the next part of a body arrives.
     pub part_patience: Duration,
-    /// Time limit for a whole body to arrive.
+    /// Maximum time until the whole body has arrived.
     pub body_patience: Duration,
 }
 

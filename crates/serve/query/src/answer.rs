@@ -5,9 +5,9 @@ use blkkin_store::Error;
 /// Answer to a query, which the server sends over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status code.
+    /// HTTP status code, such as 200 or 404.
     pub status: u16,
-    /// Kind of content in the body.
+    /// Content type of the body: JSON or plain text.
     pub kind: Kind,
     /// Time for which clients may cache the answer, in seconds; `None` forbids caching.
     pub max_age_s: Option<u32>,
@@ -15,7 +15,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Kind of content in an answer's body.
+/// Content type of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// JSON, the result of a successful query.

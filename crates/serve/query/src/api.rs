@@ -21,7 +21,7 @@ pub struct Settings {
     /// True if all 128 bits of a trace id are compared. False if only the lower 64 bits are, for
     /// programs with 64-bit ids.
     pub strict_trace_id: bool,
-    /// Keys of tags for whose values Zipkin's page offers completion.
+    /// Tag keys whose values Zipkin's page completes while the user types.
     pub autocomplete_keys: Vec<String>,
     /// Maximum size of an answer, in bytes.
     pub answer_bytes: usize,
@@ -95,7 +95,7 @@ impl Api {
     }
 }
 
-/// Writer to a vector that fails beyond a maximum size.
+/// Writer that appends to a vector, and fails beyond a maximum size.
 struct Bounded<'a> {
     bytes: &'a mut Vec<u8>,
     bytes_max: usize,

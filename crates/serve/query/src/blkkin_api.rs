@@ -20,7 +20,7 @@ use blkkin_store::{Condition, Durations, Window};
 use percent_encoding::percent_decode_str;
 use std::collections::BTreeMap;
 
-/// Percentiles in answers: the name of each, and the quantile from 0 to 1.
+/// Percentiles in answers: name, such as `50`, and quantile from 0 to 1.
 const PERCENTILES: [(&str, f64); 7] = [
     ("50", 0.5),
     ("75", 0.75),

@@ -1,6 +1,6 @@
 //! Query APIs over a store of spans. [`Api::zipkin`] is compatible with Zipkin's server;
 //! [`Api::own`] is BlkKin's own API, with summaries, filters, order, pages and latencies. Input is
-//! a [`ApiQuery`], output an [`Answer`]. The calls block on the I/O of the store.
+//! an [`ApiQuery`], output an [`Answer`]. The calls block on the I/O of the store.
 
 mod answer;
 mod api;

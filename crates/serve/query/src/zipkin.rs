@@ -20,12 +20,12 @@ const LOOKBACK_MS: i64 = 86_400_000;
 /// Number of requests in an answer if the query has no `limit`.
 const LIMIT: i32 = 10;
 
-/// Maximum number of requests in an answer. Zipkin's server accepts any 32-bit number; larger
-/// numbers than this maximum are reduced to it.
+/// Maximum number of requests in an answer. A larger `limit` is reduced to this maximum; Zipkin's
+/// server accepts any 32-bit number.
 const LIMIT_MAX: u64 = 10_000;
 
-/// Number of names up to which clients must not cache a list, so that the first new names appear at
-/// once.
+/// Maximum length of a list of names that clients must not cache, so that the first new names
+/// appear at once.
 const UNCACHED_NAMES_MAX: usize = 3;
 
 /// Maximum number of values in an answer to `autocompleteValues`.
@@ -157,8 +157,8 @@ impl Api {
     }
 
     /// Creates the answer with the spans of several requests, as one list per request. Unknown
-    /// requests are omitted, and also damaged ones, so that they do not hide the others. The store
-    /// counts damage.
+    /// requests are omitted. Damaged requests are omitted, too, so that they do not hide the other
+    /// requests. The store counts damage.
     fn requests(&self, ids: impl Iterator<Item = TraceId>) -> Result<Answer> {
         let mut body = vec![b'['];
         let mut lows = HashSet::new();

@@ -39,7 +39,7 @@ pub(crate) struct Block {
     pub(crate) blocks: Vec<Block>,
 }
 
-/// Setting in a block: the line `key=value`, with its number.
+/// Setting in a block: key, value and line number.
 #[derive(Clone, Debug)]
 pub(crate) struct Value {
     pub(crate) line: usize,
@@ -47,7 +47,8 @@ pub(crate) struct Value {
     pub(crate) text: String,
 }
 
-/// Limits on malformed input: nesting depth of blocks, and number of lines.
+/// Maximum nesting depth of blocks, a limit on malformed input. `LINES_MAX` limits the number of
+/// lines.
 const DEPTH_MAX: usize = 16;
 const LINES_MAX: usize = 100_000;
 

@@ -43,8 +43,8 @@ impl Target {
     }
 }
 
-/// Shortest and longest retry interval for stores on other machines. Buffer stores configure their
-/// own intervals.
+/// Shortest retry interval for stores on other machines; `RETRY_LONGEST` is the longest. Buffer
+/// stores configure their own intervals.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
@@ -52,8 +52,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 /// used soon after it has free space again.
 const RETRY_DISK: Duration = Duration::from_secs(2);
 
-/// Returns the targets of a configured store. Each child that must get all messages has its own
-/// outlet, so that no child waits for another.
+/// Returns the targets of a configured store. A child that must get all messages has its own
+/// outlet, so no child waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
     collect_targets(&plan.kind, plan.must_succeed, &mut all);
@@ -175,7 +175,7 @@ pub(crate) struct Outlet {
     pub(crate) overall: Arc<Counters>,
     pub(crate) state: Arc<OutletState>,
     pub(crate) stop: Arc<StopSignal>,
-    /// Function that removes the records from the journal that all outlets have delivered.
+    /// Function that trims the journal up to the position that all outlets have delivered.
     pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
 }
 

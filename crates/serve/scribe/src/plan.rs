@@ -92,8 +92,8 @@ pub(crate) enum Kind {
         is_any: bool,
     },
     Bucket(Box<BucketPlan>),
-    /// Store with separate files for each category. Each category has its own journal, so this
-    /// differs from the inner store only in the directory and the names of its files.
+    /// Store with separate files for each category. Each category has its own journal, so only the
+    /// directory and file names differ from the inner store's.
     Category(Box<Kind>),
 }
 
@@ -113,7 +113,8 @@ pub(crate) struct FilePlan {
     pub(crate) adds_newlines: bool,
     pub(crate) writes_category: bool,
     pub(crate) writes_meta: bool,
-    /// Chunk size in bytes, for files in which no message crosses a chunk boundary; 0 for none.
+    /// Chunk size in bytes: no message crosses a chunk boundary in the file. 0 for files without
+    /// chunks.
     pub(crate) chunk_bytes: u64,
 }
 
@@ -130,7 +131,7 @@ pub(crate) enum Rotation {
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkPlan {
     /// Addresses of the servers as `host:port`. One server is used at a time; after a failure, the
-    /// next.
+    /// next server in the list is used.
     pub(crate) servers: Vec<String>,
     pub(crate) timeout: Duration,
     /// True if failed messages count as lost, without a retry.
@@ -141,9 +142,10 @@ pub(crate) struct NetworkPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct BufferPlan {
     pub(crate) primary: Kind,
-    /// Directory of the store's journals, if the configuration's secondary store names one.
+    /// Directory of the store's journals; `None` if the configuration's secondary store names no
+    /// directory.
     pub(crate) directory: Option<PathBuf>,
-    /// Shortest and longest interval between two retries.
+    /// Shortest interval between two retries; `retry_longest` is the longest.
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
 }
@@ -156,8 +158,8 @@ pub(crate) struct BucketPlan {
     pub(crate) removes_key: bool,
     pub(crate) directory: String,
     pub(crate) offset: usize,
-    /// Store that is created once per bucket. If `None`, `each` has one store per bucket. Bucket 0
-    /// gets the messages without a key.
+    /// Plan from which the store of each bucket is created; `None` if `each` lists the buckets'
+    /// stores. Bucket 0 gets the messages without a key.
     pub(crate) model: Option<Kind>,
     pub(crate) each: Vec<Kind>,
     /// Number of buckets, excluding bucket 0.

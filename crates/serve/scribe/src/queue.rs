@@ -28,13 +28,13 @@ pub(crate) const RECORD_BYTES: usize = 256 << 10;
 /// Maximum size in bytes of a message with its category.
 pub(crate) const MESSAGE_BYTES_MAX: usize = (4 << 20) - 64;
 
-/// Maximum number of bytes that a call appends before it waits until they are durable.
+/// Maximum number of bytes that a call appends before it waits for their durability.
 const APPEND_BYTES: usize = 4 << 20;
 
-/// Name of the file in a journal's directory that contains the category.
+/// Name of a file in each journal's directory. The file contains the journal's category.
 const CATEGORY: &str = "category";
 
-/// Name of the position in the journal before which all stores have all messages.
+/// Name of a position in the journal. All stores have all messages before this position.
 const ALL: &str = "all";
 
 pub(crate) struct CategoryQueue {
@@ -207,7 +207,7 @@ impl Drop for CategoryQueue {
 #[derive(Default)]
 pub(crate) struct PackedRecords {
     bytes: Vec<u8>,
-    /// Offsets in `bytes` at which all records but the last end.
+    /// End offsets in `bytes` of all records but the last.
     ends: Vec<usize>,
     pub(crate) count: u64,
 }
@@ -241,8 +241,8 @@ fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     all
 }
 
-/// Returns the directory below which the journals of these stores are. It is in the directory that
-/// the first buffer store names, or else in the common directory.
+/// Returns the parent directory of these stores' journals. It is `queue` in the directory of the
+/// first buffer store that names one, or else in the common directory.
 fn root(stores: &[&StorePlan], common: &QueueSettings) -> PathBuf {
     let buffer = stores.iter().find_map(|store| buffer_directory(&store.kind));
     buffer.unwrap_or(&common.directory).join("queue")
@@ -257,7 +257,7 @@ fn buffer_directory(kind: &Kind) -> Option<&Path> {
     }
 }
 
-/// Returns all directories below which journals may be, for any of the stores.
+/// Returns the parent directories of the journals of all stores.
 pub(crate) fn roots(stores: &[StorePlan], common: &QueueSettings) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = vec![common.directory.join("queue")];
     for store in stores {

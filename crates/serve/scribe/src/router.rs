@@ -199,8 +199,8 @@ impl Router {
         Ok(())
     }
 
-    /// Applies the rate limit to a call with `count` messages. A call with more messages than the
-    /// limit is accepted if it is the first of its second.
+    /// Applies the rate limit to a call with `count` messages. The first call of a second is
+    /// accepted even if it has more messages than the limit.
     fn check_rate(&self, rate_max: u64, count: u64) -> Result<(), Denial> {
         if rate_max == 0 || count == 0 {
             return Ok(());
@@ -242,9 +242,9 @@ impl State {
         }
     }
 
-    /// Returns the stores for a category, and whether their configuration names it exactly. Without
-    /// an exact name, the stores with the longest matching prefix are returned, or else the default
-    /// stores.
+    /// Returns the stores for a category, and true if their configuration names the category
+    /// exactly. Without an exact name, the stores with the longest matching prefix are returned, or
+    /// else the default stores.
     fn stores_for(&self, category: &[u8]) -> (Vec<&StorePlan>, bool) {
         let with = |is_meant: &dyn Fn(&Pattern) -> bool| -> Vec<&StorePlan> {
             let meant = |store: &&StorePlan| store.categories.iter().any(is_meant);

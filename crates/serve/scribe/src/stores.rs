@@ -16,8 +16,8 @@ pub(crate) trait Store: Send {
     /// with the same id, and the store may skip the messages already written.
     fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure>;
 
-    /// Returns the number of messages of the failed batch that were written. A rising number shows
-    /// that retries make progress.
+    /// Returns the number of written messages of the failed batch. A rising number shows that
+    /// retries make progress.
     fn progress(&self) -> u64 {
         0
     }

@@ -496,7 +496,7 @@ fn rates_are_limited() {
     daemon.stop();
 }
 
-/// On a slow line, the call with all waiting messages times out, and smaller calls then succeed.
+/// The call with all waiting messages times out on a slow line, and smaller calls then succeed.
 #[test]
 fn a_slow_line_gets_smaller_calls() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -50,7 +50,7 @@ pub(crate) struct Assets {
 }
 
 struct PreparedFile {
-    /// Content compressed by gzip; `None` if that is not smaller than the file.
+    /// Content compressed by gzip; `None` if compression does not make the file smaller.
     compressed: Option<Bytes>,
     tag: HeaderValue,
 }
@@ -110,7 +110,8 @@ impl Assets {
     }
 }
 
-/// Returns whether `If-None-Match` contains this entity tag, so the client has the current content.
+/// Returns whether `If-None-Match` contains this entity tag. If so, the client has the current
+/// content.
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str().map(strong) else { return false };

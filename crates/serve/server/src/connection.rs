@@ -24,7 +24,8 @@ use tokio::time::{interval, timeout};
 /// Maximum duration of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Time for a connection without a slot to deliver a request that the client has already sent.
+/// Timeout for reading a request from a connection without a slot. Only requests that the client
+/// has already sent are answered.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// Maximum size of the input buffer of an HTTP/1.1 connection, in bytes.

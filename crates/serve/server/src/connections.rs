@@ -1,12 +1,11 @@
 //! Limit on connections. Start at [`Connections::admit`].
 //!
 //! When all slots are used, a new connection replaces the connection that has been quiet for
-//! longest; a connection is quiet while no request on it is being processed. So clients that open
-//! many connections and send nothing harm only each other.
+//! longest; a connection is quiet while no request on it is being processed. So clients with many
+//! silent connections harm only each other.
 //!
-//! A connection that loses its slot, or gets none, may still answer a request that it has received,
-//! with status 503. At most a sixteenth of all connections do so at the same time; others are
-//! closed at once.
+//! A connection without a slot may still answer a request that it has received, with status 503. At
+//! most a sixteenth of all connections do so at the same time; others are closed at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Minimum number of descriptors beyond those of connections with a slot. Each listener reserves a
+/// Minimum number of socket descriptors in addition to one per slot. Each listener reserves a
 /// descriptor before it accepts a connection.
 const SOCKETS_MIN: usize = 8;
 
@@ -27,8 +26,8 @@ pub(crate) struct Connections {
     next: AtomicU64,
     /// Number of connections that are being answered without a slot.
     farewells: AtomicUsize,
-    /// Permits for descriptors of sockets. Connections that have lost their slot keep a permit
-    /// until they are closed.
+    /// Permits for socket descriptors. A connection that has lost its slot keeps its permit until
+    /// the connection is closed.
     sockets: Arc<Semaphore>,
 }
 
@@ -38,7 +37,8 @@ pub(crate) struct Connection {
     start: Instant,
     /// Number of requests that are being processed.
     active: AtomicUsize,
-    /// Time of the last activity, in milliseconds since `start`, which all connections share.
+    /// Time of the last activity, in milliseconds since `start`. All connections have the same
+    /// `start`.
     active_ms: AtomicU64,
     /// Notification that the connection has lost its slot.
     pub(crate) leave: Notify,
@@ -76,15 +76,15 @@ impl Connections {
         })
     }
 
-    /// Waits for a permit to open a socket, which is available when enough connections have closed.
-    /// Never returns `None`, as the semaphore is never closed.
+    /// Waits until a socket may be opened, and returns a permit for it. Never returns `None`, as
+    /// the semaphore is never closed.
     pub(crate) async fn socket(&self) -> Option<OwnedSemaphorePermit> {
         self.sockets.clone().acquire_owned().await.ok()
     }
 
     /// Admits a new connection. If all slots are used, the connection that has been quiet for
-    /// longest loses its slot. If no connection is quiet, returns `Err` with a connection that has
-    /// no slot.
+    /// longest loses its slot. If no connection is quiet, the new connection gets no slot and is
+    /// returned as `Err`.
     pub(crate) fn admit(self: &Arc<Connections>) -> Result<Slot, Slot> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {

@@ -2,8 +2,8 @@
 //!
 //! A page in a browser can send requests to any server that the browser reaches, including a server
 //! on this machine. But the page cannot forge two headers that the browser adds. `Host` contains
-//! the name by which the page addressed the server, which reveals DNS rebinding. `Origin` contains
-//! the page's origin, and is sent with requests that change something.
+//! the server's name in the page's request, which reveals DNS rebinding. `Origin` contains the
+//! page's origin, and is sent with requests that change something.
 
 use crate::settings::{Settings, StartError};
 use http::uri::Authority;
@@ -72,7 +72,7 @@ impl Guard {
         Ok(Guard { tokens, hosts: lower(&settings.hosts), origins: lower(&settings.origins) })
     }
 
-    /// Replaces the tokens with which later requests are checked.
+    /// Replaces the tokens. Later requests are checked against the new tokens.
     pub(crate) fn set_tokens(&self, tokens: Tokens) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
     }

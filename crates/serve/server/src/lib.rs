@@ -1,8 +1,8 @@
 //! The server of spans and queries: listeners, access control, and the routing of requests. Start
 //! at [`Server::start`]; `route` shows the stages of a request.
 //!
-//! - Listeners bind only to addresses of this machine that others cannot reach, unless there are a
-//!   certificate and tokens, or trusted networks ([`StartError`]).
+//! - Listeners bind only to loopback addresses, unless there are a certificate and tokens, or
+//!   trusted networks ([`StartError`]).
 //! - `guard` checks the `Host` and `Origin` of each request, so that no page in a browser can use
 //!   the server without its user's knowledge.
 //! - The number of connections is limited; a new connection replaces the connection that has been

@@ -15,8 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Size in bytes above which answers are compressed.
 const COMPRESSED_MIN: usize = 2 << 10;
 
-/// Interval at which a query that has run for half of its time checks whether other queries wait
-/// for a slot.
+/// Interval at which a query past half of its time limit checks for queries waiting for a slot.
 const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs a query on a blocking thread. A query that exceeds its deadline is cancelled and answered
@@ -81,8 +80,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Returns whether queries wait for a slot. Each query that has a slot or waits for a slot holds a
-/// clone of the semaphore.
+/// Returns whether queries wait for a slot. Each running or waiting query holds a clone of the
+/// semaphore.
 fn has_waiting_queries(shared: &Shared) -> bool {
     let running = shared.settings.queries_max.max(1) - shared.query_slots.available_permits();
     Arc::strong_count(&shared.query_slots) - 1 > running

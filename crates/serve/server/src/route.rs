@@ -189,7 +189,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Returns the path template of an endpoint, which has no parts that clients choose.
+/// Returns the path template of an endpoint, with placeholders for the parts that clients choose.
 fn template(target: Target<'_>) -> &'static str {
     match target {
         Target::Zipkin(Version::V1) => "/api/v1/spans",
@@ -264,7 +264,7 @@ fn denied(shared: &Shared, denial: Denial) -> Answer {
     answer
 }
 
-/// Creates the answer to a request on a connection that has no slot, with status 503.
+/// Creates the answer, with status 503, to a request on a connection without a slot.
 pub(crate) fn no_slot() -> Answer {
     let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "too many connections at the moment");
     let headers = answer.headers_mut();

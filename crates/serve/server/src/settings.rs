@@ -34,8 +34,8 @@ pub struct Settings {
     /// Maximum number of connections to each of Scribe's listeners. A connection uses two
     /// descriptors.
     pub scribe_connections_max: usize,
-    /// Time after which an idle connection is closed, and in which the head of a request must
-    /// arrive.
+    /// Time after which an idle connection is closed. The head of a request must arrive within the
+    /// same time.
     pub idle_timeout: Duration,
     /// Maximum number of queries that run at the same time. Other queries wait.
     pub queries_max: usize,
@@ -128,9 +128,9 @@ impl Settings {
             || self.write_token_file.is_some()
     }
 
-    /// Sets the limits of connections for a process with `descriptors` descriptors. Connections get
-    /// three eighths of them, connections that are being closed get an eighth of that number in
-    /// addition, and Scribe's connections get a quarter. The rest is for files.
+    /// Sets the limits of connections for a process with `descriptors` descriptors. Three eighths
+    /// of them are for connections, an eighth of that number for connections that are being closed,
+    /// a quarter for Scribe's connections, and the rest for files.
     pub fn limit_connections(&mut self, descriptors: u64) {
         let most = |part: u64, max: usize| usize::try_from(part).map_or(max, |part| part.min(max));
         self.connections_max = most(descriptors / 8 * 3, 4096);
@@ -172,7 +172,8 @@ pub enum StartError {
         /// Protection that is missing, as text for the message.
         missing: &'static str,
     },
-    /// There is a token file for only one of reading and writing.
+    /// The token files permit only queries or only sending spans, so the other access would need no
+    /// token.
     Tokens {
         /// Access that would require no token: `reading` or `writing`.
         missing: &'static str,

@@ -1,5 +1,5 @@
-//! Test that decompression bombs of one gibibyte take little memory, over each protocol. It has its
-//! own process, because it measures the memory of the process.
+//! Test that decompression bombs of one gibibyte use little memory, over each protocol. The test
+//! has its own process, because it measures the memory of the process.
 
 #[path = "server/calls.rs"]
 #[allow(dead_code, reason = "others need more of it")]

@@ -39,7 +39,7 @@ fn fill(lake: &Lake, spans: u64, bytes: usize) {
     }
 }
 
-/// Returns the URL path of a search with 400 patterns in its filter, which takes minutes.
+/// Returns the URL path of a slow search: its filter has 400 patterns, so it takes minutes.
 fn slow_path() -> String {
     // Each pattern consists of letters that are frequent in the annotations, but in another order.
     let word = |number: u32| -> String {

@@ -109,13 +109,13 @@ impl Error {
         self.place
     }
 
-    /// Returns a hint that tells the user how to avoid the error, if one is known.
+    /// Returns a hint that tells the user how to avoid the error; `None` if no hint is known.
     pub fn hint_text(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// Returns the line of the SQL that contains the error, and below it a caret that marks the
-    /// position. `None` if the position is unknown.
+    /// Returns the faulty line of the SQL, and below it a caret at the position of the error.
+    /// `None` if the position is unknown.
     pub fn excerpt(&self, sql: &str) -> Option<String> {
         const AROUND: usize = 60;
         let place = self.place?;
@@ -166,7 +166,8 @@ fn place_of(span: Span) -> Position {
     Position { line: number(span.start.line), column: number(span.start.column) }
 }
 
-/// Converts an Arrow error. A decoding error of Parquet is wrapped in it, without the file's name.
+/// Converts an Arrow error. The wrapped error may be a decoding error of Parquet, without the
+/// file's name.
 fn from_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ParquetError(text) => Error::new(Kind::Data, text.as_str()),

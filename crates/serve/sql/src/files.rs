@@ -159,7 +159,7 @@ fn allow_descriptors() {
     }
 }
 
-/// Returns whether the directory contains span files, whether or not a manifest names them.
+/// Returns whether the directory contains any span file, even if no manifest lists it.
 fn has_files(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory.join("spans"));
     let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());

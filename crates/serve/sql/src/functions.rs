@@ -27,8 +27,8 @@ pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
     datafusion_functions_json::register_all(context)
 }
 
-/// Converts columns of JSON values, such as results of `->`, to text. They have a union type, which
-/// no output format can print.
+/// Converts columns of JSON values, such as results of `->`, to text. Such columns have a union
+/// type, which no output format can print.
 pub(crate) fn show_json_as_text(frame: DataFrame) -> Result<DataFrame> {
     let columns = frame.schema().iter();
     let columns: Vec<(Expr, bool)> = columns

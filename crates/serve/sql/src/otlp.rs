@@ -72,7 +72,7 @@ impl ScalarUDFImpl for Function {
     }
 }
 
-/// Maximum total size of the keys in one array, and likewise of the values, in bytes.
+/// Maximum total size of the keys in one array, in bytes. The same limit applies to the values.
 const BYTES_MAX: usize = i32::MAX as usize;
 
 fn wrong(wanted: &str) -> DataFusionError {

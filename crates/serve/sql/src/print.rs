@@ -187,8 +187,8 @@ fn cannot(error: ArrowError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Returns whether a column contains durations: by its type, or for numbers by its name. The name
-/// must end with `_ns`, or be an aggregate function of such a column.
+/// Returns whether a column contains durations, judged by its type, or by its name if it is
+/// numeric. Such a name ends with `_ns`, or is an aggregate function of such a column.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];

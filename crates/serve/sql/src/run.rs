@@ -65,7 +65,7 @@ pub struct Summary {
     pub files: usize,
     /// Number of bytes that the query read from files, without footers.
     pub bytes_read: u64,
-    /// Descriptions of the damaged files that were skipped, one each.
+    /// Descriptions of the skipped damaged files, one for each file.
     pub left_out: Vec<String>,
 }
 
@@ -316,7 +316,7 @@ fn threads() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Creates a session with a memory limit, which cannot access files of this machine by URL.
+/// Creates a session with a memory limit. Its queries cannot access files of this machine by URL.
 fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     let place = datafusion::execution::object_store::ObjectStoreUrl::parse(FILES_URL)?;
     let stores = DefaultObjectStoreRegistry::new();
@@ -351,8 +351,8 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     Ok(context)
 }
 
-/// Registers the tables that users can query. They are views of a table of all files, which is in
-/// a separate session, so that users cannot query it directly.
+/// Registers the tables that users can query. These tables are views of a table of all files. The
+/// table of all files is in a separate session, so that users cannot query it directly.
 async fn add_tables(
     context: &SessionContext,
     snapshot: &Arc<Snapshot>,

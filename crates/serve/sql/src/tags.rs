@@ -55,8 +55,8 @@ impl ScalarUDFImpl for SpanTags {
     }
 }
 
-/// Returns what a letter of a tag layout means: the list that has the tag, as an index into
-/// [`ORIGINS`], and the type of the value. An unknown letter means text of the span.
+/// Decodes a letter of a tag layout: returns the list that has the tag, as an index into
+/// [`ORIGINS`], and the type of the value. An unknown letter stands for a text tag of the span.
 fn of_letter(letter: u8) -> (usize, &'static str) {
     match letter {
         b'i' => (0, "int"),

@@ -6,7 +6,7 @@
 pub struct Table {
     /// Name of the table in SQL.
     pub name: &'static str,
-    /// Description of what a row represents.
+    /// Meaning of a row, for the documentation.
     pub meaning: &'static str,
     /// Columns of the table, in order.
     pub columns: &'static [Column],

@@ -113,7 +113,7 @@ pub(crate) struct ActionResult {
     pub(crate) losses: Vec<Loss>,
 }
 
-/// Returns the paths of traces that replies report as written.
+/// Returns the paths of written traces in the agent's replies.
 pub(crate) fn written_paths(replies: Vec<Reply>) -> Vec<PathBuf> {
     let path = |reply| match reply {
         Reply::Written(path) => Some(path),
@@ -214,8 +214,8 @@ impl AgentConnection {
             .collect()
     }
 
-    /// Returns a hint with the existing names after an error about the name of a session or
-    /// channel.
+    /// Returns a hint with the existing names if a request failed because its session or channel is
+    /// unknown or ambiguous.
     fn names_hint(&mut self, code: &str, request: &Request) -> Option<String> {
         let (session, channel) = names_of(request);
         match code {
@@ -241,7 +241,7 @@ impl AgentConnection {
     }
 }
 
-/// Adds a hint about `--timeout` to the error of a late answer.
+/// Adds a hint about `--timeout` to a timeout error.
 fn with_timeout_hint(error: blkkin_client::Error) -> Error {
     let is_late = matches!(error, blkkin_client::Error::TimedOut { .. });
     let error = Error::from(error);
@@ -253,7 +253,7 @@ fn with_timeout_hint(error: blkkin_client::Error) -> Error {
 
 const MAKE_A_SESSION: &str = "make one with `blkkin session create NAME`";
 
-/// Returns a hint with the most similar name or, without one, with all names.
+/// Returns a hint with the name most similar to `wrong`, or with all names if none is similar.
 fn nearest(wrong: &str, names: &[String], what: &str) -> String {
     match suggest(wrong, names.iter().map(String::as_str)) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -271,7 +271,7 @@ fn name_list(names: &[String]) -> String {
     name_list.join(", ")
 }
 
-/// Assigns the items of a reply to the session item that precedes them.
+/// Groups the items of a reply by session: each item belongs to the session item before it.
 fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     let mut all: Vec<SessionDetails> = Vec::new();
     for reply in replies {
@@ -293,7 +293,7 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     all
 }
 
-/// Returns the session and the channel named in a request.
+/// Returns the session and the channel that a request names; `None` for each that it does not name.
 fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     match request {
         Request::StartSession(session)
@@ -319,7 +319,7 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
     blkkin_client::check(request).map_err(Error::from)
 }
 
-/// Returns the user's term for the field of a request that failed validation.
+/// Returns the user-visible name of the field that makes a request invalid.
 fn part(fault: &Fault) -> &'static str {
     match (fault.message, fault.field) {
         ("CreateSession", "name") | (_, "session") => "the session's name",

@@ -5,7 +5,7 @@ use blkkin_reader::Problem;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Exit status of the program.
+/// Exit status of `blkkin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Everything succeeded.
@@ -18,7 +18,7 @@ pub(crate) enum Exit {
     Lost,
     /// Ctrl-C ended the command.
     Interrupted,
-    /// `blkkin record` returns this status of its command.
+    /// Exit status of the command that `blkkin record` has run.
     Command(u8),
 }
 
@@ -92,10 +92,10 @@ const ERROR: clap::builder::styling::Style =
 const HINT: clap::builder::styling::Style =
     clap::builder::styling::AnsiColor::Cyan.on_default().bold();
 
-/// Maximum number of problems that are printed one by one.
+/// Maximum number of reading problems that are printed individually.
 const PROBLEMS_SHOWN_MAX: usize = 20;
 
-/// Prints the errors and warnings of reading to standard error; returns the exit status.
+/// Prints the reader's errors and warnings to standard error; returns the exit status.
 pub(crate) fn report_problems(problems: &[Problem]) -> Exit {
     let mut err = styled_stderr();
     let mut last_hint = None;

@@ -1,4 +1,4 @@
-//! Closing notes of help pages: exit statuses, output streams, and the choice of the agent.
+//! Notes at the end of help pages: exit statuses, output streams, and the choice of the agent.
 
 macro_rules! exit_help {
     () => {
@@ -17,13 +17,13 @@ macro_rules! agent_help {
     };
 }
 
-/// Closing notes of every command.
+/// Notes at the end of every command's help page.
 pub(crate) const EXIT_HELP: &str = exit_help!();
 
-/// Closing notes of commands that talk to the node's agent.
+/// Notes at the end of the help pages of commands that use the node's agent.
 pub(crate) const AGENT_HELP: &str = agent_help!();
 
-/// Closing notes of commands that record, or that end or show recordings.
+/// Notes at the end of the help pages of commands that record, or that end or show recordings.
 pub(crate) const LOSS_HELP: &str = concat!(
     "Exit status 3: done, but something of the recording was lost; messages say how much and why.\n",
     agent_help!()

@@ -31,14 +31,14 @@ impl InputArgs {
         self.threads.unwrap_or_else(available).clamp(1, 256)
     }
 
-    /// Finds and opens the traces.
+    /// Finds and opens the traces at the paths of the command line.
     pub(crate) fn open(&self) -> Result<OpenTraces, Error> {
         let opened = blkkin_reader::open(&self.sources()?);
         opened.traces.iter().filter(|trace| is_cut_off(&trace.path)).for_each(warn_cut_off);
         Ok(opened)
     }
 
-    /// Returns the paths to read, and standard input for `-`.
+    /// Returns the sources to read: each path, or standard input for `-`.
     pub(crate) fn sources(&self) -> Result<Vec<Source>, Error> {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {

@@ -3,7 +3,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Subcommands of `lttng`, each with its equivalent of `blkkin`.
+/// Subcommands of `lttng`, each with the equivalent `blkkin` command.
 const EQUIVALENTS: [(&str, &str); 13] = [
     ("create", "session create"),
     ("list", "session list`, or `blkkin event list"),

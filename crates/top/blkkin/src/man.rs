@@ -15,7 +15,7 @@ use std::path::Path;
 /// Environment variable that makes the test write the pages instead of comparing them.
 const VARIABLE: &str = "BLKKIN_WRITE_MAN";
 
-/// Returns all pages, by file name.
+/// Returns the manual pages of all commands, by file name.
 fn pages() -> BTreeMap<String, String> {
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
@@ -36,7 +36,7 @@ fn add(command: &Command, above: Option<&str>, pages: &mut BTreeMap<String, Stri
     }
 }
 
-/// Returns the page of a command; `above` is the name of its parent command.
+/// Returns the manual page of a command; `above` is the name of its parent command.
 fn page(command: &Command, above: Option<&str>) -> io::Result<String> {
     let mut page = Vec::new();
     let release = concat!("BlkKin ", env!("CARGO_PKG_VERSION"));

@@ -1,5 +1,5 @@
-//! Standard output and standard error: colour, width, escaped control characters, closed pipes; and
-//! numbers in words.
+//! Standard output and standard error: colour, width, escaped control characters, closed pipes.
+//! Also formats counts and losses as text.
 
 use blkkin_reader::Stats;
 use std::borrow::Cow;
@@ -50,8 +50,8 @@ pub(crate) fn width() -> usize {
     told.or_else(terminal).unwrap_or(100).clamp(20, 1000)
 }
 
-/// Returns true if the locale's character set is UTF-8. As in the C library, the first of these
-/// variables that is set decides.
+/// Returns true if the locale's character set is UTF-8. The first set variable of `LC_ALL`,
+/// `LC_CTYPE` and `LANG` decides, as in the C library.
 pub(crate) fn locale_is_utf8() -> bool {
     let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default();

@@ -3,7 +3,7 @@
 use clap::builder::styling::Style;
 use std::fmt::Write;
 
-/// Alignment of a column.
+/// Alignment of a table column: left for text, right for numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,

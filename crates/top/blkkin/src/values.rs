@@ -103,7 +103,7 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     u32::try_from(count).map_err(|_| "more than there can be".into())
 }
 
-/// Parses decimal digits without a sign.
+/// Parses decimal digits without a sign; `None` for any other text.
 fn plain_number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)

@@ -1,5 +1,5 @@
-//! Recording of the block storage example: each sampled request is one tree across all five
-//! services, in the shape of its kind; requests that are not sampled leave no span.
+//! Recording of the block storage example. Each sampled request is one tree across all five
+//! services; its shape depends on the kind of request. Requests that are not sampled leave no span.
 
 mod support;
 
@@ -11,7 +11,8 @@ use std::time::Duration;
 use support::blkkin;
 use support::node::Node;
 
-/// Acts as a process of the chain, with the arguments in the environment variable `TEST_ROLE`.
+/// Acts as a process of the storage chain, with the arguments in the environment variable
+/// `TEST_ROLE`.
 #[test]
 #[ignore = "a program of other tests"]
 fn role() {
@@ -19,8 +20,8 @@ fn role() {
     let _ = blkkin_blockstack::run(arguments.split_whitespace().map(Into::into));
 }
 
-/// Returns the command that runs a process of the chain as a test of this file. A script passes the
-/// arguments in a variable, as the test harness does not pass them on.
+/// Returns the command that runs a process of the storage chain, which is a test of this file. A
+/// shell script moves the arguments to a variable, as the test harness does not pass them on.
 fn program(node: &Node) -> Vec<OsString> {
     let script = "TEST_ROLE=\"$*\" exec \"$0\" --ignored --exact --nocapture --test-threads=1 role";
     let socket = node.socket();
@@ -31,8 +32,8 @@ fn program(node: &Node) -> Vec<OsString> {
     program
 }
 
-/// Records a load of 300 ms; returns the spans of each traced request, and the number of requests
-/// of the load.
+/// Records a load of 300 ms. Returns the spans of each traced request, and the number of requests
+/// that the load made.
 fn recorded(sample: Option<&str>) -> (Vec<Vec<Value>>, u64) {
     let node = Node::new();
     let _agent = node.agent();
@@ -109,7 +110,7 @@ nbd: read (server)
             store: copy read (server)
 ";
 
-/// Expected tree of a read of an object that was not written yet.
+/// Expected tree of a read of an object that does not exist yet.
 const READ_OF_NOTHING: &str = "\
 nbd: read (server)
   nbd: volume read (client)

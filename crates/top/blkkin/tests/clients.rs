@@ -122,8 +122,8 @@ fn py_zipkin() {
     servers.check(&client, "V1_JSON", web("/api/v1/spans"));
 }
 
-/// Spans of the last py_zipkin with thrift are accepted, over HTTP and through the client that
-/// Scribe's authors published.
+/// The server accepts thrift spans of the last py_zipkin release with thrift. They are sent over
+/// HTTP, and through the client that Scribe's authors published.
 #[test]
 fn py_zipkin_with_thrift() {
     let name = "py_zipkin_with_thrift";
@@ -147,8 +147,8 @@ fn opentelemetry_for_python() {
     servers.check(&client, "zipkin-json", web("/api/v2/spans"));
 }
 
-/// Spans of OpenTelemetry's exporter with Zipkin's protobuf are accepted. This exporter needs an
-/// older protobuf library than the other exporters.
+/// The server accepts spans of OpenTelemetry's exporter for Zipkin's protobuf format. This exporter
+/// needs an older protobuf library than the other exporters.
 #[test]
 fn opentelemetry_for_python_with_zipkins_protobuf() {
     let name = "opentelemetry_for_python_with_zipkins_protobuf";

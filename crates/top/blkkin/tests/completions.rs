@@ -1,5 +1,5 @@
-//! Completion in shells: candidates include the agent's names, arrive quickly, and no other text is
-//! printed.
+//! Tests of completion in shells: it offers names from the agent, is fast, and prints only
+//! candidates.
 
 mod support;
 
@@ -47,7 +47,7 @@ fn names(request: &Request) -> Vec<Reply> {
     }
 }
 
-/// Runs a completion of the last word of a line.
+/// Runs `blkkin` as a shell does to complete the last word of a line.
 fn offer(socket: &Path, line: &str) -> Output {
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = blkkin(Path::new("/tmp"));
@@ -144,7 +144,7 @@ fn scripts_for_shells() {
     }
 }
 
-/// In fish, the generated script completes names from the running agent.
+/// The generated fish script completes names from the running agent.
 #[test]
 fn live_names_in_fish() {
     if !is_installed("fish") {
@@ -167,7 +167,7 @@ fn path() -> String {
     format!("{}:/usr/bin:/bin", program.display())
 }
 
-/// In bash, names with colons are completed, although bash splits words at `:` and `=`.
+/// Names with colons are completed in bash, although bash splits words at `:` and `=`.
 #[test]
 fn names_with_colons_in_bash() {
     let daemon = StandIn::answering(names);

@@ -1,5 +1,6 @@
-//! Commands for sessions, and the behaviour that all commands for the node's agent share: their
-//! requests, and their output for the agent's answers. The agent's socket is shown as `AGENT`.
+//! Tests of session commands, and of behaviour that is common to all commands for the node's agent.
+//! They compare the requests that a command sends, and its output for the agent's replies. The path
+//! of the agent's socket is shown as `AGENT`.
 
 mod support;
 
@@ -352,8 +353,8 @@ fn without_an_agent() {
     }
 }
 
-/// Returns a command that runs the program as a user who is not root. Root's tests use the user
-/// nobody, who cannot enter root's directories, so the program is copied.
+/// Returns a command that runs `blkkin` as a user other than root. Tests run by root use the user
+/// nobody, who cannot enter root's directories, so the program is copied to `folder`.
 fn by_a_user(folder: &Path) -> Command {
     let program = folder.join("program");
     // Copied by another process: a child started meanwhile by another thread would inherit the file
@@ -371,8 +372,8 @@ fn by_a_user(folder: &Path) -> Command {
     command
 }
 
-/// Commands prefer the agent of the user to the system's agent, and their message names the agent
-/// that was used.
+/// A command prefers the user's own agent to the system's agent, and names the agent in its
+/// message.
 #[test]
 fn an_agent_of_the_users_own() {
     let daemon = StandIn::answering(answer);
@@ -395,8 +396,8 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// Without a directory for sockets, as in containers, cron and `su`, the agent's message names the
-/// environment variable that programs and commands need.
+/// The agent's message names the environment variable for programs and commands if there is no
+/// directory for sockets. Containers, cron and `su` have none.
 #[test]
 fn an_agent_without_a_runtime_directory() {
     let folder = support::Scratch::new("no-runtime");

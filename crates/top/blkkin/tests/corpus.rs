@@ -19,8 +19,8 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
 }
 
-/// Checks that all ways of reading a trace print the expectation beside its recipe; returns the
-/// differences.
+/// Reads a trace in all ways, and checks that each prints the expectation beside the recipe;
+/// returns the differences.
 fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     if writes_expectations() {
@@ -110,7 +110,7 @@ fn broken_traces_read_as_far_as_they_are_sound() {
     for_each("broken", |recipe, directory| check_all_ways("broken", 1, recipe, directory));
 }
 
-/// Options common to both programs, each with the time zone of the run.
+/// Sets of options that both `view` and babeltrace2 accept, each with the time zone of the run.
 const OPTIONS: &[(&str, &[&str])] = &[
     ("UTC", &[]),
     ("UTC", &["--names", "all", "--fields", "all"]),
@@ -159,8 +159,8 @@ fn good_traces_read_as_babeltrace2_reads_them() {
     });
 }
 
-/// For a time range, the part of a loss within the range is shown as by babeltrace2, without the
-/// number of lost events, which is unknown.
+/// A time range shows only the part of a loss that lies within the range, as in babeltrace2. The
+/// number of lost events in that part is unknown.
 #[test]
 fn losses_read_as_babeltrace2_reads_them() {
     if !is_installed("babeltrace2") {

@@ -1,5 +1,5 @@
-//! Runs of `blkkin demo` as by a new user. The demo shows a request that crossed the whole chain,
-//! and leaves no process running, however it ends.
+//! Tests of `blkkin demo`, run as a new user would run it. The demo shows a request that crossed
+//! the whole chain, and leaves no process running, however it ends.
 
 use blkkin_sys::testing::{Signal, signal};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn lines(demo: &mut Child) -> impl Iterator<Item = Value> + use<> {
     lines.map(|line| serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
 }
 
-/// Returns the process ids of the demo's parts, without the demo's own process.
+/// Returns the ids of all processes of the demo, except the process of `blkkin demo` itself.
 fn processes(started: &Value, own: u32) -> Vec<u64> {
     let parts = started["parts"].as_array().expect("parts");
     let pids = parts.iter().map(|part| part["pid"].as_u64().expect("a number"));

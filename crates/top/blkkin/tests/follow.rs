@@ -1,5 +1,5 @@
-//! Runs of `view --follow` during a recording: each complete packet is printed once, and the
-//! remaining packets when Ctrl-C ends the command.
+//! Tests of `view --follow` during a recording: each packet is printed once, when it is complete.
+//! Ctrl-C prints the remaining packets and ends the command.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn line(stream: u64, class: u8, time: u64, x: u8) -> String {
     format!("[01:46:40.{time:09}] {name}: {{ cpu_id = {stream} }}, {{ x = {x} }}")
 }
 
-/// Returns a packet that lasts from its first event to its last, without losses.
+/// Returns a packet without losses; its time range is that of `events`.
 fn packet(stream: u64, seq: u64, events: &[(u8, u64, u8)]) -> Packet<'_> {
     let (_, first, _) = events[0];
     let (_, last, _) = events[events.len() - 1];
@@ -76,8 +76,8 @@ fn lines_come_as_packets_come() {
     assert!(ended.errors.is_empty(), "{ended:?}");
 }
 
-/// Packets of a second stream class in a followed file are decoded by their own stream class. An
-/// earlier bug gave their events the names of the first class, or ended the program.
+/// Each packet of a followed file is decoded by its own stream class. An earlier bug gave events
+/// the names of the file's first stream class, or ended the program.
 #[test]
 fn a_file_gets_packets_of_another_stream_class() {
     let scratch = Scratch::new("follow-classes");
@@ -299,8 +299,8 @@ fn files_are_moved_and_deleted() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// More files than file descriptors can be read and followed, because a completely read file is
-/// closed.
+/// `view` can read and follow more files than it may have open, because it closes each file that it
+/// has read completely.
 #[test]
 fn there_may_be_more_files_than_descriptors() {
     let scratch = Scratch::new("follow-files");
@@ -373,8 +373,8 @@ fn losses_are_told_where_they_happen() {
     assert_eq!(ended.errors, ["lost by the tracer in all: 3 events, 2 packets (2 events shown)"]);
 }
 
-/// With `--follow --json`, a line describes the streams before their first events, also for streams
-/// that appear later.
+/// `view --follow --json` describes streams in a `begin` line before their first events. It prints
+/// a new `begin` line whenever a stream appears.
 #[test]
 fn json_tells_what_is_read_each_time_it_changes() {
     let scratch = Scratch::new("follow-json");

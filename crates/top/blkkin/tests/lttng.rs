@@ -1,5 +1,5 @@
-//! Reading of traces that LTTng-UST recorded, compared with babeltrace2: buffers by user and by
-//! process, rotations and snapshots, during recording as well, and rewritten traces. The traced
+//! Comparison with babeltrace2 on traces recorded by LTTng-UST. They have buffers per user or per
+//! process, rotations and snapshots, are read while they grow, and are rewritten. The traced
 //! program is in `tests/lttng`.
 //!
 //! The sockets of root's session daemon have a fixed path, so root uses a running daemon if there
@@ -16,7 +16,7 @@ use support::corpus::losses;
 use support::process::{Running, Signal, signal};
 use support::{Scratch, blkkin, is_installed, run, skip, text};
 
-/// Maximum time for an answer of a session daemon.
+/// Maximum time to wait for LTTng's session daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Installation of LTTng for one test, with its own home directory and session daemon.
@@ -82,7 +82,8 @@ impl Lttng {
         assert!(output.status.success(), "lttng {arguments:?}: {}", text(&output.stderr));
     }
 
-    /// Starts a session with one channel that has these options and all contexts of the test.
+    /// Starts a session with all contexts of the test, and with one channel that has the given
+    /// options.
     fn session(&self, name: &str, kind: &[&str], channel: &[&str]) -> Session<'_> {
         self.session_of(name, kind, channel, "blkkin_sample:*")
     }
@@ -219,11 +220,13 @@ fn traces(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Number of hits of each tracepoint, and number of the resulting events.
+/// Number of times that the program hits each tracepoint. `EVENTS` is the resulting number of
+/// events.
 const ROUNDS: usize = 100;
 const EVENTS: usize = 6 * ROUNDS;
 
-/// Options for channels with enough sub-buffers for all events, with buffers by user or by process.
+/// Options for per-user buffers, with enough sub-buffers for all events. `BY_PROCESS` has the same
+/// for per-process buffers.
 const BY_USER: &[&str] = &["--buffers-uid", "--subbuf-size=16K", "--num-subbuf=16"];
 const BY_PROCESS: &[&str] = &["--buffers-pid", "--subbuf-size=16K", "--num-subbuf=16"];
 
@@ -301,8 +304,8 @@ impl Following {
         self.lines.extend((0..count).map(|_| self.running.line()));
     }
 
-    /// Ends the process with Ctrl-C, and checks its whole output against the directory's current
-    /// contents.
+    /// Ends the process with Ctrl-C. Checks its whole output against the trace that is now in the
+    /// directory.
     fn end(mut self, directory: &Path) {
         self.running.interrupt();
         let ended = self.running.end();

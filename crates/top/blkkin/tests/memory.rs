@@ -1,7 +1,7 @@
-//! Memory for reading a trace, which is small for streams of any size and any claimed length. The
-//! streams of `tests/corpus/large` are extended to 1 GiB with zeros that use no disk space.
-//! Metadata needs more memory, but within limits. The kernel stops the program at its exit, where
-//! its peak resident size is read from /proc.
+//! Tests of the memory needed to read a trace. Streams of any actual or claimed size need little
+//! memory. The streams of `tests/corpus/large` are extended to 1 GiB with zeros that use no disk
+//! space. Metadata needs more memory, but within limits. The kernel stops the program at its exit,
+//! where its peak resident size is read from /proc.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
 
-/// Maximum peak memory in KiB beyond the peak of a run that reads almost no data.
+/// Maximum peak memory in KiB, in addition to the peak of a run that reads almost no data.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
 /// Maximum peak memory in KiB of a process that reads metadata of any size.
@@ -102,8 +102,9 @@ fn large_streams_and_claims_take_little_memory() {
     assert!(count > 10 && wrong.is_empty(), "{count} runs:\n{}", wrong.join("\n"));
 }
 
-/// Checks the memory for metadata texts whose parts have different shares, so that some texts are
-/// refused early, some late, and some are accepted.
+/// Checks the peak memory for all cases of hostile metadata, in several sizes. The share of a text
+/// that is filled with items varies, so some texts are refused early, some late, and some not at
+/// all.
 fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hostile>) {
     let read = |case: &Hostile, size: usize, length: usize| {
         let text = case.text(size, length);
@@ -157,8 +158,8 @@ fn metadata_that_is_too_long_costs_its_own_trace_only() {
     assert!(traces.contains("./short") && !traces.contains("./long"), "{out}");
 }
 
-/// Metadata with 20,000 event classes is read within the memory limits, both as TSDL and as JSON,
-/// which is even larger.
+/// Metadata with 20,000 event classes is read within the memory limits, as TSDL and as JSON. The
+/// JSON is even larger.
 #[test]
 fn many_tracepoints_can_be_read() {
     let scratch = Scratch::new("memory-tracepoints");

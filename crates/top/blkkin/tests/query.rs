@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run};
 
-/// Returns a request as JSON: the spans of a client and a server, with a duration in milliseconds
-/// and a start that number of seconds ago.
+/// Returns the client span and the server span of a request as JSON. The request took `ms`
+/// milliseconds and began `seconds_ago` seconds ago.
 fn request(id: u64, ms: u64, seconds_ago: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as u64;
     let (start, took) = (now - seconds_ago * 1_000_000, ms * 1000);
@@ -161,8 +161,8 @@ fn ends_that_are_not_known_are_told_so() {
     server.end();
 }
 
-/// A span without a time is shown, in a request of its own and among other spans. Zipkin requires
-/// only the ids of a span.
+/// A span without a time is shown, alone in its request or among other spans. Zipkin requires only
+/// the ids of a span.
 #[test]
 fn spans_without_a_time_are_drawn() {
     let scratch = Scratch::new("query-undated");

@@ -67,8 +67,8 @@ fn killed_programs_leave_what_they_recorded() {
     assert!(numbers.len() as u64 + lost > last);
 }
 
-/// If agents are killed at any moment and restarted, each recorded event is in the trace once, and
-/// lost events are counted.
+/// Each recorded event is in the trace once, and lost events are counted, if agents are killed at
+/// any moment and restarted.
 #[test]
 fn killed_agents_lose_nothing() {
     let node = Node::new();
@@ -152,8 +152,8 @@ fn sampling_outlives_the_agent() {
     assert_eq!(program.count(), 100);
 }
 
-/// An agent names a trace differently if the requested name is in use. After a restart, it
-/// continues the trace under that name.
+/// An agent changes the name of a new trace if a directory of that name exists. After a restart, it
+/// continues the trace under the changed name.
 #[test]
 fn traces_beside_others_are_gone_on_with() {
     let node = Node::new();
@@ -196,8 +196,9 @@ fn traces_beside_others_are_gone_on_with() {
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
 }
 
-/// A clear removes earlier events for good, even if the agent is killed after it. This includes
-/// events of programs that have ended, or are stopped during the clear. Later events are kept.
+/// A `session clear` removes earlier events for good, even if the agent is killed afterwards. This
+/// includes events of programs that have ended, or are stopped during the clear. Later events are
+/// kept.
 #[test]
 fn what_was_cleared_does_not_come_back() {
     let node = Node::new();
@@ -224,7 +225,7 @@ fn what_was_cleared_does_not_come_back() {
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }
 
-/// A program that was stopped until the agent disconnected it connects again, and its later events
+/// A stopped program connects again if the agent has disconnected it meanwhile. Its later events
 /// are in its trace, too.
 #[test]
 fn programs_that_were_given_up_go_on() {

@@ -15,8 +15,8 @@ use support::corpus::{corpus, differs, for_each, losses, writes_expectations};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
-/// Recipes of traces that babeltrace2 cannot read, or for which it prints messages although the
-/// trace is correct, with the reason.
+/// Recipes that are not compared with babeltrace2, each with the reason: babeltrace2 cannot read
+/// the trace, or prints messages although the trace is correct.
 const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("clock-before-1970", "it tells only the first time before 1970 from one after"),
     ("clock-offset-negative", "it warns of each time before 1970"),
@@ -43,7 +43,7 @@ fn expectation_path(name: &str, way: &str) -> PathBuf {
     corpus().join("good").join(format!("{name}.{way}.txt"))
 }
 
-/// Reads the expected output of `view` for the written trace.
+/// Reads the expected output of `view` for a trace written in the given way.
 fn expectation(name: &str, way: &str) -> Vec<u8> {
     let whole = || corpus().join("good").join(format!("{name}.txt"));
     fs::read(expectation_path(name, way)).or_else(|_| fs::read(whole())).unwrap_or_default()
@@ -218,8 +218,8 @@ fn a_cut_has_the_events_of_the_range() {
     for_each("good", check_cuts);
 }
 
-/// A cut reports each loss that touches the time range as a whole, as the source does. The number
-/// of lost events within the range is unknown.
+/// A cut trace reports the whole of each loss that overlaps the time range, as its source does. The
+/// number of lost events within the range is unknown.
 #[test]
 fn a_cut_has_the_losses_that_it_touches_whole() {
     let scratch = Scratch::new("cut-losses");

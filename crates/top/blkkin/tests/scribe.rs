@@ -1,4 +1,4 @@
-//! End-to-end tests of `blkkin scribe` and `blkkin send`, with kills in between, and with the
+//! End-to-end tests of `blkkin scribe` and `blkkin send`. Some kill the daemon, and some use the
 //! client published by Scribe's authors.
 
 mod support;
@@ -202,7 +202,7 @@ fn lines_arrive() {
     daemon.stop();
 }
 
-/// With `--follow`, events of a recording in progress are sent as the recording grows.
+/// Events of a growing recording are sent by `--follow` as they are recorded.
 #[test]
 fn events_are_sent_as_they_come() {
     let scratch = Scratch::new("scribe");
@@ -386,8 +386,8 @@ fn the_configuration_is_read_again() {
     daemon.stop();
 }
 
-/// Python program that uses the client published by Scribe's authors as documented, with both forms
-/// of the binary protocol and the calls for monitoring.
+/// Python program with the client that Scribe's authors published. It uses both forms of the binary
+/// protocol and the monitoring calls, as documented.
 const PYTHON: &str = r#"
 import builtins, sys
 # The published code has this word of Python 2 where it reads maps.
@@ -427,8 +427,8 @@ for strict in (False, True):
 print("done")
 "#;
 
-/// Returns the Python interpreter that has the client: installed by `cargo xtask peers`, or else
-/// the system's.
+/// Returns a Python interpreter that has the published client of Scribe: the one installed by
+/// `cargo xtask peers`, or else the system's. `None` if neither has it.
 fn python() -> Option<String> {
     let named = std::env::var("BLKKIN_PYTHON").ok();
     named.into_iter().chain(["python3".to_owned()]).find(|python| {

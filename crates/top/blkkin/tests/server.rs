@@ -1,4 +1,4 @@
-//! Tests of `blkkin server` as a process: its log, its end, and its memory.
+//! Tests of the process `blkkin server`: its log, shutdown, signals, and limits.
 
 mod support;
 
@@ -142,8 +142,8 @@ fn it_does_not_start_where_anybody_could_come_in() {
 }
 
 /// The server raises the soft limit of descriptors (1024 in most shells and services) to the hard
-/// limit. Connections leave descriptors for files: more idle connections than descriptors lock out
-/// no client.
+/// limit. Idle connections do not use up all descriptors: some remain for files, and other clients
+/// can still connect.
 #[test]
 fn descriptors_are_raised_and_shared_out() {
     let scratch = Scratch::new("server-descriptors");
@@ -196,8 +196,8 @@ fn hangups_reload() {
     server.end();
 }
 
-/// If tokens are configured, the port of Scribe is open only on request, as Scribe's protocol has
-/// no tokens.
+/// The port of Scribe is closed by default if tokens are configured, as Scribe's protocol has no
+/// tokens.
 #[test]
 fn scribe_is_off_where_there_are_tokens() {
     let scratch = Scratch::new("server-scribe");
@@ -271,7 +271,7 @@ fn it_runs_as_a_service() {
     assert!(told.contains("server.conf, line 1: there is no option `listens`"), "{told}");
 }
 
-/// A bad span does not cause the refusal of the good spans in its batch, unless requested.
+/// The good spans of a batch with a bad span are stored, unless `--whole-batches` is set.
 #[test]
 fn good_spans_are_taken_from_bad_ones() {
     let scratch = Scratch::new("server-spans-each");

@@ -94,8 +94,8 @@ hint: ask for less: a shorter time, a LIMIT; or raise --timeout
     assert!(text(&missing.stderr).contains("nowhere: "), "{}", text(&missing.stderr));
 }
 
-/// A query that cannot be interrupted ends with the program. In this test, an expression doubles a
-/// text forty times.
+/// A query that cannot be interrupted is stopped by ending the program. In this test, an expression
+/// doubles a text forty times.
 #[test]
 fn nothing_outlives_its_limits() {
     let store = store("sql-limits");

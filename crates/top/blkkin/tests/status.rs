@@ -258,7 +258,7 @@ lost in all: 8 events, 2 packets
     assert_eq!(object["lost"]["causes"][1], expected);
 }
 
-/// With `--watch`, `status` runs until Ctrl-C, a closed pipe, or the end of the agent.
+/// The command `status --watch` runs until Ctrl-C, a closed pipe, or the end of the agent.
 #[test]
 fn a_status_that_goes_on() {
     let daemon = busy();
@@ -303,7 +303,7 @@ fn a_status_that_goes_on() {
     assert_eq!(told.status, 1);
 }
 
-/// On a terminal (here `script`) the table is redrawn in place.
+/// The table is redrawn in place on a terminal, here that of `script`.
 #[test]
 fn a_status_on_a_terminal() {
     if !is_installed("script") {

@@ -1,5 +1,5 @@
-//! Runs of `blkkin store`: contents of a store, repair, backup and restore by the commands of
-//! docs/backup.md. Also tests how long `blkkin server` keeps spans after a restart.
+//! Tests of `blkkin store`: check, repair, and the backup and restore commands of docs/backup.md.
+//! Also tests how long `blkkin server` keeps spans after a restart.
 
 mod support;
 
@@ -18,7 +18,7 @@ fn options() -> Options {
     Options { retention: Retention::ALL, ..Options::default() }
 }
 
-/// Stores a request of one span for each number.
+/// Stores requests of one span each, one request for each number.
 fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
     let spans = numbers.map(|number| {
         let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
@@ -186,7 +186,7 @@ fn a_store_that_a_server_holds_is_left_alone() {
     server.end();
 }
 
-/// A start of the server without options keeps the limits that an earlier start set.
+/// The server keeps the retention limits of its previous start if it is started without options.
 #[test]
 fn a_forgotten_keep_removes_nothing() {
     let scratch = Scratch::new("store-keep");

@@ -1,5 +1,5 @@
-//! Runs of `view` whose output ends early or cannot be written, with `--limit`, and on standard
-//! input.
+//! Tests of `view` with a closed pipe, with output errors, with `--limit`, with few descriptors,
+//! and with a trace on standard input.
 
 mod support;
 
@@ -22,7 +22,8 @@ fn with_traces(scratch: &str, names: &[&str]) -> Scratch {
     scratch
 }
 
-/// Returns exit status and messages of a command whose output is closed after the first line.
+/// Runs a command whose standard output is closed after the first line. Returns its exit status and
+/// messages.
 fn run_with_closed_pipe(command: &mut Command) -> (Option<i32>, String) {
     let mut running = Running::start(command);
     running.line();
@@ -80,8 +81,8 @@ fn output_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// If standard output and standard error are the same file, a loss is reported between the events
-/// where it occurred.
+/// A loss is reported between the events where it occurred if standard output and standard error
+/// are the same file.
 #[test]
 fn losses_stand_between_the_events() {
     let scratch = with_traces("view-together", &["losses-beside-gaps"]);
@@ -188,7 +189,7 @@ fn standard_input_is_metadata_and_packets() {
     let expected = "error: <stdin>: cannot make a temporary file: no such file or directory\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
 }
-/// A trace with more streams than file descriptors can be read, counted and merged.
+/// `blkkin` can read, count and merge a trace with more streams than it has file descriptors.
 #[test]
 fn many_streams_are_read_with_few_descriptors() {
     let scratch = Scratch::new("view-many");

@@ -1,5 +1,5 @@
-//! Runs of `merge`, `cut` and `convert`: target directories, messages, several traces, and files on
-//! disk after a failure.
+//! Tests of `merge`, `cut` and `convert`: target directories, messages, several source traces, and
+//! the files that a failure leaves.
 
 mod support;
 
@@ -44,7 +44,7 @@ fn babeltrace(scratch: &Scratch, paths: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Writes a trace in which each event has its own number.
+/// Writes a trace whose events have consecutive numbers.
 fn numbered(path: &Path, id: u8, times: impl Iterator<Item = u64>) -> Growing {
     let growing = Growing::begin(path, id);
     for (seq, time) in times.enumerate() {

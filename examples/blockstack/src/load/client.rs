@@ -30,7 +30,7 @@ struct Block {
     /// Version of the last acknowledged write; 0 before the first write.
     written: u32,
     /// Version of the last attempted write. After failures, the block may have any version from
-    /// `written` to `tried`.
+    /// `written` to `attempted`.
     attempted: u32,
     is_busy: bool,
 }
@@ -58,7 +58,7 @@ pub(super) struct Client<'l> {
 }
 
 impl Connection {
-    /// Connects and selects a volume with the protocol's oldest option.
+    /// Connects and selects a volume with `EXPORT_NAME`, the protocol's oldest option.
     pub(super) fn open(address: &Address, volume: &str) -> Result<Connection, String> {
         let failed = |error: std::io::Error| format!("{address}: {error}");
         let stream = address.connect().map_err(failed)?;
@@ -90,7 +90,7 @@ impl Connection {
         output.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// Sends pending requests and waits for input; returns false after `timeout`.
+    /// Sends pending requests and waits for input; returns false if none arrives within `timeout`.
     fn wait(&mut self, timeout: Duration) -> Result<bool, String> {
         let failed = |error: std::io::Error| format!("the connection has ended: {error}");
         self.link.send().map_err(failed)?;

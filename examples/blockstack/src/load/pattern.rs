@@ -12,7 +12,7 @@ pub(super) enum Contents {
     Broken,
 }
 
-/// Appends the contents of a block for a version.
+/// Appends the contents of version `version` of block `block` to `output`.
 pub(super) fn write(block: u64, version: u32, size: usize, output: &mut Vec<u8>) {
     let start = output.len();
     output.resize(start + size, 0);
@@ -22,7 +22,7 @@ pub(super) fn write(block: u64, version: u32, size: usize, output: &mut Vec<u8>)
     }
 }
 
-/// Determines which contents of block `block` these bytes are.
+/// Determines whether the bytes are zeros, a version of block `block`, or neither.
 pub(super) fn read(block: u64, bytes: &[u8]) -> Contents {
     let (words, _) = bytes.as_chunks::<8>();
     let [first, second, ..] = words else { return Contents::Broken };
@@ -47,7 +47,7 @@ fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
 
-/// Returns a hash of a number.
+/// Returns a hash that spreads consecutive block numbers and versions over all 64 bits.
 pub(super) fn hash(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);

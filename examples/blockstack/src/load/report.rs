@@ -16,7 +16,7 @@ pub struct Report {
     pub flushes: u64,
     /// Number of failed requests.
     pub errors: u64,
-    /// Number of reads whose contents no write explains.
+    /// Number of reads whose contents are no possible version of the block.
     pub mismatches: u64,
     /// Number of blocks that were read again at the end.
     pub verified: u64,
@@ -49,7 +49,7 @@ impl Report {
         (self.reads.len() + self.writes.len()) as f64 / self.duration.as_secs_f64().max(1e-9)
     }
 
-    /// Returns true if all contents were as expected.
+    /// Returns true if there were no mismatches.
     pub fn is_right(&self) -> bool {
         self.mismatches == 0
     }

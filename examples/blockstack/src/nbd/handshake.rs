@@ -8,7 +8,8 @@ const GREETING: u64 = 0x4e42_444d_4147_4943; // NBDMAGIC
 const OPTION: u64 = 0x4948_4156_454f_5054; // IHAVEOPT
 const REPLY: u64 = 0x0003_e889_0455_65a9;
 
-/// Flags that server and client both send in the handshake.
+/// Handshake flag that server and client both send: the fixed newstyle. The other such flag is
+/// `NO_ZEROES`.
 const FIXED_NEWSTYLE: u32 = 1;
 const NO_ZEROES: u32 = 2;
 
@@ -51,7 +52,7 @@ pub(crate) struct Handshake {
 /// Result of processing the client's next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// At least this many bytes are needed.
+    /// The message is incomplete; it has at least this many bytes.
     Short(usize),
     /// A message of this size was processed.
     Consumed(usize),

@@ -41,7 +41,8 @@ pub(crate) struct Request {
 /// Action of the server for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// The composer must be called; `name` is the client's name for the operation.
+    /// The composer must be called; `name` names the operation in spans, for instance `write
+    /// zeroes`.
     Forward { kind: Kind, fua: bool, name: &'static str },
     /// Success is reported at once.
     Done,
@@ -52,8 +53,8 @@ pub(crate) enum Task {
 }
 
 impl Request {
-    /// Decodes a request; `None` if the bytes are not a request. All following bytes are then
-    /// meaningless.
+    /// Decodes a request. Returns `None` if the bytes are not a request; no later bytes of the
+    /// connection can be decoded then.
     #[inline]
     pub(crate) fn read(bytes: &[u8; REQUEST_SIZE]) -> Option<Request> {
         let u16_at = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);

@@ -29,7 +29,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const COMPOSER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which time limits are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which clients with unsent replies are retried.
+/// Interval at which the input of clients with too many unsent replies is retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(crate) struct Options {
@@ -296,7 +296,7 @@ impl Server {
         }
     }
 
-    /// Forwards the replies that the composer has sent to the clients.
+    /// Forwards the composer's replies to the clients.
     fn forward_replies(&mut self) {
         loop {
             let Some(link) = self.backing.upstream().and_then(Upstream::link) else { return };

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-/// Maximum number of full files that wait for the thread. If so many files wait, records are
-/// appended to the last file, regardless of its size.
+/// Maximum number of full files that wait for the background thread. If so many files wait, records
+/// are appended to the last file, regardless of its size.
 const WAITING_MAX: usize = 2;
 
 /// The journal, open for appending.

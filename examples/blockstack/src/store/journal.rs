@@ -75,8 +75,8 @@ impl Record<'_> {
     }
 }
 
-/// Passes all records with consecutive numbers to `found`. `next_number` is the number of the first
-/// record, if known. Returns an error of `found` or of reading.
+/// Passes all records with consecutive numbers to `found`, and returns a summary. `next_number` is
+/// the number of the first record, if known. Fails with an error of `found` or of reading.
 pub(super) fn read(
     input: &mut impl Read,
     mut next_number: Option<u64>,

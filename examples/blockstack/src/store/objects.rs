@@ -1,4 +1,5 @@
-//! Stores objects in files, each named by its number. Ranges that were never written read as zeros.
+//! Stores each object in a file that is named by the object's number. Ranges that were never
+//! written read as zeros.
 
 use super::journal::{Change, Record};
 use rustix::fs::{FallocateFlags, fallocate};

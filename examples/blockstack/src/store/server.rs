@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 const CLIENTS_MAX: usize = 8;
-/// Size of the waiting changes at which they are committed, in bytes.
+/// Total size of waiting changes at which they are committed, in bytes.
 const BATCH_MAX: usize = 8 << 20;
 const EIO: u32 = 5;
 const EINVAL: u32 = 22;

@@ -1,5 +1,4 @@
-//! Empty versions of the recording functions, against which the cost of instrumentation is
-//! measured.
+//! Empty versions of the recording functions: the baseline for the cost of instrumentation.
 
 use blkkin_trace::Endpoint;
 use blkkin_trace::context::packed;

@@ -1,4 +1,4 @@
-//! Support for the tests: a chain of processes, and a client with one request at a time.
+//! Support for the tests: a chain of processes, and a client that sends one request at a time.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
@@ -20,7 +20,7 @@ pub const WRITE_ZEROES: u32 = 6;
 /// Flag of an NBD command that requests a durable write (force unit access).
 pub const FUA: u32 = 1 << 16;
 
-/// A chain in a scratch directory, ended with the test.
+/// A chain in a scratch directory, which ends on drop.
 pub struct Chain {
     pub stack: Option<Stack>,
     pub scratch: Scratch,
@@ -140,7 +140,7 @@ impl Client {
         bytes
     }
 
-    /// Sends a request and returns the error of its reply.
+    /// Sends a request and returns the error number in its reply; 0 means success.
     pub fn ask(&mut self, command: u32, offset: u64, length: u32, payload: &[u8]) -> u32 {
         self.cookie += 1;
         let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
@@ -169,7 +169,7 @@ impl Client {
         bytes
     }
 
-    /// Skips data of a reply.
+    /// Reads and discards `length` bytes of a reply's data.
     pub fn skip(&mut self, length: usize) {
         self.stream.read_exact(&mut vec![0; length]).unwrap();
     }

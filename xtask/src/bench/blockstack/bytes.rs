@@ -72,14 +72,14 @@ impl Bytes {
         Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index)
     }
 
-    /// Returns the size of a span in bytes if another program has written `bytes`. That program has
-    /// only the spans that are in Parquet files.
+    /// Returns the average size of a span in bytes if another program's file has `bytes` bytes.
+    /// That file has only the spans that are in Parquet files.
     fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
     }
 
-    /// Returns the size of a span in bytes in the trace, in BlkKin's files, and in those of other
-    /// programs.
+    /// Returns the average size of a span in bytes, by storage: the trace, BlkKin's files, and the
+    /// files of other programs.
     pub(super) fn all(&self) -> Vec<(String, f64)> {
         let mut all = vec![("the trace".to_owned(), self.trace_bytes as f64 / self.spans)];
         if let Some((rows, with_index)) = self.a_span() {

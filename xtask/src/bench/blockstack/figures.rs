@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Quartiles of some figures, with a confidence interval.
+/// Quartiles of repeated measurements, with a confidence interval of the median.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Quartiles {
     pub(super) low: f64,
@@ -14,7 +14,7 @@ pub(super) struct Quartiles {
 }
 
 impl Quartiles {
-    /// Returns the quartiles of figures; `None` if there are no figures.
+    /// Returns the quartiles of figures in any order; `None` if there are no figures.
     pub(super) fn of(figures: &[f64]) -> Option<Quartiles> {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -69,7 +69,7 @@ fn rank_below(count: usize) -> Option<usize> {
     rank
 }
 
-/// Returns by how many per cent `rate` is less than `than`.
+/// Returns the reduction from `than` to `rate`, in per cent.
 pub(super) fn less(rate: f64, than: f64) -> f64 {
     (1.0 - rate / than) * 100.0
 }
@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(quartiles(&[]), None);
     }
 
-    /// In 19 of 20 samples, the confidence interval contains the true median. The test draws many
-    /// samples from a known distribution.
+    /// The 95 % confidence interval contains the true median in at least about 95 % of samples. The
+    /// test draws many samples from a known distribution.
     #[test]
     fn medians_are_where_they_are_said_to_be() {
         let mut random = 1_u64;

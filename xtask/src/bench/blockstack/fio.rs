@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A kind of load that fio causes.
+/// A kind of load that fio generates: the operations, and the number of requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
     /// Name of the load in tables.
@@ -30,7 +30,7 @@ pub(super) const LOADS: [Load; 4] = [
     Load { name: "writes, 16 at a time", kind: "randwrite", depth: 16 },
 ];
 
-/// Load of seven reads to three writes.
+/// Load of 70 % reads and 30 % writes.
 pub(super) const MIXED: Load = Load { name: "70 % reads, 16 at a time", kind: "randrw", depth: 16 };
 
 impl Load {
@@ -39,7 +39,7 @@ impl Load {
     }
 }
 
-/// Duration of an interval for which fio's log has a rate.
+/// Duration of the intervals whose rates fio logs.
 const PIECE: Duration = Duration::from_millis(100);
 
 /// Tolerance for the end of an interval in milliseconds, as fio may be late.
@@ -148,7 +148,7 @@ impl Fio {
         Ok(Fio { child, folder: folder.to_owned() })
     }
 
-    /// Fails if fio has ended, as the load should still run.
+    /// Checks that fio still runs the load, and has not ended early.
     pub(super) fn check(&mut self) -> Result<(), String> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),

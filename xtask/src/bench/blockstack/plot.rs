@@ -185,7 +185,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     )
 }
 
-/// Returns a scale that contains all figures except the most extreme ones, and the goal and limit.
+/// Returns a scale that contains the goal, the limit, and all figures except the most extreme ones.
 fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -237,10 +237,11 @@ pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     )
 }
 
-/// Label, CSS class of the colour, and length of a bar.
+/// Label of a bar, CSS class of its colour, and quartiles of its length.
 type Bar<'a> = (&'a str, &'a str, Quartiles);
 
-/// Draws a bar at the height `y`, with `said` as its figure. Returns the height of the next bar.
+/// Draws a bar at the height `y`, followed by its figure, the text `said`. Returns the height of
+/// the next bar.
 fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: String) -> f64 {
     let (name, class, Quartiles { low, median, high, .. }) = bar;
     picture.text("", "end", LEFT - 14.0, y + 14.0, name);
@@ -251,7 +252,7 @@ fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: Stri
     y + 21.0
 }
 
-/// Returns a chart of the bytes that a span takes in each program's files.
+/// Returns a chart of the average size of a span in each program's files, in bytes.
 pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     let mut picture = Picture::new();
     let most = all.iter().map(|(_, bytes)| *bytes).fold(limit, f64::max);

@@ -32,7 +32,7 @@ const ALL: [Candidate; 5] = [
     Candidate::NbdkitLog,
 ];
 
-/// Time after the first requests that is not measured.
+/// Unmeasured time after the first requests, in which the rate settles.
 const SETTLE: Duration = Duration::from_millis(250);
 
 impl Candidate {
@@ -61,7 +61,7 @@ impl Candidate {
     }
 }
 
-/// Results of one server, one for each round.
+/// Results of one server in each round.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) who: Candidate,

@@ -30,7 +30,7 @@ pub(super) struct Server {
 const SERVER_CPU: &str = "0";
 pub(super) const LOAD_CPU: &str = "1";
 
-/// Completes `command`, which runs `taskset`: runs `program` pinned to the CPU `processor`.
+/// Completes a `taskset` command so that it runs `program` pinned to the CPU `processor`.
 pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> Command {
     // `taskset` executes the program in the same process.
     command.args(["--cpu-list", processor]).arg(program);
@@ -40,7 +40,7 @@ pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> C
 /// Name of the program that pins other programs to CPUs.
 pub(super) const TASKSET: &str = "taskset";
 
-/// Returns a command for a program that `agent` traces, or whose tracing is disabled.
+/// Returns a command for a program that `agent` traces. Without an agent, tracing is disabled.
 fn command(program: &Path, agent: Option<&Agent>) -> Command {
     match agent {
         Some(agent) => agent.traced(program),

@@ -32,7 +32,7 @@ pub(super) enum Mode {
 /// the noise.
 pub(super) const MODES: [Mode; 4] = [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written];
 
-/// Time after the start or stop of a session that is not measured.
+/// Unmeasured time after the start or stop of a session, in which the rate settles.
 const SETTLE: Duration = Duration::from_millis(150);
 
 impl Mode {
@@ -45,7 +45,7 @@ impl Mode {
         }
     }
 
-    /// Returns the name of the session that is active in this mode.
+    /// Returns the name of the session that is active in this mode; `None` for [`Mode::Off`].
     fn session(self) -> Option<&'static str> {
         match self {
             Mode::Off => None,
@@ -75,8 +75,8 @@ impl Target {
         }
     }
 
-    /// Returns the number of rounds. The server alone has more rounds, as goals are about it and
-    /// its differences are smaller.
+    /// Returns the number of rounds. The server alone has more rounds, because goals refer to it
+    /// and its slowdowns are smaller.
     pub(super) fn rounds(self, setup: &Setup) -> usize {
         match self {
             Target::Alone => 3 * setup.rounds,
@@ -111,8 +111,8 @@ pub(super) struct Measured {
     pub(super) rate: Quartiles,
     /// Slowdown against the neighbouring slices in per cent, for each slice of the mode.
     pub(super) cost: Vec<f64>,
-    /// Additional processor time of the server for one request, against the neighbouring slices. It
-    /// is in microseconds, for each slice of the mode.
+    /// Additional processor time of the server for one request, against the neighbouring slices, in
+    /// microseconds. There is one figure for each slice of the mode.
     pub(super) cpu_us: Vec<f64>,
     pub(super) agent_share: f64,
     /// Counts of the mode's trace; `None` if events stay in memory.
@@ -224,8 +224,8 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     Ok(cell)
 }
 
-/// Returns the mode of each slice. Every second slice is off. The others have each mode once in a
-/// round, in rotating order.
+/// Returns the mode of each slice. Every second slice is off. The other slices have each mode once
+/// in a round, in rotating order.
 fn order(rounds: usize) -> Vec<Mode> {
     let mut order = vec![Mode::Off];
     for round in 0..rounds {
@@ -267,8 +267,8 @@ fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)]) -> Option<Cel
     })
 }
 
-/// Sessions of the agent, one for each mode except [`Mode::Off`]. They are created first, and
-/// started for slices only.
+/// Sessions of the agent, one for each mode except [`Mode::Off`]. All are created before the first
+/// slice; each is active only in the slices of its mode.
 struct Sessions<'a> {
     agent: &'a Agent,
     folder: PathBuf,

@@ -1,5 +1,5 @@
 //! Latency of queries, by the number of spans in the store. It is compared with databases that read
-//! the same files, or have loaded them. All candidates run the same queries, in turns of some
+//! the same files, or have loaded them. All candidates run the same queries, in turns of [`PART`]
 //! queries. Start at [`run`].
 
 use super::load::{load, p50_and_p99, rest};
@@ -26,7 +26,7 @@ const JUDGED: u64 = 10;
 const COUNT: u64 = 240;
 const COUNT_OF_PEERS: u64 = 30;
 
-/// Number of queries that a candidate runs before it is the next candidate's turn.
+/// Number of queries in one turn of a candidate.
 const PART: usize = 60;
 
 const PEERS: [&str; 3] = ["duckdb", "duckdb-parquet", "chdb"];

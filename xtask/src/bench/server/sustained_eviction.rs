@@ -8,11 +8,11 @@ use crate::bench::serving::running::metric;
 use crate::measure::{Table, show_bytes};
 use serde_json::json;
 
-/// Size limit of the store in bytes, which is reached soon.
+/// Size limit of the store in bytes. It is so low that the store reaches it soon.
 const BYTES_MAX: u64 = 96 << 20;
 
 /// Minimum rate under the size limit, as a fraction of the rate without the limit. Both rates are
-/// of the same time of the run, so the cost of merging does not matter.
+/// of the last third of a run, so both include the cost of merging.
 const SHARE_MIN: f64 = 0.9;
 
 const FORMAT: &str = "proto3";

@@ -13,8 +13,8 @@ use crate::ui;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
-/// Number of spans in the request that is shown as a whole; `WIDE` is that in a request of which
-/// the page shows only a part.
+/// Number of spans in a request that the page shows as a whole; `WIDE` is the number in a request
+/// that the page shows only in part.
 const SMALL: u64 = 100_000;
 const WIDE: u64 = 1_000_000;
 
@@ -29,13 +29,13 @@ type Phase = fn(&mut Bench<'_>) -> Result<(), String>;
 
 const PHASES: [(&str, Phase); 3] = [("trace", trace), ("search", search), ("beside", beside)];
 
-/// Figures of a repeated measurement of one time or count.
+/// Figures of one time or count that was measured repeatedly.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     what: String,
     unit: String,
     figures: Vec<f64>,
-    /// For times, the part of each that was spent on waiting for the server; empty for counts.
+    /// Part of each time that was spent on waiting for the server; empty for counts.
     server: Vec<f64>,
 }
 

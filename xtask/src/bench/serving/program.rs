@@ -53,8 +53,8 @@ pub(in crate::bench) struct Answer {
 }
 
 impl Numbers {
-    /// Returns parameters for requests that begin at the current time and follow at the intervals
-    /// of a million spans a second.
+    /// Returns parameters for requests from the current time on, at the intervals of a rate of a
+    /// million spans a second.
     pub(in crate::bench) fn now() -> Numbers {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_ns = u64::try_from(now.as_nanos()).unwrap_or_default();
@@ -102,7 +102,8 @@ impl Program {
     }
 }
 
-/// Waits until a process has ended; returns its output. Fails with its standard error if it failed.
+/// Waits until a process has ended, and returns its output. If the process failed, the error has
+/// the text that it wrote to standard error.
 pub(in crate::bench) fn finish(child: Child) -> Result<String, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     match output.status.success() {

@@ -1,5 +1,6 @@
-//! BlkKin as a candidate of the tracer bench, by its API for C or Rust or by its layer for the
-//! tracing crate. Each run has a session of a running agent. Start at [`Blkkin`].
+//! BlkKin as a candidate of the tracer bench. The measured program uses BlkKin's API for C or Rust,
+//! or its layer for the tracing crate. Each run has a session of a running agent. Start at
+//! [`Blkkin`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
@@ -81,8 +82,8 @@ impl<'a> Blkkin<'a> {
         Ok(Blkkin { language, agent, program, blkkin, output })
     }
 
-    /// Runs the program in a session that records its events. Returns the cost, and what became of
-    /// the events.
+    /// Runs the program in a session that records its events. Returns the cost, and the numbers of
+    /// events by outcome.
     fn record(&self, case: &Case) -> Result<Run, String> {
         let event = event_of(case.kind, self.language)?;
         let mut buffer_size = BUFFER_SIZE;
@@ -174,7 +175,8 @@ impl Tracer for Blkkin<'_> {
     }
 }
 
-/// Names of the candidates.
+/// Name in tables of the candidate with the API for C; [`RUST`] is that of the candidate with the
+/// API for Rust.
 pub(super) const C: &str = "BlkKin, C";
 pub(super) const RUST: &str = "BlkKin, Rust";
 pub(super) const LAYER: &str = "BlkKin's layer";

@@ -1,6 +1,6 @@
 //! Goals for the measured loops. [`of_loops`] searches the candidates for the figures. The figures
 //! are processor times, on which other processes have the least influence. Unless noted otherwise,
-//! they are of one thread in [`Mode::Overwrite`], so that no reader runs at the same time.
+//! a figure is from one thread in [`Mode::Overwrite`], so that no reader runs at the same time.
 
 use super::blkkin::{C, LAYER, RUST};
 use super::open_telemetry::OPEN_TELEMETRY;

@@ -42,8 +42,8 @@ impl LttngUst {
         Ok(LttngUst { daemon: Daemon::start()?, program, blkkin: blkkin.to_owned(), output })
     }
 
-    /// Runs the program in a session that records its events. Returns the cost, and what became of
-    /// the events.
+    /// Runs the program in a session that records its events. Returns the cost, and the numbers of
+    /// events by outcome.
     fn record(&self, case: &Case) -> Result<Run, String> {
         let event = event_of(case.kind)?;
         let mut buffer_size = BUFFER_SIZE;

@@ -11,7 +11,8 @@ pub(super) const OPEN_TELEMETRY: &str = "OpenTelemetry";
 /// Name of the candidate without additional attributes.
 const BARE: &str = "OpenTelemetry, bare";
 
-/// tracing-opentelemetry as a tracer. The path is of a program that can also use our layer.
+/// tracing-opentelemetry as a tracer. `program` is the path of a program that can also use our
+/// layer.
 pub(super) struct OpenTelemetry {
     pub(super) program: PathBuf,
     pub(super) is_bare: bool,

@@ -27,7 +27,7 @@ pub(super) fn run(program: &mut Command, case: &Case, warm_ups: u64) -> Result<C
     run_as(program, case.kind.name, case, warm_ups)
 }
 
-/// Runs a program for a case, like [`run`], if the program has another name for the kind.
+/// Runs a program for a case, as [`run`] does, but under the program's own name for the kind.
 pub(super) fn run_as(
     program: &mut Command,
     kind: &str,

@@ -21,7 +21,7 @@ pub(super) struct Event {
     pub(super) number: Option<&'static str>,
 }
 
-/// Returns the size in bytes of a sub-buffer, so that all sub-buffers together hold the events of a
+/// Returns the sub-buffer size in bytes with which all sub-buffers together hold the events of a
 /// run. It is a power of two, as tracers require.
 pub(super) fn large_sub_buffer_size(case: &Case, event: &Event) -> u64 {
     let size = case.operations * case.kind.events * event.size;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Returns true if all these programs are installed; otherwise the test is skipped.
+/// Returns true if all these programs are installed. If not, reports the test as skipped.
 pub(super) fn have(test: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|program| !crate::peers::in_path(program));
     missing.inspect(|missing| skip(test, &format!("{missing} is not installed"))).is_none()

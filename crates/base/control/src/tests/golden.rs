@@ -1,6 +1,6 @@
-//! The bytes of each message, so that they cannot change unnoticed. A change of these bytes
-//! requires another major version. Exceptions are new kinds, new choices, and new fields at the
-//! ends of bodies.
+//! The encoded bytes of each message, so that they cannot change unnoticed. A change of these bytes
+//! requires another major version, except for new kinds, new choices, and new fields at the ends of
+//! bodies.
 //!
 //! Bytes are in hexadecimal; text in quotes is literal.
 
@@ -31,7 +31,7 @@ fn bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Checks the encoding and decoding of each message, and that there is a message of each kind.
+/// Checks that each message encodes to its text and decodes from it, and that each kind has a case.
 fn check<M: Messages>(cases: Vec<(M, &str)>) {
     for (message, text) in &cases {
         let bytes = bytes(text);
@@ -69,7 +69,7 @@ fn event_type() -> EventType {
     }
 }
 
-/// Body of [`event_type`], without the frame's header.
+/// Encoded body of [`event_type`], without the frame's header.
 const EVENT_TYPE: &str = r#"
     04030201 03000000"p:n" 0e 03000000"a.c" 03020000 0900
     01000000"a" 00 00 01  01000000"b" 01 01 00  01000000"c" 00 02 00  01000000"d" 01 03 01
@@ -101,7 +101,7 @@ fn selection() -> Selection {
     }
 }
 
-/// Body of [`selection`], without the frame's header.
+/// Encoded body of [`selection`], without the frame's header.
 const SELECTION: &str = r#"
     0200 02000000"a*" 01000000"b"  0100 02000000"ab"  01 04  01 03000000"x>1"
     0100 02010000  0100 02000000"dd"  01"#;

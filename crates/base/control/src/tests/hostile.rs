@@ -1,6 +1,6 @@
-//! Streams damaged by chance or with intent. Decoding does not panic, an error states its position,
+//! Streams with random or malicious damage. Decoding does not panic, an error states its position,
 //! and the decoder's memory is bounded by the received bytes. The result does not depend on how the
-//! stream is split.
+//! stream is split into pieces.
 
 use super::{Random, decode, frame};
 use crate::message::{HEADER_SIZE, Messages};
@@ -33,10 +33,11 @@ fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Decoded messages of a stream, result at its end, and true if the sender has a newer version.
+/// Decoded messages of a stream; final result of the decoder; true if the sender has a newer
+/// version.
 type Outcome<M> = (Vec<Received<M, usize>>, Result<(), String>, bool);
 
-/// Decodes a stream in pieces. `size` returns the size of each next piece in bytes.
+/// Decodes a stream in pieces. Each call of `size` returns the size of the next piece in bytes.
 fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outcome<M> {
     let mut decoder: Decoder<M, usize> = Decoder::new();
     let (mut all, mut rest) = (Vec::new(), bytes);

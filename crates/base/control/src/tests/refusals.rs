@@ -1,4 +1,4 @@
-//! Texts and positions of errors, in received streams and in messages to be sent.
+//! Texts and positions of errors in received streams, and texts of errors in messages to be sent.
 
 use super::{decode, frame, unfit};
 use crate::limits::{
@@ -55,7 +55,7 @@ fn frames() {
     check::<FromApplication>(&ping[..7], 1, &left(1));
 }
 
-/// A descriptor received after the last byte of a message is an error at the message's end. The
+/// A descriptor received after the last byte of a message is an error at the message's end, and the
 /// decoder returns no later message.
 #[test]
 fn descriptors_behind_a_message() {

@@ -1,5 +1,5 @@
-//! Valid streams: each message is decoded whole, as soon as its last byte has arrived, however the
-//! socket splits the stream.
+//! Valid streams. Each message is decoded as soon as its last byte has arrived, however the socket
+//! splits the stream.
 
 use super::{Random, decode, descriptors, frame, received};
 use crate::limits::{
@@ -14,7 +14,7 @@ use crate::{
     ToApplication, Version, Width,
 };
 
-/// Runs a generic test function for all message types.
+/// Calls a generic test function for every message type.
 macro_rules! for_all {
     ($test:ident) => {
         $test::<Opening>();
@@ -45,8 +45,8 @@ fn any_message_arrives() {
     for_all!(check);
 }
 
-/// A message received byte by byte is decoded with its last byte, neither earlier nor later. So no
-/// prefix of a stream is an error.
+/// A message received byte by byte is decoded with its last byte, and not earlier. So no prefix of
+/// a stream is an error.
 #[test]
 fn messages_arrive_with_their_last_byte() {
     fn check<M: Messages>() {
@@ -74,8 +74,9 @@ fn messages_arrive_with_their_last_byte() {
     for_all!(check);
 }
 
-/// The pieces in which a stream arrives do not change the decoded messages. As with sockets, a read
-/// may end anywhere, but after the first bytes of a message with descriptors it must end.
+/// The decoded messages do not depend on the pieces in which a stream arrives. As with sockets, a
+/// piece may end anywhere. A piece with the first bytes of a message with descriptors ends within
+/// that message.
 #[test]
 fn messages_arrive_in_any_pieces() {
     let mut random = Random::new(3);
@@ -113,7 +114,7 @@ fn hello(minor: u16) -> Opening {
     Opening::Hello(Hello { version, role, program: "p".into(), release: "1".into() })
 }
 
-/// Returns a message's frame with bytes appended to its body, as from a peer with a newer version.
+/// Returns a message's frame with extra bytes at the end of its body, as a newer peer may send.
 fn longer<M: Messages>(message: &M, more: &[u8]) -> Vec<u8> {
     let mut bytes = [&frame(message), more].concat();
     let size = (bytes.len() - HEADER_SIZE) as u32;
@@ -125,8 +126,8 @@ fn unknown(kind: u16, size: u32) -> Vec<u8> {
     [&size.to_le_bytes()[..], &kind.to_le_bytes(), &vec![7; size as usize]].concat()
 }
 
-/// Bytes after the opening are retained, so that a client can send its next message before it has
-/// received the answer.
+/// The decoder retains bytes after the opening, so that a client can send its next message before
+/// it has received the answer.
 #[test]
 fn what_follows_the_opening_is_kept() {
     let bytes = [frame(&hello(0)), frame(&FromApplication::Ping(5))].concat();
@@ -148,8 +149,8 @@ fn what_follows_the_opening_is_kept() {
     }
 }
 
-/// Messages and fields of a newer minor version are skipped, whatever the pieces of the stream. A
-/// skipped message takes as many descriptors with it as its kind states.
+/// Messages and fields of a newer minor version are skipped, whatever the pieces of the stream.
+/// With a skipped message, the decoder discards as many descriptors as the message's kind states.
 #[test]
 fn a_newer_minor_version_is_understood_as_far_as_known() {
     let bytes = [
@@ -187,8 +188,8 @@ fn a_newer_minor_version_is_understood_as_far_as_known() {
     }
 }
 
-/// Offsets of errors count skipped bytes. Bytes that cannot be skipped are an error also from a
-/// peer with a newer minor version.
+/// Error offsets include skipped bytes. Bytes that cannot be skipped are an error even from a peer
+/// with a newer minor version.
 #[test]
 fn a_newer_minor_version_may_be_wrong_too() {
     let check = |bytes: &[u8], expected: &str| {
@@ -231,7 +232,7 @@ fn another_major_version_can_refuse() {
     assert_eq!(decoder.peer(), Some(version));
 }
 
-/// A message whose parts are all at their limits fits into a frame.
+/// A message fits into a frame even if all of its parts have their maximum size.
 #[test]
 fn the_largest_messages_fit() {
     let text = |size: usize| "x".repeat(size);
@@ -276,8 +277,8 @@ fn the_largest_messages_fit() {
     }));
 }
 
-/// Kinds differ between all directions, so a misdirected message is not decoded as a message of
-/// another type. The number of each kind states how many descriptors are passed with the message.
+/// No two directions share a kind, so a misdirected message is not decoded as another type. The
+/// number of each kind states how many descriptors are passed with the message.
 #[test]
 fn kinds_are_told_apart() {
     let mut all: Vec<Kind> = Vec::new();

@@ -2,7 +2,8 @@
 //! nested in it.
 //!
 //! An alias is read again at each use, because its field locations and permitted roles depend on
-//! the place of use. [`Budget`] limits the growth by aliases of aliases.
+//! the place of use. Aliases of aliases could make a small text very large in memory; [`Budget`]
+//! limits that.
 
 use super::field_tree::{FieldTree, Kinds, Location};
 use super::json::{
@@ -21,8 +22,8 @@ use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Maximum number of bytes of alias text that are read again at uses of aliases. This limits the
-/// work; [`Budget`] limits the memory.
+/// Maximum of [`Allowance::expansion_size`]: 256 MiB. This limits the work of reading aliases again
+/// at their uses; [`Budget`] limits the memory.
 const EXPANSION_SIZE_MAX: usize = 256 << 20;
 
 /// Declaration of a field class alias. The class is kept as JSON, because each use reads it again.
@@ -35,7 +36,8 @@ pub(super) struct Alias<'t> {
 /// Limits on the memory and on the expansion of aliases, for all fragments of a text.
 pub(super) struct Allowance<'b> {
     pub(super) memory: &'b Budget,
-    /// Bytes by which the metadata would grow if aliases and relative locations were written out.
+    /// Bytes by which the metadata would grow if each use of an alias were replaced by its class,
+    /// and each relative location by an absolute one.
     expansion_size: usize,
 }
 
@@ -362,8 +364,9 @@ impl<'a, 't> ClassReader<'a, 't> {
         Ok(Length::Dynamic(field))
     }
 
-    /// Resolves the field location in the property `key`, and returns the field with its kinds. In
-    /// an alias declaration, locations cannot be resolved yet, so the kinds are `None`.
+    /// Resolves the field location in the property `key`. Returns a reference to the field, and the
+    /// kinds of the field. In an alias declaration, locations cannot be resolved yet, so the kinds
+    /// are `None`.
     fn reference(
         &mut self,
         object: &Object<'_>,
@@ -437,7 +440,7 @@ impl<'a, 't> ClassReader<'a, 't> {
     }
 }
 
-/// Source of a length: a constant, or an earlier field.
+/// Source of a length: a constant from the metadata, or the value of an earlier field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Count {
     Static,

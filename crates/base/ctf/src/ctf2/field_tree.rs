@@ -1,5 +1,5 @@
-//! Resolution of field locations. A tree of the names read so far shows whether a length or
-//! selector field precedes the dependent field, and whether it is an integer.
+//! Resolution of field locations. A length or selector must be an integer field that precedes the
+//! dependent field; a tree of the names read so far serves to check this.
 //!
 //! [`FieldTree`] follows the reader through structures and members; [`FieldTree::resolve`] resolves
 //! a location.
@@ -83,7 +83,7 @@ impl Kinds {
     }
 
     /// Returns the kinds that a field of `class` adds to its node. Arrays, optionals and variants
-    /// add none, because their contents have added their own.
+    /// add none: the classes of their contents have already added theirs.
     fn of(class: &FieldClass) -> Kinds {
         match class {
             FieldClass::Int(int) => match int.kind {
@@ -118,8 +118,9 @@ pub(super) struct FieldTree<'t> {
     scope: Option<Scope>,
     open: Vec<OpenStructure<'t>>,
     node: u32,
-    /// Number of structures and members begun so far. It distinguishes the members of a structure
-    /// from the members that other options of a variant added at the same node.
+    /// Number of structures and members begun so far. Options of a variant share nodes, so this
+    /// number tells whether a member at a node belongs to the current structure or to an earlier
+    /// option.
     sequence: u64,
     size: usize,
 }
@@ -142,7 +143,8 @@ struct OpenStructure<'t> {
     member: Option<(Cow<'t, str>, u32)>,
 }
 
-/// Maximum memory of a node and its name, in bytes.
+/// Maximum memory of a node in bytes, with its entry in `children` but without the text of its
+/// name.
 const NODE_SIZE: usize = table_entry::<(u32, Cow<'_, str>), u32>() + 2 * size_of::<Node>();
 
 impl<'t> FieldTree<'t> {
@@ -213,7 +215,7 @@ impl<'t> FieldTree<'t> {
         }
     }
 
-    /// Returns whether the first member of the scope's own structure is being read.
+    /// Returns whether the field being read is the first member of the scope's own structure.
     pub(super) fn is_first_member(&self) -> bool {
         matches!(self.open.as_slice(), [structure] if structure.member_count == 1)
     }

@@ -43,7 +43,8 @@ impl From<OverBudget> for Problem {
     }
 }
 
-/// Extension of a [`Problem`]'s path by an outer step, for use on the way out of nested values.
+/// Addition of an outer step to the path of a [`Problem`], while the error propagates out of nested
+/// values.
 pub(super) trait PathContext {
     fn add_step(self, step: impl Display) -> Self;
 }

@@ -1,4 +1,4 @@
-//! CTF 2's metadata language, a JSON text sequence, parsed into and written from a [`Schema`].
+//! Parsing and writing of CTF 2's metadata language, a JSON text sequence.
 //!
 //! Start at `read` (fragments in sequence) and `classes` (field classes); `field_tree` resolves
 //! field locations. The writers are `write` and `write_classes`.
@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Result<Schema, MetadataError> {
 ///   identity;
 /// - the cycles of a clock's offset are reduced below the frequency, and the offset's seconds
 ///   increased accordingly;
-/// - a label that maps twice becomes one label with all ranges;
+/// - a label that occurs several times becomes one label with all ranges;
 /// - ranges are limited to 64 bits, and variant options to values that no earlier option has;
 ///   options that cannot be selected are left out;
 /// - ASCII becomes UTF-8, and floating-point numbers in formats other than those of IEEE 754 become

@@ -58,8 +58,8 @@ pub(super) fn float(object: &Object<'_>) -> Result<FieldClass, Problem> {
     Ok(FieldClass::Float(FloatClass { bits, exponent, mantissa: bits.size - exponent }))
 }
 
-/// Returns the exponent size of IEEE 754-2008's binary interchange format of `size` bits (section
-/// 3.6).
+/// Returns the exponent size, in bits, of IEEE 754-2008's binary interchange format of `size` bits
+/// (section 3.6); `None` if there is no such format.
 pub(super) fn exponent_size(size: u32) -> Option<u32> {
     match size {
         16 => Some(5),

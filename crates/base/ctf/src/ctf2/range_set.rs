@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 pub(super) struct RangeSet(BTreeMap<i128, i128>);
 
 impl RangeSet {
-    /// Returns the highest range of the set that intersects `low..=high`.
+    /// Returns the highest range of the set that intersects `low..=high`; `None` if no range does.
     fn last_within(&self, low: i128, high: i128) -> Option<(i128, i128)> {
         let (&start, &end) = self.0.range(..=high).next_back()?;
         (end >= low).then_some((start, end))
     }
 
-    /// Returns an integer of `low..=high` that is in the set.
+    /// Returns an integer of `low..=high` that is in the set; `None` if there is none.
     pub(super) fn overlap(&self, low: i128, high: i128) -> Option<i128> {
         self.last_within(low, high).map(|(start, _)| start.max(low))
     }

@@ -70,7 +70,7 @@ fn label(number: usize, fragment_type: Option<&str>) -> String {
     }
 }
 
-/// Makes the error of a fragment that is not JSON, or whose JSON exceeds the budget.
+/// Makes the error for a fragment that is not JSON, or whose JSON exceeds the memory budget.
 fn syntax_error(
     text: &str,
     start: usize,
@@ -110,7 +110,7 @@ struct Reader<'t> {
     trace_tree: FieldTree<'t>,
     aliases: HashMap<String, Alias<'t>>,
     allowance: Allowance<'t>,
-    /// Memory that each event class needs apart from its own fields, in bytes, by stream index.
+    /// Memory of one event class in bytes, apart from its own fields, by stream index.
     event_sizes: Vec<usize>,
 }
 
@@ -132,8 +132,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Counts `bytes` that the schema, its decoder or the reader will own against the memory
-    /// budget.
+    /// Counts `bytes` against the memory budget. The schema, its decoder or the reader will own
+    /// them.
     fn keep(&self, bytes: usize) -> Result<(), Problem> {
         Ok(self.allowance.memory.charge(bytes)?)
     }

@@ -1,5 +1,7 @@
-//! JSON values for the reader. They are compact, because a fragment can be the whole text, and
-//! their memory is counted during parsing. Start at [`parse`].
+//! JSON values for the reader. Start at [`parse`].
+//!
+//! A value is compact, because a single fragment may be as large as the whole text. Parsing counts
+//! the memory of values against a budget.
 
 use crate::metadata::budget::{Budget, OverBudget, allocation};
 use serde_core::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
@@ -75,15 +77,15 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Value<'t>, ser
     Ok(value)
 }
 
-/// Buffers for the items of unfinished lists. One growing vector per list would leave more unused
-/// capacity than items, because most lists are short.
+/// Buffers for the contents of unfinished arrays and objects. A growing vector for each of them
+/// would leave more unused capacity than items, because most are short.
 struct Scratch<'b, 't> {
     budget: &'b Budget,
     values: Stack<Value<'t>>,
     properties: Stack<(Cow<'t, str>, Value<'t>)>,
 }
 
-/// Items of the unfinished lists, the innermost list last.
+/// Items of the unfinished arrays or objects, those of the innermost one last.
 struct Stack<T> {
     items: RefCell<Vec<T>>,
     /// Maximum length of the stack so far, which is the number of items counted in the budget.
@@ -114,8 +116,8 @@ impl<T> Stack<T> {
         Ok(())
     }
 
-    /// Removes the items from index `start` on, which belong to the innermost list, and returns
-    /// them as a vector.
+    /// Removes the items from index `start` on, which belong to the innermost array or object, and
+    /// returns them as a vector.
     fn split_off(&self, start: usize, budget: &Budget) -> Result<Vec<T>, OverBudget> {
         budget.charge_temporary(allocation((self.len() - start) * size_of::<T>()))?;
         Ok(self.items.borrow_mut().drain(start..).collect())

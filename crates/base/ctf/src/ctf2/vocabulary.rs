@@ -75,8 +75,8 @@ pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// Returns the meaning of `word` in `table`. An unknown word is an error, with similar or known
-/// words as hint.
+/// Returns the meaning of `word` in `table`. An unknown word is an error; the hint is the nearest
+/// word of the table, or all its words.
 pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Problem> {
     let found = table.iter().find(|(name, _)| *name == word);
     found
@@ -90,8 +90,8 @@ pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)])
     found.map_or("", |entry| entry.0)
 }
 
-/// Makes the error of a word that is not in `known`, with the nearest word or the whole list as
-/// hint.
+/// Makes the error for a word that is not in `known`. The hint is the nearest known word, or the
+/// whole list.
 pub(super) fn unknown_word<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     const LIST_MAX: usize = 6;
     let known: Vec<&str> = known.collect();

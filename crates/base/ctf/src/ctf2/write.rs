@@ -106,7 +106,7 @@ fn put_identity(object: &mut Object, identity: &ClockIdentity) {
 }
 
 /// Returns the clock's offset in seconds and cycles, with cycles from 0 to below the frequency, as
-/// CTF 2 requires. An offset that does not fit remains as it is.
+/// CTF 2 requires. Returns the offset unchanged if the result would exceed 64 bits.
 fn offset(clock: &Clock) -> (i64, i64) {
     let as_it_is = (clock.offset_seconds, clock.offset_cycles);
     let frequency = i128::from(clock.frequency.max(1));

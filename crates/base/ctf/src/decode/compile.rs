@@ -164,7 +164,7 @@ fn key<'a>(scope: Scope, path: impl Iterator<Item = &'a str>) -> String {
     key
 }
 
-/// Position of a node in the tree of nodes.
+/// Name and parent of a node to be made, and whether it is the parent's first visible member.
 #[derive(Clone, Copy)]
 struct NodePosition<'p> {
     name: Option<&'p str>,
@@ -503,7 +503,7 @@ impl Compiler {
     }
 
     /// Registers the uses of the current field's value. Returns the index of its [`Save`], or
-    /// [`NONE`].
+    /// [`NONE`] if the value has no uses.
     fn save(&mut self, roles: Roles, signed: bool, size: u32) -> u32 {
         let slot = self.slot().map(|slot| {
             slot.signed = Some(signed);

@@ -118,7 +118,7 @@ impl Decoder {
     }
 
     /// Returns the node of a scope's structure. The scope is the stream's packet context if `event`
-    /// is `None`, else a scope of that event. `None` if no field of the scope is visible.
+    /// is `None`, else a scope of that event. Returns `None` if no field of the scope is visible.
     pub(crate) fn scope_node(
         &self,
         stream: usize,

@@ -116,8 +116,8 @@ fn matches_int(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
         && int.roles == role.into()
 }
 
-/// Finds the first option that is a structure of integers accepted by `wanted`. Returns the
-/// selector ranges of that option.
+/// Returns the selector ranges of the first option that is a structure of integers accepted by
+/// `wanted`; `None` if no option is.
 fn struct_option_ranges(
     variant: &VariantClass,
     wanted: impl Fn(&[&IntClass]) -> bool,

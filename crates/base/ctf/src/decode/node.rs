@@ -28,11 +28,11 @@ pub struct Node {
 pub enum NodeKind {
     /// A fixed-width integer, enumeration, boolean, bit array or bit map.
     Int {
-        /// Interpretation of the bits.
+        /// Interpretation of the bits: unsigned, signed, boolean, bit array or bit map.
         kind: IntKind,
         /// Width in bits.
         size: u32,
-        /// Base in which the metadata asks to display the value.
+        /// Preferred base for the display of the value, from the metadata.
         base: Base,
         /// Labels of the values, or flags of a bit map; `None` if the class has none.
         labels: Option<NodeLabels>,
@@ -41,7 +41,7 @@ pub enum NodeKind {
     VarInt {
         /// True if the integer is signed (two's complement).
         signed: bool,
-        /// Base in which the metadata asks to display the value.
+        /// Preferred base for the display of the value, from the metadata.
         base: Base,
         /// Labels of the values; `None` if the class has none.
         labels: Option<NodeLabels>,

@@ -7,7 +7,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// Advances the position to a multiple of this many bits from the packet's start.
+    /// Padding up to a multiple of this many bits, counted from the packet's start.
     Align(u64),
     /// A run: the next `ops` ops read `bytes` bytes in total, and no later field needs their
     /// values. A walk without visits skips the run in one step.
@@ -69,14 +69,14 @@ pub(super) enum Op {
         body: u32,
         element: ElementSize,
     },
-    /// An optional; its content, the next `body` ops, runs if `slot`'s value is in `ranges`.
+    /// An optional; the next `body` ops are its content, present if `slot`'s value is in `ranges`.
     Optional {
         node: u32,
         slot: u16,
         ranges: Box<[(u64, u64)]>,
         body: u32,
     },
-    /// A variant; runs one of the branches, all of which are within the next `body` ops.
+    /// A variant; each branch is a range of the next `body` ops, and only the selected branch runs.
     Variant {
         node: u32,
         slot: u16,
@@ -122,9 +122,9 @@ pub(super) struct Save {
     /// Slot to store the value in. Signed values are stored with the sign bit flipped, so that
     /// slots compare as unsigned numbers.
     pub(super) slot: Option<u16>,
-    /// Bits of [`crate::schema::Roles`] that the field has.
+    /// Roles of the field, as the bitmap of [`crate::schema::Roles`].
     pub(super) roles: u16,
-    /// Number of low bits by which the value advances the stream's clock; 0 if it does not.
+    /// Number of the clock's low bits that the value replaces; 0 if the field is no timestamp.
     pub(super) clock_bits: u32,
     /// Width of the value in bits.
     pub(super) size: u32,

@@ -14,7 +14,7 @@ use crate::schema::Scope;
 pub(super) struct PlainProgram {
     pub(super) fields: Box<[PlainField]>,
     /// For each group of adjacent strings: the number of bytes before the group, and the number of
-    /// strings after its first one. Used for skipping.
+    /// its strings minus one. Used for skipping.
     before_strings: Box<[(u32, u32)]>,
     /// Number of bytes after the last string. Used for skipping.
     after: u32,
@@ -122,7 +122,7 @@ impl PlainProgram {
     }
 
     /// Returns the end of the fields that start at index `at` of the map; `None` if the map ends
-    /// before it.
+    /// before the last of them.
     #[inline(always)]
     pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
         self.end(map.rest(), at, |at, more| map.find(at, more))

@@ -9,9 +9,9 @@ use super::program::Program;
 use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 
-/// Memory of the ops of one field class, in bytes: up to three ops, for alignment, begin and end. A
-/// program with a plain form has no alignment ops, and the plain form takes less memory than such
-/// an op.
+/// Memory of the ops of one field class, in bytes: up to three ops, for alignment, begin and end.
+/// The plain form of a program needs no extra bytes: such a program has no alignment ops, and a
+/// field's plain form is smaller than an alignment op.
 const OPS: usize = 3 * size_of::<Op>();
 
 /// Memory of any field class in bytes, without members, options, labels and references.
@@ -57,8 +57,8 @@ pub(crate) fn reference(field: &FieldRef) -> usize {
     table_entry::<String, u64>() + names.sum::<usize>()
 }
 
-/// Returns the memory of those parts of the common context that the program of each event repeats,
-/// in bytes.
+/// Returns the memory, in bytes, of the parts of the common context that each event's program
+/// repeats.
 pub(crate) fn common_context(class: &FieldClass) -> usize {
     match class {
         FieldClass::Struct(structure) => {

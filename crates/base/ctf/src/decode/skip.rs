@@ -31,8 +31,8 @@ pub struct EventSkipper<'s> {
     pub last_clock: u64,
     /// Set if the clock decreased at an event. LTTng's short headers cannot make it decrease.
     pub clock_decreased: bool,
-    /// Error that ended the walk before the view's end; `None` if there was none. The machine's
-    /// clock is then the one before the failed event.
+    /// Error that ended the walk before the view's end; `None` if there was none. After an error,
+    /// the machine's clock is the one before the failed event.
     pub stop: Option<Stop>,
 }
 

@@ -33,7 +33,8 @@ impl<'b> NulScan<'b> {
     }
 
     /// Returns the index of a NUL at or after `at`: the first one if `more` is 0, the second one if
-    /// `more` is 1, and so on. `at` must not decrease between calls.
+    /// `more` is 1, and so on. Returns `None` if there are too few NULs. `at` must not decrease
+    /// between calls.
     #[inline(always)]
     pub(super) fn find(&mut self, at: usize, more: u32) -> Option<usize> {
         let (mut at, mut more) = (at, more);
@@ -71,7 +72,8 @@ pub(super) struct NulMap<'b> {
     rest: &'b [u8],
     /// Bitmap of the NULs in the first [`MAP_SIZE`] bytes of `rest`.
     bits: [u8; MAP_SIZE / 8],
-    /// True if the bitmap has been computed; an uncomputed bitmap is all zeros, as if without NULs.
+    /// True if the bitmap has been computed. An uncomputed bitmap is all zeros, as if there were no
+    /// NULs.
     is_computed: bool,
 }
 

@@ -13,8 +13,8 @@ use super::visit::Visitor;
 use crate::schema::{ByteOrder, Encoding, Role, Uuid};
 use crate::{bits, float};
 
-/// Maximum number of elements of zero size in a walk of a program, each counted as its number of
-/// ops plus one.
+/// Maximum work in one walk for array elements of zero size. Each such element counts as its number
+/// of ops plus one.
 const EMPTY_BUDGET: u64 = 1 << 20;
 
 const ROLE_COUNT: usize = 11;
@@ -63,8 +63,8 @@ impl Machine {
         self.uuid
     }
 
-    /// Stores an integer just read in its slot and roles, and advances the clock if the integer is
-    /// a timestamp. `raw` contains the field's bits, with zeros above them.
+    /// Stores the value of an integer field in its slot and under its roles. Advances the clock if
+    /// the field is a timestamp. `raw` contains the field's bits, with zeros above them.
     #[inline]
     fn save(&mut self, save: &Save, raw: u64, signed: bool) {
         if let Some(slot) = save.slot {

@@ -1,4 +1,4 @@
-//! Errors of the compilation of a schema for writing, and of the writing of packets.
+//! Errors in compiling a schema for writing, and in writing packets.
 
 use std::fmt;
 

@@ -5,8 +5,8 @@ use super::step::{Count, Step, Write};
 use crate::decode::{Node, NodeKind, Visitor, trim_at_nul};
 use crate::schema::{Encoding, Scope};
 
-/// Maximum size of a counted string or blob, in bytes. Larger ones are refused, because readers
-/// could not read such an event.
+/// Maximum size of a counted string or blob, in bytes. A larger value is refused, because readers
+/// could not read its event.
 pub(super) const EVENT_SIZE_MAX: usize = 16 << 20;
 
 /// A visitor that writes each field it receives, in the order of the encoder's schema.

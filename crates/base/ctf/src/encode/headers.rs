@@ -18,7 +18,8 @@ use std::collections::HashMap;
 
 /// Maximum number of layouts, i.e. of combinations of options.
 const LAYOUTS_MAX: usize = 64;
-/// Maximum number of fields of a header, of elements of an array in it, and of bytes of a padding.
+/// Maximum number of fields of a header. Also the maximum number of elements of an array in a
+/// header, and of bytes of a padding.
 const FIELDS_MAX: usize = 4096;
 
 /// A header field that the encoder fills by role or with a constant.
@@ -41,7 +42,7 @@ pub(super) enum Form {
     VarInt {
         signed: bool,
     },
-    /// This many zero bits.
+    /// Padding: this number of zero bits.
     Padding(u64),
 }
 
@@ -281,8 +282,8 @@ impl Layout {
         })
     }
 
-    /// Makes each id field but the last constant: with several id fields, the earlier ones only
-    /// select the option that contains the last one.
+    /// Turns all id fields except the last one into constants: with several id fields, the earlier
+    /// ones only select the option that contains the last one.
     fn resolve_ids(&mut self) {
         let is_id = |field: &HeaderField| field.content == Content::Role(Role::EventClassId);
         let count = self.fields.iter().filter(|field| is_id(field)).count();

@@ -1,6 +1,6 @@
 //! Encoding of packets, the inverse of [`crate::decode`], also without I/O.
 //!
-//! Start at [`Encoder`], which is compiled from a [`LoweredSchema`] schema. It makes a packet's
+//! Start at [`Encoder`], which is compiled from a [`LoweredSchema`]. It makes a packet's
 //! [`PacketHead`], to which a [`PacketWriter`] adds events. Fields are passed as visits, so that a
 //! decoder can visit the writer directly; other producers of events describe their fields as
 //! [`Value`]s. `lower` derives the output schema from the source schema, `headers` fills fields
@@ -82,7 +82,8 @@ impl Encoder {
         &self.schema
     }
 
-    /// Makes the header and context of a stream's packets; `fill` visits the fields of the context.
+    /// Makes the header and context of a stream's packets. `fill` passes the values of the
+    /// context's visible fields to the writer.
     pub fn head(
         &self,
         stream: usize,
@@ -235,7 +236,7 @@ struct RoleFields<'w> {
 }
 
 impl RoleFields<'_> {
-    /// Writes the fields with roles up to the next visited member.
+    /// Writes the role fields (sizes, times, counters) up to the next visited member.
     fn fill(&mut self, sink: &mut Sink) {
         while let Some(ContextPart::Filled(fields)) = self.parts.get(self.next) {
             fill(fields, sink, self.patches);
@@ -244,7 +245,8 @@ impl RoleFields<'_> {
     }
 }
 
-/// A visitor that writes the fields of a packet context, and the fields with roles between them.
+/// A visitor that writes a packet context. It writes the visited members, and the members with
+/// roles (sizes, times, counters) that stand between them in the schema.
 #[derive(Debug)]
 pub struct ContextWriter<'w> {
     fields: FieldWriter<'w>,
@@ -378,8 +380,8 @@ impl PacketWriter {
         self.sink.bytes.len()
     }
 
-    /// Adds an event of the class with index `class`; `fill` visits its fields. If `fill` returns
-    /// `false`, the event is discarded.
+    /// Adds an event of the class with index `class`; `fill` passes the event's fields to the
+    /// writer. If `fill` returns `false`, the event is discarded. Returns the result of `fill`.
     #[inline]
     pub fn event(
         &mut self,

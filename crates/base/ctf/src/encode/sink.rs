@@ -4,7 +4,7 @@ use crate::bits;
 use crate::float;
 use crate::schema::{Bits, FloatClass};
 
-/// Bytes up to a position in bits; unwritten bits of the last byte are zero.
+/// Buffer whose length is counted in bits. The unwritten bits of its last byte are zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sink {
     pub(super) bytes: Vec<u8>,
@@ -15,7 +15,7 @@ pub(super) struct Sink {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mark {
     position: u64,
-    /// Value of the last byte, of which later fields may use the free bits.
+    /// Value of the last byte at the mark. Fields after the mark may use this byte's free bits.
     last: u8,
 }
 

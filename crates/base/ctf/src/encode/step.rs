@@ -31,9 +31,9 @@ pub(super) enum Write {
     Float(FloatClass),
     /// A null-terminated string, converted if the encodings differ.
     String { from: Encoding, to: Encoding },
-    /// A string, cut or padded with zeros to the given length.
+    /// A string, truncated or padded with NULs to the given length.
     Text(Count),
-    /// A byte string, cut or padded with zeros to the given length.
+    /// A byte string, truncated or padded with zeros to the given length.
     Blob(Count),
 }
 

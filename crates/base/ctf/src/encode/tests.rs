@@ -130,7 +130,8 @@ fn blank_contexts_decode(source: &Decoder) {
     }
 }
 
-/// Random events decode to the same values after encoding, and after conversion to both versions.
+/// Random events decode to the same values after encoding, and after conversion to CTF 1.8 and CTF
+/// 2.
 #[test]
 fn random_traces_survive_both_versions() {
     for seed in 0..600 {

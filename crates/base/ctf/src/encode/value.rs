@@ -28,8 +28,8 @@ pub enum Value {
 }
 
 impl Value {
-    /// Visits the value of a scope, whose structure is the node of id `root`. `nodes` are the nodes
-    /// of the decoder for which the encoder was made.
+    /// Passes the value of a scope to `visitor`. `nodes` are the nodes of the decoder for which the
+    /// encoder was made; `root` is the id of the scope's node among them.
     pub fn visit(
         &self,
         nodes: &[Node],

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
 
-/// Memory permitted for any text, even the shortest, in bytes.
+/// Memory permitted for every text regardless of its size, in bytes: 12 MiB.
 const BASE: usize = 12 << 20;
 /// Additional memory permitted per byte of the text, in bytes.
 const PER_BYTE: usize = 8;
@@ -70,7 +70,7 @@ impl Budget {
         self.temporary.get()
     }
 
-    /// Resets the number of temporary bytes to an earlier result of [`Budget::temporary`]. The
+    /// Resets the number of temporary bytes to an earlier result of [`Budget::passing`]. The
     /// bytes counted since then must have been freed.
     pub(crate) fn release_to(&self, passing: usize) {
         self.temporary.set(passing);

@@ -28,8 +28,8 @@ pub struct MetadataText {
     pub text: String,
     /// Properties of the file's packets; `None` for a plain text file.
     pub packing: Option<Packing>,
-    /// Range of bytes after the last metadata packet that are too few for another packet's header.
-    /// `text` does not contain them.
+    /// Range of the stray bytes in the file: bytes after the last metadata packet, too few for
+    /// another packet's header, and not part of `text`. `None` if the file has none.
     pub stray: Option<Range<usize>>,
 }
 

@@ -6,8 +6,8 @@ use super::error::MetadataError;
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
-/// Returns the candidate closest to `name`, if the edit distance is at most a third of the letters
-/// of `name`.
+/// Returns the candidate closest to `name`; `None` if the edit distance exceeds a third of the
+/// letters of `name`.
 fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;

@@ -24,7 +24,7 @@ impl<'t> AttributeReader<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts `bytes` that the schema or its decoder will own against the memory budget. `at` is
+    /// Counts `bytes` against the memory budget. The schema or its decoder will own them. `at` is
     /// the offset for an error.
     pub(super) fn charge(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, at, error);

@@ -268,7 +268,8 @@ impl<'t> Declarations<'t> {
         })
     }
 
-    /// Returns the type that several declarators share; `None` if all of them are pointers to it.
+    /// Returns the type that the declarators of `class` share; `None` if all declarators are
+    /// pointers.
     fn declared_type(
         &mut self,
         class: &TypeSpec<'t>,
@@ -301,8 +302,8 @@ impl<'t> Declarations<'t> {
         Ok(declared)
     }
 
-    /// Looks up a pointer type, which must be declared by its own name. Pointers are displayed in
-    /// hexadecimal.
+    /// Looks up a pointer type by its full name, such as `int *`, under which it must have been
+    /// declared. Pointers are displayed in hexadecimal.
     fn pointer(
         &self,
         class: &TypeSpec<'t>,
@@ -424,8 +425,8 @@ impl<'t> Declarations<'t> {
     }
 }
 
-/// Converts a label's value to the 64-bit range of the integer's kind: an unsigned -1 is the
-/// largest value.
+/// Converts a label's value to the 64-bit range of the integer's kind; an unsigned -1 becomes the
+/// largest value. Returns `None` if the value has more than 64 bits.
 fn fit(value: i128, kind: IntKind) -> Option<i128> {
     match kind {
         IntKind::Signed => i64::try_from(value)
@@ -439,8 +440,7 @@ fn fit(value: i128, kind: IntKind) -> Option<i128> {
     }
 }
 
-/// Returns the innermost element type of nested arrays; a type that is no array is returned as it
-/// is.
+/// Returns the innermost element type of nested arrays. Returns any other type unchanged.
 fn innermost<'a, 't>(mut class: &'a Type<'t>) -> &'a Type<'t> {
     while let Type::Array(array) = class {
         class = &array.element;

@@ -277,7 +277,7 @@ fn is_uuid_type(class: &Type<'_>) -> bool {
     }
 }
 
-/// Returns the scope of a block's key such as `event.header`.
+/// Returns the scope of a block's key such as `event.header`; `None` for a key that names no scope.
 pub(super) fn scope_of(block: BlockKind, key: &str) -> Option<Scope> {
     match (block, key) {
         (BlockKind::Trace, "packet.header") => Some(Scope::PacketHeader),

@@ -1,6 +1,6 @@
-//! Conversion of the syntax tree to a [`Schema`]. Start at [`lower`], which processes the blocks in
-//! the order of their dependencies, independent of their order in the text: byte order,
-//! environment, clocks, types, trace, streams, events.
+//! Conversion of the syntax tree to a [`Schema`]. Start at [`lower`]. It processes the blocks in
+//! the order of their dependencies (byte order, environment, clocks, types, trace, streams,
+//! events), whatever their order in the text.
 
 use super::attributes::{AttributeReader, named_byte_order};
 use super::clock::clock;
@@ -153,7 +153,7 @@ struct Stream<'t> {
     at: usize,
     types: ScopeTypes<'t>,
     event_ids: HashSet<u64>,
-    /// Memory that each event class needs apart from its own fields, in bytes.
+    /// Memory of one event class in bytes, apart from its own fields.
     event_size: usize,
 }
 

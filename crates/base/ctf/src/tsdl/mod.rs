@@ -1,9 +1,9 @@
-//! TSDL, the metadata language of CTF 1.8, parsed into and written from a [`Schema`].
+//! Parsing and writing of TSDL, the metadata language of CTF 1.8.
 //!
 //! The stages of reading are `lexer`, `parser` (the syntax tree), `declare` (types, with their
 //! names looked up) and `expand` (field classes). `expand` uses `resolve` to find the fields of
-//! lengths and tags, and `lower` runs all stages. Events are most of a text, so they pass through
-//! the stages one by one. All stages share one memory budget. Writing is [`write()`].
+//! lengths and tags, and `lower` runs all stages. Events make up most of a text, so they pass
+//! through the stages one by one. All stages share one memory budget. Writing is [`write()`].
 
 mod attributes;
 mod clock;

@@ -55,7 +55,7 @@ pub(super) fn event<'t>(
 enum StatementPosition {
     Root,
     Block,
-    /// In the braces of a structure or variant.
+    /// The braces of a structure or variant.
     Fields,
 }
 

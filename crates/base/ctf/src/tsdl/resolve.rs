@@ -1,6 +1,6 @@
-//! Resolution of the fields named by lengths and tags, in CTF 1.8's order of search. First searched
-//! are the structures around the reference from the innermost outwards, then the earlier scopes
-//! from last to first. Start at [`Expander::resolve`].
+//! Resolution of the fields named by lengths and tags, in CTF 1.8's order of search: the structures
+//! around the reference from the innermost outwards, then the earlier scopes from last to first.
+//! Start at [`Expander::resolve`].
 
 use super::expand::Expander;
 use super::frame::{Frame, Level, Purpose};
@@ -155,7 +155,7 @@ impl PathRef {
     }
 }
 
-/// Splits the name of a scope from the start of a path.
+/// Splits the name of a scope from the start of a path; `None` if the path does not start with one.
 fn split_scope(path: &PathRef) -> Option<(Scope, &[String])> {
     Scope::ALL.iter().find_map(|&scope| {
         let mut words = &*path.words;
@@ -201,7 +201,7 @@ fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<Fi
     None
 }
 
-/// Returns the display name that a frame adds to a path.
+/// Returns the display name that a frame adds to a path; `None` unless the frame is a structure.
 fn name_of(frame: &Frame<'_>) -> Option<String> {
     match &frame.level {
         Level::Struct(structure) => {

@@ -3,8 +3,8 @@
 
 use crate::schema::{FieldClass, IntClass, IntKind, Role, Scope, StreamClass};
 
-/// Returns the role that the written name of an integer gives it. `top` is true for a direct member
-/// of the scope's structure.
+/// Returns the role of an integer by its written name; `None` if the name is not reserved. `top` is
+/// true for a direct member of the scope's structure.
 pub(super) fn reserved_role(scope: Scope, top: bool, name: &str) -> Option<Role> {
     match (scope, name) {
         (Scope::PacketHeader, "magic") if top => Some(Role::Magic),
@@ -27,8 +27,8 @@ pub(super) fn is_uuid(scope: Scope, top: bool, name: &str) -> bool {
     scope == Scope::PacketHeader && top && name == "uuid"
 }
 
-/// Returns whether an integer `name` in `scope` is a time of the trace's clock even without a
-/// `map`.
+/// Returns whether the name of an integer in `scope` makes it a timestamp of the trace's clock,
+/// even without a `map`.
 pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     match scope {
         Scope::PacketContext => matches!(name, "timestamp_begin" | "timestamp_end"),

@@ -11,7 +11,7 @@ pub(super) struct Syntax<'t> {
     pub(super) statements: Vec<Statement<'t>>,
     /// Memory of the statements, in bytes.
     pub(super) size: usize,
-    /// Offsets of the `event` blocks.
+    /// Byte offsets of the `event` blocks in the text.
     pub(super) events: Vec<usize>,
 }
 
@@ -73,7 +73,7 @@ pub(super) enum BlockKind {
 /// `key = value`, in a block or in an `integer { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Attribute<'t> {
-    /// Words joined by dots.
+    /// Name of the attribute: a word, or words joined by dots.
     pub(super) key: Cow<'t, str>,
     pub(super) at: usize,
     pub(super) value: Value<'t>,
@@ -82,7 +82,7 @@ pub(super) struct Attribute<'t> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'t> {
-    /// An integer; the type fits each `u64` and its negative.
+    /// An integer; the type can represent each `u64` and its negative.
     Integer(i128),
     /// A string, or words joined by dots: TSDL treats both alike.
     Text(Cow<'t, str>),

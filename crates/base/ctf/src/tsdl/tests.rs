@@ -1,4 +1,4 @@
-//! Tests of small texts and their schemas, in a short notation made by [`show`]. `u8` is an
+//! Tests of small TSDL texts and their schemas, in a short notation made by [`show`]. `u8` is an
 //! integer, `@16` its alignment unless it is 8, and `be` its byte order unless it is the trace's
 //! little-endian. `x`, `o` or `b` is its base, `{A=0..3}` its labels, `#0` its clock and `!Magic`
 //! its roles. Every text that parses is also written and parsed again, which must give an equal
@@ -29,7 +29,8 @@ fn parse_and_write(text: &str) -> Result<Schema, MetadataError> {
     Ok(schema)
 }
 
-/// Returns the class in `event { fields := … }`, which is on line 2, after `before`.
+/// Returns the class of an event's payload in the notation of [`show`], or the error. `before` is
+/// TSDL text before the event. The class `fields` starts on line 2.
 fn payload(before: &str, fields: &str) -> Result<String, MetadataError> {
     let text = format!("{TRACE} {before} event {{ name = e; fields :=\n{fields}; }};");
     let schema = parse_and_write(&text)?;

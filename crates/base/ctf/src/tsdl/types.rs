@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A type whose type names are resolved, and whose references to fields are not.
+/// A type with resolved type names. Its references to fields are not resolved yet.
 #[derive(Clone, Debug)]
 pub(super) enum Type<'t> {
     Int(IntType),
@@ -191,8 +191,8 @@ impl<'t> Members<'t> {
         Ok(members)
     }
 
-    /// Returns the index of the member named `name`. Unless `exactly`, returns the index of a
-    /// member whose name differs in the escaping underscore.
+    /// Returns the index of a member by its written name. If `exactly` is false, the member's name
+    /// must differ from `name` by one leading underscore.
     pub(super) fn find(&self, name: &str, exactly: bool) -> Option<usize> {
         let find = |name: &str| {
             let name_of = |index: &u32| self.list[*index as usize].written.as_ref();
@@ -210,9 +210,9 @@ impl<'t> Members<'t> {
     }
 }
 
-/// Returns the display name of a written name. It lacks the leading underscore by which producers
-/// distinguish names from keywords, unless another field has that display name. `is_taken` returns
-/// whether a name is written in the same structure.
+/// Returns the display name of a written name: the name without the leading underscore by which
+/// producers distinguish names from keywords. The underscore stays if another field has that
+/// display name. `is_taken` returns whether a name is written in the same structure.
 pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &str {
     let mut lowest = written;
     while let Some(bare) = lowest.strip_prefix('_').filter(|bare| !bare.is_empty()) {

@@ -54,8 +54,8 @@ pub struct WriteProgress {
     events: Vec<usize>,
 }
 
-/// Writes the additions to a schema since the last call: new streams, and new events of each
-/// stream. The concatenated results for one `written` are the text of the whole schema.
+/// Writes the new streams, and the new events of each stream, since the last call with this
+/// `written`. The concatenated results of all these calls are the text of the whole schema.
 pub fn write_additions(schema: &Schema, written: &mut WriteProgress) -> Result<String, WriteError> {
     let mut writer = Writer {
         schema,
@@ -114,7 +114,7 @@ struct Writer<'s> {
     frames: Vec<Frame<'s>>,
     /// Names of the members of each structure, by the structure's address.
     names: HashMap<*const StructClass, Rc<Names>>,
-    /// Values of the labels of tags, by the tag class's address.
+    /// Ranges of each label of a tag, by the address of the tag's class and the label.
     labels: HashMap<*const IntClass, Rc<HashMap<&'s str, &'s Ranges>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Tests of error messages for invalid filters.
+//! Tests of the error messages for invalid filters.
 
 use super::parse;
 use crate::tree::DEPTH_MAX;
@@ -11,7 +11,8 @@ fn fail(text: &str) -> FilterError {
     }
 }
 
-/// Checks the rendered error; `expected` lacks the initial `bad filter: `.
+/// Checks the rendered error of the invalid filter `text`. `expected` lacks the initial
+/// `bad filter: `.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let rendered = fail(text).render(false);
@@ -471,7 +472,8 @@ fn messages_stay_short() {
     assert!(error.render(false).len() < 1000);
 }
 
-/// Operands that an event has only after its recording are refused; the event's own fields are not.
+/// A filter for recording may not use operands that an event gets only when it is recorded. It may
+/// use the event's own fields.
 #[test]
 fn filters_for_recording() {
     for (text, field) in [

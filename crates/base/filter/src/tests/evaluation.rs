@@ -53,7 +53,8 @@ fn comparisons() {
     holds(&["(1 < 2) == 1", "(1 > 2) + 1 == 1", "1 >= (1 >= 1)", "-(1 == 1) < 0"]);
 }
 
-/// The deeper side is evaluated first, and each side still gets its own values.
+/// The side with deeper nesting is evaluated first, and each operator still gets its sides in
+/// order.
 #[test]
 fn sides_that_are_nested() {
     holds(&["9 - (8 - (7 - (6 - 5))) == 7", "((9 - 8) - 7) - 6 == -12", "2 > (1 == (3 > 2)) - 1"]);

@@ -1,4 +1,4 @@
-//! Tests of properties on random input, from a small generator with fixed seeds.
+//! Tests of properties on random input. The generator is small and has fixed seeds.
 
 use super::State;
 use crate::eval::evaluate;
@@ -29,7 +29,7 @@ const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
 const BITS: [&str; 6] = ["&", "|", "^", "<<", ">>", "%"];
 const SUMS: [&str; 4] = ["+", "-", "*", "/"];
 
-/// Makes a well-typed expression in which each operator's operands are in parentheses, so that the
+/// Makes a well-typed expression. The operands of each operator are in parentheses, so that the
 /// parser's precedences do not matter.
 fn expression(random: &mut Random, ty: Type, depth: usize) -> String {
     if depth == 0 {
@@ -84,8 +84,8 @@ fn value(random: &mut Random) -> Value<'static> {
     }
 }
 
-/// The canonical text gives the same tree and the same results for events, and is its own canonical
-/// text.
+/// A filter's canonical text parses to the same tree, gives the same results for events, and is its
+/// own canonical text.
 #[test]
 fn canonical_text_parses_to_the_same_tree() {
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
@@ -115,7 +115,7 @@ fn canonical_text_parses_to_the_same_tree() {
 }
 
 /// Parses any text. An error must be displayable; a filter must be printable and evaluable. Returns
-/// whether the text is a filter.
+/// true if the text is a valid filter.
 fn try_everything(text: &str, random: &mut Random) -> bool {
     match Filter::parse(text) {
         Err(error) => {
@@ -172,7 +172,7 @@ fn random_tokens_do_no_harm() {
     assert!(parsed > 500, "too few of the texts are filters to show anything: {parsed}");
 }
 
-/// Valid filters with a random character deleted, doubled or replaced cause no panic.
+/// A valid filter with a random character deleted, doubled or replaced causes no panic.
 #[test]
 fn damaged_filters_do_no_harm() {
     let mut random = Random::new(1234);
@@ -191,7 +191,7 @@ fn damaged_filters_do_no_harm() {
     }
 }
 
-/// All operations take time linear in the length of the text.
+/// Parsing, printing and evaluation take time linear in the length of the text.
 #[test]
 fn long_hostile_texts_end_soon() {
     let mut random = Random::new(99);

@@ -1,4 +1,4 @@
-//! Tests of the tree of a text, shown as canonical text or in prefix notation.
+//! Tests of the parsed tree, which is shown as canonical text or in prefix notation.
 
 use super::parse;
 use crate::tree::{Expr, Node, Type};
@@ -284,7 +284,7 @@ fn canonical_text() {
     check("has( $app.a:b )", "has($app.a:b)");
 }
 
-/// The filters in lttng-enable-event(1), and filters from its users, are valid.
+/// The filters in lttng-enable-event(1), and filters from LTTng's users, are valid.
 #[test]
 fn accepts_what_lttng_accepts() {
     for text in [
@@ -320,7 +320,8 @@ fn long_chains_are_flat() {
     assert_eq!(filter.to_string(), text);
 }
 
-/// Each example in the user's page is a valid filter, and the page's error has the shown form.
+/// Each example in docs/filter.md is a valid filter, and the page shows an error exactly as it is
+/// reported.
 #[test]
 fn examples_of_the_manual() {
     let page = include_str!("../../../../../docs/filter.md");

@@ -1,5 +1,5 @@
-//! Simulated disk. It counts all modifying operations, so that a test can fail the k-th operation,
-//! or cut the power after it, for each k.
+//! Simulated disk. It counts all modifying operations. So for each k, a test can fail the k-th
+//! operation or cut the power during it.
 
 use super::inode::Inode;
 use super::random::Random;
@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Disk in memory that fails as tests request. Clones share the same disk.
+/// Disk in memory that fails as a test requests. Clones share the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ struct Shared {
     released: Condvar,
 }
 
-/// Guard that pauses the disk: `sync` of files waits until the guard is dropped.
+/// Guard that pauses the disk: `sync` of a file waits until the guard is dropped.
 #[must_use = "dropped, the disk goes on"]
 pub struct SyncPause(SimulatedDisk);
 
@@ -35,12 +35,12 @@ impl Drop for SyncPause {
     }
 }
 
-/// False report that changes are durable.
+/// Kind of `sync` that falsely reports success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FalseSync {
-    /// `sync` of a file reports success, and does nothing.
+    /// `sync` of a file, which reports success and does nothing.
     Files,
-    /// `sync` of the directory reports success, and does nothing.
+    /// `sync` of the directory, which reports success and does nothing.
     Names,
 }
 
@@ -59,11 +59,11 @@ struct State {
     unreadable: Option<(String, Range<u64>)>,
     lie: Option<FalseSync>,
     is_held: bool,
-    /// Number of shared locks, and true if the directory is locked exclusively.
+    /// Number of shared locks of the directory, and flag for an exclusive lock.
     lock: (u32, bool),
 }
 
-/// Change of the directory's names that is not durable yet.
+/// Directory operation that is not durable yet.
 #[derive(Clone, Debug)]
 enum Change {
     Set(String, usize),
@@ -74,7 +74,7 @@ enum Change {
 /// Effect of an operation on the disk.
 enum OperationOutcome {
     Happens,
-    /// The operation fails with this error, perhaps after a part of it has taken effect.
+    /// Failure of the operation with this error. It may have taken effect in part.
     Fails(Errno),
 }
 
@@ -91,18 +91,18 @@ impl SimulatedDisk {
         self.state().operations
     }
 
-    /// Makes the operations in this range fail, counted from the disk's first operation.
+    /// Makes the operations in this range fail. Operations are numbered from the disk's creation.
     pub fn fail(&self, operations: Range<u64>, with: Errno) {
         self.state().failing = Some((operations, with));
     }
 
-    /// Makes operation `operation` and all later ones fail without effect, as if the calling
-    /// process had died.
+    /// Makes operation `operation` and all later ones fail without effect, as if the process had
+    /// been killed.
     pub fn stop_at(&self, operation: u64) {
         self.state().stops_at = Some(operation);
     }
 
-    /// Ends all failures that `fail` and `stop_at` requested.
+    /// Ends the failures requested by `fail` and `stop_at`.
     pub fn repair(&self) {
         let mut state = self.state();
         state.failing = None;
@@ -114,8 +114,7 @@ impl SimulatedDisk {
         self.state().power_ends_at = Some(operation);
     }
 
-    /// Cuts the power, if it is still on, and turns it on again. Changes that were not durable are
-    /// lost or kept, at random.
+    /// Turns the power off and on again. Randomly loses or keeps each change that was not durable.
     pub fn cut_power(&self) {
         self.state().cut_power();
     }
@@ -125,12 +124,12 @@ impl SimulatedDisk {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Makes reads of a byte range of a file fail.
+    /// Makes reads fail that touch this byte range of a file.
     pub fn set_unreadable(&self, name: &str, bytes: Range<u64>) {
         self.state().unreadable = Some((name.to_owned(), bytes));
     }
 
-    /// Starts false reports about durability, or ends them if `lie` is `None`.
+    /// Makes one kind of `sync` falsely report success; `None` ends this.
     pub fn set_lie(&self, lie: Option<FalseSync>) {
         self.state().lie = lie;
     }
@@ -146,14 +145,14 @@ impl SimulatedDisk {
         self.state().names.keys().cloned().collect()
     }
 
-    /// Returns the contents of a file as reads see them, including changes that are not durable.
+    /// Returns the contents of a file as reads return them, including changes that are not durable.
     /// Returns `None` if the file does not exist.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(name).map(|&file| state.files[file].seen.clone())
     }
 
-    /// Replaces the contents of a file durably, and creates it if it does not exist.
+    /// Sets the contents of a file durably. Creates the file if it does not exist.
     pub fn set_bytes(&self, name: &str, bytes: Vec<u8>) {
         let mut state = self.state();
         if let Some(&file) = state.names.get(name) {
@@ -180,7 +179,7 @@ impl State {
         self.random.get_or_insert_with(|| Random::new(0))
     }
 
-    /// Counts an operation, and determines whether it takes effect.
+    /// Counts an operation, and returns its outcome.
     fn fate(&mut self) -> OperationOutcome {
         let operation = self.operations;
         self.operations += 1;
@@ -196,8 +195,8 @@ impl State {
         }
     }
 
-    /// Returns true if operations no longer have an effect. The operation during which the power
-    /// was cut may have taken effect in part.
+    /// Returns true if operations have no effect, after a power cut or a kill. The operation during
+    /// which the power was cut may still have a partial effect.
     fn is_off(&self) -> bool {
         self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
     }
@@ -218,8 +217,7 @@ impl State {
         self.power_ends_at = None;
     }
 
-    /// Makes a random part of the pending changes of names durable, and drops the remaining
-    /// changes.
+    /// Makes a random selection of the pending directory operations durable, and drops the others.
     fn lose_names(&mut self, random: &mut Random) {
         for change in std::mem::take(&mut self.pending) {
             if random.once_in(2) {
@@ -233,7 +231,7 @@ impl State {
         self.pending.push(change);
     }
 
-    /// Returns true if the capacity permits `more` further bytes.
+    /// Returns true if `more` bytes fit into the remaining capacity.
     fn has_room(&self, more: usize) -> bool {
         let Some(capacity) = self.capacity_bytes else { return true };
         let used: usize = self.names.values().map(|&file| self.files[file].seen.len()).sum();

@@ -1,4 +1,5 @@
-//! A simulated file: its contents as reads see them, its durable contents, and the pending changes.
+//! A simulated file: its contents as reads return them, its durable contents, and the pending
+//! changes.
 
 use super::random::Random;
 
@@ -18,14 +19,14 @@ enum Pending {
     Resize(usize),
 }
 
-/// Pattern of the pending changes that a power cut loses.
+/// Selection of the pending changes that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Nothing,
     Everything,
-    /// A random set of the changed sectors is lost, and one sector is torn.
+    /// Random set of the changed sectors. One of the other sectors may be torn.
     Sectors,
-    /// All bytes after a random byte are lost.
+    /// All written bytes from a random one on.
     Suffix,
 }
 
@@ -51,13 +52,13 @@ impl Inode {
         }
     }
 
-    /// Simulates a failed `sync` as in kernels: pages that could not be written are marked clean,
-    /// and not written again.
+    /// Simulates a failed `sync` as in real kernels: pages that could not be written are marked
+    /// clean, and are not written again.
     pub(super) fn fail_sync(&mut self, random: &mut Random) {
         self.lose(random);
     }
 
-    /// Drops clean pages, so that reads see the durable contents again.
+    /// Drops clean pages, so that reads return the durable contents again.
     pub(super) fn forget(&mut self) {
         self.seen.clone_from(&self.durable);
         for pending in &self.pending {
@@ -70,7 +71,7 @@ impl Inode {
         self.seen.clone_from(&self.durable);
     }
 
-    /// Makes a random part of the pending changes durable, and drops the remaining changes.
+    /// Makes a random part of the pending changes durable, and drops the other changes.
     fn lose(&mut self, random: &mut Random) {
         let loss = match random.below(4) {
             0 => Loss::Nothing,

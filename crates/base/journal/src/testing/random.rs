@@ -18,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a random number below `bound`, which must not be 0.
+    /// Returns a random number below `bound`. `bound` must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }

@@ -1,5 +1,5 @@
-//! Tests that flip each byte of a journal, and truncate each segment at each offset. The damage is
-//! reported, and only the records that it hits are lost.
+//! Tests that flip a bit in each byte of a journal, and that truncate each segment at each offset.
+//! The damage is reported, and only the records that it hits are lost.
 
 use super::{figure, rig::options};
 use crate::batch::{Batch, Payload};
@@ -76,8 +76,8 @@ impl Sample {
         sample
     }
 
-    /// Reads the journal after replacing the bytes of one segment. Returns the sequence numbers
-    /// that were read and the reported damage.
+    /// Reads the journal with other bytes in one segment, and restores the segment. Returns what
+    /// the reader found.
     fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Findings, String> {
         self.disk.set_bytes(&segment_name(segment), bytes);
         let told = self.read();
@@ -110,8 +110,8 @@ impl Sample {
         Ok(told)
     }
 
-    /// Checks that exactly the records selected by `is_hit` are missing. If `are_counted` is set,
-    /// their number must be reported too.
+    /// Checks that exactly the records for which `is_hit` is true are missing. If `are_counted` is
+    /// set, the reports must also give the number of missing records.
     fn check(
         &self,
         told: &Findings,
@@ -132,17 +132,17 @@ impl Sample {
     }
 }
 
-/// Records and damage that a reader returned for the whole journal.
+/// Records and damage that a reader found in the whole journal.
 struct Findings {
     was_closed: bool,
     sequences: Vec<u64>,
     damages: Vec<Damage>,
-    /// Number of sequence numbers that the reader reported as gone, at the start of a segment with
-    /// a damaged header.
+    /// Number of sequence numbers that the reader reported as missing because a segment's header is
+    /// damaged.
     gone: u64,
 }
 
-/// Flips one bit of the byte at `offset`, and checks that only the record with this byte is lost.
+/// Flips one bit of the byte at `offset`. Checks that only the record with this byte is lost.
 fn flip(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     let mut bytes = sample.segments[&segment].clone();
     bytes[offset] ^= 1 << (offset % 8);
@@ -172,7 +172,7 @@ fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     }
 }
 
-/// Runs a check for each byte of all segments. Returns the number of bytes.
+/// Runs a check once for each byte of all segments. Returns the number of bytes.
 fn each_byte(run: impl Fn(&Sample, u64, usize) -> Result<(), String>) -> Result<usize, String> {
     let sample = Sample::new();
     for (&segment, bytes) in &sample.segments {

@@ -1,6 +1,6 @@
-//! Tests in which each operation of a scenario fails, alone or with the following ones, or in which
-//! the power is cut during an operation. Afterwards all acknowledged records exist, and the journal
-//! opens again without intervention.
+//! Tests that fail each disk operation of a scenario, alone or with the next ones, or that cut the
+//! power during it. Afterwards all acknowledged records exist, and the journal opens again without
+//! intervention.
 
 use super::{figure, rig::Rig};
 use crate::position;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 /// Maximum number of consecutive operations that fail.
 const FAILURES_MAX: u64 = 3;
 
-/// Runs a scenario that has full segments, readers, trims, positions, orderly closes and kills.
+/// Runs a scenario with full segments, readers, trims, positions, clean closes and kills.
 fn run_scenario(rig: &mut Rig) -> Result<(), String> {
     for chapter in 0..3 {
         // Retries, as a supervisor would restart the program.
@@ -58,8 +58,8 @@ fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Fails each operation of the scenario in turn, each time `in_a_row` consecutive operations.
-/// Returns the number of operations.
+/// Runs the scenario once for each of its operations. From that operation on, `in_a_row`
+/// consecutive operations fail. Returns the number of operations.
 fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     let operations = operations(seed);
     for k in 0..operations {
@@ -72,7 +72,7 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
     operations
 }
 
-/// Cuts the power during operation `k` of the scenario, then checks the journal and runs the
+/// Cuts the power during operation `k` of the scenario and checks the journal. Then runs the
 /// scenario again.
 fn cut_power(seed: u64, k: u64, lie: Option<FalseSync>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
@@ -110,8 +110,8 @@ fn the_power_may_be_cut_in_each_operation() {
     figure("D2", &format!("{count} power cuts, one in each operation of a journal"));
 }
 
-/// Kills the writer before operation `k`, and cuts the power after the next writer has opened and
-/// read the journal.
+/// Kills the writer before operation `k`. Cuts the power after the next writer has opened and read
+/// the journal.
 fn kill(seed: u64, k: u64) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, killed at {k}");

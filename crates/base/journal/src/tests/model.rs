@@ -6,11 +6,11 @@ use crate::injection::{self, Injection};
 use crate::testing::FalseSync;
 use rustix::io::Errno;
 
-/// Number of seeds to test, unless `TEST_SEEDS` is set.
+/// Number of seeds to test if `TEST_SEEDS` is not set.
 const SEEDS: u64 = 3000;
 const STEPS: u64 = 60;
 
-/// Seeds that have failed in the past.
+/// Seeds that failed in the past; they are always tested.
 const FAILED_ONCE: [u64; 1] = [12031];
 
 fn run(seed: u64, lie: Option<FalseSync>) -> Result<(), String> {
@@ -64,8 +64,7 @@ fn journal_and_model_agree() {
     figure("D2", &format!("{seeds} journals and their models, {STEPS} random steps each"));
 }
 
-/// Checks that at least half of the seeds detect the injected fault, so that detection does not
-/// rely on luck.
+/// Checks that at least half of the seeds detect the injected fault, so that detection is no luck.
 fn assert_is_found(what: &str, mut run: impl FnMut(u64) -> Result<(), String>) {
     let found = (0..100).filter(|&seed| run(seed).is_err()).count();
     assert!(found >= 50, "{what}: found by {found} seeds of 100");

@@ -1,5 +1,6 @@
 //! The required contents of a journal after any failure: all acknowledged records, and no record
-//! that was never appended. Checks return errors, so that tests can verify that they would fail.
+//! that was never appended. A failed check is returned as an error, so that tests can inject faults
+//! and verify that a check fails.
 
 use crate::testing::SimulatedDisk;
 use crate::{Item, Reader, Record};
@@ -7,14 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Naive model of a journal: all records that were ever appended, and all that were acknowledged.
+/// Naive model of a journal: all records that were ever appended, and those that were acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
-    /// Appended records by sequence number. A sequence number may have several records, since it is
+    /// Appended records by sequence number. A sequence number may have several records: it is
     /// assigned again if its record was not acknowledged.
     submitted: BTreeMap<u64, Vec<(u8, Vec<u8>)>>,
     promised: BTreeMap<u64, (u8, Vec<u8>)>,
-    /// Sequence number before which records may be missing.
+    /// Sequence number up to which the journal was trimmed; earlier records may be missing.
     pub(super) trimmed: u64,
 }
 
@@ -32,8 +33,7 @@ impl Oracle {
         }
     }
 
-    /// Checks a record that a reader following the writer has returned. The record must persist
-    /// from now on.
+    /// Checks a record that a following reader has returned. From now on the record must persist.
     pub(super) fn observe(&mut self, record: &Record<'_>) -> Result<(), String> {
         self.check_record(record)?;
         self.promised.insert(record.sequence, (record.kind, record.payload.to_vec()));
@@ -56,7 +56,7 @@ impl Oracle {
         self.promised.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
-    /// Reads and checks the whole journal at rest. Returns the number of its records.
+    /// Reads and checks the whole journal at rest. Returns the number of records read.
     pub(super) fn check(&self, disk: &SimulatedDisk) -> Result<usize, String> {
         let mut reader = Reader::open_on(Arc::new(disk.clone()), 0)
             .map_err(|error| format!("does not open: {error}"))?;

@@ -1,4 +1,4 @@
-//! Tests of the journal's state after opening, each for one kind of damage or incomplete operation.
+//! Tests of recovery. Each test covers one kind of damage or one incomplete operation.
 
 use super::rig::options;
 use crate::batch::{Batch, Payload};
@@ -11,7 +11,7 @@ use crate::testing::SimulatedDisk;
 use crate::{AtLimit, Error, Options, Refusal};
 use std::sync::Arc;
 
-/// Size of most payloads in bytes; `RECORD` is the size of a record with such a payload.
+/// Size of most payloads, in bytes.
 const PAYLOAD: usize = 100;
 const RECORD: usize = record_bytes(PAYLOAD);
 
@@ -19,7 +19,8 @@ fn open(disk: &SimulatedDisk) -> Result<(Log, Recovery), Error> {
     Log::open(Arc::new(disk.clone()), options())
 }
 
-/// Writes a group of `count` records. Each payload repeats the sequence number `PAYLOAD` times.
+/// Writes a group of `count` records, starting at sequence number `first`. Each payload consists of
+/// `PAYLOAD` bytes with the value of the sequence number.
 fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
     let mut batch = Batch::reuse(Vec::new(), first);
     for sequence in first..first + count {
@@ -29,7 +30,7 @@ fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
     log.write(&batch)
 }
 
-/// Makes a journal with `groups` groups of three records.
+/// Makes a journal with `groups` groups of three records each.
 fn journal(groups: u64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(1);
     let (mut log, _) = open(&disk).unwrap();
@@ -37,7 +38,7 @@ fn journal(groups: u64) -> SimulatedDisk {
     disk
 }
 
-/// Reads the journal, and describes its items as text: ranges of records, damage and gaps.
+/// Reads the journal. Describes its records, damage and gaps as text, such as `0-7`.
 fn journal_text(disk: &SimulatedDisk) -> String {
     let mut reader = Reader::open_on(Arc::new(disk.clone()), 0).unwrap();
     reader_text(&mut reader)
@@ -77,7 +78,7 @@ fn reader_text(reader: &mut Reader) -> String {
     told.join(", ")
 }
 
-/// Changes a segment's bytes with `change`.
+/// Applies `change` to the bytes of a segment's file.
 fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>)) {
     let name = segment_name(segment);
     let mut bytes = disk.bytes(&name).unwrap();
@@ -85,7 +86,7 @@ fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>))
     disk.set_bytes(&name, bytes);
 }
 
-/// Returns the offset in bytes of a record in the first segment.
+/// Returns the offset in bytes of the record with this sequence number in the first segment.
 fn offset(sequence: usize) -> usize {
     HEADER_BYTES as usize + sequence * RECORD
 }
@@ -104,8 +105,8 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
-/// A reader of a journal that another process writes sees the present records. A record in flight
-/// looks to it like a torn end.
+/// A reader of a journal that another process writes reads the present records. It reports a record
+/// in flight as a torn end.
 #[test]
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
@@ -210,8 +211,8 @@ fn damage_is_told_from_what_was_being_written() {
     check(8, "0-7");
 }
 
-/// A segment file that is shorter than the header copies has been truncated. It has lost all its
-/// records, in unknown number.
+/// A segment file that is shorter than the header copies counts as truncated: it has lost an
+/// unknown number of records.
 #[test]
 fn a_segment_that_is_shorter_than_its_headers_was_cut() {
     for left in [600, 1023] {
@@ -336,9 +337,9 @@ fn a_segment_that_was_never_used_is_passed_over() {
 
 #[test]
 fn a_payload_that_looks_like_a_record_is_none() {
-    /// Writes record 3 with a payload that has the form of a record, encoded with the identity that
-    /// `forger` returns. Damages the header of record 3, and returns the sequence numbers that a
-    /// reader finds.
+    /// Writes record 3 with a payload that is itself an encoded record, with the identity that
+    /// `forger` returns. Damages the header of record 3. Returns the sequence numbers of the
+    /// records that a reader finds.
     fn check(forger: impl FnOnce(Identity) -> Identity) -> Vec<u64> {
         let disk = journal(1);
         let (mut log, _) = open(&disk).unwrap();

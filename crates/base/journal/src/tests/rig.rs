@@ -1,4 +1,4 @@
-//! Test rig: a log that is driven step by step, together with an oracle that knows its required
+//! Test rig: a log that a test drives step by step, and an oracle that states its required
 //! contents.
 
 use super::oracle::Oracle;
@@ -96,7 +96,7 @@ impl Rig {
         }
     }
 
-    /// Trims a random number of the oldest records.
+    /// Trims the journal up to a random sequence number.
     pub(super) fn trim(&mut self) {
         let Some(log) = &self.log else { return };
         let before = self.random.below(self.oracle.promised_end() + 1);
@@ -104,7 +104,7 @@ impl Rig {
         let _ = log.shared().trim_before(before);
     }
 
-    /// Closes the log cleanly. The disk may make the close fail.
+    /// Closes the log cleanly, unless the disk fails.
     pub(super) fn close(&mut self) {
         self.follower = None;
         if let Some(log) = self.log.take() {
@@ -112,7 +112,8 @@ impl Rig {
         }
     }
 
-    /// Drops the log without closing it, as if its process were killed; the machine keeps running.
+    /// Drops the log without closing it, as if the process were killed while the machine keeps
+    /// running.
     pub(super) fn kill(&mut self) {
         self.follower = None;
         self.log = None;
@@ -124,8 +125,7 @@ impl Rig {
     }
 }
 
-/// Makes a record with random kind and distinct contents. In some records most of the bytes are
-/// zeros.
+/// Makes a record with random kind and contents. In some records most of the bytes are zeros.
 fn record(random: &mut Random) -> (u8, Vec<u8>) {
     let kind = random.number() as u8;
     let size = if random.once_in(8) { random.below(2000) } else { random.below(100) } as usize;

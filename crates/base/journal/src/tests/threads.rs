@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Timeout after which a test is considered to hang.
+/// Timeout of 20 s after which a test counts as hanging.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Maximum time after a repair of the disk until the journal accepts records again.
+/// Maximum time from the repair of the disk until the journal accepts records again: 5 s.
 const RESUMES: Duration = Duration::from_secs(5);
 
 fn open(disk: &SimulatedDisk, options: Options) -> Journal {
@@ -143,7 +143,7 @@ fn callbacks_are_called_once_with_what_became_of_it() {
 }
 
 /// Breaks the disk by calling `at`, and repairs it later. Checks that the journal refuses records
-/// meanwhile, and accepts them again without intervention.
+/// until the repair, and accepts records afterwards without intervention.
 fn breaks_and_resumes(
     at: impl Fn(&SimulatedDisk),
     is_expected: impl Fn(&Refusal) -> bool,

@@ -1,16 +1,16 @@
-//! File systems that are mounted for a test, and unmounted on drop, however the test ends.
+//! Mounts file systems for a test. They are unmounted on drop, however the test ends.
 
 use super::scratch::Scratch;
 use std::path::Path;
 use std::process::Command;
 
-/// File system mounted on a temporary directory.
+/// File system that is mounted on a temporary directory.
 #[derive(Debug)]
 pub struct Mounted(Scratch);
 
 impl Mounted {
-    /// Mounts a file system. `words` are the arguments of the program `mount` without the
-    /// directory. On failure, returns the output of `mount`.
+    /// Mounts a file system on a new directory. `words` are the arguments of the program `mount`
+    /// without the directory. On failure, returns the output of `mount`.
     pub fn new(words: &[&str]) -> Result<Mounted, String> {
         let directory = Scratch::new("mounted");
         let output = Command::new("mount").args(words).arg(&directory.0).output();
@@ -38,7 +38,7 @@ impl Mounted {
         assert!(mount.status().expect("a program").success());
     }
 
-    /// Unmounts the file system, and panics on failure.
+    /// Unmounts the file system. Panics on failure.
     pub fn unmount(self) {
         let status = Command::new("umount").arg(self.path()).status();
         assert!(status.expect("a program").success(), "{} is in use", self.path().display());
@@ -58,7 +58,8 @@ fn is_mounted(path: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == path))
 }
 
-/// Unmounts a file system at once. If it is in use, the kernel unmounts it as soon as it is unused.
+/// Unmounts the file system at `path`. If it is in use, the kernel detaches it now and releases it
+/// once it is unused.
 pub fn unmount(path: &Path) {
     for words in [&[][..], &["--lazy"]] {
         let output = Command::new("umount").args(words).arg(path).output();

@@ -1,11 +1,11 @@
 //! Reproducible random numbers for tests.
 
-/// Xorshift64* generator, good enough to vary tests.
+/// Xorshift64* generator; its quality suffices to vary tests.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Makes a generator that starts from this seed; similar seeds give different numbers too.
+    /// Makes a generator that starts from this seed. Similar seeds give different numbers too.
     pub fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -19,13 +19,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Returns a random number below `end`, which must not be 0.
+    /// Returns a random number below `end`. `end` must not be 0.
     pub fn below<N: TryInto<u64> + TryFrom<u64>>(&mut self, end: N) -> N {
         let end = end.try_into().ok().expect("an end above 0");
         N::try_from(self.next() % end).ok().expect("less than the end")
     }
 
-    /// Returns a random number that is mostly little more than `min`, and rarely as large as `max`.
+    /// Returns a random number from `min` to `max`. It is usually close to `min`, and rarely `max`.
     pub fn between(&mut self, min: usize, max: usize) -> usize {
         match self.below(256) {
             0 => max,

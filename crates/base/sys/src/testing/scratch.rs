@@ -1,16 +1,16 @@
-//! Test environment: temporary directories, and programs that may be missing.
+//! Temporary directories, checks for installed programs, and reports of skipped tests.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Temporary directory, removed on drop.
+/// Temporary directory that is removed on drop.
 #[derive(Debug)]
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
-    /// Creates a new temporary directory; `name` becomes part of its name.
+    /// Creates a new temporary directory. `name` becomes part of the directory's name.
     pub fn new(name: &str) -> Scratch {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -32,7 +32,7 @@ pub fn is_installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Reports that a test was skipped, which is a failure in CI.
+/// Reports that a test was skipped. In CI, a skipped test counts as a failure.
 pub fn skip(test: &str, reason: &str) {
     static REPORTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,8 +64,8 @@ mod tests {
         skip("corpus", "and nothing else");
     }
 
-    /// The report of skipped tests has one line for each test. The lines lack the prefix "SKIPPED:
-    /// ", because `cargo xtask test` prints them after its own prefix.
+    /// The report of skipped tests has one line for each test. The lines lack the prefix
+    /// "SKIPPED: ", because `cargo xtask test` prints them after its own prefix.
     #[test]
     fn skips_are_noted_once_and_without_a_prefix() {
         let scratch = Scratch::new("skips");

@@ -1,4 +1,4 @@
-//! Sending of signals to other processes, without the program `kill`, which minimal systems lack.
+//! Sends signals to other processes without the program `kill`, which minimal systems lack.
 
 use rustix::process::{Pid, kill_process};
 

@@ -1,5 +1,5 @@
-//! Measurement of the stack that a function needs. The function runs on an alternate signal stack
-//! that was filled with a known value before.
+//! Measures how much stack a function needs. The function runs on an alternate signal stack that
+//! was filled with a known value before.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::SeqCst};
 
 const PAINT: u8 = 0xa5;
-/// Size in bytes of the inaccessible memory below the stack.
+/// Size of the inaccessible memory below the stack, in bytes.
 const GUARD: usize = 64 << 10;
 
 static BODY: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
@@ -22,8 +22,8 @@ extern "C" fn handle(_: libc::c_int) {
     body();
 }
 
-/// Runs `body` in a signal handler of this thread on an alternate stack of `size` bytes, and
-/// returns the number of bytes that `body` has used. Only one call may run at a time. A body that
+/// Runs `body` in a signal handler of this thread, on an alternate stack of `size` bytes. Returns
+/// the number of bytes of stack that `body` has used. Only one call may run at a time. A body that
 /// needs more than `size` bytes ends the process with SIGSEGV.
 pub fn stack_used(size: usize, body: fn()) -> io::Result<usize> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;

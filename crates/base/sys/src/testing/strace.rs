@@ -1,7 +1,7 @@
-//! Programs that `strace` kills in a system call, or in which it makes a call fail: start at
+//! Programs under `strace`, which kills them in a system call or makes a call fail. Start at
 //! [`traced`] and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a
 //! command. [`points`] lists the calls at which it can be killed, and [`run_on_two_threads`] runs
-//! one trial for each. [`figure`] reports a measured figure, [`env_number`] sets the number of
+//! one trial for each. [`figure`] reports a measured figure. [`env_number`] gives the number of
 //! trials, and [`deadline`] a time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +12,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Returns the strace command to put before a program's command line. `calls` are the traced calls,
-/// `inject` is the fault, and `to` is the path of the log.
+/// Returns the strace command with which a program's command line is prefixed. `calls` are the
+/// traced calls, `inject` is the fault to inject, and `to` is the path of the log.
 pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     let mut words: Vec<String> = ["strace", "-f", "-qq", "-o"].map(str::to_owned).to_vec();
     // `?` because not every architecture has every call.
@@ -26,8 +26,8 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
     words
 }
 
-/// Returns a command that runs one ignored test of this executable, started by the words in
-/// `starter`. Panics if there is no such test, because the harness would run nothing and succeed.
+/// Returns a command that runs one ignored test of this executable. The words in `starter` precede
+/// the command. Panics if there is no such test, because the harness would run nothing and succeed.
 pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     assert!(ignored_tests().contains(test), "this executable has no ignored test `{test}`");
@@ -55,8 +55,8 @@ fn ignored_tests() -> &'static BTreeSet<String> {
     })
 }
 
-/// Returns the time limit for an operation with a promised duration. The limit is that duration if
-/// promises are measured, and otherwise ten times as long, as a machine that builds is busy.
+/// Returns the time limit for an operation with a promised duration. It is the promised duration if
+/// `BLKKIN_FIGURES` is set, and otherwise ten times as long, since a machine that builds is busy.
 pub fn deadline(promised: Duration) -> Duration {
     match std::env::var_os("BLKKIN_FIGURES") {
         Some(_) => promised,
@@ -64,7 +64,7 @@ pub fn deadline(promised: Duration) -> Duration {
     }
 }
 
-/// Parses strace's log. Returns how often each call was made, as the maximum over all threads,
+/// Parses strace's log. Returns for each call the largest number of times that one thread made it,
 /// because injection counts calls per thread.
 pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, u64> {
     let text = std::fs::read_to_string(log).expect("what strace has noted");
@@ -79,8 +79,8 @@ pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, 
     calls.iter().filter_map(|&call| Some((call, most(call)?))).collect()
 }
 
-/// Lists all calls of a run, given the number of times that each call was made. Each is a point at
-/// which to kill the run.
+/// Lists all calls of a run as pairs of name and number. Each is a point at which the run can be
+/// killed. `counts` gives how often each call was made.
 pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     counts
         .iter()
@@ -88,8 +88,8 @@ pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> 
         .collect()
 }
 
-/// Runs `work` on two threads, each with every second item, because the threads mostly wait for a
-/// disk or for strace. Items that alternate in `all` are thus separated.
+/// Runs `work` on two threads, each with every second item. The threads mostly wait for a disk or
+/// for strace. Items that alternate in `all` go to different threads.
 pub fn run_on_two_threads<T: Copy + Sync, R: Send>(
     all: &[T],
     work: impl Fn(&[T]) -> R + Sync,
@@ -103,8 +103,8 @@ pub fn run_on_two_threads<T: Copy + Sync, R: Send>(
 }
 
 /// Counts the occurrences of `answer` in a strace log with file paths. Fails if an answer precedes
-/// the sync of the last write to a file whose path contains `part`. The client must wait for each
-/// answer.
+/// the sync of the last write to a file whose path contains `part`. In the traced run, the client
+/// must wait for each answer.
 pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, String> {
     // Path of the last written file, until the file is synced.
     let mut written: Option<&str> = None;
@@ -142,7 +142,7 @@ pub fn answers_behind_syncs(log: &str, part: &str, answer: &str) -> Result<u64, 
     Ok(answers)
 }
 
-/// Disk error to inject into a program by strace.
+/// Disk error that strace injects into a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     /// Name of the system call that fails.
@@ -151,16 +151,16 @@ pub struct Fault {
     pub number: u64,
     /// Name of the error that the call returns, such as `EIO`.
     pub error: &'static str,
-    /// Set if all later calls fail too; otherwise [`Fault::TIMES`] calls fail.
+    /// Set if all later calls fail too. If clear, [`Fault::TIMES`] calls fail.
     pub stays: bool,
 }
 
 impl Fault {
-    /// Number of consecutive failing calls, if the error is not permanent.
+    /// Number of consecutive calls that fail if the error is not permanent.
     pub const TIMES: u64 = 3;
 
-    /// Lists all errors that a disk can return in a run, given the number of times that each call
-    /// was made.
+    /// Lists the disk faults that can occur in a run, temporary and permanent ones: `error` in each
+    /// call. `counts` gives how often each call was made.
     pub fn all(counts: &BTreeMap<&'static str, u64>, error: &'static str) -> Vec<Fault> {
         let mut all = Vec::new();
         // Temporary and permanent errors in sequence, so that an even sample contains both.
@@ -179,8 +179,8 @@ impl Fault {
         all
     }
 
-    /// Returns the strace command to put before a program's command line, so that the error is
-    /// injected.
+    /// Returns the strace command with which a program's command line is prefixed to inject the
+    /// error.
     pub fn starter(self) -> Vec<String> {
         let Fault { call, number, error, stays } = self;
         let last = if stays { "+".to_owned() } else { format!("..{}", number + Fault::TIMES - 1) };
@@ -189,20 +189,20 @@ impl Fault {
     }
 }
 
-/// Returns at most `count` items, at equal distances in `all`.
+/// Returns at most `count` of the items in `all`, at equal distances.
 pub fn sample<T>(all: Vec<T>, count: u64) -> Vec<T> {
     let step = (all.len() as u64).div_ceil(count.max(1)).max(1) as usize;
     all.into_iter().step_by(step).collect()
 }
 
-/// Returns the number in an environment variable, or `usual` if the variable is unset. Longer test
-/// runs set it.
+/// Returns the number in an environment variable; `usual` if the variable is unset. Longer test
+/// runs set the variable.
 pub fn env_number(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
 }
 
-/// Reports a measured figure for a promised property: to the file in `BLKKIN_FIGURES` if that is
-/// set, and to standard output if `TEST_LOUD` is set.
+/// Reports a measured figure for a promised property. Writes it to the file in `BLKKIN_FIGURES` if
+/// that is set, and to standard output if `TEST_LOUD` is set.
 pub fn figure(promise: &str, what: &str) {
     if std::env::var_os("TEST_LOUD").is_some() {
         let told = writeln!(std::io::stdout().lock(), "{promise}: {what}");

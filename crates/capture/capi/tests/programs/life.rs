@@ -60,7 +60,7 @@ fn build(name: &str, link: Link) -> Option<TestProgram> {
 /// Environment variable with which a program waits up to 30 s for the agent.
 const PATIENT: [(&str, &str); 1] = [("BLKKIN_WAIT", "30000")];
 
-/// A running program; a line in its input makes it go on to its next step.
+/// A running program; each line on its standard input starts its next step.
 struct RunningProgram {
     child: Child,
     input: Option<ChildStdin>,
@@ -108,7 +108,7 @@ impl RunningProgram {
         self.read_line()
     }
 
-    /// Closes the program's input, which ends it; the program must succeed.
+    /// Closes the program's standard input, and checks that the program then exits successfully.
     #[track_caller]
     fn end(mut self) {
         self.input = None;
@@ -158,8 +158,8 @@ fn programs_in_c_are_found() {
     }
 }
 
-/// The types of annotations are listed before the first annotation, as blkin's types are by
-/// `lttng list -u`.
+/// The event types of annotations are listed before the first annotation is recorded. `lttng list
+/// -u` lists blkin's types equally early.
 #[test]
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {
@@ -346,8 +346,8 @@ fn l10_a_program_may_sandbox_itself_at_once() {
     }
 }
 
-/// A limit on the size of files applies to memory files too, and the library does not exceed it,
-/// which would kill the program.
+/// The library does not exceed a limit on the size of files, which also applies to memory files.
+/// Exceeding the limit would kill the program.
 #[test]
 fn l10_a_limit_on_the_size_of_files_ends_no_program() {
     let Some(life) = build("fsize", Link::Dynamically) else { return };

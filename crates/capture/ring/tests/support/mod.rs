@@ -1,4 +1,4 @@
-//! Sets of rings for tests, and events with their writer and number.
+//! Sets of rings for tests, and events whose fields state their writer and number.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_ring::{
@@ -47,16 +47,16 @@ impl Set {
         (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
     }
 
-    /// Takes all packets that the readers can take now. With `part`, also takes sub-buffers that
-    /// are not full.
+    /// Consumes all packets available to the readers. If `part` is true, also consumes sub-buffers
+    /// that are not full.
     pub(crate) fn take_all(&self, readers: &mut [Reader], part: bool, into: &mut Harvest) {
         for reader in readers {
             while self.take_one(reader, part, into) {}
         }
     }
 
-    /// Takes a packet into the harvest, or counts overwritten bytes. Returns false if there is
-    /// neither.
+    /// Consumes a packet and adds it to the harvest, or counts overwritten bytes. Returns false if
+    /// the ring has neither.
     pub(crate) fn take_one(&self, reader: &mut Reader, part: bool, into: &mut Harvest) -> bool {
         let mut buffer = Vec::new();
         match reader.take(&self.cells, &self.shape, part, &mut buffer) {
@@ -72,7 +72,8 @@ impl Set {
 }
 
 impl Set {
-    /// Finishes the streams of readers without unread events. Returns the number of final packets.
+    /// Finishes the streams of readers that have no unread events. Returns the number of final
+    /// packets.
     pub(crate) fn finish_all(&self, readers: &mut [Reader], into: &mut Harvest) -> usize {
         let mut packets = 0;
         for (ring, reader) in readers.iter_mut().enumerate() {
@@ -86,7 +87,7 @@ impl Set {
     }
 }
 
-/// Minimum size of an event's fields, in bytes: writer, number, then padding that depends on both.
+/// Minimum size of an event's fields, in bytes: writer and number. Padding of varying size follows.
 const FIELDS_MIN: usize = 16;
 
 /// Target of recorded events: a writer or a slot.
@@ -129,7 +130,7 @@ fn filling(who: u64, number: u64) -> u8 {
     (who ^ number.wrapping_mul(167)) as u8
 }
 
-/// Events taken from rings, and the losses that their packets report.
+/// Events consumed from rings, and the losses that their packets report.
 #[derive(Default)]
 pub(crate) struct Harvest {
     /// Ring, writer, number and time of each event; the events of each ring are in order.
@@ -171,7 +172,7 @@ impl Harvest {
         self.last.insert(ring, (header.last_time, header.discarded));
     }
 
-    /// Returns the number of discarded events in the last packets of all rings.
+    /// Returns the sum of the discarded events that the last packet of each ring reports.
     pub(crate) fn discarded(&self) -> u64 {
         self.last.values().map(|(_, discarded)| discarded).sum()
     }

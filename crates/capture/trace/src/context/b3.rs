@@ -13,7 +13,7 @@ use super::hex::Cursor;
 use super::{ContextError, Decision, Incoming, Part, Reason, SpanContext, Text};
 use crate::id::{SpanId, TraceId};
 
-/// Values of B3's headers in a request.
+/// Values of the B3 headers of a request; `None` for absent headers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'h> {
     /// Value of `b3`, which takes precedence over the `X-B3-…` headers.
@@ -31,8 +31,8 @@ pub struct Headers<'h> {
 }
 
 impl<'h> Headers<'h> {
-    /// Stores the header if it is a B3 header; its name may be in any case. Of several headers with
-    /// the same name, the first is kept.
+    /// Stores the header if it is a B3 header; its name may be in any case. The first of several
+    /// headers with the same name is kept.
     pub fn add(&mut self, name: &[u8], value: &'h [u8]) {
         let place = match name.len() {
             2 if name.eq_ignore_ascii_case(b"b3") => &mut self.b3,
@@ -101,7 +101,7 @@ impl<'h> Headers<'h> {
     }
 }
 
-/// Parses a value with `read`, and requires that `read` consumes all of it.
+/// Parses a value with `read`. Returns an error if bytes remain after `read`.
 fn read_whole<'h, T>(
     part: Part,
     value: &'h [u8],
@@ -222,7 +222,8 @@ pub struct B3Headers {
 }
 
 impl B3Headers {
-    /// Iterates over the headers' names, in the specification's spelling, and values.
+    /// Iterates over the headers as pairs of name and value. The names have the specification's
+    /// spelling.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = self.parent_span_id.as_ref();
         let decision = match self.decision {

@@ -1,4 +1,5 @@
-//! Errors of received contexts. On an error, hosts should act as if no context had been received.
+//! Errors of received contexts. After an error, hosts should act as if no context had been
+//! received.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ pub struct ContextError {
     pub reason: Reason,
 }
 
-/// Header that carries a context or a part of it, or the packed context.
+/// Source of an error: a header, or the packed context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Part {
@@ -31,12 +32,12 @@ pub enum Part {
 pub enum Reason {
     /// The size is not that of a packed context.
     Size {
-        /// Size of a packed context, in bytes.
+        /// Required size of a packed context, in bytes.
         expected: usize,
         /// Size of the received context, in bytes.
         actual: usize,
     },
-    /// The header is required and missing; the received headers have no meaning without it.
+    /// A required header is missing; the received headers have no meaning without it.
     Missing,
     /// The value ends too early.
     TooShort {

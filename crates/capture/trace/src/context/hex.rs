@@ -1,4 +1,4 @@
-//! Parses hexadecimal digits and dashes; errors have the offset of the fault.
+//! Parser for hexadecimal digits and dashes. Its errors have the offset of the fault.
 
 use super::{ContextError, Part, Reason};
 
@@ -29,7 +29,7 @@ impl<'h> Cursor<'h> {
         ContextError::new(self.part, self.offset, reason)
     }
 
-    /// Returns the error for a byte, or an end, in place of `expected`.
+    /// Returns the error for a byte other than `expected`, or for a value that ends before it.
     pub(super) fn unexpected(&self, expected: &'static str) -> ContextError {
         self.error(match self.bytes.first() {
             Some(found) => Reason::Byte { expected, found: *found },

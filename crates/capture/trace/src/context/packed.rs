@@ -1,5 +1,5 @@
-//! The 24 bytes of blkin, for binary protocols: trace id, span id and parent span id, 64 bits each,
-//! big-endian.
+//! The packed context of blkin, for binary protocols: 24 bytes with trace id, span id and parent
+//! span id, 64 bits each, big-endian.
 //!
 //! The format has no field for a decision, nor for the upper half of a trace id. As in blkin, a
 //! trace id of 0 means that the request is not sampled; any other id means that the request is
@@ -31,8 +31,8 @@ pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
     }))
 }
 
-/// Returns the packed context for requests that this span makes; all 0 if the request is not
-/// sampled.
+/// Returns the packed context to send with requests that this span makes. All bytes are 0 if the
+/// request is not sampled.
 pub fn write(context: &SpanContext) -> [u8; SIZE] {
     let parent = context.parent_span_id.map_or(0, SpanId::number);
     let words = [context.trace_id.low(), context.span_id.number(), parent];

@@ -34,8 +34,8 @@ fn context(trace_id: u128, span_id: u64, parent: u64, decision: Decision) -> Spa
     }
 }
 
-/// Checks how the packed context of three numbers is parsed; `expected` is the context or the
-/// error.
+/// Parses the packed context that consists of `words`, and checks the result. `expected` is the
+/// context or the error.
 #[track_caller]
 fn check_packed(words: &[u64], expected: &str) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -75,7 +75,8 @@ fn packed_is_written() {
     check(context(5 << 64 | 1, 2, 3, Decision::Yes), followed);
 }
 
-/// A root's trace id is its span id; children have the same trace id, and the id of their parent.
+/// A root's trace id is its span id. Children have the same trace id, and the span id of their
+/// parent as parent span id.
 #[test]
 fn roots_and_children() {
     for root in [SpanContext::root(Decision::Yes), SpanContext::root_wide(Decision::Debug)] {

@@ -1,4 +1,4 @@
-//! Short texts in a fixed-size buffer, so that headers are written without allocation.
+//! Short texts in fixed-size buffers, so that headers are written without allocation.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         Text { bytes: [b' '; SIZE_MAX], size: 0 }
     }
 
-    /// Appends a byte. A byte beyond `SIZE_MAX` is dropped; callers choose a `SIZE_MAX` that
-    /// suffices.
+    /// Appends a byte. A byte beyond `SIZE_MAX` is dropped, so callers choose a sufficient
+    /// `SIZE_MAX`.
     pub(super) fn push(&mut self, byte: u8) {
         if let Some(slot) = self.bytes.get_mut(self.size) {
             *slot = if byte.is_ascii() { byte } else { b'?' };
@@ -23,7 +23,7 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         }
     }
 
-    /// Appends a number as 16 hexadecimal digits. Does nothing if they do not fit.
+    /// Appends a number as 16 hexadecimal digits. Does nothing if the digits do not fit.
     pub(super) fn push_hex(&mut self, mut number: u64) {
         let rest = self.bytes.get_mut(self.size..).unwrap_or_default();
         let Some(digits) = rest.first_chunk_mut::<16>() else { return };

@@ -16,8 +16,7 @@ const RANDOM_TRACE_ID: u8 = 2;
 
 /// Parses the header's value. The header does not carry the parent of the span.
 ///
-/// Versions above 00 may append fields, which are ignored; the first of them must start with a
-/// dash.
+/// Versions above 00 may append fields, which are ignored; a dash must precede them.
 pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     let mut cursor = Cursor::trimmed(Part::Traceparent, header);
     let start = cursor;
@@ -43,8 +42,9 @@ pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
     })
 }
 
-/// Returns the header's value for requests that this span makes. The header has no code for a
-/// deferred decision, which is written as "not sampled", nor for debugging, written as "sampled".
+/// Returns the header's value for requests that this span makes. The header cannot express a
+/// deferred decision, which is written as "not sampled", or a debug decision, which is written as
+/// "sampled".
 pub fn write(context: &SpanContext) -> Text<55> {
     let mut flags = 0;
     if context.decision.is_followed() {

@@ -1,7 +1,8 @@
-//! The program's [`bell`]: a shared page through which a later agent makes the program connect.
+//! The program's [`bell`]: a shared page through which an agent that starts later makes the program
+//! connect.
 //!
-//! Without a connection to an agent no event can be wanted, and event types stay undecided. Each
-//! event then loads one word, [`CALL`]. An agent writes its number there to make the program
+//! No event can be wanted without a connection to an agent, so event types stay undecided. Each
+//! event then loads one word, [`CALL`]. An agent stores its number there to make the program
 //! connect. So waiting for an agent takes neither a thread nor a system call.
 
 use super::purpose::OTHER;
@@ -16,22 +17,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The shared page. Private memory, all zeros, until [`publish_page`] maps a file over it.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
-/// File that is mapped over the page; `None` if there is none.
+/// File that is mapped over the page; `None` while the page is private memory.
 static FILE: Mutex<Option<RegisteredDescriptor<OwnedFd>>> = Mutex::new(None);
 
-/// Set once the thread runs, which finds agents itself, or once there will never be a thread. From
-/// then on event types are decided when the program first reaches them.
+/// Set once the thread runs, which finds agents itself, or once there will never be a thread. Event
+/// types are then decided when the program first reaches them.
 static DECISIONS_ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// The word of the page that an agent sets to its number, to make the program connect; 0 until
-/// then.
+/// Call word of the page: the number of the agent that requests a connection; 0 if no agent does.
 pub static CALL: &AtomicU64 = {
     let [_, ring] = PAGE.words();
     ring
 };
 
-/// Returns the word of the page with the number of seccomp filters that the program had when the
-/// page was published.
+/// Returns the page's word with the program's number of seccomp filters at the time of publication.
 pub(super) fn filters() -> &'static AtomicU64 {
     let words: &[AtomicU64; bell::SIZE / 8] = PAGE.words();
     &words[bell::FILTERS as usize / 8]
@@ -49,7 +48,7 @@ pub(crate) fn are_decisions_enabled() -> bool {
     DECISIONS_ENABLED.load(Ordering::Relaxed)
 }
 
-/// From now on, makes event types be decided when the program first reaches them.
+/// Enables decisions: event types are then decided when the program first reaches them.
 pub(crate) fn enable_decisions() {
     DECISIONS_ENABLED.store(true, Ordering::Relaxed);
 }
@@ -62,8 +61,8 @@ pub(super) fn clear_call() {
     let _ = CALL.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Maps a file over the page, so that agents find it, unless one is mapped already. Returns false
-/// on failure.
+/// Maps a file over the page, so that agents find the page. Does nothing if a file is mapped
+/// already. Returns false on failure.
 pub(super) fn publish_page() -> bool {
     // A child forked meanwhile may have inherited a locked mutex.
     let Ok(mut file) = FILE.try_lock() else { return false };

@@ -3,8 +3,8 @@
 //!
 //! Each process has its own catalog, created when the process first connects to an agent and used
 //! until the process ends. A word that the kernel wipes in forked children shows a child that it
-//! has no catalog; the parent's is not mapped there. If the program has closed the file, another
-//! catalog is created when the next agent is to get it.
+//! has no catalog; the parent's is not mapped there. If the program has closed the catalog's file,
+//! the process creates another catalog for the next agent.
 
 use crate::event_type::EventType;
 use crate::kind::Kind;
@@ -18,8 +18,8 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Maximum number of catalogs created by this process and by the processes that it was forked from.
-/// Further ones are not created.
+/// Maximum number of catalogs, created by this process or by the processes from which it was
+/// forked.
 const CATALOGS_MAX: usize = 256;
 static CATALOGS: [OnceLock<SharedMemory>; CATALOGS_MAX] = [const { OnceLock::new() }; CATALOGS_MAX];
 /// Number of reserved catalogs. Reservations are never undone, so a forked child skips a catalog
@@ -59,8 +59,8 @@ pub(super) fn install(memory: SharedMemory) -> io::Result<()> {
 /// Number of bytes reserved for descriptions, the same in all catalogs.
 static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Reserves room for a type's description and returns its offset, the same in all catalogs. Returns
-/// `None` if there is no room, or if the type exceeds a limit.
+/// Reserves room for the description of an event type, and returns its offset, the same in all
+/// catalogs. Returns `None` if there is no room, or if the type exceeds a limit.
 pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
     let size = description(event, kinds, 0).size()? as u64;
     let taken = RESERVED_BYTES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
@@ -69,7 +69,7 @@ pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize
     Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)
 }
 
-/// Writes the description of a type that has an id into the current catalog, if there is one.
+/// Writes the description of a registered event type into the current catalog, if there is one.
 pub(crate) fn publish(event: &EventType) {
     let (Some(memory), Some(id)) = (current(), event.id()) else { return };
     let place_of_word = memory.word(word_of(id.into()));
@@ -89,9 +89,9 @@ pub(crate) fn publish(event: &EventType) {
     }
 }
 
-/// Writes the number of refused types into the current catalog, if there is one. Called after a new
-/// catalog became current, and after a refusal was counted; so at least one of two concurrent calls
-/// sees both changes.
+/// Writes the number of refused event types into the current catalog, if there is one. Called after
+/// a new catalog became current, and after a refusal was counted. So at least one of two concurrent
+/// calls sees both changes.
 pub(crate) fn publish_refused() {
     fence(Ordering::SeqCst);
     if let Some(memory) = current() {

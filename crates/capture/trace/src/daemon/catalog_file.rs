@@ -30,7 +30,7 @@ impl CatalogFile {
     }
 }
 
-/// Creates a catalog and writes all types into it.
+/// Creates a catalog and writes all registered event types into it.
 fn make() -> io::Result<File> {
     catalog::prepare()?;
     let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;

@@ -26,9 +26,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of unsent answers, before the connection is closed.
+/// Maximum size of unsent answers, in bytes; the connection is closed beyond it.
 const UNSENT_MAX: usize = 64 << 10;
-/// Maximum bytes of the filters and patterns in a channel's pending rules.
+/// Maximum total size of the filters and patterns in a channel's pending rules, in bytes.
 const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 
 /// Cause of a connection's end.
@@ -47,15 +47,15 @@ pub(super) enum EndReason {
 pub(super) struct Connection {
     socket: RegisteredDescriptor<Socket>,
     phase: Phase,
-    /// Encoded messages, or the end of one, for which the socket had no room yet.
+    /// Encoded bytes of messages that the socket had no room for.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
-    /// Channels of earlier agents. The index is the number under which the orphan was offered to
-    /// this agent.
+    /// Orphans of earlier agents. The index of an orphan is the number under which it was offered
+    /// to this agent.
     orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
-    /// Set once a `Ping` of the agent has been answered.
+    /// Set once the program has answered a `Ping`, which the agent sends after its initial rules.
     has_initial_rules: bool,
 }
 
@@ -76,7 +76,8 @@ pub(super) struct Channel {
     /// Rings of the channel; `None` if they could not be attached.
     attached: Option<AttachedRings>,
     sources: Vec<ContextSource>,
-    /// Pending rules, in force after `Apply`, and their size in bytes.
+    /// Pending rules, in force after `Apply`; `rules_size` is the size of their filters and
+    /// patterns.
     rules: Vec<EventRule>,
     rules_size: usize,
 }
@@ -91,10 +92,10 @@ pub(super) struct Orphan {
 
 #[derive(Debug)]
 enum OrphanRings {
-    /// Rings that events are still recorded into, so that nothing is lost until the next agent
+    /// Rings into which events are still recorded, so that nothing is lost until the next agent
     /// provides other rings.
     Live(Channel),
-    /// Rings that were replaced by others, but whose contents have not been read yet.
+    /// Replaced rings whose contents have not been read yet.
     Spent(RegisteredDescriptor<OwnedFd>),
 }
 
@@ -125,7 +126,7 @@ impl Orphan {
 
 #[cfg(test)]
 impl Orphan {
-    /// Returns an orphan with memory but without a channel.
+    /// Returns an orphan that has memory but no channel.
     pub(super) fn for_test(since: Instant) -> Orphan {
         let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
         let memory = RegisteredDescriptor::new(OwnedFd::from(file), OTHER).unwrap();
@@ -145,7 +146,8 @@ struct AttachedRings {
 }
 
 impl Connection {
-    /// Connects to the agent at `path`, if it runs as root or as this process's user.
+    /// Connects to the agent at `path`. Returns `None` unless the agent runs as root or as this
+    /// process's user.
     pub(super) fn new(path: &Path, clock: Clock, orphans: &mut Vec<Orphan>) -> Option<Connection> {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
@@ -180,8 +182,8 @@ impl Connection {
         Some(connection)
     }
 
-    /// Returns the orphans of this connection: the live rings, and the orphans that the agent has
-    /// not replaced or released.
+    /// Returns the orphans of this connection: its live rings, and earlier orphans that the agent
+    /// has neither replaced nor released.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
         let since = Instant::now();
         // A channel without attached rings has no orphan.
@@ -190,8 +192,8 @@ impl Connection {
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
-    /// Returns the socket to poll, and whether to poll for writability; `None` if the program has
-    /// closed the socket.
+    /// Returns the socket to poll, and true if it must be polled for writability too. Returns
+    /// `None` if the program has closed the socket.
     pub(super) fn poll_target(&self) -> Option<(BorrowedFd<'_>, bool)> {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
@@ -207,7 +209,7 @@ impl Connection {
         self.has_initial_rules
     }
 
-    /// Receives and sends all that is possible without blocking.
+    /// Receives and sends messages as long as that is possible without blocking.
     pub(super) fn process(&mut self, catalog: &mut CatalogFile) -> Result<(), EndReason> {
         self.flush()?;
         // Bounded, so that an agent that sends without pause does not starve the others.
@@ -279,7 +281,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Offers the agent the channels of earlier agents.
+    /// Offers the orphans of earlier agents to this agent.
     fn offer_orphans(&mut self) {
         for (number, orphan) in (0..).zip(&self.orphans) {
             let Some(orphan) = orphan else { continue };
@@ -369,8 +371,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Adds a channel whose rings the agent has inherited: an orphan becomes the agent's channel
-    /// again.
+    /// Adds a channel with orphaned rings that the agent keeps: the orphan becomes the agent's
+    /// channel again.
     fn keep_channel(&mut self, kept: KeepChannel) -> Result<(), EndReason> {
         let is_known = self.channels.iter().any(|channel| channel.number == kept.channel);
         let orphan = self.orphans.get_mut(kept.orphan as usize).filter(|_| !is_known);
@@ -427,7 +429,7 @@ impl Drop for Connection {
     }
 }
 
-/// Returns the next message, and skips messages of unknown kinds.
+/// Returns the next message, or `None` if more bytes are needed. Skips messages of unknown kinds.
 fn next_message<M: Messages>(
     decoder: &mut Decoder<M>,
 ) -> Result<Option<(M, Vec<OwnedFd>)>, EndReason> {
@@ -446,8 +448,8 @@ fn next_message<M: Messages>(
     }
 }
 
-/// Attaches the rings of a channel. They replace the rings of `replaced`, if that orphan is live
-/// and if both or neither of the two have contexts.
+/// Attaches the rings of a channel. If `replaced` is a live orphan, the new rings replace its
+/// rings, provided that both or neither of the two have contexts.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,

@@ -16,22 +16,22 @@ use blkkin_sys::descriptor::has_standard_streams;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Interval between attempts to connect to an absent agent.
+/// Interval between attempts to connect to an absent agent: 0.5 s.
 const SEARCH_PAUSE: Duration = Duration::from_millis(500);
 /// How long absent agents are polled for at the start, and after a watched directory has changed.
 const SEARCH_TIME: Duration = Duration::from_secs(1);
 /// How long the channels of an agent that has exited are kept for the next agent.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum time that orphans are kept if new agents keep connecting and exiting without reading
-/// them.
+/// Maximum time that orphans are kept while new agents connect and exit without reading them.
 const ORPHAN_LIFE: Duration = Duration::from_secs(60);
 /// Maximum number of orphans: enough for several agents that were killed in succession.
 const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;
-/// Pause after the first failure of an agent; doubled after each further one, up to the maximum.
+/// Pause before reconnecting after an agent's first failure. Doubled by each further failure, up to
+/// `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Times at which to check whether the program has closed a new connection, counted from its start.
-/// Programs that close all descriptors do so as they become daemons.
+/// Times since a connection's start at which to check whether the program has closed it. Programs
+/// that close all descriptors do so as they become daemons.
 const CLOSED_CHECKS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
@@ -43,11 +43,12 @@ pub(super) struct Connections {
     clock: Clock,
     /// Set once the rules inherited from a parent process have been cleared.
     is_cleared: bool,
-    /// Set if the program is known to run without standard streams.
+    /// Set once standard streams stayed closed for a second, so that there is no further wait for
+    /// them.
     lacks_streams: bool,
     /// Notifies of new files at the paths of absent agents, while another agent is connected.
     watch: Option<DirectoryWatch>,
-    /// Time at which polling for absent agents ends.
+    /// Time until which absent agents are polled for.
     search_until: Instant,
 }
 
@@ -58,7 +59,7 @@ struct AgentAddress {
     state: State,
     /// Pause after the next failed attempt to connect.
     pause: Duration,
-    /// Channels of an agent that has exited, and the time until which they are kept.
+    /// Channels of an agent that has exited; kept for the next agent until `orphans_until`.
     orphans: Vec<Orphan>,
     orphans_until: Instant,
 }
@@ -73,7 +74,7 @@ enum State {
     },
     Paused {
         until: Instant,
-        /// Set if no agent listened at the last attempt.
+        /// Set if no agent listened at this path at the last attempt.
         is_absent: bool,
     },
     /// The agent has refused this program for good.
@@ -103,7 +104,7 @@ impl Connections {
         }
     }
 
-    /// Attempts all connections that are due, and returns true if there is a connection.
+    /// Makes all attempts to connect that are due. Returns true if there is a connection.
     pub(super) fn connect(&mut self) -> bool {
         for address in &mut self.addresses {
             address.connect(self.clock);
@@ -134,8 +135,8 @@ impl Connections {
         })
     }
 
-    /// Serves the connections until `is_done` returns true. A wait ends at `end` at the latest, and
-    /// `is_done` is called again.
+    /// Serves the connections until `is_done` returns true. `is_done` is called after each wait; no
+    /// wait lasts beyond `end`.
     pub(super) fn run_until(
         &mut self,
         is_done: impl Fn(&Connections) -> bool,
@@ -161,8 +162,8 @@ impl Connections {
     }
 
     /// Sleeps for up to a second while standard streams are closed. The program is then probably
-    /// about to open files in their place, as most programs that become daemons do, and no
-    /// descriptor of this library must become one of them.
+    /// becoming a daemon, and about to open files in their place. No descriptor of this library
+    /// must get the number of a standard stream.
     fn let_program_open_files(&mut self) {
         const TURNS: u32 = 50;
         for _ in 0..TURNS {
@@ -201,9 +202,8 @@ impl Connections {
         }
     }
 
-    /// Returns true if absent agents need not be polled for, because a notification is set up.
-    /// Without any connection they are polled for all the same, because notifications do not cover
-    /// every case.
+    /// Sets up notifications of absent agents, if possible. Returns true if they replace polling.
+    /// Polling continues without any connection, because notifications do not cover every case.
     fn can_rely_on_watch(&mut self) -> bool {
         let absent = self.absent();
         let is_idle = self.connections().next().is_some() && Instant::now() >= self.search_until;
@@ -250,12 +250,13 @@ impl Connections {
 }
 
 impl AgentAddress {
-    /// Returns true if no agent listens at the path, and no orphans are kept for one.
+    /// Returns true if no agent listens at this path, and no orphans are kept for the next one.
     fn is_absent(&self) -> bool {
         self.orphans.is_empty() && matches!(self.state, State::Paused { is_absent: true, .. })
     }
 
     /// Returns the time of the next timer: a check of the connection, or an attempt to connect.
+    /// Returns `None` if neither is due.
     fn next_timer(&self) -> Option<Instant> {
         match &self.state {
             State::Connected { closed_checks, .. } => closed_checks.last().copied(),
@@ -287,7 +288,8 @@ impl AgentAddress {
         };
     }
 
-    /// Removes orphans that are too old, and the oldest spent ones beyond the maximum number.
+    /// Removes orphans that are too old. If there are too many orphans, also removes the oldest
+    /// spent ones.
     fn drop_stale_orphans(&mut self, now: Instant) {
         let mut superfluous = self.orphans.len().saturating_sub(ORPHANS_MAX);
         let mut is_done = |orphan: &mut Orphan| {

@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Variable that disables the library if it is 1.
+/// Environment variable; 1 disables the library.
 const DISABLE: &str = "BLKKIN_DISABLE";
-/// Variable that enables reports of mistakes on standard error if it is 1.
+/// Environment variable; 1 enables reports of mistakes on standard error.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Variable with the time to wait for the agent, in milliseconds: before `main`, and at a child's
-/// first event.
+/// Environment variable with the time to wait for the agent, in milliseconds. Applies before
+/// `main`, and to a child's first event.
 const WAIT: &str = "BLKKIN_WAIT";
-/// Variable with the program's name, as users see it.
+/// Environment variable with the program's name, as users see it.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
 
 /// Settings of this process, read from environment variables before `main`.
@@ -47,13 +47,13 @@ pub(super) struct WaitLimits {
 
 impl WaitLimits {
     /// Limits if `BLKKIN_WAIT` is not set. A stopped agent delays the program by at most
-    /// `greeting`, and a busy agent by at most `rules`.
+    /// `acceptance`, and a busy agent by at most `rules`.
     pub(super) const DEFAULT: WaitLimits =
         WaitLimits { acceptance: Duration::from_millis(500), rules: Duration::from_secs(2) };
     pub(super) const NONE: WaitLimits =
         WaitLimits { acceptance: Duration::ZERO, rules: Duration::ZERO };
 
-    /// Returns limits that both have the value `wait`.
+    /// Returns limits of `wait` for both acceptance and rules.
     pub(super) fn of(wait: Duration) -> WaitLimits {
         WaitLimits { acceptance: wait, rules: wait }
     }
@@ -66,7 +66,7 @@ pub(super) fn get() -> &'static Settings {
     SETTINGS.get_or_init(read)
 }
 
-/// Reports a mistake on standard error, if that is enabled.
+/// Reports a mistake on standard error, if reports are enabled.
 pub(super) fn report(what: impl FnOnce() -> String) {
     if SETTINGS.get().is_some_and(|settings| settings.reports_mistakes) {
         write(&what());
@@ -123,7 +123,7 @@ fn read() -> Settings {
     }
 }
 
-/// Returns the program name to show: the given name, or else the executable file's. Control
+/// Returns the program name to show: `given`, or else the executable file's name. Control
 /// characters are removed, and the name is truncated.
 fn program(given: Option<String>) -> String {
     let of_file = || {

@@ -4,18 +4,18 @@ use super::bell;
 use blkkin_sys::WipedOnFork;
 use std::sync::atomic::Ordering;
 
-/// Three words, all 0 in a forked child until its fork handler runs: 1 once this process has
-/// started its thread; the child's state, a combination of the bits below; and the number of
-/// seccomp filters at the fork.
+/// Three words, all 0 in a forked child until its fork handler runs. The first is 1 once this
+/// process has started its thread. The second is the child's state, a combination of the bits
+/// below. The third is the number of seccomp filters at the fork.
 pub(super) static STATE: WipedOnFork = WipedOnFork::new();
 /// Bit of the child's state: the child's first event must start the thread.
 pub(super) const FIRST_EVENT: u64 = 1;
-/// Bit of the child's state: the thread runs, and receives the rules from the agent.
+/// Bit of the child's state: the thread runs, but has not received all rules from the agent.
 pub(super) const ATTACHING: u64 = 2;
-/// Bit of the child's state: the rules are received, and are being applied to all event types.
+/// Bit of the child's state: the rules were received, and are being applied to all event types.
 pub(super) const DECIDING: u64 = 8;
-/// Additional bit of the child's state: the parent had rules, so the child's events wait until the
-/// child's rules are applied.
+/// Bit of the child's state: the parent had rules, so the child's events wait until the child's
+/// rules are applied.
 pub(super) const HAD_RULES: u64 = 4;
 
 /// Returns true if event types cannot be decided now: there is no connection, or this is a child

@@ -17,9 +17,9 @@
 //! - **While a thread ends** its word stays usable, because it has no destructor; if it should be
 //!   unusable, each id costs a block.
 //! - **Nothing blocks.** Only the first id of a process makes system calls; [`prepare`] makes them
-//!   early. If the kernel cannot wipe the keys, none are stored, and each id gets new keys. If the
-//!   kernel has no random numbers, keys are hashed from values that differ each time: time,
-//!   process, thread, addresses, a counter.
+//!   early. If the kernel cannot wipe the keys, none are stored, and each id gets new keys. If
+//!   `getrandom` fails, keys are hashed from values that differ each time: time, process, thread,
+//!   addresses, a counter.
 
 use blkkin_sys::{WipedOnFork, add_on_own_thread, moment_identity, random_words};
 use std::num::NonZeroU64;
@@ -45,7 +45,7 @@ static KEYS: WipedOnFork = WipedOnFork::new();
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The next number of this thread's block.
+    /// Next number of this thread's block, to be enciphered into an id.
     static NUMBERS: AtomicU64 = const { AtomicU64::new(USED_UP) };
 }
 
@@ -65,8 +65,8 @@ pub fn make() -> NonZeroU64 {
     make_slowly()
 }
 
-/// Slow path of [`make`]: for the first id of a process or a block, and for the one number whose id
-/// would be 0.
+/// Slow path of [`make`]: makes the first id of a process or of a block, and replaces the one id
+/// that would be 0.
 #[cold]
 fn make_slowly() -> NonZeroU64 {
     loop {
@@ -78,7 +78,7 @@ fn make_slowly() -> NonZeroU64 {
     }
 }
 
-/// Makes the system calls of the first id early. For programs that may lose the permission to make
+/// Makes the system calls of the first id early, for programs that may lose the permission for
 /// them, or that need a fast first id.
 pub fn prepare() {
     keys();
@@ -137,8 +137,8 @@ fn new_keys() -> Keys {
     [first.load(Acquire), second.load(Relaxed)]
 }
 
-/// Returns the kernel's random words, or else a hash of values that differ between any two calls on
-/// any machine.
+/// Returns keys from `getrandom`, if they are given. Otherwise returns hashes of values that differ
+/// between any two calls on any machine.
 fn mixed_keys(from_kernel: Option<Keys>) -> Keys {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     if let Some(keys) = from_kernel {
@@ -178,8 +178,8 @@ mod tests {
         }
     }
 
-    /// The ids of two processes are unrelated: the first key changes the differences between ids,
-    /// and the second key separates processes whose first keys happen to be similar.
+    /// The ids of two processes are unrelated. The first key changes the differences between ids.
+    /// The second key separates processes whose first keys are similar by chance.
     #[test]
     fn both_keys_count() {
         let step = |keys: Keys| encipher(keys, 0) ^ encipher(keys, 1);
@@ -214,8 +214,8 @@ mod tests {
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "a block was taken twice");
     }
 
-    /// Without random numbers of the kernel, keys differ from call to call, from thread to thread,
-    /// and in children.
+    /// Keys made without `getrandom` differ from call to call, from thread to thread, and in
+    /// children.
     #[test]
     fn keys_without_randomness_differ() {
         let mut seen = HashSet::new();
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// If the kernel cannot wipe keys in children, the process stores none.
+    /// The process stores no keys if the kernel cannot wipe them in children.
     #[test]
     fn keys_that_are_not_wiped_are_not_kept() {
         let found = in_child(Fork::Raw, |[refused, first, second]: &[AtomicU64; 3]| {

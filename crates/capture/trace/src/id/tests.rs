@@ -64,7 +64,7 @@ fn forks_make_different_ids() {
     }
 }
 
-/// Ids are unique even if the kernel refuses random numbers, or to wipe memory in children, or
+/// Ids are unique even if `getrandom` fails, or if the kernel cannot wipe memory in children, or
 /// both.
 #[test]
 fn refused_calls_do_no_harm() {
@@ -92,7 +92,7 @@ fn refused_calls_do_no_harm() {
     }
 }
 
-/// After `prepare`, ids need no system calls: a seccomp filter kills the caller of any.
+/// Ids need no system calls after `prepare`. A seccomp filter kills a thread that makes one.
 #[test]
 fn ids_need_no_system_calls() {
     let found = in_child(Fork::Library, |words: &[AtomicU64; 100]| {
@@ -105,8 +105,8 @@ fn ids_need_no_system_calls() {
     check_new(&mut HashSet::new(), found.expect("a child that ends"));
 }
 
-/// A handler may interrupt at any instruction, even of the handler itself; its ids differ from
-/// those of the interrupted code and of all other threads.
+/// Ids made in a signal handler differ from those of the interrupted code and of all other threads,
+/// even if the handler interrupts another handler.
 #[test]
 fn handlers_make_different_ids() {
     const HANDLED_MAX: usize = 2_000_000;
@@ -174,8 +174,8 @@ fn ending_threads_make_ids() {
     assert_eq!(seen.len(), 30);
 }
 
-/// Each bit is set in half of the ids, and flips between half of all successive ids: within six
-/// standard deviations, for 65536 ids.
+/// Each bit is set in half of 65536 ids, and flips between half of all successive ids, within six
+/// standard deviations.
 #[test]
 fn ids_look_random() {
     let ids = some(1 << 16);

@@ -15,23 +15,25 @@ use std::cell::OnceCell;
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelRules {
     pub(super) rules: Rules,
-    /// Filters of the rules; the index is that of the rule in `rules`.
+    /// Filter of each rule, by the rule's index in `rules`.
     filters: Vec<RuleFilter>,
     /// Sources of the contexts that precede the fields of each event, in order.
     pub(crate) sources: Vec<ContextSource>,
 }
 
-/// Condition of a rule on an event's values.
+/// Condition of a rule on the values of an event's fields and contexts.
 #[derive(Clone, Debug)]
 enum RuleFilter {
     Always,
     If(Box<Filter>),
-    /// The filter cannot be parsed: the agent's filter language is newer than the program's parser.
+    /// The filter cannot be parsed, because the agent's filter language is newer than the program's
+    /// parser. The rule matches no event.
     Never,
 }
 
 impl ChannelRules {
-    /// Compiles the rules that the agent sent for a channel; `sources` are the channel's contexts.
+    /// Compiles the rules that the agent sent for a channel. `sources` are the sources of the
+    /// channel's contexts.
     pub(crate) fn new(rules: &[EventRule], sources: Vec<ContextSource>) -> ChannelRules {
         let condition = |rule: &EventRule| match &rule.filter {
             None => RuleFilter::Always,
@@ -81,7 +83,7 @@ impl ChannelRules {
 }
 
 /// Values that a filter can use: an event's encoded fields, and contexts that are cheap to read. A
-/// payload field hides a pseudo field of the same name.
+/// field of the payload hides a pseudo field with its name.
 struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],
@@ -91,7 +93,8 @@ struct EventValues<'e> {
     supplied: &'e [(usize, app_context::ContextText)],
 }
 
-/// Maximum number of application contexts in one filter. Further ones count as absent.
+/// Maximum number of application contexts in one filter. Further application contexts count as
+/// absent.
 const SUPPLIED_MAX: usize = 2;
 
 fn supplied_names(filter: &Filter) -> impl Iterator<Item = (usize, &str)> {
@@ -107,7 +110,7 @@ fn uses_supplied(filter: &Filter) -> bool {
     supplied_names(filter).next().is_some()
 }
 
-/// Evaluates a filter that uses application contexts. Their values are first read into an array on
+/// Evaluates a filter that uses application contexts, after copying their values into an array on
 /// the stack. Not inlined, because the stack may be small, and other filters do not need that
 /// array.
 #[inline(never)]
@@ -176,7 +179,8 @@ impl Values for EventValues<'_> {
     }
 }
 
-/// Returns the pseudo field of a context's name; LTTng's names are accepted too.
+/// Returns the pseudo field for the name of a context, such as `tid`. LTTng's names, such as
+/// `vtid`, are accepted too.
 fn context(name: &str) -> Option<PseudoField> {
     Some(match name {
         "pid" | "vpid" => PseudoField::Pid,

@@ -1,4 +1,5 @@
-//! Decisions which channels record the events of a type, and changes of the rules that cause them.
+//! Decides which channels record the events of each type, at its registration and after each change
+//! of the rules.
 
 use super::channel_rules::ChannelRules;
 use super::rcu::{self, RuleTable, with_rules};
@@ -40,7 +41,7 @@ pub(crate) fn decide_all() {
     notify_change();
 }
 
-/// Makes all types undecided again, in a forked child on its only thread.
+/// Makes all types undecided again. Called in a forked child, on its only thread.
 pub(crate) fn undecide_all() {
     types().for_each(EventType::undecide);
     for on_undecided in ON_UNDECIDED.iter().filter_map(OnceLock::get) {
@@ -70,22 +71,22 @@ impl RuleTable {
     }
 }
 
-/// Replaces a channel's rules. Only one thread may call this, and only in a program that does not
-/// run the thread of [`daemon`](crate::daemon), which sets rules itself.
+/// Replaces a channel's rules. Only one thread may call this. The program must not run the thread
+/// of [`daemon`](crate::daemon), which sets rules itself.
 pub fn set_rules(channel: usize, rules: &[EventRule]) {
     bell::enable_decisions();
     let rules = (!rules.is_empty()).then(|| ChannelRules::new(rules, Vec::new()));
     set_channel_rules(channel, rules);
 }
 
-/// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more. On
-/// false, a thread may still record an event by the replaced rules.
+/// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more.
+/// Otherwise a thread may still record an event by them.
 pub(crate) fn set_channel_rules(channel: usize, rules: Option<ChannelRules>) -> bool {
     change(|table| table.set(channel, rules))
 }
 
 /// Removes the rules of all channels, and decides all types again unless they are undecided. Called
-/// when the thread starts to serve connections, because a forked child inherits rules.
+/// when the thread starts to serve connections, because a forked child inherits its parent's rules.
 pub(crate) fn clear_rules() {
     change(RuleTable::clear);
 }
@@ -116,7 +117,7 @@ static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 static ON_UNDECIDED: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
 /// Registers a function to be called when [`is_undecided`] becomes true again, in a child of
-/// `fork`. The function must not lock anything. At most eight functions; more are ignored.
+/// `fork`. The function must not acquire locks. At most eight functions; further ones are ignored.
 pub fn on_undecided(on_undecided: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_UNDECIDED.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
@@ -131,15 +132,15 @@ pub fn is_undecided() -> bool {
     state::is_undecided()
 }
 
-/// Returns true if no event can be wanted: there is no connection to an agent, and none has rung
-/// the bell.
+/// Returns true if no event can be wanted: there is no connection to an agent, and no agent has
+/// rung the bell.
 #[inline(always)]
 pub fn is_quiet() -> bool {
     bell::is_quiet()
 }
 
-/// Registers a function to be called after each change of the rules. Calls it at once, unless
-/// events are still undecided. At most eight functions; more are ignored.
+/// Registers a function to be called after each change of the rules. Calls the function at once,
+/// unless events are still undecided. At most eight functions; further ones are ignored.
 pub fn on_change(on_change: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {

@@ -47,15 +47,15 @@ static COPIES: [RwLock<RuleTable>; COPIES_COUNT] =
     [const { RwLock::new(RuleTable::EMPTY) }; COPIES_COUNT];
 static CURRENT: AtomicUsize = AtomicUsize::new(0);
 
-/// Maximum number of attempts of a reader to lock the current copy. An attempt fails only if the
-/// current copy changed during it.
+/// Maximum number of a reader's attempts to lock the current copy. An attempt fails only if a
+/// change has replaced the copy meanwhile.
 const READ_TRIES_MAX: usize = 1000;
 
-/// How long a change waits for the last reader of the replaced copy.
+/// How long a change waits for the readers of the replaced copy.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Calls `use_table` with the current rules. Never waits: locks are only tried. Returns `None` if
-/// the current copy changed during each of many attempts.
+/// Calls `use_table` with the current rules. Never waits, because locks are only tried. Returns
+/// `None` if the current copy changed during each of [`READ_TRIES_MAX`] attempts.
 pub(crate) fn with_rules<R>(use_table: impl FnOnce(&RuleTable) -> R) -> Option<R> {
     for _ in 0..READ_TRIES_MAX {
         // Sequentially consistent: pairs with the store and the fence in `update`.
@@ -86,7 +86,7 @@ fn try_write(table: &RwLock<RuleTable>) -> Option<RwLockWriteGuard<'_, RuleTable
     }
 }
 
-/// Index of the copy that a change has replaced, and that readers may still use.
+/// Index of a copy of the rules that a change has replaced. Readers may still use the copy.
 pub(super) struct ReplacedCopy(usize);
 
 /// Makes a changed copy the current one. Returns `None`, and changes nothing, if all other copies

@@ -5,11 +5,11 @@ use crate::kind::Kind;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum number of types in one program. Ids have 16 bits.
+/// Maximum number of event types in one program. Ids have 16 bits.
 pub const TYPES_MAX: usize = blkkin_control::limits::EVENT_TYPES_MAX;
 
-/// A type in the table. If a type has several entries, the one at the index that equals its id is
-/// valid.
+/// Table entry of an event type. If a type has several entries, only the entry whose index equals
+/// the type's id is valid.
 #[derive(Debug)]
 pub(crate) struct Entry {
     event: &'static EventType,
@@ -20,13 +20,13 @@ pub(crate) struct Entry {
 }
 
 static TYPES: [OnceLock<Entry>; TYPES_MAX] = [const { OnceLock::new() }; TYPES_MAX];
-/// Number of reserved entries of `TYPES`; may exceed [`TYPES_MAX`] if types were refused.
+/// Number of reserved entries of `TYPES`. May exceed [`TYPES_MAX`], after types were refused.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Number of types refused because the table is full, or because their names or fields exceed a
 /// limit.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Adds a type to the table and returns its index, which becomes valid once it is stored as the
+/// Adds a type to the table and returns its index. The index becomes valid when it is stored as the
 /// type's id. Returns `None` if the table is full.
 pub(crate) fn add(
     event: &'static EventType,
@@ -63,13 +63,14 @@ pub fn types() -> impl Iterator<Item = &'static EventType> {
 }
 
 /// Returns the number of types refused because there are too many, or because their names or fields
-/// exceed a limit. Their events are never recorded.
+/// exceed a limit. Events of refused types are never recorded.
 pub fn types_refused() -> usize {
     REFUSED.load(Ordering::Relaxed)
 }
 
 impl EventType {
-    /// Iterates over the fields' names and kinds; there are none before the type is registered.
+    /// Iterates over the names and kinds of the fields. There are none before the type is
+    /// registered.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
         self.fields_of_kinds(entry(self).map_or(&[], |entry| entry.kinds))
     }

@@ -1,5 +1,4 @@
-//! The process's sampler: its rules are set by code or the environment, unless an agent overrides
-//! them.
+//! The process's sampler. Code or the environment sets its rules, unless an agent overrides them.
 
 use super::{Sampler, Sampling};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +9,8 @@ static DEFAULT_RULES: Sampler = Sampler::new();
 static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Returns the process's sampler. It selects every request, unless the environment variable
-/// [`VARIABLE`](super::VARIABLE), [`set_default`] or an agent sets other rules. Change its rules
-/// with [`set_default`], so that an agent can override them and later restore them.
+/// [`VARIABLE`](super::VARIABLE), [`set_default`] or an agent sets other rules. Set its rules only
+/// by [`set_default`], so that an agent can override and later restore them.
 pub fn global() -> &'static Sampler {
     &SAMPLER
 }
@@ -24,7 +23,7 @@ pub fn set_default(rules: Sampling) {
     }
 }
 
-/// Sets the agent's rules in place of the process's own; `None` restores the process's own rules.
+/// Overrides the process's rules with the agent's; `None` restores the process's rules.
 pub(crate) fn set_override(rules: Option<Sampling>) {
     IS_OVERRIDDEN.store(rules.is_some(), Ordering::Release);
     SAMPLER.set(rules.unwrap_or_else(|| DEFAULT_RULES.rules()));

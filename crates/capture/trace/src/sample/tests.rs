@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// A limit of one root every 100 ms, with a burst of two.
+/// Rate limit of ten root spans per second, with a burst of two.
 const TEN: Limit = Limit { per_second: 10, burst: 2 };
 
 fn sampler(rules: Sampling) -> Sampler {
@@ -80,7 +80,7 @@ fn rules_are_shown() {
     }
 }
 
-/// A sampler that selects no request or all requests is exact, and needs neither random numbers nor
+/// A sampler that selects no request or every request is exact. It needs neither random numbers nor
 /// the time.
 #[test]
 fn none_and_all() {
@@ -98,7 +98,7 @@ fn none_and_all() {
     assert!(Sampler::default().root(never));
 }
 
-/// Random numbers up to the maximum of a ratio are chosen, and no greater numbers.
+/// Random numbers are chosen if they are not above the threshold of a ratio.
 #[test]
 fn draws_are_chosen() {
     let check = |one_of: u64, draw: u64, expected: bool| {
@@ -117,8 +117,8 @@ fn draws_are_chosen() {
     check(u64::MAX, 2, false);
 }
 
-/// For a ratio of 1 in N, a share of 1/N of a million random numbers is chosen, within four
-/// standard deviations.
+/// A ratio of 1 in N chooses a share of 1/N of a million random numbers, within four standard
+/// deviations.
 #[test]
 fn one_of_so_many_is_chosen() {
     const DRAWS: u32 = 1_000_000;
@@ -134,7 +134,8 @@ fn one_of_so_many_is_chosen() {
     }
 }
 
-/// The random numbers that the sampler generates itself also give about the share of the ratio.
+/// The random numbers that the sampler generates also choose the configured share of requests,
+/// within seven standard deviations.
 #[test]
 fn made_draws_are_chosen() {
     let sampler = sampler(Sampling { one_of: 10, limit: None });
@@ -143,8 +144,8 @@ fn made_draws_are_chosen() {
     assert!(chosen.abs_diff(10_000) < 665, "{chosen} of 100000");
 }
 
-/// Checks the decisions at the given times. `expected` has one letter for each time: `x` if the
-/// root span is sampled.
+/// Checks the decisions at the given times in milliseconds. `expected` has one letter for each
+/// time: `x` if the root span is sampled.
 #[track_caller]
 fn check_times(limit: Limit, times_ms: &[u64], expected: &str) {
     let sampler = limited(limit);
@@ -189,8 +190,8 @@ fn intervals_are_rounded_up() {
     check(u32::MAX, 1);
 }
 
-/// In any second, at most the rate plus a burst is sampled, even if the rate does not divide a
-/// second. In the long run, at least half of the rate is sampled.
+/// At most the rate plus a burst is sampled in any second, even if the rate does not divide a
+/// second. At least half of the rate is sampled in the long run.
 #[test]
 fn limits_hold_in_any_second() {
     for limit in [
@@ -226,8 +227,8 @@ fn limits_hold_in_any_second() {
     }
 }
 
-/// Threads that together start many more requests than the limit allows sample at most the limit,
-/// and at least 90 % of it.
+/// A limit holds for all threads together. Threads that start far more requests than allowed sample
+/// at most the limit, and at least 90 % of it.
 #[test]
 fn limits_hold_between_threads() {
     const THREADS: u64 = 4;
@@ -255,7 +256,7 @@ fn limits_hold_between_threads() {
     }
 }
 
-/// Threads that empty a bucket together get exactly its number of tokens.
+/// Threads that empty a token bucket together get exactly its number of tokens.
 #[test]
 fn tokens_are_taken_once() {
     const TOKENS: u32 = 10_000_000;
@@ -290,7 +291,7 @@ fn rules_change() {
     assert_eq!(roots(1000), 2);
 }
 
-/// A received decision is kept; the sampler decides only about a request without one.
+/// A received decision is kept. The sampler decides only about a request without a decision.
 #[test]
 fn children_follow() {
     let check = |rules: Sampling, incoming: Option<Incoming>, expected: Decision| {

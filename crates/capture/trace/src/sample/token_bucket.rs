@@ -5,9 +5,9 @@
 use blkkin_control::sampling::Limit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Maximum step of the clock back, in nanoseconds. After a larger step, the time counts as another
-/// clock's, as after a live migration. The bucket then restarts full, instead of refusing tokens
-/// until the old time is reached again.
+/// Maximum backward step of the clock, in nanoseconds. A larger step means another clock, as after
+/// a live migration. The bucket then restarts full, because it would otherwise refuse tokens until
+/// the old time is reached again.
 const CLOCK_BACK_NS_MAX: u64 = 60_000_000_000;
 
 const NO_LIMIT: u64 = 0;
@@ -18,10 +18,11 @@ const NO_LIMIT: u64 = 0;
 pub(super) struct TokenBucket {
     /// Refill interval and bucket size in one word, packed by [`pack`], so that a change is atomic.
     limit: AtomicU64,
-    /// Time at which the bucket will be full, in nanoseconds. Each token taken adds one interval.
+    /// Time at which the bucket will be full, in nanoseconds. Taking a token adds one refill
+    /// interval.
     full_at_ns: AtomicU64,
-    /// The configured limit, for [`TokenBucket::limit`]: the interval is rounded, so the exact rate
-    /// cannot be computed from it.
+    /// The configured limit, as [`TokenBucket::limit`] returns it. The exact rate cannot be
+    /// computed from the refill interval, which is rounded.
     configured: AtomicU64,
 }
 
@@ -34,7 +35,7 @@ impl TokenBucket {
         }
     }
 
-    /// Sets the limit. If it differs from the current one, the bucket starts full.
+    /// Sets the limit. The bucket starts full if the limit changes.
     pub(super) fn set(&self, limit: Option<Limit>) {
         let packed = limit.map_or(NO_LIMIT, pack);
         let given = |limit: Limit| u64::from(limit.per_second) << 32 | u64::from(limit.burst);
@@ -50,7 +51,7 @@ impl TokenBucket {
         Some(Limit { per_second: (given >> 32) as u32, burst: given as u32 })
     }
 
-    /// Takes a token. Returns false if there is none.
+    /// Takes a token from the bucket. Returns false if the bucket is empty.
     #[inline]
     pub(super) fn take(&self, now_ns: impl FnOnce() -> u64) -> bool {
         match unpack(self.limit.load(Relaxed)) {
@@ -92,7 +93,7 @@ fn pack(limit: Limit) -> u64 {
     }
 }
 
-/// Returns the refill interval in nanoseconds, at most 1 s, and the bucket's size; `None` without a
+/// Unpacks the refill interval in nanoseconds, at most 1 s, and the bucket's size; `None` without a
 /// limit.
 #[inline]
 fn unpack(limit: u64) -> Option<(u64, u64)> {

@@ -25,7 +25,7 @@ pub enum CoreAnnotation {
 }
 
 impl CoreAnnotation {
-    /// Returns the recorded code: `cs` and so on.
+    /// Returns the code by which the annotation is recorded, such as `cs` for [`Self::ClientSend`].
     pub const fn word(self) -> &'static str {
         match self {
             CoreAnnotation::ClientSend => "cs",
@@ -92,7 +92,7 @@ macro_rules! integers {
         $(impl KeyValue for $type {
             const FAMILY: &'static Family = &KEYVAL_INTEGER;
 
-            /// Converts the value to a signed 64-bit number. Larger values keep their bits, as in
+            /// Converts the value to a signed 64-bit number. Values above the maximum wrap, as in
             /// C.
             #[inline]
             fn content<'s>(&'s self, key: &'s str) -> AnnotationContent<&'s str> {
@@ -104,7 +104,8 @@ macro_rules! integers {
 
 integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool);
 
-/// Methods without a level parameter record at [`DEFAULT_LEVEL`], as blkin does.
+/// Methods that record annotations. Those without a level parameter record at [`DEFAULT_LEVEL`], as
+/// blkin does.
 impl<'a> Trace<'a> {
     /// Records an annotation with a text, at the current time.
     #[inline]
@@ -120,7 +121,7 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records a key and its value as an annotation of this span.
+    /// Records a key and its value as an annotation of this span, at the current time.
     #[inline]
     pub fn keyval(&self, key: &str, val: impl KeyValue) {
         self.keyval_at(DEFAULT_LEVEL, key, val);
@@ -134,8 +135,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Returns true if any annotations of this span at a level are recorded. Worth checking before
-    /// their values are computed.
+    /// Returns true if any annotations of this span at a level are recorded. Callers can check this
+    /// before they compute values.
     #[inline]
     pub fn is_annotated_at(&self, level: Level) -> bool {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER];
@@ -160,8 +161,8 @@ impl<'a> Trace<'a> {
         self.address("ma", broker);
     }
 
-    /// Records the address of a peer: the annotation's endpoint is the peer's, and its value has no
-    /// meaning.
+    /// Records the address of a peer, as an annotation with the peer's endpoint. The annotation's
+    /// value has no meaning.
     #[inline]
     fn address(&self, key: &str, endpoint: &Endpoint<'_>) {
         Trace { endpoint, ..*self }.keyval(key, "1");
@@ -212,7 +213,7 @@ impl<'a> Trace<'a> {
 
 macro_rules! core_annotations {
     ($($(#[$doc:meta])* $name:ident: $annotation:ident;)*) => {
-        /// Records Zipkin's core annotations.
+        /// Methods that record Zipkin's core annotations.
         impl Trace<'_> {
             $(
                 $(#[$doc])*

@@ -1,6 +1,6 @@
 //! Endpoint of a span or annotation: service, address and port.
 
-/// A service, its IP address and its port.
+/// Endpoint of one side of a call: service name, IP address and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint<'a> {
     service_name: &'a str,

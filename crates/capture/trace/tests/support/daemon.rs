@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Time limit on any operation in a test, longer than the operation takes on any machine.
+/// Time limit on any operation in a test, longer than the operation takes on the slowest machine.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 /// A test agent's listening socket, in a directory of its own.
@@ -78,7 +78,7 @@ impl Drop for TestAgent {
     }
 }
 
-/// A connected program, as the agent sees it: socket, catalog and channels.
+/// A connected program, as the agent sees it: its socket, catalog and channels.
 pub(crate) struct Program {
     pub(crate) socket: Socket,
     openings: Option<Decoder<Opening>>,
@@ -239,7 +239,7 @@ impl Program {
         }
     }
 
-    /// Sends a `Ping` and waits for the answer; all messages sent before have then taken effect.
+    /// Sends a `Ping` and waits for the answer. All messages sent before have then taken effect.
     #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.pings += 1;
@@ -271,12 +271,12 @@ impl Program {
         self.send(&ToApplication::Apply(channel), &[]);
     }
 
-    /// Returns all types in the program's catalog, by index.
+    /// Returns all event types in the program's catalog, by index.
     pub(crate) fn types(&self) -> HashMap<u32, EventType> {
         types(self.catalog.as_ref().unwrap())
     }
 
-    /// Takes the events that a channel has recorded so far.
+    /// Consumes and returns the events that a channel has recorded so far.
     pub(crate) fn events(&mut self, channel: u32) -> Vec<Event> {
         let channel = self.channels.get_mut(&channel).unwrap();
         let taken = channel.take();
@@ -289,7 +289,7 @@ impl Program {
         self.events(channel).into_iter().map(|event| event.name).collect()
     }
 
-    /// Waits until a channel has `count` events, and takes them.
+    /// Waits until a channel has recorded `count` events, and consumes them.
     #[track_caller]
     pub(crate) fn wait_for(&mut self, channel: u32, count: usize) -> Vec<Event> {
         let (mut events, end) = (Vec::new(), Instant::now() + LONG);
@@ -374,7 +374,7 @@ impl Channel {
         }
     }
 
-    /// Takes the packets recorded so far, without their headers.
+    /// Consumes the packets recorded so far, and returns them without their headers.
     fn take(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for reader in &mut self.readers {

@@ -68,7 +68,7 @@ impl Channel {
         Channel { number, cells, shape, readers }
     }
 
-    /// Returns a channel that records all events whose names match.
+    /// Returns a channel that records all events whose names match the pattern `names`.
     pub(crate) fn wanting(names: &str) -> Channel {
         let channel = Channel::with(0, 1 << 16, Channel::clock());
         registry::set_rules(0, &[all(names)]);
@@ -79,7 +79,7 @@ impl Channel {
         if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic }
     }
 
-    /// Takes the packets recorded so far.
+    /// Consumes the packets recorded so far.
     fn packets(&mut self) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         for reader in &mut self.readers {
@@ -93,7 +93,7 @@ impl Channel {
         packets
     }
 
-    /// Takes the events recorded so far: their types, and the bytes of their fields.
+    /// Consumes the events recorded so far. Returns their types, and the bytes of their fields.
     pub(crate) fn take(&mut self) -> Vec<(&'static EventType, Vec<u8>)> {
         let mut events = Vec::new();
         for bytes in self.packets() {
@@ -120,7 +120,7 @@ impl Channel {
         self.take().iter().map(|(event, _)| event.name()).collect()
     }
 
-    /// Takes the events recorded so far and decodes them, in order of time.
+    /// Consumes the events recorded so far, and returns them decoded, in order of time.
     pub(crate) fn decoded(&mut self) -> Vec<DecodedEvent> {
         let types: Vec<_> = registry::types().collect();
         let text = metadata_of(&types);
@@ -198,7 +198,7 @@ impl Visitor for Fields {
     }
 }
 
-/// Returns metadata of these types in TSDL.
+/// Returns TSDL metadata that describes these event types.
 fn metadata_of(types: &[&EventType]) -> String {
     let mut text = String::from(
         "/* CTF 1.8 */

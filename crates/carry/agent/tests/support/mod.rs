@@ -181,7 +181,7 @@ impl Node {
     }
 }
 
-/// Returns a selection of the events in session `s` whose names match the pattern.
+/// Returns a selection of events for session `s`, by a pattern for the events' names.
 pub(crate) fn events(names: &str) -> Events {
     let selection = Selection::for_names([names]);
     Events { session: "s".into(), channel: None, selection }
@@ -211,16 +211,16 @@ pub(crate) struct Program {
     pub(crate) catalog: SharedMemory,
     next_place: usize,
     pub(crate) writers: BTreeMap<u32, Writer>,
-    /// Rules received since the last `Apply`, by channel number; `in_force` are the rules before
-    /// it.
+    /// Rules received since the last `Apply`, by channel number. `in_force` has the rules that an
+    /// `Apply` has put into force.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
     /// Memory of the writers' rings, for direct access.
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
     /// Eventfds by which the program's writers wake the agent.
     wakes: Vec<OwnedFd>,
-    /// File of the catalog, to offer to the next agent; `files` are those of the rings, by channel
-    /// number.
+    /// File of the catalog, to offer to the next agent. `files` are the files of the rings, by
+    /// channel number.
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
     /// Rings of earlier connections, by their numbers in messages; `None` once they were released.
@@ -461,7 +461,7 @@ impl Drop for Hung {
     }
 }
 
-/// A file system in user space with a server, in which only directories can be made.
+/// A file system in user space with a server. Only directories can be made in it.
 pub(crate) struct Served {
     directory: blkkin_sys::testing::Scratch,
 }
@@ -676,7 +676,7 @@ pub(crate) fn read(trace: &Path) -> TraceContent {
     found
 }
 
-/// Returns the number of processors, if all processors before the last one are online.
+/// Returns the number of processors, up to the last processor that is online.
 pub(crate) fn online_processors() -> usize {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let last = list.trim().rsplit([',', '-']).next().unwrap();

@@ -1,5 +1,5 @@
-//! Interface of printers, which turn events into lines, and [`Printing`], which prints on one
-//! thread.
+//! Interface of printers ([`LinePrinter`]), and its use on one thread ([`Printing`]). A printer
+//! turns events into lines of text.
 
 use crate::event::Event;
 use crate::event_merge::Consumer;
@@ -24,12 +24,12 @@ pub trait LinePrinter: Send {
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
     /// Writes the delta, which depends on the previous line, over `place`. Returns false if the
-    /// delta has another length than `place`. `last` is the previous line's reference value, if
-    /// any.
+    /// delta has another length than `place`. `last` is the previous line's reference value; `None`
+    /// in the first line.
     fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
 
     /// Appends the delta to `out`, whatever its length. `last` is the previous line's reference
-    /// value, if any.
+    /// value; `None` in the first line.
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
@@ -42,7 +42,7 @@ pub enum Target {
     Messages,
 }
 
-/// Size in bytes above which a block of text is written.
+/// Size above which a block of text is written: 256 KiB.
 pub(super) const BLOCK_SIZE: usize = 256 << 10;
 
 /// Consumer that prints each event when it is delivered, on one thread.
@@ -60,7 +60,7 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> 
         Printing { printer, out: Text::default(), last: None, sink }
     }
 
-    /// Passes the printed text to the sink, and clears it.
+    /// Passes the printed text to the sink, and clears the text. Returns the sink's result.
     pub fn flush(&mut self) -> ControlFlow<()> {
         let flow = match self.out.is_empty() {
             true => ControlFlow::Continue(()),
@@ -99,7 +99,7 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
 }
 
 /// Appends an event's line. Returns the event's reference value, and the byte range of the line's
-/// delta in the text.
+/// delta in the text. Returns `None` if the event cannot be read or its line is too large.
 #[inline(always)]
 pub(super) fn print_event(
     printer: &mut impl LinePrinter,

@@ -17,18 +17,18 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum total size of printed text that waits for its turn, over all threads, in bytes.
+/// Maximum total size of the text that threads keep until their slices' turns: 24 MiB.
 const WAITING_SIZE: usize = 24 << 20;
-/// Minimum of one thread's share of `WAITING_SIZE`, in bytes.
+/// Minimum of one thread's share of `WAITING_SIZE`: 4 MiB.
 const WAITING_SIZE_MIN: usize = 4 << 20;
-/// Maximum size of the text of finished slices in bytes, if slices consist of whole packets.
+/// Maximum total size of the text of finished slices if slices consist of whole packets: 12 MiB.
 const FINISHED_SIZE_MAX: usize = 12 << 20;
-/// Maximum size of the text of finished slices in bytes, if slices end within packets and so have
-/// less text. With a larger limit, threads ahead of a delayed one would use more memory, and the
-/// first use of a page is slow.
+/// Maximum total size of the text of finished slices if slices end within packets: 3 MiB. Such
+/// slices have less text. With a higher limit, the threads ahead of a delayed one would use more
+/// memory, and the first use of a memory page is slow.
 const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
-/// Queue of slices and output, which all threads share.
+/// Queue of slices, together with the output. All threads share it.
 pub(super) struct SliceQueue<'r, S> {
     /// Slicer, with a lock of its own: slicing is slow, and threads that wait for a turn need the
     /// lock of `state`.
@@ -36,7 +36,7 @@ pub(super) struct SliceQueue<'r, S> {
     state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
-    /// Maximum size of the text that one thread keeps until its turn, in bytes.
+    /// Maximum size of the text that one thread keeps until its slice's turn, in bytes.
     waiting_size: usize,
     /// Maximum total size of the text of all finished slices, in bytes.
     finished_size_max: usize,
@@ -48,8 +48,8 @@ pub(super) struct SliceQueue<'r, S> {
 struct State {
     /// Number of the slice whose text is to be written now.
     turn: usize,
-    /// Number of the last slice of the output; `usize::MAX` while it is unknown. The last slice
-    /// extends to the end of the streams, or the sink broke in it.
+    /// Number of the last slice of the output; `usize::MAX` while it is unknown. It is the slice
+    /// that extends to the end of the streams, or the slice during which the sink returned `Break`.
     last: usize,
     /// Set if a thread has panicked; the turn of its slice never ends.
     has_panicked: bool,
@@ -59,8 +59,7 @@ struct State {
     finished_size: usize,
 }
 
-/// First delta of a slice. It depends on the previous slice, so it is written when the slice's turn
-/// has come.
+/// First delta of a slice. It depends on the previous slice, so it is written in the slice's turn.
 struct PendingDelta {
     /// Index of the block that contains the delta, among the slice's blocks. Earlier blocks have
     /// only lines of losses.
@@ -74,7 +73,8 @@ struct FinishedSlice {
     blocks: Vec<Block>,
     size: usize,
     first: Option<PendingDelta>,
-    /// Reference value for the first delta of the next slice; `None` if the slice has none.
+    /// Reference value for the first delta of the next slice; `None` if no line of this slice sets
+    /// one.
     last: Option<u64>,
 }
 
@@ -124,7 +124,8 @@ impl<'r, S> SliceQueue<'r, S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next slice to print. Moves the `spare` buffers of printed slices to the slicer.
+    /// Returns the next slice to print; `None` after the last slice. Moves the buffers in `spare`,
+    /// of slices printed earlier, to the slicer.
     pub(super) fn next_slice(&self, spare: &mut Vec<Vec<u8>>) -> Option<Slice> {
         let mut slicer = self.slicer();
         slicer.reuse(spare);
@@ -145,8 +146,8 @@ impl<'r, S> SliceQueue<'r, S> {
         state.turn == number && state.last >= number
     }
 
-    /// Waits for the turn of slice `number`. Breaks if the slice is invalid or a thread has
-    /// panicked.
+    /// Waits for the turn of slice `number`. Returns `ControlFlow::Break` if the slice is invalid
+    /// or a thread has panicked.
     fn wait_for_turn(&self, number: usize) -> ControlFlow<()> {
         let mut state = self.lock();
         loop {
@@ -228,7 +229,7 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     first: Option<PendingDelta>,
     /// Reference value for the delta of the next line; `None` before the slice's first line.
     last: Option<u64>,
-    /// Set if the sink broke, or if this slice is after the last slice of the output.
+    /// Set if the sink returned `Break`, or if this slice is after the last slice of the output.
     is_broken: bool,
 }
 
@@ -251,7 +252,7 @@ where
         }
     }
 
-    /// Starts to print slice `number`.
+    /// Starts slice `number`, with an empty text.
     pub(super) fn begin(&mut self, number: usize) {
         self.number = number;
         (self.first, self.last, self.is_broken) = (None, None, false);
@@ -259,7 +260,7 @@ where
         self.recycle_blocks();
     }
 
-    /// Makes blocks that have been written available to all threads for reuse.
+    /// Moves written blocks to the queue's spare blocks, so that any thread can reuse them.
     fn recycle_blocks(&mut self) {
         // Very large lines are rare, so their blocks are freed.
         self.waiting.retain(|block| block.text.room() <= 2 * BLOCK_SIZE);
@@ -272,8 +273,8 @@ where
         }
     }
 
-    /// Ends the slice. Hands in its text, or waits for the turn, writes the text, and writes
-    /// finished slices that follow.
+    /// Ends the slice. Hands in its text if possible. Otherwise waits for the slice's turn, writes
+    /// the text, and then writes the finished slices that follow.
     pub(super) fn end(&mut self) {
         if self.is_broken || self.hand_in() {
             return;
@@ -298,7 +299,7 @@ where
     }
 
     /// Hands in the slice's text to the thread whose turn it is. Returns false if it is this
-    /// slice's turn, or if the handed-in text would exceed its limit.
+    /// slice's turn, or if the text of all finished slices would exceed its limit.
     fn hand_in(&mut self) -> bool {
         let size = self.waiting_size + self.block.text.room();
         let mut state = self.queue.lock();

@@ -24,17 +24,18 @@ use std::sync::Arc;
 
 /// Desired number of slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
-/// Size of the packets in a slice above which two packets of each stream are enough, in bytes.
+/// Total packet size up to which a slice may have more than two packets of each stream: 1 MiB.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Maximum total size of the packets in a slice, in bytes.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
-/// Maximum total size of one packet of each stream, in bytes, shared by the threads that wait for
-/// their turn. Above a thread's share, slices are cut within packets.
+/// Maximum total size of one packet of each stream, in bytes, divided among the threads that wait
+/// for their turn. If the packets exceed a thread's share, slices are cut within packets.
 const WHOLE_SIZE_MAX: u64 = 1 << 20;
 /// Minimum of one thread's share of `WHOLE_SIZE_MAX`, in bytes.
 const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
-/// Size of the packets in a slice that ends within packets, in bytes. The slice's text fits into a
-/// thread's limit, and the bytes are still in the processor's cache when they are printed.
+/// Desired number of packet bytes in a slice that is cut within packets: 128 KiB. The slice's text
+/// then fits into a thread's limit, and the bytes are still in the processor's cache during
+/// printing.
 const SCOUTED_SIZE: u64 = 128 << 10;
 /// Maximum number of streams for which scouts are used; each scout has a window.
 const SCOUTS_MAX: usize = 64;
@@ -43,8 +44,8 @@ const SCOUTS_MAX: usize = 64;
 const HANDING_OVER_MAX: usize = 16;
 /// Size of a scout's window in bytes. Each slice copies the unread part of the window.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
-/// Number of marks that a scout retains. The last mark may be after the slice's end, and the scout
-/// may be one step beyond that mark.
+/// Number of marks that a scout retains. At the end of a slice the newest mark may be beyond that
+/// end, and the scout may be one step further, so a few older marks are needed.
 const MARKS: usize = 4;
 /// Maximum size of a scout's step, in bytes.
 const STEP_SIZE_MAX: u64 = 32 << 10;
@@ -54,11 +55,12 @@ const STEP_SIZE_MAX: u64 = 32 << 10;
 pub(super) struct Slice {
     /// Number of the slice in order of time, from 0.
     pub(super) number: usize,
-    /// Begin (inclusive) and end (exclusive) in nanoseconds; no end means the end of the streams.
+    /// Begin (inclusive) and end (exclusive) in nanoseconds; `None` for the end of the streams.
     pub(super) span: (i64, Option<i64>),
-    /// Packets of each stream in the slice, by stream number.
+    /// Packets in the slice, by stream number.
     pub(super) parts: Vec<SlicePart>,
-    /// Set if the parts extend to the ends of their streams, because later slices cannot be cut.
+    /// Set if the parts extend to the ends of their streams, because the remaining packets cannot
+    /// be divided by time.
     pub(super) extends_to_end: bool,
 }
 
@@ -111,12 +113,12 @@ struct Scout {
     data: Arc<TraceData>,
     scale: TimeScale,
     cursor: Cursor,
-    /// Number of the packet that the scout searches.
+    /// Number of the packet that the scout reads.
     number: u64,
     /// Begin and end that the packet declares, in nanoseconds.
     span: (i64, i64),
-    /// Marks of the last steps, newest first; `None` before the first step. All events before a
-    /// mark are at or before the mark's time.
+    /// Marks of the last steps, the newest first; `None` before the first step. No event before a
+    /// mark is later than the mark's time.
     marks: [Option<Mark>; MARKS],
     /// Set if the packet may have more events.
     is_active: bool,
@@ -174,7 +176,7 @@ impl<'r> Slicer<'r> {
         self.spare.append(spare);
     }
 
-    /// Returns the next slice in order of time.
+    /// Returns the next slice in order of time; `None` after the last slice.
     pub(super) fn next(&mut self) -> Option<Slice> {
         if self.is_over {
             return None;
@@ -208,9 +210,9 @@ impl<'r> Slicer<'r> {
         self.streams.iter_mut().flat_map(problems).collect()
     }
 
-    /// Moves the scout that is furthest behind by a step. Returns the number of skipped bytes. If a
-    /// second scout would be furthest behind afterwards, moves it too: two interleaved walks take
-    /// hardly longer than one.
+    /// Moves the scout of stream `index`, which has the earliest position in time, by one step. If
+    /// another scout would then be the earliest, moves that one too: two interleaved walks take
+    /// hardly longer than one. Returns the number of skipped bytes.
     fn step(&mut self, index: usize) -> StepResult {
         let size = self.step.unwrap_or(0);
         let reached = self.streams[index].scout.as_ref().and_then(Scout::next_step_time);
@@ -297,7 +299,7 @@ fn slice_size(reading: &Reading<'_>, row: u64) -> u64 {
     even.clamp(row, row.saturating_mul(2).max(SLICE_SIZE_GOOD)).min(SLICE_SIZE_MAX)
 }
 
-/// Time or reason at which a slice ends.
+/// End of a slice: a time, or the reason why the slice has no end time.
 enum SliceEnd {
     Time(i64),
     EndOfStreams,
@@ -323,7 +325,8 @@ impl SlicerStream {
         stream
     }
 
-    /// Returns the begin of the next packet, or of a loss before the packet if that is earlier.
+    /// Returns the begin of the next packet, or of a loss before it if that is earlier. Returns
+    /// `None` if the stream has no more packets.
     fn due_time(&self) -> Option<i64> {
         let packet = self.next.as_ref()?;
         let losses = packet.losses.iter().filter_map(|loss| Some(loss.from?.0));
@@ -335,8 +338,8 @@ impl SlicerStream {
         matches!(times, Some((Some(begin), Some(end))) if self.last_end <= begin && begin <= end)
     }
 
-    /// Moves the next packet to the open packets, unless it ends before `begin`. Returns the
-    /// packet's size in bytes, or 0.
+    /// Moves the next packet to the open packets. Returns the packet's size in bytes, or 0 if there
+    /// is no packet or the packet ends before `begin` and is dropped.
     fn pull(&mut self, begin: Option<i64>) -> u64 {
         let Some(packet) = std::mem::replace(&mut self.next, self.packets.next()) else { return 0 };
         if let Some(scout) = &mut self.scout {
@@ -353,7 +356,8 @@ impl SlicerStream {
     }
 
     /// Ends a slice. Retains the open packets that extend into the next slice, which starts at
-    /// `begin`. Returns the bytes of the last packet that the scout has retained, if any.
+    /// `begin`. Returns the bytes that the scout has retained of the last packet; `None` if there
+    /// are none.
     fn end_slice(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
         for packet in &mut self.open {
@@ -416,7 +420,8 @@ impl Scout {
         self.marks[0].map_or(self.span.0, |mark| mark.ns)
     }
 
-    /// Returns an estimate of the time that the scout will reach with its next step.
+    /// Returns an estimate of the time that the scout will reach with its next step; `None` before
+    /// it has made two steps.
     fn next_step_time(&self) -> Option<i64> {
         let (last, before) = (self.marks[0]?, self.marks[1]?);
         Some(last.ns.saturating_add(last.ns.saturating_sub(before.ns)))

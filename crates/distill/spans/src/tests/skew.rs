@@ -1,4 +1,4 @@
-//! Clock skew, shown and corrected.
+//! Tests of clock skew: marked by default, and corrected with `correct_skew`.
 
 use super::{check, check_with};
 use crate::Limits;

@@ -63,7 +63,8 @@ fn number(span: &Span) -> u64 {
     number
 }
 
-/// Checks that each span is counted exactly once.
+/// Checks the balance of the counters: each recovered or pushed span is delivered, dropped or
+/// waiting.
 #[track_caller]
 pub(crate) fn balanced(counters: &Counters) {
     let Counters { recovered: found, pushed, delivered, waiting, .. } = *counters;
@@ -72,7 +73,7 @@ pub(crate) fn balanced(counters: &Counters) {
     assert_eq!(found + pushed, delivered + dropped + waiting, "{counters:?}");
 }
 
-/// Waits until the queue is empty, and closes the exporter.
+/// Waits until the queue is empty, closes the exporter, and returns its final counters.
 #[track_caller]
 pub(crate) fn finish(exporter: Exporter) -> Counters {
     assert!(

@@ -1,4 +1,4 @@
-//! Answers of HTTP destinations, and the exporter's reaction.
+//! Tests of the exporter's reaction to answers of HTTP destinations.
 
 use crate::accounts::{PATIENCE, finish, of_format, options, push};
 use crate::server::{Reply, Server};
@@ -55,7 +55,7 @@ fn each_format_arrives() {
     }
 }
 
-/// Checks that a batch is sent again if it first gets the answer `reply` twice.
+/// Checks that the exporter sends a batch again after each of two answers `reply`.
 #[track_caller]
 fn check_later(reply: Reply) {
     let replies = [Reply::status(202), reply.clone(), reply.clone()];

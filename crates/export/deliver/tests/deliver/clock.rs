@@ -1,5 +1,5 @@
-//! Clock jumps between two exporters with one queue: the jumps neither drop waiting batches nor
-//! keep them longer.
+//! Tests of clock jumps between two exporters with one queue: the jumps neither drop waiting
+//! batches nor keep them longer.
 
 use crate::accounts::{PATIENCE, finish, options, push};
 use crate::server::{Reply, Server};

@@ -1,5 +1,5 @@
-//! Connections that are cut after each number of bytes in either direction: all spans arrive
-//! nevertheless, and each is accounted for.
+//! Tests with connections that are cut after every possible number of bytes, in either direction.
+//! All spans arrive nevertheless, and each is counted.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A proxy that cuts the first connection after a number of bytes in either direction.
 struct Cutter {
     address: SocketAddr,
-    /// Bytes that the first connection transferred from client to server, and back.
+    /// Bytes that the first connection transferred from client to server; `back` counts the other
+    /// direction.
     there: Arc<AtomicU64>,
     back: Arc<AtomicU64>,
 }

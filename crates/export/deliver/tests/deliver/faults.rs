@@ -1,5 +1,5 @@
-//! D4, D5: a disk that fails, temporarily or permanently. No flushed span is lost, the pushing
-//! program gets an error, and the exporter recovers with the disk, without a restart.
+//! Tests of promises D4 and D5: a disk fails, temporarily or permanently. No flushed span is lost,
+//! the pushing program gets an error, and the exporter recovers with the disk, without a restart.
 
 use crate::kill_sweep::{counts, flushed_behind_syncs, how};
 use crate::program_run::{Destination, ProgramRun, RESUMES, RunOptions};
@@ -19,7 +19,8 @@ struct FaultTotals {
     slowest: Duration,
 }
 
-/// Runs the tested program with a fault and then without. Checks that all flushed spans arrive.
+/// Runs the tested program with a disk fault, and then without. Checks that all flushed spans
+/// arrive.
 fn live(fault: Fault, totals: &mut FaultTotals) -> Result<(), String> {
     let scratch = Scratch::new("deliver-faults");
     let destination = Destination::new(&scratch.0.join("queue"));

@@ -1,5 +1,6 @@
-//! D4, D7: a full file system is a temporary state. The pushing program gets an error, refused
-//! batches without room are counted, and the exporter continues by itself once there is room.
+//! Tests of promises D4 and D7: a full file system is a temporary state. The pushing program gets
+//! an error, refused batches without room are counted, and the exporter continues by itself once
+//! there is room.
 
 use crate::accounts::{finish, options};
 use crate::program_run::{RESUMES, push};

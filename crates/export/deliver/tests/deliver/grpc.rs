@@ -1,4 +1,4 @@
-//! Answers of gRPC destinations.
+//! Tests of the exporter's reaction to answers of gRPC destinations.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};

@@ -1,5 +1,5 @@
-//! A program that pushes spans and reports flushed spans is killed at random moments and restarted:
-//! all spans reported as flushed arrive.
+//! Tests with a program that pushes spans, reports the flushed spans, and is killed at random
+//! moments and restarted. All spans reported as flushed arrive.
 
 use crate::accounts::{PATIENCE, balanced, options, push};
 use crate::server::{Reply, Server};
@@ -74,7 +74,8 @@ fn run(
     flushed
 }
 
-/// Returns the number of spans that killed programs reported as flushed and that did not arrive.
+/// Returns the number of spans that did not arrive although a killed program had reported them as
+/// flushed.
 fn missing(early: bool) -> usize {
     let scratch = tempfile::tempdir().expect("a folder");
     // Every third answer is a failure.

@@ -1,4 +1,4 @@
-//! D1: flushed spans arrive, regardless of the system call in which the program is killed, and
+//! Tests of promise D1: whichever system call the program is killed in, flushed spans arrive, and
 //! refused batches are stored.
 
 use crate::program_run::{Destination, ProgramRun, RESUMES, RunOptions};
@@ -32,7 +32,7 @@ pub(crate) const CALLS: [&str; 18] = [
     "writev",
 ];
 
-/// Number of runs that share a directory.
+/// Number of killed runs that share a directory.
 const LIVES: usize = 4;
 
 /// Maximum time until the first flush after a kill.
@@ -48,7 +48,7 @@ pub(crate) fn how(first: u64) -> RunOptions {
     RunOptions { first, batches: batches(), patience: RESUMES, is_early: false }
 }
 
-/// Returns the maximum number of times that a thread makes each of the system calls in a run.
+/// Returns the number of calls of each system call in a run, as the maximum of all threads.
 pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let scratch = Scratch::new("deliver-sweep");
     let destination = Destination::new(&scratch.0.join("queue"));
@@ -164,9 +164,9 @@ fn d1_an_exporter_that_flushes_early_is_found_out() {
     assert!(found);
 }
 
-/// Traces the order of a program's system calls and returns the number of reported flushes, each of
-/// which must follow an fdatasync. With `fails`, that fdatasync fails. Kills cannot show that data
-/// is durable, because the system keeps written data; the order of the calls can.
+/// Traces the system calls of a program and returns the number of reported flushes. Each reported
+/// flush must follow an fdatasync; the fdatasync number `fails` returns an error. Kills cannot show
+/// that data is durable, because the kernel keeps written data; the order of the calls can.
 pub(crate) fn flushed_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("deliver-order");
     let destination = Destination::new(&scratch.0.join("queue"));

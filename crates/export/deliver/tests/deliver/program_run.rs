@@ -27,7 +27,7 @@ pub(crate) const SPANS: u64 = 10;
 /// Size of a span in bytes, chosen so that a run fills more than one segment of the queue.
 const TEXT_BYTES: usize = 30_000;
 
-/// Share of refused batches: the destination refuses one batch in this many.
+/// Ratio of all batches to refused batches: the destination refuses one batch in seven.
 const REFUSED_OF: u64 = 7;
 
 fn is_refused(number: u64) -> bool {
@@ -108,7 +108,7 @@ fn exports_for_long() {
     std::process::exit(0);
 }
 
-/// Retries `does` until it succeeds, for at most `patience`.
+/// Retries `does` until it succeeds, for at most `patience`; then returns its last refusal.
 fn until(
     patience: Duration,
     does: impl Fn() -> Result<(), blkkin_deliver::Refusal>,
@@ -161,9 +161,9 @@ impl Destination {
         self.arrivals.lock().expect("no panic").batches.len()
     }
 
-    /// Checks that all batches before `batches` arrived or were stored as refused, except for
-    /// `not_kept` refused batches. Batches must be unchanged and in order, with at most `back_max`
-    /// steps back where batches were sent again.
+    /// Checks that all batches numbered below `batches` arrived or were stored as refused; up to
+    /// `not_kept` refused batches may be missing. Batches must be unchanged and in order, with at
+    /// most `back_max` steps back where batches were sent again.
     pub(crate) fn check(&self, batches: u64, not_kept: u64, back_max: u64) -> Result<(), String> {
         let arrivals = self.arrivals.lock().expect("no panic");
         let mut there: BTreeSet<u64> = BTreeSet::new();

@@ -1,4 +1,5 @@
-//! D7: a refused batch is stored in a bounded folder, and the next batch arrives within a second.
+//! Tests of promise D7: a refused batch is stored in a bounded folder, and the next batch arrives
+//! within a second.
 
 use crate::accounts::{PATIENCE, finish, push};
 use crate::server::{Reply, Server};
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Maximum time until the next batch arrives.
+/// Maximum time between a refused batch and the arrival of the next batch.
 const MOVES_ON: Duration = Duration::from_secs(1);
 
 const SPANS: u64 = 10;
@@ -33,7 +34,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Measures the time between a refused batch and the next batch, in a queue in use.
+/// Returns the time between the arrivals of a refused batch and the next batch. A batch has been
+/// delivered before.
 fn next_comes_after(path: &str, format: Format, refusal: Reply) -> Duration {
     let scratch = tempfile::tempdir().expect("a folder");
     let times: Arc<Mutex<Vec<Instant>>> = Arc::default();

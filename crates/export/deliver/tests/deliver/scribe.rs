@@ -1,4 +1,5 @@
-//! Export over Scribe: each span is a message of the category, and refused batches are sent again.
+//! Test of export over Scribe: each span is a message of the category, and refused batches are sent
+//! again.
 
 use crate::accounts::{finish, numbers, options, push};
 use blkkin_deliver::{Error, Exporter, Options};

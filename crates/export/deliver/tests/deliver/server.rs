@@ -26,7 +26,7 @@ pub(crate) struct ReceivedRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// The reaction to a request.
+/// Scripted reaction of the server to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Answer(u16, Vec<(&'static str, String)>, Vec<u8>),

@@ -1,4 +1,5 @@
-//! TLS with a self-made certificate, which only an exporter with the certificate's file trusts.
+//! Tests of TLS with a self-signed certificate: only an exporter with the certificate's file trusts
+//! it.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};

@@ -1,4 +1,5 @@
-//! Zipkin's real server accepts batches in each of its formats, and returns the spans unchanged.
+//! Tests with Zipkin's real server: it accepts batches in each of its formats, and returns the
+//! spans unchanged.
 
 use crate::accounts::{PATIENCE, finish, numbers, of_format, options, push};
 use blkkin_deliver::{Exporter, Options};
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 /// Time limit for the server's start on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// Returns the server's file in Maven's directory; `cargo xtask peers` has Maven download it.
+/// Returns the path of Zipkin's server in Maven's directory; `None` if it is missing. `cargo xtask
+/// peers` downloads it.
 fn jar() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let jar = ".m2/repository/io/zipkin/zipkin-server/3.6.1/zipkin-server-3.6.1-exec.jar";

@@ -11,13 +11,13 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Memory that each connection may use without counting towards the limit, in bytes.
+/// Buffer memory of each connection that does not count towards the memory limit, in bytes.
 const OWN_BYTES: usize = 64 << 10;
 
 /// Initial size of the receive buffer, in bytes.
 const FIRST_BYTES: usize = 8 << 10;
 
-/// Size of buffered replies in bytes at which they are written, even if more requests are pending.
+/// Size in bytes at which buffered replies are written, even if more requests are pending.
 const REPLIES_BYTES: usize = 16 << 10;
 
 /// Maximum capacity in bytes at which the reply buffer is reused.
@@ -29,10 +29,10 @@ pub(super) struct Connection<'s, H: Handler> {
     stream: TcpStream,
     frames: Frames,
     memory: Vec<u8>,
-    /// Range of the received bytes that have not been answered yet.
+    /// Start of the received bytes that have not been answered yet; `end` is their end.
     start: usize,
     end: usize,
-    /// Time when the incomplete frame began.
+    /// Time when the incomplete frame began; `None` if no frame is incomplete.
     frame_start: Option<Instant>,
     quiet_since: Instant,
     replies: Vec<u8>,
@@ -56,7 +56,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         }
     }
 
-    /// Serves the connection until the peer closes it, or the server has a reason to close it.
+    /// Serves the connection until the peer or the server closes it. An error is the server's
+    /// reason for closing.
     pub(super) fn run(mut self) -> Result<()> {
         let options = &self.state.options;
         let tick = options.idle_max.min(options.frame_time_max) / 2;
@@ -82,7 +83,7 @@ impl<'s, H: Handler> Connection<'s, H> {
         }
     }
 
-    /// Answers all complete frames.
+    /// Answers all complete frames in the receive buffer.
     fn answer_all(&mut self) -> Result<()> {
         loop {
             let received = self.memory.get(self.start..self.end).unwrap_or_default();
@@ -125,7 +126,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         })
     }
 
-    /// Makes space in the receive buffer.
+    /// Makes space in the receive buffer for the next read: moves the received bytes to the start,
+    /// or enlarges the buffer.
     fn make_read_space(&mut self) -> Result<ReadSpace> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -247,7 +249,7 @@ impl<H: Handler> Drop for Connection<'_, H> {
 
 enum ReadSpace {
     Ready,
-    /// There is no memory for the frame, whose size is given in bytes.
+    /// The server has no memory for a frame of `size` bytes.
     None {
         size: usize,
     },

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Limits on the size of a request.
     pub limits: Limits,
-    /// Maximum number of connections.
+    /// Maximum number of connections that are open at the same time.
     pub connections_max: usize,
     /// Time after which an idle connection is closed.
     pub idle_max: Duration,

@@ -24,7 +24,7 @@ pub(super) struct ServerState<H> {
     pub(super) is_stopping: AtomicBool,
 }
 
-/// Part of a connection that other threads access, to close it.
+/// State through which other threads can close a connection.
 pub(super) struct Peer {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Chart of the rate of events over time, drawn with blocks.
+//! Chart of the rate of events over time, drawn with block characters.
 
 use super::table::{Theme, Tone};
 use super::timeline::{Slot, Timeline};
@@ -11,7 +11,7 @@ const MARGIN: usize = 10;
 /// Maximum number of marks on the axis of time.
 const TICKS_MAX: f64 = 6.0;
 
-/// Draws the events from `span.0` to `span.1`; labels are relative to `origin`.
+/// Draws the event rate over the time range `span`; labels are relative to `origin`.
 pub(crate) fn draw(
     out: &mut String,
     timeline: &Timeline,
@@ -53,7 +53,7 @@ fn rows(out: &mut String, slots: &[Slot], slot_seconds: f64, top: f64, theme: Th
     }
 }
 
-/// Draws the axis of time, the losses below it, and its labels.
+/// Draws the time axis, a row of marks for losses, and the labels of the axis.
 fn axis(out: &mut String, slots: &[Slot], (first, last): (i64, i64), origin: i64, theme: Theme) {
     let start = (i128::from(first) - i128::from(origin)) as f64;
     let span = last.abs_diff(first).saturating_add(1) as f64;

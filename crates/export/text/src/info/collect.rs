@@ -28,10 +28,11 @@ pub struct Collector<'t> {
     losses: Losses,
     /// Index of the current packet's stream.
     current: usize,
-    /// Current packet and the losses before it, which count once the packet has a selected event.
+    /// Counts of the current packet that are not in the totals yet. The packet's first selected
+    /// event adds them, together with `pending_losses`, the losses before the packet.
     pending: Option<Counts>,
     pending_losses: Vec<LossInfo>,
-    /// Set until the current packet's first event.
+    /// True before the first event of the current packet.
     has_no_event: bool,
 }
 

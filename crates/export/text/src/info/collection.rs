@@ -5,7 +5,7 @@ use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Uuid, Version};
 use blkkin_reader::LossKind;
 use std::path::PathBuf;
 
-/// Statistics of all traces, streams and event types, as they are drawn.
+/// Statistics of all traces, streams and event types, merged from all threads.
 #[derive(Debug, Default)]
 pub struct Collection {
     /// Traces in the order in which they were opened.
@@ -18,9 +18,10 @@ pub struct Collection {
     pub losses: Vec<LossInfo>,
     /// Number of losses that are not in `losses`.
     pub losses_left_out: u64,
-    /// Numbers of events over time, and times of losses.
+    /// Histogram of events over time, with the times of losses.
     pub timeline: Timeline,
-    /// Set if only selected events are counted; packets count if they have a selected event.
+    /// Set if only selected events are counted. Packets then count only if they have a selected
+    /// event.
     pub selected: bool,
     /// Origin of relative times, in nanoseconds; the same as for `--begin +1s`.
     pub origin: Option<i64>,
@@ -33,13 +34,13 @@ pub struct TraceInfo {
     pub name: String,
     /// Directory of the trace.
     pub path: PathBuf,
-    /// UUID in the trace's metadata.
+    /// UUID in the trace's metadata; `None` if it has none.
     pub uuid: Option<Uuid>,
     /// CTF version of the trace.
     pub version: Version,
     /// Environment of the trace: keys and values.
     pub env: Vec<(String, EnvValue)>,
-    /// Clocks of the trace.
+    /// Clocks that the metadata declares.
     pub clocks: Vec<Clock>,
 }
 
@@ -52,32 +53,32 @@ pub struct StreamInfo {
     pub file: String,
     /// Id of the stream class in the metadata.
     pub class_id: u64,
-    /// Id of the stream within its class.
+    /// Id of the stream within its class; `None` if its packets have none.
     pub instance: Option<u64>,
-    /// CPU, if all packets name the same CPU.
+    /// CPU of the stream; `None` unless all its packets name the same CPU.
     pub cpu: Option<u64>,
-    /// Totals of the stream.
+    /// Events, packets, bytes and losses of the stream.
     pub counts: Counts,
 }
 
 /// Totals of packets and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Events that were read.
+    /// Number of events that were read.
     pub events: u64,
-    /// Packets that were read.
+    /// Number of packets that were read.
     pub packets: u64,
-    /// Bytes of packets, with padding.
+    /// Total size of the packets with padding, in bytes.
     pub bytes: u64,
-    /// Bytes of packets without padding.
+    /// Total size of the packets without padding, in bytes.
     pub content_bytes: u64,
-    /// Events discarded by the tracer.
+    /// Number of events that the tracer discarded.
     pub events_lost: u64,
-    /// Losses of events whose number is unknown.
+    /// Number of event losses whose size is unknown.
     pub events_lost_unknown: u64,
-    /// Packets that are missing according to the sequence numbers.
+    /// Number of packets that are missing according to the sequence numbers.
     pub packets_lost: u64,
-    /// Losses of packets whose number is unknown.
+    /// Number of packet losses whose size is unknown.
     pub packets_lost_unknown: u64,
     /// First and last time of packets and events, both inclusive, in nanoseconds.
     pub span: Option<(i64, i64)>,
@@ -86,11 +87,11 @@ pub struct Counts {
 /// Statistics of an event type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventInfo {
-    /// Name, as in `provider:event`.
+    /// Name of the event type, such as `provider:event`; `None` if it has none.
     pub name: Option<String>,
-    /// Log level of the metadata.
+    /// Log level in the metadata, if any.
     pub log_level: Option<i64>,
-    /// Number of events.
+    /// Number of events of this type.
     pub count: u64,
     /// Times of the first and the last event, in nanoseconds.
     pub span: Option<(i64, i64)>,
@@ -99,13 +100,13 @@ pub struct EventInfo {
 /// Loss of events or packets in one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LossInfo {
-    /// Begin of the loss, in nanoseconds.
+    /// Begin of the loss, in nanoseconds; `None` if unknown.
     pub from: Option<i64>,
-    /// End of the loss, in nanoseconds.
+    /// End of the loss, in nanoseconds; `None` if unknown.
     pub to: Option<i64>,
     /// Index of the stream in [`Collection::streams`].
     pub stream: usize,
-    /// Distinguishes lost events from lost packets.
+    /// Kind of the loss: lost events or lost packets.
     pub kind: LossKind,
     /// Number of lost events or packets; `None` if it is unknown.
     pub count: Option<u64>,
@@ -143,19 +144,19 @@ impl Counts {
         self.span = joint_span(self.span, other.span);
     }
 
-    /// Returns the duration between the first and the last time, in nanoseconds.
+    /// Returns the nanoseconds from the first to the last time; `None` without times.
     pub fn duration_ns(&self) -> Option<u64> {
         self.span.map(|(first, last)| last.abs_diff(first))
     }
 
-    /// Returns the average rate of events, per second.
+    /// Returns the average number of events per second; `None` without a duration.
     pub fn events_per_second(&self) -> Option<f64> {
         let duration = self.duration_ns().filter(|&duration| duration > 0)?;
         Some(self.events as f64 * 1e9 / duration as f64)
     }
 
-    /// Returns the average size of an event in bytes, with its share of packet headers. The result
-    /// is too large if packets have events that are not selected.
+    /// Returns the average size of an event in bytes, with its share of packet headers; `None`
+    /// without events. The result is too large if packets have events that are not selected.
     pub(super) fn bytes_per_event(&self) -> Option<f64> {
         (self.events > 0).then(|| self.content_bytes as f64 / self.events as f64)
     }
@@ -169,13 +170,13 @@ impl Counts {
 }
 
 impl TraceInfo {
-    /// Returns true if times of the trace are dates.
+    /// Returns true if the trace's clock counts from 1970, so that its times are dates.
     pub(super) fn absolute(&self) -> bool {
         self.clocks.first().is_some_and(|clock| clock.origin == ClockOrigin::UnixEpoch)
     }
 }
 
-/// Returns the smallest time range that contains both ranges.
+/// Returns the smallest time range that contains both ranges. `None` is an empty range.
 pub(super) fn joint_span(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),

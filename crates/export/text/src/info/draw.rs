@@ -98,14 +98,15 @@ impl Drawing<'_> {
         }
     }
 
-    /// Returns the number of rows to show and the number of omitted rows.
+    /// Returns the number of table rows to show, at most `most` unless all are requested, and the
+    /// number of omitted rows.
     fn cap(&self, rows: usize, most: usize) -> (usize, u64) {
         let shown = if self.options.all { rows } else { rows.min(most) };
         (shown, (rows - shown) as u64)
     }
 
-    /// Returns the number of a trace from 1, as its heading and its streams show it; empty for a
-    /// single trace.
+    /// Returns the number of a trace, counted from 1, as shown in its heading and beside its
+    /// streams. Empty if there is only one trace.
     fn number(&self, trace: usize) -> String {
         if self.collection.traces.len() > 1 { (trace + 1).to_string() } else { String::new() }
     }

@@ -1,4 +1,4 @@
-//! Statistics as one JSON object. A key that `blkkin view --json` has too has the same meaning.
+//! Statistics as one JSON object. Keys that `blkkin view --json` also uses have the same meaning.
 //! Unknown values are `null`; times are nanoseconds from the clock's origin.
 
 use super::collection::{Collection, Counts, EventInfo, LossInfo, StreamInfo, TraceInfo};
@@ -9,7 +9,7 @@ use blkkin_filter::Severity;
 use blkkin_reader::Problem;
 use serde_json::{Map, Value, json};
 
-/// Version of the object's schema. It changes when consumers may have to change.
+/// Version of the schema of the JSON object; incremented by changes that may break consumers.
 pub const SCHEMA: &str = "blkkin.info.v1";
 
 /// Maximum number of buckets in the histogram.

@@ -22,9 +22,9 @@ pub(crate) struct Theme {
     pub(crate) ascii: bool,
 }
 
-/// Blocks that fill from below, in eighths.
+/// Characters of vertical bars, filled from below by 0 to 8 eighths.
 const RISING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Blocks that fill from the left, in eighths.
+/// Characters of horizontal bars, filled from the left by 0 to 8 eighths.
 const GROWING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// ASCII substitutes for [`RISING`] and [`GROWING`].
 const ROUGH: [char; 9] = [' ', '.', '.', '.', ':', ':', ':', '#', '#'];
@@ -102,8 +102,8 @@ impl Theme {
         bar
     }
 
-    /// Makes a text of a trace, which may have any characters, safe for a terminal. Only the end of
-    /// a text of more than `most` characters is kept.
+    /// Replaces control characters in a trace's text, which a terminal would obey. A text of more
+    /// than `most` characters is truncated at its start.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {
         let shown = |char: char| match char {
             _ if char.is_control() => '?',

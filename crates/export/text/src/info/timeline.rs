@@ -7,11 +7,11 @@
 
 /// Maximum number of buckets; half of it exceeds the number of columns of any terminal.
 const BUCKETS_MAX: i64 = 2048;
-/// Minimum width of a bucket, as the logarithm of nanoseconds: two nanoseconds. With a smaller
-/// width, distances between buckets overflow.
+/// Binary logarithm of the minimum bucket width, which is 2 ns. Distances between narrower buckets
+/// would overflow.
 const SHIFT_MIN: u32 = 1;
 
-/// Numbers of events over time, and times of losses.
+/// Histogram of events over time, with the times of losses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// Binary logarithm of a bucket's width in nanoseconds.
@@ -177,8 +177,8 @@ mod tests {
         timeline
     }
 
-    /// Checks that the same times give equal results if added in order, backwards, or to three
-    /// timelines that are merged in several orders.
+    /// Checks that the order of additions and merges does not change a timeline. The times are
+    /// added forwards, backwards, and to three timelines that are merged in several orders.
     fn check(times: &[i64], losses: &[(i64, i64)], width: u64, buckets: usize) {
         let mut whole = of(times);
         losses.iter().for_each(|&(from, to)| whole.mark_lost(from, to));

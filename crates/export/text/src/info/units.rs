@@ -39,7 +39,7 @@ impl TimeUnit {
         }
     }
 
-    /// Formats the difference between two times, without the unit.
+    /// Formats the difference between two times in this unit, without the unit's name.
     pub(crate) fn distance(self, from: i64, to: i64) -> String {
         let ns = i128::from(to) - i128::from(from);
         format!("{:+.*}", self.decimals, ns as f64 / self.ns)

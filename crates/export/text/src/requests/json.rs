@@ -17,7 +17,7 @@ use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 
-/// Version of the lines' schema. It changes when consumers may have to change.
+/// Version of the schema of the lines; incremented by changes that may break consumers.
 pub const SCHEMA: &str = "blkkin.spans.v1";
 
 /// Prints the first line, which describes the traces.
@@ -128,7 +128,8 @@ fn line(out: &mut Vec<u8>, object: &Value) {
     out.push(b'\n');
 }
 
-/// Prints a span field by field. Spans are frequent, so the library's slow formatting is avoided.
+/// Prints a span field by field, directly into the buffer. Spans are frequent, and generic
+/// formatting is slower.
 fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     let SpanRef { trace_id, id, name, start_ns, duration_ns, .. } = step.span;
     out.extend_from_slice(b"{\"type\":\"span\",\"trace_id\":\"");

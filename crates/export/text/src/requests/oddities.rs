@@ -39,7 +39,7 @@ fn counted(oddity: Oddity, count: u64) -> String {
     }
 }
 
-/// Returns short texts for the oddities of a span. Oddities that the picture shows anyway are
+/// Returns short texts for the oddities of a span. Oddities that are visible in the drawn tree are
 /// omitted.
 pub(super) fn step_remarks(step: &Step<'_>) -> Vec<String> {
     let brief = |oddity| match oddity {

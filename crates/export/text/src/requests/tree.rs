@@ -39,21 +39,21 @@ const BAR_MIN: usize = 24;
 const BAR_MAX: usize = 60;
 const LABEL_MIN: usize = 16;
 const LABEL_MAX: usize = 60;
-/// Minimum line widths, in characters: from `OWN_TIME_FROM` on, lines show spans' own times, and
-/// from `BAR_FROM` on, bars.
+/// Minimum width of a line that shows spans' own times, in characters. `BAR_FROM` is the minimum
+/// for bars.
 const OWN_TIME_FROM: usize = 72;
 const BAR_FROM: usize = 48;
 
 /// Widths of a request's columns in characters, and the scale of its bars.
 struct Columns {
     label: usize,
-    /// Widths of the columns of durations and of the spans' own times. `own` is 0 if own times do
-    /// not fit.
+    /// Width of the column of durations. `own` is the width of the column of own times, or 0 if it
+    /// does not fit.
     time: usize,
     own: usize,
     /// Width of the bar column, 0 if bars do not fit.
     bar: usize,
-    /// Start and duration of the request, in nanoseconds.
+    /// Start of the request; `length` is its duration. Both are in nanoseconds.
     start: u64,
     length: u64,
     /// Maximum depth of indentation; deeper spans have the same indentation.
@@ -324,7 +324,8 @@ fn tag_text(tag: &TagRef<'_>) -> String {
     }
 }
 
-/// Returns the position of a time on a bar whose whole length is `eighths`.
+/// Returns the position of a time on a bar, in eighths of a character. The bar has `eighths`
+/// eighths and represents `length`.
 fn bar_position(time: u64, length: u64, eighths: usize) -> usize {
     if length == 0 {
         return 0;
@@ -350,12 +351,14 @@ fn end_line(out: &mut String) {
     out.push('\n');
 }
 
-/// Lines that connect children with their parents.
+/// Lines of a drawn tree that connect child spans with their parents.
 struct Guides {
     ascii: bool,
-    /// Two flags for each step: a later step has the same parent; the step has a child.
+    /// Flags of each step: whether a later step has the same parent, and whether the step has a
+    /// child.
     steps: Vec<(bool, bool)>,
-    /// For each depth up to that of the last step, true if the connecting line continues below.
+    /// Flags by depth, up to the depth of the last step: whether the connecting line continues
+    /// below.
     open_lines: Vec<bool>,
 }
 

@@ -8,14 +8,14 @@ const WORD: usize = 8;
 const ONES: u64 = u64::from_le_bytes([1; WORD]);
 const TOPS: u64 = ONES << 7;
 
-/// Marks the bytes equal to `byte` by their top bit. Only the lowest mark is reliable.
+/// Sets the top bit of each byte that equals `byte`. Only the lowest set bit is reliable.
 #[inline]
 fn mark_byte(word: u64, byte: u8) -> u64 {
     let differs = word ^ (ONES * byte as u64);
     differs.wrapping_sub(ONES) & !differs & TOPS
 }
 
-/// Marks quotes and backslashes by their top bit. Only the lowest mark is reliable.
+/// Sets the top bit of each quote and backslash. Only the lowest set bit is reliable.
 #[inline]
 fn mark_special(bytes: [u8; WORD]) -> u64 {
     let word = u64::from_le_bytes(bytes);
@@ -81,7 +81,7 @@ impl<'t> Reader<'t> {
         Reason::TooMany { what: "bytes", count_max }.at(offset)
     }
 
-    /// Decodes a string with escapes.
+    /// Decodes a string with escapes. `start` is the offset of its first character.
     #[cold]
     fn escaped(&mut self, start: usize) -> Result<&'t str> {
         let (mut text, mut at) = (Vec::new(), start);
@@ -120,7 +120,7 @@ impl<'t> Reader<'t> {
         Ok(at + 1)
     }
 
-    /// Decodes a `\u` escape or a surrogate pair. A lone surrogate is replaced.
+    /// Decodes a `\u` escape or a surrogate pair. A lone surrogate becomes U+FFFD.
     fn unicode(&self, at: usize, text: &mut Vec<u8>) -> Result<usize> {
         let unit = self.unit(at)?;
         let low = match unit {
@@ -153,7 +153,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Skips a string.
+    /// Skips a string without decoding its escapes.
     pub(super) fn skip_string(&mut self) -> Result<()> {
         let mut at = self.open_string()?;
         loop {

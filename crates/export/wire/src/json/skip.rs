@@ -20,7 +20,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips a scalar or enters a list or object. Returns true if it has contents.
+    /// Skips a scalar, or enters a list or object. Returns true if the entered list or object is
+    /// not empty.
     fn opens(&mut self, open: &mut u128) -> Result<bool> {
         let byte = self.peek()?;
         if !matches!(byte, b'{' | b'[') {

@@ -39,11 +39,11 @@ pub struct PartialSuccess {
 /// Answer to a refused batch: `google.rpc.Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// gRPC status code.
+    /// gRPC status code of the failed call.
     pub code: u32,
-    /// Reason given by the receiver.
+    /// Error message of the receiver.
     pub message: String,
-    /// Delay before a retry, if the receiver states it (`RetryInfo`).
+    /// Delay before a retry (`RetryInfo`); `None` if the receiver states no delay.
     pub retry_after: Option<Duration>,
 }
 

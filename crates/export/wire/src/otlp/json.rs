@@ -1,6 +1,6 @@
 //! Decoder of OpenTelemetry's traces as JSON. Names are in camel case, ids are hexadecimal,
-//! integers may be quoted, and null means absent. Resource and scope are located before their spans
-//! are decoded, which takes a separate pass only if the sender writes them after the spans.
+//! integers may be quoted, and null means absent. A resource or scope is located before its spans
+//! are decoded; this takes a separate pass only if the sender writes it after the spans.
 
 mod render;
 mod scalars;
@@ -74,7 +74,7 @@ keys! {
     list { VALUES = "values", }
 }
 
-/// Memory that is reused for the next span and the next group.
+/// Buffers of the decoder, reused for the next span and the next group of spans.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -83,7 +83,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Order of keys in earlier objects, for each kind of object.
+/// Key orders of earlier objects, one for each type of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,
@@ -148,7 +148,8 @@ fn decode_resource(
 }
 
 impl<'g> Reader<'g> {
-    /// Returns a reader at the value of the key `wanted` in the next object.
+    /// Returns a reader at the value of the key `wanted` in the next object; `None` if the object
+    /// lacks the key.
     fn find<const COUNT: usize>(
         mut self,
         names: &'static [EncodedKey; COUNT],
@@ -426,7 +427,7 @@ impl<'t> Reader<'t> {
         lists.tag(TagRef::text(key, value), self.limits(), start)
     }
 
-    /// Calls `take` with each attribute of a list and its offset.
+    /// Calls `take` with each attribute of a list and the attribute's offset.
     #[inline]
     fn attributes(
         &mut self,
@@ -481,7 +482,7 @@ impl<'t> Reader<'t> {
         found.map_or_else(|| whole.composite(), Ok)
     }
 
-    /// Reads a string or null.
+    /// Reads a string; null gives an empty string.
     #[inline]
     fn text_or_null(&mut self) -> Result<&'t str> {
         if self.null()? { Ok("") } else { self.string() }

@@ -1,6 +1,6 @@
-//! Decoder of OpenTelemetry's traces as protobuf: resources contain scopes, which contain spans.
-//! Resource and scope are located before their spans are decoded, as they may be anywhere in the
-//! message.
+//! Decoder of OpenTelemetry's traces as protobuf. Resources contain scopes, and scopes contain
+//! spans. A resource or scope may come after its spans in the message, so it is located before the
+//! spans are decoded.
 
 pub(super) mod keys;
 
@@ -22,7 +22,7 @@ use keys::{
     status,
 };
 
-/// Memory that is reused for the next span and the next group.
+/// Buffers of the decoder, reused for the next span and the next group of spans.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -267,7 +267,7 @@ impl<'t> Reader<'t> {
         draft.lists.annotate(AnnotationRef { time_ns, value }, self.limits, start)
     }
 
-    /// Returns the name of an event, with its attributes as JSON if it has any.
+    /// Returns the name of an event; its attributes, if any, follow as JSON.
     fn event_text(self, name: &str, event: Input<'t>) -> Result<&'t str> {
         let mut out = Vec::new();
         render::string(&mut out, name);
@@ -370,7 +370,7 @@ fn own_id(input: &mut Input<'_>) -> Result<SpanId> {
     span_id(input)?.ok_or_else(|| Reason::Zero.at(start))
 }
 
-/// Reads an optional id; 0 and empty mean none.
+/// Reads an optional span id; `None` for 0 and an empty value.
 #[inline]
 fn span_id(input: &mut Input<'_>) -> Result<Option<SpanId>> {
     let start = input.at();

@@ -18,19 +18,19 @@ use std::marker::PhantomData;
 
 /// Encoding of resources, scopes, spans and groups in one of OpenTelemetry's formats.
 pub(crate) trait GroupFormat: Debug + Default {
-    /// Writes a resource.
+    /// Encodes a resource with its attributes.
     fn resource(out: &mut Vec<u8>, tags: &mut dyn Iterator<Item = TagRef<'_>>);
 
-    /// Writes a scope.
+    /// Encodes a scope: name, version and attributes.
     fn scope(out: &mut Vec<u8>, name: &str, version: &str, tags: &[TagRef<'_>]);
 
     /// Appends a span to the spans of its group.
     fn span(out: &mut Vec<u8>, span: &SpanFields<'_>);
 
-    /// Writes a group.
+    /// Writes a group. `is_first` is true for the first group of the batch.
     fn group(out: &mut Vec<u8>, group: Group<'_>, is_first: bool);
 
-    /// Writes the end of the batch; `is_empty` if it has no groups.
+    /// Writes the end of the batch; `is_empty` is true if the batch has no groups.
     fn end(out: &mut Vec<u8>, is_empty: bool);
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Group<'g> {
     spans: &'g [u8],
 }
 
-/// Writer that collects the spans of one group until resource or scope change.
+/// Writer that collects the spans of one group until the resource or scope changes.
 #[derive(Debug, Default)]
 pub(crate) struct GroupWriter<F> {
     resource: Vec<u8>,
@@ -55,8 +55,8 @@ pub(crate) struct GroupWriter<F> {
 }
 
 impl<F: GroupFormat> GroupWriter<F> {
-    /// Adds a span to the current group. If its resource or scope differ, writes the group first
-    /// and starts another.
+    /// Adds a span to the current group. If the resource or scope of the span differs from the
+    /// group's, writes the group first and starts another.
     pub(crate) fn span(&mut self, out: &mut Vec<u8>, span: &SpanRef<'_>) {
         let [resource, scope] = &mut self.next;
         resource.clear();
@@ -132,11 +132,11 @@ pub(crate) struct SpanFields<'s> {
     dropped_links: u32,
     status: Status,
     message: &'s str,
-    /// Attributes for properties of the endpoints that are in no tag.
+    /// Attributes for those endpoint properties that are missing from the tags.
     endpoint_attributes: Vec<EndpointAttribute<'s>>,
 }
 
-/// An attribute derived from an endpoint, without a tag in the span.
+/// An attribute for an endpoint property that is missing from the span's tags.
 #[derive(Clone, Debug, PartialEq)]
 struct EndpointAttribute<'s> {
     key: &'static str,
@@ -229,7 +229,7 @@ fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     }
 }
 
-/// Returns attributes for properties of the endpoints that are in no tag.
+/// Returns attributes for those endpoint properties that are missing from the tags.
 fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     let (mut local, mut remote) = (EndpointRef::NONE, EndpointRef::NONE);
     endpoints::find(span.tags, span.kind, &mut local, &mut remote);
@@ -256,8 +256,8 @@ fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     attributes
 }
 
-/// Returns the address, if it differs from the address in the tags. OpenTelemetry has room for one
-/// address.
+/// Returns the address of `expected` as text; `None` if `found` has the same address. OpenTelemetry
+/// stores only one address: IPv4 takes precedence.
 fn address_difference(expected: &EndpointRef<'_>, found: &EndpointRef<'_>) -> Option<String> {
     if let Some(address) = expected.ipv4 {
         return (found.ipv4 != expected.ipv4).then(|| address.to_string());

@@ -17,7 +17,7 @@ pub(super) struct Field {
     pub(super) id: i16,
 }
 
-/// Codes of thrift's types.
+/// Type code that ends a structure. The following constants are the codes of thrift's types.
 const STOP: u8 = 0;
 pub(super) const BOOL: u8 = 2;
 const BYTE: u8 = 3;

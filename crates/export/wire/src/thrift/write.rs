@@ -54,7 +54,7 @@ pub(crate) fn span(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     stop(out);
 }
 
-/// Codes of thrift's types for the values of binary annotations.
+/// Thrift code of a binary annotation with a boolean value (`AnnotationType.BOOL`).
 const OF_BOOL: u32 = 0;
 const OF_STRING: u32 = 6;
 

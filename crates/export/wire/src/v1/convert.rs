@@ -2,7 +2,7 @@
 //! assigned to the span of its host; core annotations (`cs`, `sr`, …) become times, address
 //! annotations become remote endpoints. Start at [`V1Span::convert`].
 //!
-//! There are two differences from Zipkin. Values without a type in the v2 format (numbers, flags,
+//! There are two differences from Zipkin. Values of types that the v2 format lacks (numbers, flags,
 //! bytes) are retained. If client and server are the same service, the client's address belongs to
 //! the server's span.
 
@@ -11,7 +11,7 @@ use crate::error::{FieldContext, Reason, Result};
 use crate::limits::Limits;
 use blkkin_model::{EndpointRef, Kind, ValueRef};
 
-/// Span to which one host's part of a v1 span is converted.
+/// Span of one host, converted from that host's part of a v1 span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct HostSpan<'b> {
     pub(super) kind: Kind,
@@ -32,7 +32,7 @@ struct CoreAnnotation<'b> {
     annotation: usize,
 }
 
-/// Core annotations of a call and of a message.
+/// The core annotations of a v1 span: four for a call, the others for a message.
 #[derive(Clone, Copy, Debug, Default)]
 struct CoreAnnotations<'b> {
     client_send: Option<CoreAnnotation<'b>>,
@@ -57,8 +57,8 @@ struct Addresses<'b> {
 const CONSUMED: usize = usize::MAX;
 
 impl<'b> V1Span<'b> {
-    /// Creates the spans of hosts and assigns each annotation to a span. `offset` is the start of
-    /// the v1 span.
+    /// Creates the span of each host and assigns each annotation to a span. `offset` is the start
+    /// of the v1 span in the batch.
     pub(super) fn convert(&mut self, limits: &Limits, offset: usize) -> Result<()> {
         self.hosts_max = limits.hosts;
         let lists = &mut self.lists;
@@ -82,8 +82,8 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Returns the index of the span for a host: the first span that has the host's service name or
-    /// no host, or else a new span.
+    /// Returns the index of the span for a host: the first span with the host's service name or
+    /// without a host. If there is no such span, adds a span.
     fn host_span_of(&mut self, host: EndpointRef<'b>) -> usize {
         if host.is_none() {
             return 0;
@@ -157,8 +157,8 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Sets the times of a call with client and server in one span. The span's own times are the
-    /// client's.
+    /// Sets the times of a call whose client and server share one v1 span. The times of the v1 span
+    /// are the client's.
     fn set_call_times(
         &mut self,
         client: CoreAnnotation<'b>,
@@ -180,7 +180,7 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Adds a span for the second side of a call within one service.
+    /// Adds a span for the second side of a call within one service, and returns its index.
     fn split_off(&mut self, local: EndpointRef<'b>, kind: Kind) -> usize {
         self.lists.host_spans.push(HostSpan { kind, local, ..HostSpan::default() });
         self.lists.host_spans.len() - 1
@@ -309,7 +309,7 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Sets remote endpoints of a span without core annotations. Returns true if there was an
+    /// Sets remote endpoints of a span without core annotations. Returns true if `addresses` had an
     /// address.
     fn set_remotes_without_call(&mut self, addresses: Addresses<'b>) -> bool {
         match (addresses.client, addresses.server) {

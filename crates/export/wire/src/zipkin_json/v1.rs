@@ -28,7 +28,7 @@ keys! {
     binary { KEY = "key", VALUE = "value", ENDPOINT = "endpoint", }
 }
 
-/// Memory that is reused for the next span.
+/// Buffers of the decoder, reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Order of keys in earlier objects, for each kind of object.
+/// Key orders of earlier objects, one for each type of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,
@@ -73,7 +73,7 @@ pub(crate) fn decode(
     })
 }
 
-/// State for reading the endpoints of a span.
+/// State for reading the endpoints of a span: key order and the previous endpoint.
 struct EndpointState<'o, 't> {
     order: &'o mut endpoint::Keys,
     last: HostCache<'t>,
@@ -104,7 +104,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Reads a trace id. Only the lower half of an id with 17 to 31 digits counts.
+    /// Reads a trace id. Only the lower half of an id with 17 to 31 digits is used.
     fn v1_trace_id(&mut self) -> Result<TraceId> {
         self.peek()?;
         let start = self.at();

@@ -29,7 +29,7 @@ keys! {
     annotation { TIMESTAMP = "timestamp", VALUE = "value", }
 }
 
-/// Memory that is reused for the next span.
+/// Buffers of the decoder, reused for the next span.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     lists: Lists<'static>,
@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Order of keys in earlier objects, for each kind of object.
+/// Key orders of earlier objects, one for each type of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,

@@ -117,7 +117,7 @@ impl EncodedEndpoint<'_> {
     }
 }
 
-/// Appends `end` to close a list or map, if it was opened.
+/// Closes a list or map with `end` if it has items, which `before` shows by being a comma.
 fn close(out: &mut Vec<u8>, before: &str, end: &str) {
     if before == "," {
         put(out, end);

@@ -1,4 +1,4 @@
-//! Decodes batches of other senders; `golden/README.md` documents their origin.
+//! Tests with batches of other senders; `golden/README.md` documents their origin.
 
 use crate::check::good;
 use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Value};

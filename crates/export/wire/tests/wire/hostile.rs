@@ -1,5 +1,5 @@
-//! Large batches that are designed to consume time or stack. Each batch is decoded or refused in
-//! time linear in its size; a test that hangs has failed.
+//! Tests with large batches that are designed to consume time or stack. Each batch is decoded or
+//! refused in time linear in its size; a test that hangs has failed.
 
 use crate::check::read;
 use blkkin_wire::Format::{
@@ -83,8 +83,7 @@ fn long_binaries_are_read_or_refused() {
     }
 }
 
-/// Values that are nested so deep that recursion would overflow the stack are refused under any
-/// limits.
+/// Nesting so deep that recursion would overflow the stack is refused under any limits.
 #[test]
 fn depth_has_a_bound_whatever_the_limits_say() {
     let unlimited = || Decoder::new(Limits { depth: usize::MAX, ..Limits::default() });

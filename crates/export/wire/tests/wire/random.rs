@@ -2,7 +2,7 @@
 
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
 
-/// Random numbers by xorshift64*, which is sufficient for tests.
+/// Random number generator (xorshift64*), sufficient for tests. The field is its state.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -103,7 +103,7 @@ impl Random {
         all
     }
 
-    /// Returns a span with any properties that Zipkin's v2 format can represent.
+    /// Returns a random span whose properties can all be represented in Zipkin's v2 format.
     pub(crate) fn zipkin_span(&mut self) -> Span {
         let kinds = [Kind::Unspecified, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
         let wide = if self.one_in(2) { u128::from(self.next()) << 64 } else { 0 };
@@ -131,7 +131,7 @@ impl Random {
         }
     }
 
-    /// Returns a span with any properties that survive encoding and decoding as OpenTelemetry.
+    /// Returns a random span whose properties all round-trip through OpenTelemetry's format.
     pub(crate) fn otlp_span(&mut self) -> Span {
         let ns = |random: &mut Random| 1 + random.next() % 2_000_000_000_000_000_000;
         let statuses = [Status::Unset, Status::Ok];

@@ -1,4 +1,4 @@
-//! Zipkin v1 as thrift, compared with the thrift crate's protocol.
+//! Tests of Zipkin v1 as thrift, compared with the thrift crate.
 
 use crate::check::{damaged, good, read, refusal};
 use crate::random::Random;
@@ -72,7 +72,7 @@ impl Thrift {
         bytes
     }
 
-    /// Returns the size of a structure, if the thrift crate can read it.
+    /// Returns the size of a structure; `None` if the thrift crate cannot read it.
     fn struct_size(bytes: &[u8]) -> Option<usize> {
         let mut rest = bytes;
         TBinaryInputProtocol::new(&mut rest, true).skip_till_depth(TType::Struct, 31).ok()?;

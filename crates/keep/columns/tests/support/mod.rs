@@ -42,7 +42,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     })
 }
 
-/// Generates any span, including spans that no decoder produces.
+/// Generates arbitrary spans, including spans that no decoder produces.
 pub(crate) fn span() -> impl Strategy<Value = Span> {
     let ids = (
         prop_oneof![1..9_u128, any::<u128>(), (1..3_u128).prop_map(|high| high << 64)],
@@ -88,12 +88,12 @@ pub(crate) fn span() -> impl Strategy<Value = Span> {
     )
 }
 
-/// Generates fewer than `most` spans.
+/// Generates lists with fewer than `most` spans.
 pub(crate) fn spans(most: usize) -> impl Strategy<Value = Vec<Span>> {
     prop::collection::vec(span(), 0..most)
 }
 
-/// Returns a text that is equal for equal spans, including spans with a NaN.
+/// Returns a text that is equal for equal spans; a NaN equals itself.
 pub(crate) fn comparable_text(span: &Span) -> String {
     let mut span = span.clone();
     let mut doubles = Vec::new();

@@ -1,11 +1,11 @@
 //! [`Ledger`]: sums of the calls between services over all files. There is a sum for each time slot
-//! of 1, 4, 16, … minutes, and one for all time. The calls of any window follow from a few slots.
-//! Start at [`Ledger::calls`].
+//! of 1, 4, 16, … minutes, and one for all time. The calls of any window are computed from a few
+//! slots. Start at [`Ledger::calls`].
 //!
 //! The counts of a file are added when the file is committed and subtracted when it expires. Merges
 //! of files do not change the sums. When the sums exceed their memory limit, the oldest slots are
-//! evicted, the shortest slots first. The calls of evicted slots at the ends of a window are read
-//! from the files.
+//! evicted, the shortest slots first. If a window begins or ends in evicted slots, their calls are
+//! read from the files.
 
 use crate::files::index::{LAST_MINUTE, LinkCount, NO_DURATION};
 use foldhash::fast::RandomState;
@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 /// Binary logarithm of the ratio between the slot lengths of adjacent levels.
 const LEVEL_BITS: u32 = 2;
-/// Number of levels. A slot of the last level has 4^7 minutes, about eleven days.
+/// Number of levels. A slot of the last level is 4^7 minutes long, about eleven days.
 const LEVELS: usize = 8;
 
 /// Number of duration codes, including the code for spans without a duration.
@@ -35,18 +35,19 @@ pub(crate) struct Ledger {
     total: Node,
     levels: [Level; LEVELS],
     adder: Adder,
-    /// Set once the total alone exceeded the memory limit. The ledger then stays empty.
+    /// Set once the total over all time alone exceeded the memory limit. The ledger then stays
+    /// empty.
     is_lost: bool,
 }
 
 #[derive(Default)]
 struct Level {
     nodes: BTreeMap<u64, Node>,
-    /// First slot that this level keeps; older slots were evicted.
+    /// Number of the first slot that this level keeps; older slots were evicted.
     from: u64,
 }
 
-/// Sums of one time slot, by the index of the pair of services in `Ledger::pairs`.
+/// Sums of one time slot by pair of services. The key is the index of the pair in `Ledger::pairs`.
 #[derive(Default)]
 struct Node {
     sums: HashMap<u32, CallSum, RandomState>,
@@ -59,39 +60,41 @@ struct CallSum {
     durations: DurationRuns,
 }
 
-/// Histogram of durations by duration code, run-length encoded. A run consists of the gap to the
-/// previous run, the run's encoding and length, and the counts.
+/// Histogram of durations by duration code, run-length encoded. Each run has a header (gap to the
+/// previous run, encoding, length), followed by the counts.
 ///
-/// A dense run has a count of fixed width for each code, so that it is added as fast as an array;
-/// its length is a number of codes. A sparse run ([`PAIRS`]) has two bytes for each nonzero count:
-/// the gap from the previous code, and the count; its length is a number of pairs.
+/// A dense run stores a count of fixed width for each code; its length is a number of codes. It is
+/// added as fast as an array. A sparse run ([`PAIRS`]) stores two bytes for each nonzero count: the
+/// gap from the previous code, and the count. Its length is a number of pairs.
 #[derive(Default)]
 struct DurationRuns(Box<[u8]>);
 
-/// Encoding number of sparse runs. A smaller number stands for a dense run and gives the width of
-/// its counts, as the binary logarithm of their size in bytes.
+/// Encoding number of sparse runs. Smaller numbers stand for dense runs: the binary logarithm of
+/// the size of a count in bytes.
 const PAIRS: u8 = 4;
 
 /// Maximum distance between successive nonzero counts of a dense run, in codes.
 const GAP_MAX: u16 = 4;
 
-/// Maximum number of nonzero counts in a run. The greatest count sets the width of the whole run.
+/// Maximum number of nonzero counts in a run. The greatest count of a dense run sets the width of
+/// all its counts.
 const RUN_MAX: usize = 32;
 
-/// Node with its sign: `true` if the sums of the node are added, `false` if they are subtracted.
+/// Node and its sign: `true` to add the sums of the node, `false` to subtract them.
 type SignedNode<'s> = (&'s Node, bool);
 
-/// Calls of a window: the ledger's sums, and the minutes whose calls must be read from files.
+/// Calls of a window: the ledger's sums (`links`), and the minutes whose calls must be read from
+/// files (`missing`).
 #[derive(Default)]
 pub(crate) struct WindowCalls {
     pub(crate) links: Vec<LinkCount>,
     pub(crate) missing: Vec<RangeInclusive<u64>>,
 }
 
-/// Accumulator of the durations of one pair of services, as counts by duration code.
+/// Accumulator of the durations of one pair of services: a histogram by duration code.
 pub(crate) struct Adder {
     durations: Box<[i64; CODES]>,
-    /// Start and end of the range of codes with nonzero counts.
+    /// Start and end of the range of codes that may have nonzero counts.
     codes: (usize, usize),
 }
 
@@ -196,7 +199,7 @@ impl Ledger {
         calls
     }
 
-    /// Returns whether the range contains the minutes of all calls in the ledger.
+    /// Returns whether the range covers all minutes that have calls in the ledger.
     fn spans_all(&self, minutes: &RangeInclusive<u64>) -> bool {
         let shortest = self.levels.iter().zip(0..).find(|(level, _)| level.from == 0);
         let Some((level, number)) = shortest else {
@@ -209,9 +212,9 @@ impl Ledger {
         })
     }
 
-    /// Collects nodes whose signed sum gives the calls of `node` within a range of minutes. They
-    /// are either the children of `node` inside the range, or `node` itself minus its children
-    /// outside the range. The smaller set is chosen. Minutes of evicted slots are added to
+    /// Collects nodes whose signed sum gives the calls of `node` within a range of minutes. There
+    /// are two ways: the children of `node` inside the range, or `node` itself minus its children
+    /// outside the range. The way with fewer nodes is chosen. Minutes of evicted slots are added to
     /// `missing`.
     fn collect_nodes<'s>(
         &'s self,
@@ -295,12 +298,12 @@ impl Ledger {
     }
 }
 
-/// Returns the first minute of a slot; `u64::MAX` on overflow.
+/// Returns the first minute of a slot, counted since 1970; `u64::MAX` on overflow.
 fn minutes_from(level: usize, slot: u64) -> u64 {
     slot.saturating_mul(1 << (LEVEL_BITS * level as u32))
 }
 
-/// Returns the range of minutes of a slot.
+/// Returns the minutes that a slot covers, counted since 1970.
 fn minutes_of(level: usize, slot: u64) -> RangeInclusive<u64> {
     let first = minutes_from(level, slot);
     first..=first.saturating_add((1 << (LEVEL_BITS * level as u32)) - 1)
@@ -344,7 +347,7 @@ impl CallSum {
 }
 
 impl DurationRuns {
-    /// Encodes counts, which must be in ascending order of code.
+    /// Encodes pairs of code and count, which must be in ascending order of code.
     fn of(counts: &[(u16, i64)]) -> DurationRuns {
         let mut to = Vec::with_capacity(2 * counts.len());
         let (mut end, mut rest) = (0, counts);
@@ -383,7 +386,7 @@ impl DurationRuns {
         DurationRuns(to.into())
     }
 
-    /// Calls `each` with the first code, the encoding and the bytes of each run.
+    /// Calls `each` for each run, with its first code, its encoding and the bytes of its counts.
     fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
         let (mut end, mut rest) = (0, &self.0[..]);
         while !rest.is_empty() {
@@ -402,7 +405,7 @@ impl DurationRuns {
     }
 }
 
-/// Returns the width of a number: the binary logarithm of its size in bytes.
+/// Returns the binary logarithm of the size in bytes that a number needs.
 fn width_of(number: i64) -> u8 {
     match number {
         -0x80..=0x7f => 0,
@@ -449,7 +452,7 @@ impl Adder {
         self.durations[code] = self.durations[code].saturating_add(times);
     }
 
-    /// Adds a histogram to the accumulator if `is_added` is set, and subtracts it otherwise.
+    /// Adds a histogram to the accumulator, or subtracts it if `is_added` is false.
     fn add_all(&mut self, counts: &DurationRuns, is_added: bool) {
         counts.each_run(|first, kind, numbers| match kind {
             PAIRS => self.add_pairs(first, numbers, is_added),
@@ -521,7 +524,7 @@ mod tests {
         }
     }
 
-    /// Generates the random counts of one file, for up to 40 minutes.
+    /// Generates random call counts of one file, for up to 40 minutes.
     fn counts(random: &mut Random, from: u64) -> Vec<LinkCount> {
         let mut counts = Vec::new();
         for minute in from..from + 1 + random.below(40) {
@@ -565,7 +568,7 @@ mod tests {
         sums
     }
 
-    /// For any window, the ledger's sums and the files' counts of its missing minutes add up to the
+    /// For any window, the ledger's sums and the files' counts of the missing minutes add up to the
     /// counts of all files.
     #[test]
     fn any_window_is_known() {
@@ -610,8 +613,8 @@ mod tests {
         }
     }
 
-    /// Histograms with near and distant codes, and with small and large counts, survive encoding
-    /// and decoding.
+    /// Histograms with near and distant codes, and with small and large counts, survive a round
+    /// trip.
     #[test]
     fn histograms_survive_encoding() {
         let mut random = Random(3);

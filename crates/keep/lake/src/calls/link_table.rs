@@ -29,30 +29,32 @@ struct CallSum {
     durations: BTreeMap<u16, i64>,
 }
 
-/// Maximum delay of a span after other spans of its request, in nanoseconds. A delayed span may be
-/// in another file.
+/// Maximum distance in time between a request and the spans of a near file, in nanoseconds. Near
+/// files are read before far files.
 const ARRIVAL_DELAY_MAX_NS: u64 = 2_000_000_000;
 
-/// Maximum number of reads of earlier files that find spans, for one new file. Each such read is
-/// for a request with spans in an earlier file. Beyond this number, calls may be counted wrongly
-/// and requests sorted wrongly, but ingest stays fast.
+/// Maximum number of successful reads of earlier files, for one new file. A successful read finds
+/// spans of a request in an earlier file. Beyond this number, calls may be counted wrongly and
+/// requests sorted wrongly, but ingest stays fast.
 const READS_MAX: usize = 1024;
 
-/// Maximum number of reads of earlier files whose spans are not close in time to the request, for
-/// one new file.
+/// Maximum number of reads of far files, for one new file. A far file is an earlier file whose
+/// spans are not close in time to the request.
 const FAR_READS_MAX: usize = 128;
 
-/// Approximate limits of the spans kept from earlier files: number of spans, and memory in bytes.
+/// Approximate maximum number of spans kept from earlier files. [`EARLIER_BYTES_MAX`] limits their
+/// memory.
 const EARLIER_SPANS_MAX: usize = 32 << 10;
 const EARLIER_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum number of spans that one thread links; more spans are divided between two threads.
 const ONE_THREAD_SPANS_MAX: usize = 4096;
 
-/// Spans of some requests, read from earlier files.
+/// Spans from earlier files that belong to the linked requests.
 pub(crate) struct EarlierSpans {
     spans: Block,
-    /// Set while no earlier file is known to have further spans of the same requests.
+    /// Set if `spans` is complete: as far as is known, earlier files have no further spans of these
+    /// requests.
     is_whole: bool,
     spans_max: usize,
     reads_left: usize,
@@ -66,7 +68,7 @@ impl Default for EarlierSpans {
 }
 
 impl EarlierSpans {
-    /// Creates an empty set with `count` times the limits of a single file.
+    /// Creates an empty set for `count` new files, with `count` times the limits of one file.
     pub(crate) fn of_files(count: usize) -> EarlierSpans {
         EarlierSpans {
             spans: Block::new(),
@@ -85,7 +87,7 @@ impl EarlierSpans {
         self.is_whole
     }
 
-    /// Records that earlier files have further spans of the same requests.
+    /// Records that the earlier files have further spans of these requests.
     pub(crate) fn mark_incomplete(&mut self) {
         self.is_whole = false;
     }
@@ -111,7 +113,7 @@ impl EarlierSpans {
     }
 }
 
-/// Sink that appends spans to a block, within limits of number and memory.
+/// Sink that appends spans to a block, and breaks off at the limit of number or memory.
 struct LimitedSink<'b> {
     spans: &'b mut Block,
     most: usize,
@@ -126,21 +128,20 @@ impl SpanSink for LimitedSink<'_> {
     }
 }
 
-/// Result of [`LinkTable::of`]: the calls of requests, derived from their spans in new and in
-/// earlier files.
+/// Result of [`LinkTable::of`]: the calls of requests, derived from spans in new and earlier files.
 pub(crate) struct LinkResult {
-    /// Calls to be added to the counts of the earlier files: new calls, minus calls that the
-    /// earlier files counted wrongly.
+    /// Changes to the call counts of the earlier files: new calls, minus calls that the earlier
+    /// files counted wrongly.
     pub(crate) table: LinkTable,
-    /// Indexes, in the sorted list, of the spans that earlier files already contain.
+    /// Indexes in the sorted list: the spans that are already in earlier files.
     pub(crate) known: HashSet<usize>,
-    /// Spans that earlier files have of the same requests.
+    /// Spans of the same requests in earlier files.
     pub(crate) earlier: EarlierSpans,
 }
 
 impl LinkTable {
-    /// Derives the calls of requests from their spans in `sorted` and in earlier files. The calls
-    /// that the earlier files counted without the spans in `sorted` are subtracted.
+    /// Derives the calls of requests from their spans in `sorted` and in earlier files. Calls that
+    /// were derived from the earlier files alone are subtracted.
     pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<IndexedFile>]) -> LinkResult {
         let low = |index: usize| low_of(sorted, index);
         // The spans of a request stay in the same half.
@@ -249,7 +250,7 @@ impl CallSum {
     }
 }
 
-/// Linker that derives the calls of one request after another.
+/// Linker that derives the calls of requests, one request at a time.
 struct RequestLinker<'p> {
     table: LinkTable,
     known: HashSet<usize>,
@@ -313,8 +314,8 @@ impl RequestLinker<'_> {
         self.linker.link(spans, |_| true, |call| table.add(minute, &call, times));
     }
 
-    /// Reads the spans of a request from earlier files. Files whose spans are close in time are
-    /// read first. Other files are read only while a parent span is missing.
+    /// Reads the spans of a request from earlier files, first from files whose spans are close in
+    /// time. Other files are read only while a parent span is missing.
     fn read_earlier_spans(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
         let first = spans.iter().filter_map(|span| span.start_ns).min();
         let end = |span: &SpanRef<'_>| {
@@ -360,7 +361,7 @@ impl RequestLinker<'_> {
     }
 }
 
-/// Returns whether the parent of any span is missing from both `spans` and `found`.
+/// Returns whether any span's parent is in neither `spans` nor `found`.
 fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     let rows = 0..found.len() as Row;
     let mut ids: Vec<SpanId> = spans.iter().map(|span| span.id).collect();
@@ -371,7 +372,7 @@ fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     parents.any(|parent| ids.binary_search(&parent).is_err())
 }
 
-/// Returns a span with only the fields that linking needs.
+/// Returns a copy of a span with only the fields that linking needs.
 fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),

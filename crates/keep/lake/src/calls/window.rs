@@ -16,7 +16,7 @@ pub(crate) fn minutes_of(window: Window) -> RangeInclusive<u64> {
 }
 
 /// Returns the calls of a window as links, in order of caller and callee. Each link is a sum of
-/// three sources: the ledger (`known`), the files' counts of the minutes that the ledger lacks, and
+/// three sources: the ledger (`known`), the files' counts for minutes missing in the ledger, and
 /// the calls of spans in memory (`head`).
 pub(crate) fn in_window(
     known: WindowCalls,

@@ -1,5 +1,5 @@
 //! Packed lists of nondecreasing integers, each with a payload of a few bits. A list is divided
-//! into blocks. The first number of each block is stored apart; the block has the differences
+//! into blocks. The first number of each block is stored apart; the block contains the differences
 //! between successive numbers. The greatest difference sets the block's width. Start at [`write()`]
 //! and [`AscendingList`].
 //!
@@ -22,7 +22,7 @@ use std::ops::Range;
 /// Number of integers in a block.
 const BLOCK: u32 = 128;
 
-/// Size of a block for each bit of its width, in bytes.
+/// Size in bytes of a block whose width is one bit. The size is proportional to the width.
 const UNIT_BYTES: u64 = (BLOCK / 8) as u64;
 
 /// Maximum size in bytes of a list that is read whole. Longer lists are read block by block.
@@ -43,7 +43,7 @@ pub(crate) struct ListShape {
     last: u32,
 }
 
-/// Offsets in bytes, from the start of a list, of its sections and its end.
+/// Byte offsets of the sections and the end of a list, relative to the start of the list.
 struct Offsets {
     units: u64,
     blocks: u64,
@@ -84,7 +84,8 @@ impl ListShape {
     }
 }
 
-/// Appends pairs of a number and its payload of `own` bits. Returns the parameters of the list.
+/// Appends a list to `to`. Each pair in `numbers` is an integer and its payload of `own` bits.
+/// Returns the parameters of the list.
 pub(crate) fn write(numbers: &[(u64, u64)], own: u32, to: &mut Vec<u8>) -> ListShape {
     let (mut units, mut last) = (0, 0);
     let mut units_before = Vec::new();
@@ -157,7 +158,7 @@ impl<'f> AscendingList<'f> {
         found.ok_or_else(damaged)
     }
 
-    /// Calls `each` with every integer within a range of values, and its payload.
+    /// Calls `each` with every integer within a range of values, and with the integer's payload.
     pub(crate) fn for_each_in_range(
         &self,
         of: Range<u64>,
@@ -189,7 +190,7 @@ impl<'f> AscendingList<'f> {
         Ok(low)
     }
 
-    /// Calls `each` with every integer of a range of blocks, and its payload.
+    /// Calls `each` with every integer in a range of blocks, and with the integer's payload.
     fn each(&self, blocks: Range<u32>, mut each: impl FnMut(u64, u64)) -> io::Result<()> {
         let ListShape { own, units: all_units, .. } = self.shape;
         let count = self.shape.blocks();
@@ -232,7 +233,7 @@ impl<'f> AscendingList<'f> {
         Ok(())
     }
 
-    /// Reads a range of packed numbers from the section that starts at offset `at`.
+    /// Reads a range of packed numbers. Their section starts at offset `at` of the list.
     fn numbers(&self, at: u64, width: u32, which: Range<u32>) -> io::Result<Vec<u64>> {
         let first_bit = u64::from(which.start) * u64::from(width);
         let end_bit = u64::from(which.end) * u64::from(width);
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// A list with similar differences takes little more than the bits of the differences.
+    /// A list with similar differences is only slightly larger than the bits of the differences.
     #[test]
     fn similar_differences_are_packed_tightly() {
         let numbers: Vec<(u64, u64)> = (0..100_000).map(|n| (n * 10 + n * 7 % 5, 0)).collect();

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-/// Bits for each key. With [`BITS_SET`] bits set for each key, about 1 % of the lookups are false
-/// positives.
+/// Number of the filter's bits for each key. With [`BITS_SET`] bits set for each key, about 1 % of
+/// the lookups are false positives.
 const BITS_PER_KEY: usize = 12;
 const BITS_SET: u32 = 6;
 const BLOCK_BITS: usize = 512;
@@ -33,8 +33,8 @@ pub(crate) fn may_hold(bytes: &[u8], key: u64) -> bool {
     bits.all(|bit| bytes[start + bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-/// Returns the range of bytes of a key's block in a filter of `bytes` bytes, and the key's bits in
-/// that block. `None` if the filter is empty.
+/// Locates a key in a filter of `bytes` bytes. Returns the byte range of the key's block, and the
+/// key's bits in that block; `None` if the filter is empty.
 pub(crate) fn block_of(bytes: u64, key: u64) -> Option<(Range<u64>, Vec<usize>)> {
     let blocks = usize::try_from(bytes).ok()? / BLOCK_BYTES;
     if blocks == 0 {

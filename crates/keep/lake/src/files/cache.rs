@@ -9,16 +9,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Cache of the loaded indexes and dictionaries of files.
+/// LRU cache of the loaded indexes and dictionaries of span files.
 pub(crate) struct Cache {
-    /// Greatest limit of the cache in bytes. The limit is lower while another part of the store
-    /// needs memory.
+    /// Maximum of the memory limit, in bytes. The limit in force, `bytes_max`, is lower while
+    /// another part of the store needs memory.
     bytes_limit: usize,
     bytes_max: AtomicUsize,
     state: Mutex<CacheState>,
 }
 
-/// Divisor of the greatest limit that gives the lowest limit.
+/// Divisor of the maximum limit that gives the minimum limit.
 const MIN_PART: usize = 4;
 
 #[derive(Default)]
@@ -43,8 +43,8 @@ impl Cache {
         Cache { bytes_limit: bytes_max, bytes_max: limit, state: Mutex::default() }
     }
 
-    /// Sets the limit to its maximum minus the bytes that another part of the store needs now, and
-    /// evicts entries above the new limit.
+    /// Lowers the memory limit by the bytes that another part of the store needs now, and evicts
+    /// entries above the new limit.
     pub(crate) fn yield_memory(&self, bytes: usize) {
         let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
@@ -88,7 +88,7 @@ impl Cache {
         state.evict(self.bytes_max());
     }
 
-    /// Removes a file from the cache.
+    /// Removes a file's entry from the cache.
     pub(crate) fn remove(&self, number: u64) {
         lock(&self.state).forget(number);
     }

@@ -19,7 +19,8 @@ pub(crate) fn spans_error(number: u64, error: impl fmt::Display) -> Error {
     Error::Spans(format!("{}: {error}", spans_name(number)))
 }
 
-/// Converts a read error, so that refusals of the operating system are distinguished from damage.
+/// Converts a read error of the `columns` crate. An error of the operating system stays distinct
+/// from damage of the file.
 pub(crate) fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
     match error {
         blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),

@@ -20,8 +20,8 @@ pub(crate) struct DamagedFiles {
     pub(crate) removed: u64,
 }
 
-/// Renames a damaged file. Returns `false` if the file may keep its name, because the operating
-/// system refused the renaming or the sync.
+/// Renames a damaged file. Returns `false` if the operating system refused the renaming or the
+/// sync, so that the file may still have its old name.
 pub(crate) fn put_aside(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&naming::spans_name(number), &name(number)) {
         // Without the sync, a power failure could restore the old name. The next start would then
@@ -40,7 +40,7 @@ fn name(number: u64) -> String {
 }
 
 impl DamagedFiles {
-    /// Lists the damaged files of this run and of earlier runs.
+    /// Lists the damaged files in the directory, including those of earlier runs.
     pub(crate) fn find(spans: Arc<dyn Disk>) -> DamagedFiles {
         let mut files = Vec::new();
         // If the listing fails, unlisted files only take disk space until the next start.
@@ -56,7 +56,7 @@ impl DamagedFiles {
         DamagedFiles { spans, files, removed: 0 }
     }
 
-    /// Returns the size of the damaged files on disk, in bytes.
+    /// Returns the total size of the damaged files, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes).sum()
     }

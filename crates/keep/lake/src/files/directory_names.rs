@@ -17,7 +17,7 @@ pub(crate) struct DirectoryNames {
     pub(crate) unfinished: BTreeSet<u64>,
     /// Names of all other files, such as damaged or foreign files.
     pub(crate) others: BTreeSet<String>,
-    /// First unused file number: greater than the number in any name.
+    /// First unused file number: one more than the greatest number in any name, or 0.
     pub(crate) next_number: u64,
 }
 
@@ -53,7 +53,7 @@ impl DirectoryNames {
         self.spans.iter().copied().filter(|number| !own.contains(number)).collect()
     }
 
-    /// Returns an error if the directory contradicts its manifest. The store is not changed before
+    /// Returns an error if the directory contradicts its manifest. The store changes no file before
     /// this check.
     pub(crate) fn check(
         &self,
@@ -77,7 +77,8 @@ impl DirectoryNames {
         Ok(())
     }
 
-    /// Removes unfinished files and indexes that a crash left behind and that no manifest names.
+    /// Removes unfinished files and indexes that a crash left behind, unless the manifest names
+    /// them.
     pub(crate) fn remove_unfinished(&self, spans: &dyn Disk, manifest: &Manifest) {
         for &number in &self.unfinished {
             if !manifest.named().any(|file| file.number == number) && !self.spans.contains(&number)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Upper bound of counters in a manifest, so that increments cannot overflow.
+/// Maximum value of a counter in a manifest. Increments of such a counter cannot overflow.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 
 /// Counts of spans since the store was created, up to the manifest's position in the journal.

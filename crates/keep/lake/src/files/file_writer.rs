@@ -68,13 +68,13 @@ impl FileWriter {
         appended.map_err(|error| spans_error(self.number, error))
     }
 
-    /// Adds to the index the spans that earlier files have of this file's requests.
+    /// Adds spans of earlier files to the index. They belong to requests of this file.
     pub(crate) fn append_elsewhere(&mut self, earlier: &EarlierSpans) {
         push_elsewhere(&mut self.builder, earlier);
     }
 
-    /// Makes the file durable under its unfinished name. [`publish`](crate::files::naming::publish)
-    /// renames the file once a manifest names it.
+    /// Makes the file durable under its unfinished name. After a manifest names the file,
+    /// [`publish`](crate::files::naming::publish) renames it.
     pub(crate) fn finish(
         self,
         tier: u32,
@@ -105,7 +105,7 @@ impl FileWriter {
     }
 }
 
-/// Output of the Parquet writer: appends to a file of the store's disk.
+/// Output of the Parquet writer that appends to a file on the store's disk.
 struct DiskOutput {
     file: Arc<dyn File>,
     offset: u64,

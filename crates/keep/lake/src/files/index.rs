@@ -1,9 +1,9 @@
 //! The index of a span file, stored beside the file: groups of similar spans, durations, and the
 //! order of requests by time. The index can be rebuilt from the file and earlier files.
 //!
-//! A request has two numbers: its position in the order of ids, which is also its order in the
-//! file, and its *ordinal*, its position in the order of time. Requests without any time have no
-//! ordinal, since no search finds them.
+//! A request has two numbers. Its position in the order of ids is also its position in the file.
+//! Its *ordinal* is its position in the order of time. Requests without any time have no ordinal,
+//! since no search finds them.
 //!
 //! ```text
 //! file      = magic[8] directory_bytes:u64 directory_crc:u32 body_crc:u32 directory body
@@ -69,7 +69,7 @@ const CODE_BITS: u32 = 12;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 
-/// Text index that stands for any text, in groups that combine spans with different names or
+/// Text index that stands for any text. Groups use it that combine spans with different names or
 /// services.
 pub(crate) const ANY_TEXT: u32 = u32::MAX;
 

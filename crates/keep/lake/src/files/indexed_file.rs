@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Span file with its index. After [`IndexedFile::mark_removed`], the drop of the last reference
-/// removes both from the disk.
+/// Span file with its index. Both are removed from the disk if [`IndexedFile::mark_removed`] was
+/// called before the last reference is dropped.
 pub(crate) struct IndexedFile {
     pub(crate) entry: FileEntry,
     pub(crate) summary: FileSummary,
@@ -30,13 +30,14 @@ pub(crate) struct IndexedFile {
     is_removed: AtomicBool,
 }
 
-/// Summary of an index that is always in memory. It shows whether a query has to load the index.
+/// Summary of an index, always in memory. A query loads the index only if the summary requires it.
 pub(crate) struct FileSummary {
     /// Set if every request of the file has a start time.
     pub(crate) all_have_times: bool,
     /// Set if the index covers all spans of the file's requests in earlier files.
     pub(crate) is_whole: bool,
-    /// Earliest and latest start of the file's spans; `None` if no span has a start.
+    /// Earliest and latest start of the file's spans in nanoseconds since 1970; `None` if no span
+    /// has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
     /// First and last minute with calls, counted since 1970; `None` if the file has no calls.
     pub(crate) link_minutes: Option<(u64, u64)>,
@@ -44,26 +45,28 @@ pub(crate) struct FileSummary {
     links: Range<u64>,
 }
 
-/// Health of a file, in the order of the constants: no error so far; invalid bytes, not verified
-/// yet; verified as damaged; refused by the operating system (too many open files, an I/O error);
-/// refused for [`LASTING_AFTER`].
+/// Health of a file without errors so far. The other states: invalid bytes not verified yet
+/// (`SUSPECT`), verified as damaged, refused by the operating system (`UNREADABLE`, for example by
+/// an I/O error or because too many files are open), and refused for [`LASTING_AFTER`].
 const GOOD: u8 = 0;
 const SUSPECT: u8 = 1;
 const DAMAGED: u8 = 2;
 const UNREADABLE: u8 = 3;
 const LASTING: u8 = 4;
 
-/// Delay before an unreadable file is verified again. The delay doubles up to the maximum.
+/// Delay before an unreadable file is verified again. Each retry doubles the delay, up to
+/// [`RETRY_AFTER_MAX`].
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
-/// Time after which an unreadable file counts as damaged, until it can be read again.
+/// Time after which an unreadable file counts as damaged. Once it can be read again, verification
+/// decides.
 const LASTING_AFTER: Duration = Duration::from_secs(60);
 
-/// Schedule for verifying an unreadable file.
+/// Schedule of the verifications of an unreadable file.
 #[derive(Default)]
 struct Retry {
-    /// Uptime of the first failed verification since the last success.
+    /// Uptime of the first failed verification since the last successful one.
     since: Option<Duration>,
     at: Duration,
     after: Duration,
@@ -103,7 +106,7 @@ impl IndexedFile {
         })
     }
 
-    /// Returns the index and the columns, from the cache if possible.
+    /// Returns the index and the column reader, from the cache if possible.
     pub(crate) fn load(&self) -> Result<Arc<LoadedFile>, Error> {
         let number = self.entry.number;
         let loaded = self.cache.get(number, || {
@@ -140,8 +143,8 @@ impl IndexedFile {
         self.record_error(read_rows(&loaded.file, self.entry.number, rows, to))
     }
 
-    /// Reads columns of a page, except columns that were read before. For parent ids, only the
-    /// presence is read.
+    /// Reads columns of a page, except columns that were read before. Parent ids are read only as
+    /// present or absent.
     pub(crate) fn read_columns(
         &self,
         loaded: &LoadedFile,
@@ -165,7 +168,7 @@ impl IndexedFile {
         self.may_hold(low) && looked().unwrap_or(true)
     }
 
-    /// Appends the spans whose trace ids have lower halves in a range to a block.
+    /// Appends spans to a block: those whose trace ids have a lower half in the range `lows`.
     pub(crate) fn append_range(
         &self,
         lows: RangeInclusive<u64>,
@@ -179,8 +182,8 @@ impl IndexedFile {
         })
     }
 
-    /// Sends the spans whose trace ids have lower halves in a range to a sink. Returns `false` if
-    /// the sink broke off.
+    /// Sends spans to a sink: those whose trace ids have a lower half in the range `lows`. Returns
+    /// `false` if the sink broke off.
     pub(crate) fn send(
         &self,
         lows: RangeInclusive<u64>,
@@ -190,8 +193,8 @@ impl IndexedFile {
         Ok(self.record_error(read.map_err(|error| self.read_error(error)))?.is_continue())
     }
 
-    /// Calls `each` with the spans whose trace ids have the lower half `low`. With `id`, only spans
-    /// with that span id are visited.
+    /// Calls `each` with the spans whose trace ids have the lower half `low`. If `id` is given,
+    /// spans with other span ids are skipped.
     pub(crate) fn visit(
         &self,
         low: u64,
@@ -269,7 +272,7 @@ impl IndexedFile {
         spans_error(self.entry.number, error)
     }
 
-    /// Marks the file for removal from the disk when the last reference is dropped.
+    /// Marks the file for removal from the disk when its last reference is dropped.
     pub(crate) fn mark_removed(&self) {
         self.is_removed.store(true, Ordering::Relaxed);
     }
@@ -294,7 +297,7 @@ pub(crate) fn index_error(number: u64, error: OpenError) -> Error {
     }
 }
 
-/// Returns the earliest and the latest start of a file's spans.
+/// Returns the earliest and the latest start of a file's spans, in nanoseconds since 1970.
 fn starts_ns(file: &ColumnFile) -> Option<(u64, u64)> {
     let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
     starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))

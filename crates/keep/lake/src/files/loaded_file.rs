@@ -1,4 +1,4 @@
-//! [`LoadedFile`]: the parts of a span file that are in memory while the file is in use.
+//! [`LoadedFile`]: the index and column reader of a span file, in memory while the file is in use.
 
 use crate::files::column_file::ColumnFile;
 use crate::files::index::Index;

@@ -2,8 +2,8 @@
 //! Each change is atomic and durable.
 //!
 //! There are two copies. Each copy is written to a new file, which is then renamed to the copy's
-//! name. The store opens the later intact copy. A span file is removed only after both copies list
-//! it as being removed. A file that neither copy names is never touched.
+//! name. The store opens the intact copy with the higher commit number. A span file is removed only
+//! after both copies list it as being removed. A file that neither copy names is never touched.
 
 use crate::files::file_entry::{COUNTER_MAX, FileEntry, Totals};
 use crate::{Error, Retention};
@@ -15,12 +15,12 @@ use std::path::Path;
 const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
 const UNFINISHED: &str = "manifest.new";
 
-/// Version of the format, and bitmap of the known `incompat` features. A manifest with another
-/// version or other bits is not touched.
+/// Version of the manifest's format. A manifest with another version, or with bits outside of
+/// [`INCOMPAT_KNOWN`], is not touched.
 const FORMAT: u32 = 1;
 const INCOMPAT_KNOWN: u32 = 0;
 
-/// Maximum size of a manifest in bytes, above the size of a manifest with 100,000 files.
+/// Maximum size of a manifest in bytes. A manifest with 100,000 files is smaller.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// List of a store's files, and the position up to which they contain the journal.
@@ -30,7 +30,7 @@ pub(crate) struct Manifest {
     incompat: u32,
     /// Generation counter, incremented by each commit.
     pub(crate) commit: u64,
-    /// Sequence number in the journal: all earlier records are in files.
+    /// Journal sequence number before which all records are in files.
     pub(crate) journal_sequence: u64,
     /// First unused file number, greater than the number of any file so far.
     pub(crate) next_file: u64,
@@ -42,12 +42,12 @@ pub(crate) struct Manifest {
     /// spans count as lost while the files are listed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<FileEntry>,
-    /// Merged or expired files until their removal. After a crash, the entry proves that the store
-    /// itself discarded the file.
+    /// Merged or expired files, listed until they are removed from the disk. After a crash, the
+    /// entry proves that the store itself discarded the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// Retention set by the last start that had retention options. A start without these options
-    /// must not remove more spans.
+    /// Retention of the last start with retention options. A start without these options must not
+    /// remove more spans than this retention does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,
 }
@@ -103,8 +103,8 @@ impl Manifest {
         files
     }
 
-    /// Reads the later intact copy of the manifest, with a flag that is set if the other copy was
-    /// damaged. Returns `None` if there is no copy.
+    /// Reads the intact copy of the manifest with the higher commit number. The returned flag is
+    /// set if the other copy was damaged. Returns `None` if there is no copy.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
         let mut found: Option<Manifest> = None;
         let (mut damaged, mut newer) = (false, false);
@@ -155,8 +155,8 @@ impl Manifest {
 }
 
 impl Retention {
-    /// Returns the retention stored in the manifest of a directory. `None` if there is no store, or
-    /// its manifest has no retention.
+    /// Returns the retention stored in the manifest of a directory; `None` if there is no store or
+    /// no stored retention.
     pub fn stored(directory: &Path) -> Result<Option<Retention>, Error> {
         let disk = match Directory::open(directory) {
             Ok(disk) => disk,
@@ -187,8 +187,7 @@ fn with_checksum(text: &str) -> Vec<u8> {
     format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
 }
 
-/// Returns whether a text is a valid manifest. Asserts that writing the parsed manifest and parsing
-/// it again gives the same manifest.
+/// Returns whether a text is a valid manifest. Asserts that a valid manifest survives a round trip.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn survives_writing(json: &[u8]) -> bool {
     let Ok(json) = std::str::from_utf8(json) else { return false };
@@ -202,8 +201,8 @@ pub(crate) fn survives_writing(json: &[u8]) -> bool {
 }
 
 impl Manifest {
-    /// Returns whether the counts are too small to overflow when they are summed, and each file has
-    /// its own number.
+    /// Returns whether the manifest is consistent: sums of its counts cannot overflow, and file
+    /// numbers are unique.
     fn is_sound(&self) -> bool {
         let Totals { accepted, duplicates, expired, lost } = self.totals;
         let counts = [self.commit, self.journal_sequence, self.next_file];

@@ -15,22 +15,22 @@ pub(crate) fn index_name(number: u64) -> String {
     format!("{number:010}.index")
 }
 
-/// Returns the name of a span file before a manifest names it. Programs that read all Parquet files
-/// of the directory therefore never read a partial file. The spans of an unfinished file that no
-/// manifest names are also in the journal or in older files.
+/// Returns the name of a span file before a manifest names it. Other programs, which read all
+/// Parquet files of the directory, ignore this name and thus never read a partial file. If no
+/// manifest names the unfinished file, its spans are also in the journal or in older files.
 pub(crate) fn unfinished_name(number: u64) -> String {
     format!("{number:010}.unfinished")
 }
 
-/// Parses the number in a file name. Returns `None` for names that the store does not give.
+/// Parses the file number in a name. Returns `None` for names that are not in the store's form.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let (stem, "parquet" | "index" | "unfinished") = name.split_once('.')? else { return None };
     let number = stem.parse().ok().filter(|number| *number < COUNTER_MAX)?;
     (format!("{number:010}") == stem).then_some(number)
 }
 
-/// Renames a file that the manifest names to its final name. If the renaming fails, the file is
-/// still opened under its unfinished name.
+/// Renames a file to its final name; the manifest already names it. If the renaming fails, the file
+/// is still opened under its unfinished name.
 pub(crate) fn publish(disk: &dyn Disk, number: u64) -> io::Result<()> {
     match disk.open(&spans_name(number)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -51,8 +51,8 @@ pub(crate) fn open_either(disk: &dyn Disk, number: u64) -> io::Result<Arc<dyn Fi
     }
 }
 
-/// Removes a file that no manifest names. The index is removed first, since an index is known to
-/// belong to the store by the file beside it.
+/// Removes a file that no manifest names. The index is removed before the file, because the file is
+/// what shows that the index belongs to the store.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, number: u64) {
     let _ = disk.remove(&index_name(number));
     let _ = disk.remove(&unfinished_name(number));

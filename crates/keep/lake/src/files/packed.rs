@@ -3,7 +3,8 @@
 /// Maximum width of a packed number, in bits.
 pub(crate) const WIDTH_MAX: u32 = u64::BITS;
 
-/// Padding after the numbers, in bytes. A number occupies up to nine bytes and is read as sixteen.
+/// Size of the padding after the numbers, in bytes. A number occupies up to 9 bytes, and 16 bytes
+/// are read at once.
 pub(crate) const PADDING_BYTES: usize = 16;
 
 /// Extracts the number of `width` bits that starts at bit `bit % 8` of the bytes.
@@ -25,7 +26,7 @@ pub(crate) struct Packed<'a> {
     len: usize,
 }
 
-/// Returns the number of bits that the numbers from 0 to `greatest` need.
+/// Returns the width in bits for numbers from 0 to `greatest`.
 pub(crate) fn width_of(greatest: u64) -> u32 {
     u64::BITS - greatest.leading_zeros()
 }
@@ -55,7 +56,7 @@ pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut 
 }
 
 impl<'a> Packed<'a> {
-    /// Opens a list; `None` if the number of bytes does not match.
+    /// Opens a list of `len` numbers; `None` if the size of `bytes` does not fit.
     pub(crate) fn new(bytes: &'a [u8], width: u32, len: usize) -> Option<Packed<'a>> {
         let fits = width <= WIDTH_MAX && packed_bytes(len, width)? == bytes.len();
         fits.then_some(Packed { bytes, width, len })

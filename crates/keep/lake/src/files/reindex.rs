@@ -15,8 +15,8 @@ use blkkin_journal::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// Opens a span file that a manifest names. A damaged or missing index is rebuilt from the file and
-/// earlier files.
+/// Opens a span file that a manifest names. If the index is damaged or missing, it is rebuilt from
+/// the file and earlier files.
 pub(crate) fn open_file(
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,

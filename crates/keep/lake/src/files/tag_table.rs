@@ -1,14 +1,15 @@
-//! [`TagTable`]: the tag keys of a file, with the values of keys that have few values.
+//! [`TagTable`]: the tag keys of a file, and the values of each key if they are few.
 
 use crate::files::index::KeyValues;
 use blkkin_columns::{Block, Sorted, ValueType};
 use blkkin_store::text_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Maximum number of values stored for a key. If a key has more values, none are stored.
+/// Maximum number of values stored for a key. A key with more values is stored without any.
 const VALUES_MAX: usize = 64;
 
-/// Maximum size of a stored value in bytes. Users do not pick longer values from a list.
+/// Maximum size of a stored value in bytes. Stored values fill selection lists, where longer values
+/// are of no use.
 const VALUE_BYTES_MAX: usize = 256;
 
 /// Maximum number of keys stored for a file.
@@ -23,7 +24,7 @@ pub(crate) struct TagTable {
 #[derive(Default)]
 struct Tags {
     spans: u64,
-    /// Distinct values as text; `None` if they are too many, too long, or byte strings.
+    /// Distinct values as text. `None` if the values are too many, too long, or byte strings.
     values: Option<BTreeSet<String>>,
 }
 
@@ -100,8 +101,8 @@ impl TagTable {
     }
 }
 
-/// Set of encoded values of one tag in a layout. Once it exceeds [`VALUES_MAX`], no more values are
-/// added.
+/// Set of the encoded values of one tag in a layout. Values are no longer added once the set
+/// exceeds [`VALUES_MAX`].
 #[derive(Default)]
 struct DistinctValues {
     seen: HashSet<u32>,
@@ -119,7 +120,7 @@ impl DistinctValues {
         self.are_too_many = self.seen.len() > VALUES_MAX;
     }
 
-    /// Returns the values as text; `None` if they are too many, too long, or bytes.
+    /// Returns the values as text. `None` if the values are too many, too long, or byte strings.
     fn values(&self, block: &Block, kind: ValueType) -> Option<BTreeSet<String>> {
         let are_few = !self.are_too_many && kind != ValueType::Bytes;
         let values = self.seen.iter().filter(|_| are_few);

@@ -1,4 +1,4 @@
-//! Scans of whole columns of a file, which replace reads of single requests.
+//! Scans of the columns of a whole file, which replace reads of single requests.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -13,16 +13,16 @@ use std::ops::Range;
 /// Maximum number of requests whose column scans are cached, per file and in total.
 pub(super) const SELECTED_MAX: usize = 4 << 20;
 
-/// Columns with the id and the times of a request.
+/// Columns from which the id and the duration of a request are computed.
 const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
 
-/// Request that a column scan found. A request is found at least once for each condition that it
-/// meets.
+/// Match of a column scan: a request with a row that meets a condition. Each request has at least
+/// one match for each condition that it meets.
 #[derive(Clone, Copy)]
 pub(super) struct ScanMatch {
     /// First matching row of the request.
     pub(super) row: u32,
-    /// Bitmap with a single bit: the condition that the row meets.
+    /// Bitmap with one bit set, at the number of the condition that the row meets.
     pub(super) met: u32,
     pub(super) low: u64,
 }
@@ -55,7 +55,7 @@ pub(super) fn scan_file(
     Ok((!is_too_much).then_some(requests))
 }
 
-/// Returns the scan matches of the request that has the rows `rows`.
+/// Returns the matches in the rows of one request.
 pub(super) fn matches_of<'k>(
     known: &'k [ScanMatch],
     rows: &Range<u32>,
@@ -65,8 +65,8 @@ pub(super) fn matches_of<'k>(
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// Returns up to `count_max` of the requests with the given ordinals, in order of exact duration,
-/// the slowest first. With `after`, only requests behind that place are returned.
+/// Returns the slowest `count_max` of the requests with the given ordinals, in order of exact
+/// duration. If `after` is given, only requests after that place are returned.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],

@@ -1,5 +1,5 @@
 //! [`LatencySum`]: histogram of the durations of matching spans. The counts are read from the
-//! indexes where these suffice, and from the columns otherwise.
+//! indexes if these decide the condition, and otherwise from the columns.
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};
@@ -21,8 +21,8 @@ use std::sync::Arc;
 /// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 2;
 
-/// Maximum number of requests of a file that are read to compare exact durations with a bound in
-/// the condition.
+/// Maximum number of requests of a file that are read to compare exact durations with the
+/// condition's bounds.
 const READ_MAX: usize = 256;
 
 /// Number of buckets by power of two of the duration, including a bucket for the duration 0.
@@ -34,16 +34,16 @@ pub(crate) struct LatencySum<'p> {
     counts: Vec<u64>,
     /// Example spans for each power of two of the duration.
     examples: [Examples<'p>; POWERS],
-    /// Scratch table of `add_group`: number of a group's entries outside of the window, by duration
-    /// code and error flag. All zeros between calls.
+    /// Scratch table of `add_group`: numbers of entries outside of the window, by duration code and
+    /// error flag. All zeros between calls.
     others: Vec<u32>,
 }
 
 /// Example spans for one power of two of the duration.
 struct Examples<'p> {
     spans: Vec<Example>,
-    /// File, ordinal and duration code of a request with an example span that was not read. The
-    /// request is read only if `spans` stays empty.
+    /// Request with an example span that was not read: its file, its ordinal and the span's
+    /// duration code. The request is read only if `spans` stays empty.
     entry: Option<(&'p IndexedFile, u32, u16)>,
 }
 
@@ -147,7 +147,7 @@ impl<'p> LatencySum<'p> {
 
     /// Counts a whole group by the durations in the directory, minus the entries in `others`.
     /// Returns `false` without counting anything if the directory does not decide the condition or
-    /// an example would be missing.
+    /// an example span would be missing.
     fn add_group(&mut self, group: &Group, residual: &Residual, others: &[Entry]) -> bool {
         let place = |code: u16, is_error: bool| 2 * usize::from(code) + usize::from(is_error);
         for other in others {
@@ -222,7 +222,7 @@ impl<'p> LatencySum<'p> {
         }
     }
 
-    /// Counts entries whose duration code includes a bound of the condition. The spans of up to
+    /// Counts entries whose duration code does not decide the condition. The spans of up to
     /// [`READ_MAX`] requests are read and compared exactly. With more requests, all entries count.
     fn add_unclear(
         &mut self,
@@ -259,7 +259,7 @@ impl<'p> LatencySum<'p> {
         Ok(())
     }
 
-    /// Counts the matching spans of a file by scanning the columns that the condition needs.
+    /// Counts the matching spans of a file. Only the columns that the condition needs are scanned.
     fn add_rows(
         &mut self,
         file: &IndexedFile,
@@ -289,7 +289,7 @@ impl<'p> LatencySum<'p> {
         })
     }
 
-    /// Counts the matching spans of a request if the request began in the window. Clears `spans`.
+    /// Counts the spans of a request if the request began in the window. Clears `spans`.
     fn add_examples(
         &mut self,
         spans: &mut Vec<Example>,
@@ -341,13 +341,13 @@ impl<'p> LatencySum<'p> {
     }
 }
 
-/// Returns the bucket of a duration: 0 for the duration 0, and otherwise 1 plus the binary
-/// logarithm.
+/// Returns the bucket of a duration: 1 plus the binary logarithm, or 0 for the duration 0.
 fn power_of(duration_ns: u64) -> usize {
     duration_ns.checked_ilog2().map_or(0, |power| power as usize + 1)
 }
 
-/// Returns a flag for each row of the file: set for the rows of a range of requests.
+/// Returns a flag for each row of the file: set if the row belongs to a request in a range of
+/// ordinals.
 fn rows_of(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -361,7 +361,7 @@ fn rows_of(
     Ok(rows)
 }
 
-/// Returns whether the duration code of the span leaves the condition undecided.
+/// Returns whether a span's duration code leaves the condition undecided.
 fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
     let [service, name, remote] = texts.map(|text| Some(block.text(text)));
@@ -376,8 +376,8 @@ fn are_within(batch: &Batch, window: Window) -> bool {
     batch.all_started && batch.starts_ns.is_some_and(holds)
 }
 
-/// Returns the start of a request, updated by one of its spans. The start is the start of the
-/// earliest span without a parent, or else of the earliest span. The flag is set if that span has a
+/// Returns the start of a request after taking one more span into account. Spans without a parent
+/// take precedence; among equals the earliest start counts. The flag is set if the span has a
 /// parent.
 fn earlier_start(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
     let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));

@@ -1,5 +1,5 @@
-//! Matching of groups of spans against a condition, by the data of an index or a batch. Spans are
-//! read only if that data does not decide the condition.
+//! Matching of groups of spans against a condition, using an index or the texts of a batch. Spans
+//! are read only if these do not decide the condition.
 
 use crate::files::index::{Directory, Entry, Group, NO_DURATION};
 use crate::files::indexed_file::IndexedFile;
@@ -10,7 +10,7 @@ use blkkin_columns::{Block, Row, Scratch};
 use blkkin_store::{Condition, Durations, is_cancelled};
 use std::ops::Range;
 
-/// Maximum number of files, from the newest on, that are used to estimate selectivity.
+/// Maximum number of files that are used to estimate selectivity; the newest files are used.
 const FILES_TO_ESTIMATE: usize = 16;
 
 /// Estimates the number of spans that meet a condition, from the directories of the newest files.
@@ -45,7 +45,7 @@ pub(crate) fn groups<'p>(
     residuals(&loaded.index.directory, &loaded.index.directory.groups, condition)
 }
 
-/// Returns the groups like [`groups`], including the groups of spans in earlier files.
+/// Returns groups like [`groups`], and in addition the groups of spans in earlier files.
 fn all_groups<'p>(
     loaded: &'p LoadedFile,
     condition: &'p Condition,
@@ -69,7 +69,7 @@ fn residuals<'p>(
     })
 }
 
-/// Calls `each` with the entries in a range of ordinals that meet a condition or may meet it.
+/// Calls `each` with the entries in a range of ordinals that meet or may meet a condition.
 pub(super) fn for_each_entry(
     loaded: &LoadedFile,
     condition: &Condition,

@@ -1,9 +1,9 @@
 //! Statistics over many spans: [`heat`] counts spans by start and duration, and [`difference`]
 //! compares the spans in a box with the spans outside.
 //!
-//! A span counts by its own start, whenever its request began. Only starts, durations and the
-//! condition's columns are read from a file. [`difference`] also counts *words*: the values of tags
-//! and of some other fields. Their columns are read only for pages with matching spans.
+//! A span counts by its own start, whenever its request began. A scan of a file reads only starts,
+//! durations and the condition's columns. [`difference`] also counts *words*: tag values and the
+//! values of some other fields. Their columns are read only for pages with matching spans.
 
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Divisor of a sample's target size that gives the minimum size of the sample.
 const SAMPLE_MIN_DIVISOR: u64 = 100;
-/// Factor by which a sample is enlarged if it is below the minimum size.
+/// Factor by which a sample that is below the minimum size is enlarged.
 const SAMPLE_GROWTH: u64 = 16;
 
 /// Counts the spans that meet a condition into the cells of a heat map.
@@ -44,8 +44,8 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
     }
 }
 
-/// Compares the spans in a box with the spans outside, among the spans that meet a condition and
-/// started in a window. If the spans outside are more than `others_enough`, they are sampled.
+/// Compares the spans in a box with the spans outside. Only spans that meet a condition and started
+/// in a window count. If more than `others_enough` spans are outside, they are sampled.
 pub(crate) fn difference(
     snapshot: &Snapshot,
     window: Window,
@@ -96,11 +96,11 @@ pub(crate) fn difference(
     }
 }
 
-/// Selection of the spans of a file that are counted.
+/// Selection of the spans of a file that `count_words` counts.
 struct Selection<'c> {
     within: Window,
     condition: &'c Condition,
-    /// Sampling: one page in `one_in` is read.
+    /// Sampling divisor: one page in `one_in` is read.
     one_in: u64,
     is_inside: bool,
 }
@@ -144,7 +144,7 @@ fn count_words(
 /// Number of occurrences of each word on a page.
 type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
 
-/// Returns the window from the earliest to the latest start of all spans.
+/// Returns the window from the earliest to the latest start of all spans in the store.
 pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
     let all = of_batches.chain(snapshot.files.iter().filter_map(|file| file.summary.starts_ns));
@@ -152,15 +152,16 @@ pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
     all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
 }
 
-/// Returns the start and the duration of a row; `None` if either is unknown.
+/// Returns the start and the duration of a row's span; `None` if either is unknown.
 #[inline]
 fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
     page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
 }
 
-/// Scans one page in `one_in` of the row groups that may have spans started in a window. `choose`
-/// gets each of these pages, with starts, durations and the condition's columns. If `choose`
-/// returns a value, `visit` gets that value and the page, with the columns `more` in addition.
+/// Scans the row groups that may have spans started in a window; one page in `one_in` is read.
+/// `choose` gets each of these pages with starts, durations and the condition's columns. If
+/// `choose` returns a value, the columns `more` are read too, and `visit` gets the page and the
+/// value.
 fn scan<T>(
     file: &IndexedFile,
     window: Window,

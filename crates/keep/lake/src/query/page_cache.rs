@@ -7,19 +7,19 @@ use blkkin_columns::{Column, PageColumns};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Maximum memory of the cached pages in bytes, apart from the pages of the current call.
+/// Maximum memory of the cached pages in bytes. The pages of the current call do not count.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Number of uses of a page after which the whole page is decoded and cached. Before, only the rows
-/// in use are decoded.
+/// Number of uses of a page after which the whole page is decoded and cached. Until then, each use
+/// decodes only the rows that it needs.
 const PARTIAL_USES_MAX: u32 = 12;
 
 /// Cache of the decoded pages of one query.
 #[derive(Default)]
 pub(crate) struct PageCache {
-    /// Whole pages, and row ranges of pages that are used less often.
+    /// Cached columns: whole pages, and row ranges of pages with fewer uses.
     pages: HashMap<Key, PageColumns>,
-    /// Number of uses of a page, by file number and first row of the page.
+    /// Number of uses of each page, by file number and first row of the page.
     uses: HashMap<(u64, u64), u32>,
     bytes: usize,
 }
@@ -28,8 +28,8 @@ pub(crate) struct PageCache {
 type Key = (u64, u64, usize);
 
 impl PageCache {
-    /// Returns the pages that overlap a range of rows, with the overlapping rows of each page. The
-    /// given columns of these pages are read.
+    /// Returns the pages that overlap a range of rows, each with the range of its overlapping rows.
+    /// The given columns of these pages have been read.
     pub(crate) fn read_pages(
         &mut self,
         file: &IndexedFile,

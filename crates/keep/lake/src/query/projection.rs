@@ -12,7 +12,7 @@ use blkkin_store::{Condition, TagTest, TextField, Topic, is_cancelled, text_of};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
-/// Condition with the columns that it needs.
+/// Condition, with the columns that must be read to evaluate it.
 pub(crate) struct Projection<'c> {
     condition: &'c Condition,
     columns: Vec<Column>,
@@ -44,11 +44,11 @@ impl Value<'_> {
     }
 }
 
-/// Description of an error in a row.
+/// Description of an error in a row, such as an invalid id.
 pub(crate) type Fault = &'static str;
 
-/// Calls `each` with the rows of a file that meet a condition. The given columns of a row's page
-/// are read before the call.
+/// Calls `each` with the rows of a file that meet a condition. The given columns are read for the
+/// pages of these rows.
 pub(crate) fn for_each_matching_row(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -91,9 +91,9 @@ pub(crate) fn for_each_matching_row(
     Ok(())
 }
 
-/// Scans one page in `one_in` of a row group. The first list of columns is read for each scanned
-/// page, which `choose` gets. If `choose` returns a value, the second list is read too, and `visit`
-/// gets the page and the value.
+/// Scans one page in `one_in` of a row group. `choose` gets each scanned page with the first list
+/// of columns. If `choose` returns a value, the second list is read too, and `visit` gets the page
+/// and the value.
 pub(crate) fn scan_group<T>(
     file: &IndexedFile,
     loaded: &LoadedFile,
@@ -116,7 +116,7 @@ pub(crate) fn scan_group<T>(
     Ok(())
 }
 
-/// Returns whether a page belongs to the sample of one page in `one_in`. The sample is
+/// Returns whether a page belongs to the sample, which has one page in `one_in`. The sample is
 /// pseudo-random and the same in each scan.
 fn is_sampled(file: u64, first_row: u64, one_in: u64) -> bool {
     let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -130,8 +130,8 @@ pub(crate) fn fault_of(file: &IndexedFile, page: &PageColumns, fault: Fault) -> 
     file.error(format!("a row between {first} and {}: {fault}", first + page.rows() as u64))
 }
 
-/// Assembles the span of a row from the columns that were read, without annotations and tags. The
-/// parent id of the span only shows whether the span has a parent.
+/// Assembles the span of a row from the columns that were read. The span lacks annotations and
+/// tags, and its parent id shows only whether it has a parent.
 pub(crate) fn span(
     page: &PageColumns,
     row: usize,
@@ -166,7 +166,7 @@ pub(crate) fn span(
     })
 }
 
-/// Returns the trace id of a row, whose column must have been read.
+/// Returns the trace id of a row. The column must have been read.
 pub(crate) fn trace_id(page: &PageColumns, row: usize) -> Result<TraceId, Fault> {
     page.trace_id(row).ok_or("an id is none")
 }
@@ -176,8 +176,8 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
     number.and_then(SpanId::from_number).ok_or("an id is none")
 }
 
-/// Prefilter of the rows of a row group by their tags. The texts of the dictionaries are tested
-/// once for each row group; the other parts of the condition count as met.
+/// Prefilter of the rows of a row group by their tags. A condition's tests of tags are evaluated
+/// once for each text of the dictionaries. All other tests count as met.
 enum TagSieve<'c> {
     /// Filter that passes all rows.
     Open,
@@ -191,10 +191,10 @@ enum TagSieve<'c> {
 struct TagFilter<'c> {
     keys: Column,
     values: Column,
-    /// Dictionary code of the key.
+    /// Dictionary code of the tag key.
     key: u32,
-    /// Flags by dictionary code: set for each value that may match. `None` if the values have no
-    /// dictionary.
+    /// Flags by dictionary code: set for each value that may match. `None` if the value column has
+    /// no dictionary.
     may_match: Option<Vec<bool>>,
     test: &'c TagTest,
 }
@@ -237,7 +237,7 @@ impl<'c> TagSieve<'c> {
         }
     }
 
-    /// Returns the columns that must be read for [`TagSieve::marks`].
+    /// Returns the columns that [`TagSieve::marks`] needs.
     fn columns(&self) -> Vec<Column> {
         match self {
             TagSieve::Open => Vec::new(),
@@ -248,7 +248,7 @@ impl<'c> TagSieve<'c> {
         }
     }
 
-    /// Returns a flag for each row of a page, set if the row passes. `None` if all rows pass.
+    /// Returns a flag for each row of a page, set if the row passes; `None` if all rows pass.
     fn marks(&self, page: &PageColumns) -> Option<Vec<bool>> {
         match self {
             TagSieve::Open => None,
@@ -293,7 +293,7 @@ impl TagFilter<'_> {
     }
 }
 
-/// Returns whether a value with this text may match, whatever the value's type.
+/// Returns whether a value with this text may match, whatever its type.
 fn may_match(test: &TagTest, text: &str) -> bool {
     b"sibdx"
         .iter()
@@ -360,8 +360,7 @@ impl<'c> Projection<'c> {
         &self.columns
     }
 
-    /// Returns whether the condition holds for a row. [`Projection::columns`] of the page must have
-    /// been read.
+    /// Returns whether the condition holds for a row. The page must have [`Projection::columns`].
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         if is_cancelled() {
             return Ok(false);
@@ -396,8 +395,8 @@ impl<'c> Projection<'c> {
     }
 }
 
-/// Calls `each` with the tags of a row in order. The arguments are key, letter of the value's type,
-/// text, and origin.
+/// Calls `each` with the tags of a row in order. The arguments are key, type letter, text and
+/// origin of the tag.
 fn for_each_tag<'p>(
     page: &'p PageColumns,
     row: usize,
@@ -432,7 +431,7 @@ fn for_each_tag<'p>(
     Ok(())
 }
 
-/// Columns that [`words_of`] reads.
+/// Columns that [`words_of`] needs.
 pub(crate) const WORDS: [Column; 12] = [
     Column::Kind,
     Column::Status,
@@ -448,8 +447,8 @@ pub(crate) const WORDS: [Column; 12] = [
     Column::TagLayout,
 ];
 
-/// Text of a page, compared by address. In a dictionary-encoded column, rows with equal texts share
-/// the address, so words are counted without comparing their bytes.
+/// Text on a page, compared by address. In a dictionary-encoded column, equal texts of several rows
+/// have the same address, so words are counted without comparing their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageText<'p>(&'p str);
 
@@ -467,7 +466,8 @@ impl Hash for PageText<'_> {
     }
 }
 
-/// Word of a row: the encoded value of one topic, such as the service or a tag.
+/// Word of a row: the encoded value of one topic. A topic is, for example, the service or a tag
+/// key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Word<'p> {
     topic: Topic<PageText<'p>>,
@@ -476,7 +476,7 @@ pub(crate) struct Word<'p> {
 }
 
 impl<'p> Word<'p> {
-    /// Decodes the topic and the word to text, as [`blkkin_store::for_each_word`] returns them.
+    /// Decodes topic and word. Both are in the form that [`blkkin_store::for_each_word`] returns.
     pub(crate) fn read(self) -> Result<(Topic<&'p str>, Cow<'p, str>), Fault> {
         let topic = match self.topic {
             Topic::Tag(key) => Topic::Tag(key.0),
@@ -493,7 +493,8 @@ impl<'p> Word<'p> {
     }
 }
 
-/// Calls `each` with the words of a row. A topic that the row lacks has an empty word.
+/// Calls `each` with the words of a row. The word of a topic is empty if the row has no value for
+/// it.
 pub(crate) fn words_of<'p>(
     page: &'p PageColumns,
     row: usize,

@@ -1,10 +1,10 @@
-//! Partial evaluation of conditions: [`Residual`] is the undecided rest of a condition for a group
-//! of spans with the same service, name and remote service.
+//! Partial evaluation of conditions for a group of spans with the same service, name and remote
+//! service. [`Residual`] is the part of a condition that the group leaves undecided.
 
 use crate::files::index::NO_DURATION;
 use blkkin_store::{Case, Condition, Durations, TextField};
 
-/// Texts that the spans of a group share. `None` stands for texts that differ or are unknown.
+/// Texts that the spans of a group share. A field is `None` if the text differs or is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupTexts<'a> {
     pub(crate) service: Option<&'a str>,
@@ -26,7 +26,7 @@ pub(crate) enum Residual {
     Unknown,
 }
 
-/// Result of a partial evaluation: the condition does not hold, may hold, or holds.
+/// Result of a partial evaluation. The condition does not hold, may hold, or holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     No,
@@ -35,7 +35,7 @@ pub(crate) enum Truth {
 }
 
 impl Residual {
-    /// Evaluates a condition as far as the texts of a group decide it.
+    /// Evaluates the parts of a condition that the texts of a group decide.
     pub(crate) fn of(condition: &Condition, common: GroupTexts<'_>) -> Residual {
         match condition {
             Condition::All(parts) => {

@@ -10,11 +10,11 @@ use blkkin_columns::{Column, PageColumns};
 use blkkin_store::{Condition, Durations};
 use std::collections::HashMap;
 
-/// Columns of the texts that a group's spans share.
+/// Columns of the texts that define a group of spans.
 const COMMON: [Column; 3] = [Column::Service, Column::Name, Column::RemoteService];
 
-/// Value in place of the dictionary code of a text that is missing or that the condition does not
-/// test.
+/// Code of a text that is missing or that the condition does not test. It replaces the dictionary
+/// code.
 const NO_TEXT: u32 = u32::MAX;
 
 /// Evaluator of a condition on the rows of a file.
@@ -22,8 +22,8 @@ pub(crate) struct RowEvaluator<'c> {
     condition: &'c Condition,
     /// Projection of the condition; `None` if the condition holds for all rows.
     projection: Option<Projection<'c>>,
-    /// First row of the current page. `residuals` has the residual conditions of this page, by the
-    /// dictionary codes of service, name and remote service.
+    /// First row of the current page. `residuals` belongs to this page, with the dictionary codes
+    /// of service, name and remote service as the key.
     page: Option<u64>,
     residuals: HashMap<[u32; 3], Residual>,
 }
@@ -44,7 +44,7 @@ impl<'c> RowEvaluator<'c> {
         (count > 0).then_some(evaluator)
     }
 
-    /// Returns the columns that must be read in addition to the duration.
+    /// Returns the columns that [`RowEvaluator::holds`] needs in addition to the duration.
     pub(crate) fn columns(&self) -> &[Column] {
         self.projection.as_ref().map_or(&[], Projection::columns)
     }

@@ -6,8 +6,8 @@
 //! index covers all of its spans ([`crate::files::index`]). A request in memory and in files counts
 //! as in memory.
 //!
-//! Most candidates are in one file alone. For them, only the columns of the conditions are read,
-//! and the columns of a summary if all conditions hold. Other requests are read whole: a duplicate
+//! Most candidates are in one file alone. For them, only the columns of the conditions are read. If
+//! all conditions hold, the columns of a summary follow. Other requests are read whole: a duplicate
 //! span must count once, and only a comparison of all fields recognizes a duplicate.
 
 use crate::Error;
@@ -31,7 +31,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
-/// Columns that a request's summary needs, apart from the trace id.
+/// Columns that a request's summary needs in addition to the trace id.
 const SUMMARY: [Column; 6] = [
     Column::ParentId,
     Column::Error,
@@ -44,29 +44,30 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// Divisor of a file's number of rows that gives the number of allowed fruitless reads. After these
-/// reads, the file's columns are scanned, which costs about as much as the reads.
+/// Divisor of a file's number of rows that gives the allowed number of fruitless reads. A column
+/// scan follows, which costs about as much as these reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
-/// Maximum number of conditions of a query for which columns are scanned.
+/// Maximum number of conditions in a query that uses column scans.
 const CONDITIONS_MAX: usize = 32;
 
-/// Number of a file's requests that the first step of a search covers. Each further step is four
+/// Number of requests that the first step of a search covers in a file. Each further step is four
 /// times larger.
 const FIRST_ORDINALS: u32 = 4096;
 
 /// Divisor of a file's number of rows that gives how many requests may share a duration code. If
-/// more requests share the code, a column scan orders them, instead of reads of single requests.
+/// more requests share the code, a column scan orders them; otherwise they are read singly.
 const ROWS_PER_SIMILAR: usize = 256;
 
 /// Number of candidates that are sorted in the first step. Each further step is four times larger.
 const FIRST_MATCHES: usize = 4096;
 
-/// Number of requests per match up to which matches are collected in a bitmap. With more requests
-/// per match, they are collected by sort and dedup.
+/// Number of requests per match up to which matches are collected in a bitmap. Beyond this ratio,
+/// the matches are sorted and deduplicated.
 const REQUESTS_PER_MARK: usize = 16;
 
-/// Returns the page of requests that a query selects.
+/// Returns the page of results that a query selects. `in_vain_max` is the minimum of the allowed
+/// number of fruitless reads per file.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
@@ -108,20 +109,20 @@ struct Search<'q> {
     driver: &'q Condition,
     /// Projections of the query's conditions, in order.
     projections: Vec<Projection<'q>>,
-    /// Results in the query's order, from the page's start on.
+    /// Results in the query's order, starting with the page's first result.
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
     pages: PageCache,
     in_vain_max: u32,
-    /// Set if the index of each file covers all spans that earlier files have of the file's
-    /// requests.
+    /// Set if the indexes of all files are complete: each index covers its requests' spans in
+    /// earlier files.
     are_complete: bool,
     /// Number of requests in the cached column scans of all files.
     selected_ordinals: usize,
     /// Lower halves of the trace ids in memory, computed on first use.
     head_lows: Option<HashSet<u64, RandomState>>,
-    /// Groups of requests of one file that have the same duration code. Each group has the file's
-    /// position in the list of files, and the ordinals of the requests, ascending.
+    /// Groups of requests in one file that have the same duration code: position in the list of
+    /// files, and ordinals, ascending.
     similar: Vec<(usize, Vec<u32>)>,
 }
 
@@ -129,7 +130,7 @@ struct Search<'q> {
 #[derive(Clone, Copy)]
 struct Candidate {
     /// Upper bound of the rank. In the order by duration, the bound is the time from the first
-    /// start to the last end, which no duration exceeds.
+    /// start to the last end. No duration exceeds it.
     rank_ns: u64,
     location: Location,
 }
@@ -149,7 +150,7 @@ impl<'q> FileCursor<'q> {
     }
 }
 
-/// Start and end of a request in memory.
+/// Start and end of a request, as far as its spans are in memory.
 struct RequestTimes {
     /// Earliest start of the spans without a parent.
     root: Option<u64>,
@@ -187,15 +188,15 @@ impl RequestTimes {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Location {
     Memory(TraceId),
-    /// Position of a file in the list of files, and an ordinal in that file.
+    /// Position of a file in the list of files, and ordinal of the request in that file.
     Ordinal(usize, u32),
-    /// Group of a file's requests with the same duration code: an index into [`Search::similar`].
+    /// Index into [`Search::similar`]: a group of requests in one file with the same duration code.
     SameDuration(usize),
 }
 
 impl<'q> Search<'q> {
-    /// Runs the search. Unreadable files are counted ([`IndexedFile::record_error`]); the result
-    /// lacks their requests.
+    /// Runs the search. The result lacks the requests of unreadable files, which
+    /// [`IndexedFile::record_error`] counts.
     fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
         match self.query.order {
             Order::Newest => {
@@ -255,15 +256,15 @@ impl<'q> Search<'q> {
         self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
     }
 
-    /// Returns whether a place is after the end of the page.
+    /// Returns whether a place is after the last place of the page.
     fn is_past_page(&self, place: Place) -> bool {
         let last = self.found.get(self.query.limit);
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
     }
 
-    /// Tries requests of a file with the same duration code, the slowest first. A column scan gives
-    /// exact durations and ids. Therefore only as many requests are read as the page needs, even if
-    /// all durations are equal.
+    /// Tries requests of a file with the same duration code, the slowest first. A column scan
+    /// provides exact durations and ids. Even if all durations are equal, only as many requests are
+    /// read as the page needs.
     fn try_same_duration(
         &mut self,
         cursor: &mut FileCursor<'q>,
@@ -340,7 +341,7 @@ impl<'q> Search<'q> {
     }
 
     /// Tries a request of a file. After too many fruitless reads, a column scan of the file selects
-    /// the requests that are read.
+    /// the requests to be read.
     fn try_ordinal(&mut self, cursor: &mut FileCursor<'_>, ordinal: u32) -> Result<(), Error> {
         let loaded = cursor.file.load()?;
         let in_vain_max =
@@ -358,10 +359,10 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// Scans the columns of a file for requests that meet all conditions. Requests with further
-    /// spans in earlier files or in memory are selected if they may meet the conditions. Returns
-    /// `None` if a scan is impossible or the cached scans have too many requests. Requests with
-    /// spans in later files are found through the later file.
+    /// Selects the requests of a file that meet all conditions, by a column scan. A request with
+    /// further spans in earlier files or in memory is selected if it may meet them. Requests with
+    /// spans in later files are found through the later file. Returns `None` if a scan is
+    /// impossible or the cached scans have too many requests.
     fn scan_columns(
         &mut self,
         file: &IndexedFile,
@@ -396,7 +397,7 @@ impl<'q> Search<'q> {
         Ok(Some(only))
     }
 
-    /// Tries the request with these rows of a file. Returns whether the request is a result.
+    /// Tries the request in the given rows of a file. Returns whether the request is a result.
     fn try_rows(
         &mut self,
         file: &IndexedFile,
@@ -447,7 +448,7 @@ impl<'q> Search<'q> {
         file.record_error(id.map_err(|fault| fault_of(file, page, fault)))
     }
 
-    /// Returns whether each condition holds for at least one of the rows.
+    /// Returns whether each condition holds for at least one row of the request.
     fn all_hold(
         &mut self,
         file: &IndexedFile,
@@ -471,7 +472,7 @@ impl<'q> Search<'q> {
         Ok(true)
     }
 
-    /// Tries the requests whose trace ids have the lower half `low`, reading memory and files.
+    /// Tries all requests whose trace ids have the lower half `low`, reading memory and files.
     fn try_low(&mut self, low: u64) {
         // An unreadable file is counted as damaged.
         let Ok(request) = self.snapshot.request(low) else { return };
@@ -483,8 +484,8 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Tries a request. Spans are borrowed one after another, since they may share values of many
-    /// megabytes.
+    /// Tries a request; returns whether it is a result. Spans are borrowed one after another, since
+    /// they may share values of many megabytes.
     fn try_request(&mut self, sorted: &Sorted<'_>, rows: Range<usize>) -> bool {
         let mut unmet: Vec<&Condition> = self.query.conditions.iter().collect();
         let mut scratch = Scratch::default();
@@ -513,7 +514,8 @@ impl<'q> Search<'q> {
         true
     }
 
-    /// Returns the times of the requests in memory that have a span matching the driving condition.
+    /// Returns the times of those requests in memory that have a span matching the driving
+    /// condition.
     fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
@@ -609,7 +611,7 @@ impl<'q> Search<'q> {
         file.record_error(loaded.index.ordinals(self.query.window).map_err(io_error))
     }
 
-    /// Returns the ordinals within a range whose requests may have a span matching the driving
+    /// Returns ordinals within a range: those whose requests may have a span matching the driving
     /// condition.
     fn candidate_ordinals(&self, file: &IndexedFile, among: Range<u32>) -> Result<Vec<u32>, Error> {
         if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
@@ -635,7 +637,7 @@ impl<'q> Search<'q> {
 }
 
 /// Calls `each` with the elements in descending order. Only a few elements are sorted at a time,
-/// since `each` mostly breaks off early.
+/// since `each` usually breaks off early.
 fn greatest_first<T: Copy, K: Ord>(
     all: &mut [T],
     key: impl Fn(&T) -> K,
@@ -655,7 +657,7 @@ fn greatest_first<T: Copy, K: Ord>(
     }
 }
 
-/// Returns the ranges of sorted spans that belong to one request each.
+/// Divides sorted spans into requests. Returns the index range of each request.
 fn requests_of(sorted: &Sorted<'_>) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -673,16 +675,16 @@ fn trace_of(sorted: &Sorted<'_>, rows: &Range<usize>) -> TraceId {
     block.trace_id(row)
 }
 
-/// Returns a span with the fields that a summary needs. An error that only a tag reports is part of
-/// the returned status.
+/// Returns a span with the fields that a summary needs. The status is `Error` even if only a tag
+/// reports the error.
 fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
     let (block, row) = sorted.row(index);
     let status = if block.is_error(row) { Status::Error } else { Status::Ok };
     SpanRef { status, ..block.span_without_lists(row) }
 }
 
-/// Returns the place and the summary of a request that meets all conditions. Returns `None` if the
-/// request began outside of the window, has a duration out of range, or belongs to an earlier page.
+/// Returns the place and the summary of a request that meets all conditions. Returns `None` if its
+/// start is outside of the window, its duration is out of range, or it belongs to an earlier page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = request_start_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
@@ -691,7 +693,7 @@ fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)
     (!is_before).then_some((place, summary))
 }
 
-/// Assembles the spans of a request from the columns of its pages.
+/// Assembles the spans of a request from the columns of the pages.
 fn spans_of<'p>(
     file: &IndexedFile,
     pages: &[(&'p PageColumns, Range<usize>)],
@@ -705,8 +707,8 @@ fn spans_of<'p>(
     file.record_error(pages.iter().flat_map(of_page).collect())
 }
 
-/// Returns whether several spans tie as the root by the columns of a summary, and would give
-/// different summaries.
+/// Returns whether the root of a request is ambiguous: several spans tie by the columns of a
+/// summary, and would give different summaries.
 fn has_ties(spans: &[SpanRef<'_>]) -> bool {
     let root = root_of(spans);
     root.is_some_and(|root| {

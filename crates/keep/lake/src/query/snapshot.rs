@@ -13,13 +13,14 @@ use std::sync::Arc;
 /// Consistent view of a store at one moment: the batches in memory, and the files.
 pub(crate) struct Snapshot {
     pub(crate) batches: Vec<Arc<Batch>>,
-    /// Spans in files whose requests are also in memory, as of the last refresh.
+    /// Spans from files that belong to requests in memory, as of the last refresh.
     pub(crate) earlier: Arc<EarlierSpans>,
     pub(crate) files: Arc<Vec<Arc<IndexedFile>>>,
 }
 
 impl Snapshot {
-    /// Returns the blocks in memory, followed by the spans of the same requests in files.
+    /// Returns the blocks in memory, followed by the block with spans of the same requests from
+    /// files.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         let batches = self.batches.iter().map(|batch| &***batch);
         batches.chain([self.earlier.spans()])
@@ -38,8 +39,8 @@ impl Snapshot {
         Sorted::of_requests(&blocks, holds)
     }
 
-    /// Reads all spans whose trace ids have the lower half `low`. The spans stay in columns, so
-    /// that a shared value is stored once.
+    /// Reads all spans whose trace ids have the lower half `low`. The spans stay in columns, where
+    /// a value that many spans share is stored once.
     pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
         let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
         let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
@@ -64,8 +65,8 @@ impl Snapshot {
         }
     }
 
-    /// Calls `each` with the spans whose trace ids have the lower half `low`. With `id`, only spans
-    /// with that span id are visited. Duplicates are not removed.
+    /// Calls `each` with the spans whose trace ids have the lower half `low`. If `id` is given,
+    /// spans with other span ids are skipped. Duplicates are not removed.
     pub(crate) fn visit(
         &self,
         low: u64,

@@ -1,4 +1,4 @@
-//! Implementation of the [`SpanStore`] trait for [`Lake`].
+//! The [`SpanStore`] trait, implemented for [`Lake`].
 
 use crate::calls::window::{in_window, minutes_of};
 use crate::error::Error as LakeError;
@@ -19,8 +19,8 @@ use blkkin_store::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-/// Maximum number of files, from the newest on, that are scanned for the values of a tag key. A
-/// scan is needed if the index does not list the values.
+/// Maximum number of files that are scanned for the values of a tag key; the newest files are
+/// scanned. A scan is needed if the index does not list the values.
 const FILES_FOR_VALUES: usize = 2;
 
 impl From<LakeError> for Error {
@@ -198,12 +198,12 @@ impl SpanStore for Lake {
 /// Maximum total size of the texts that a query returns as a list, in bytes.
 const TEXTS_BYTES_MAX: usize = 16 << 20;
 
-/// Set of the smallest texts, within limits of number and size.
+/// Set of the first texts in byte order, within limits of number and size.
 struct SmallestTexts {
     texts: BTreeSet<String>,
     count_max: usize,
     bytes: usize,
-    /// Smallest text that exceeded a limit. This text and all greater texts are left out.
+    /// First text that exceeded a limit. This text and all greater texts are left out.
     end: Option<String>,
 }
 
@@ -212,7 +212,7 @@ impl SmallestTexts {
         SmallestTexts { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
     }
 
-    /// Adds a text, unless the text is empty or not among the smallest.
+    /// Adds a text, unless it is empty or greater than `end`.
     fn add(&mut self, text: &str) {
         let is_behind = self.end.as_deref().is_some_and(|end| text >= end);
         if text.is_empty() || is_behind || self.texts.contains(text) {
@@ -232,8 +232,8 @@ impl SmallestTexts {
     }
 }
 
-/// Calls `each` with each combination of service, name and remote service. Combinations may be
-/// repeated.
+/// Calls `each` with the combinations of service, name and remote service that spans have.
+/// Combinations may be repeated.
 fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     for loaded in snapshot.files.iter().filter_map(|file| file.load().ok()) {
         let directory = &loaded.index.directory;

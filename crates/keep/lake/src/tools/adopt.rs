@@ -30,40 +30,41 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Extension appended to the name of a file that shares spans with other files. Its remaining spans
-/// are written to a new file.
+/// Extension appended to the name of a file that repeats spans of other files. Its other spans are
+/// written to a new file.
 const DUPLICATE: &str = ".duplicate";
-/// Extension appended to the name of a file that is damaged, is no span file, or has too many rows.
+/// Extension appended to the name of a file that cannot be adopted: it is damaged, is not a span
+/// file, or has too many rows.
 const UNREADABLE: &str = ".unreadable";
 
 /// Approximate number of spans that are compared with other files at a time.
 const COMPARED_SPANS: usize = 4096;
-/// Maximum number of spans of another file that are read at a time for the comparison.
+/// Maximum number of spans that one comparison reads from another file.
 const READ_AT_ONCE: usize = 32 << 10;
 
 /// Result of adopting a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdoptReport {
-    /// Number of span files in the store.
+    /// Number of span files in the store after the adoption.
     pub files: u64,
     /// Number of spans in all span files of the store.
     pub spans: u64,
-    /// Number of adopted files, which the manifest did not name.
+    /// Number of adopted files: span files that the manifest did not name.
     pub adopted_files: u64,
-    /// Number of spans in the adopted files that no other file has.
+    /// Number of new spans in the adopted files: spans that no other file has.
     pub adopted_spans: u64,
     /// Number of spans in the adopted files that repeat a span of another file or of the same file.
     pub duplicate_spans: u64,
     /// Old and new names of renamed files.
     pub renamed_files: Vec<(String, String)>,
-    /// Descriptions of unreadable files, whether the manifest names them or not, one line each.
+    /// Descriptions of unreadable files, one line each, including files that the manifest names.
     pub damage: Vec<String>,
-    /// Set if the retention is now unlimited because the manifest had none.
+    /// Set if the retention is now unlimited, because the manifest had no retention.
     pub keeps_all: bool,
 }
 
-/// Turns a directory that no server has open into a store again. `bytes_done` counts bytes of span
-/// files for a progress display.
+/// Turns a directory into a store again. No server may have the directory open. `bytes_done` counts
+/// the bytes of span files that were read, for a progress display.
 pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<AdoptReport, Error> {
     let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
     if !is_store {
@@ -73,14 +74,14 @@ pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<AdoptReport, Er
     adopt_on(Arc::new(root), bytes_done)
 }
 
-/// Adopts the root directory of a disk; see [`adopt`].
+/// Turns the root directory of a disk into a store again; see [`adopt`].
 pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<AdoptReport, Error> {
     adopt_with(root, &[], bytes_done)
 }
 
-/// Adopts a directory together with imported files. `incoming` has the numbers of the imported
-/// files, which have unfinished names. If such a file repeats spans of the store, its other spans
-/// are written to a new file, and the imported file is removed.
+/// Adopts a directory together with imported files. `incoming` lists the numbers of the imported
+/// files, which have unfinished names. If an imported file repeats spans of the store, its other
+/// spans are written to a new file, and the imported file is removed.
 pub(crate) fn adopt_with(
     root: Arc<dyn Disk>,
     incoming: &[u64],
@@ -151,15 +152,15 @@ struct Adoption {
     cache: Arc<Cache>,
     now_ns: u64,
     files: Vec<Arc<IndexedFile>>,
-    /// Numbers of the files that get their final names once the manifest names them.
+    /// Numbers of the new files. They get their final names once the manifest names them.
     new: Vec<u64>,
-    /// Numbers and extensions of the files that are renamed once the manifest is written.
+    /// Numbers and extensions of files to be renamed once the manifest is written.
     set_aside: Vec<(u64, &'static str)>,
     adopted: AdoptReport,
 }
 
 impl Adoption {
-    /// Adopts a span file by its number. The file has a name that the store would give.
+    /// Adopts a span file whose name is in the store's form.
     fn adopt_number(&mut self, manifest: &mut Manifest, number: u64) -> Result<(), Error> {
         let opened = column_file::open_spans(&*self.spans, number);
         let verified = opened.and_then(|file| {
@@ -202,7 +203,7 @@ impl Adoption {
         Ok(())
     }
 
-    /// Adopts a span file under a name that the store would not give, by renaming the file.
+    /// Adopts a span file whose name is not in the store's form, by renaming the file.
     fn adopt_foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
         let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
             let file = column_file::ColumnFile::open(column_file::DiskInput(file));
@@ -258,7 +259,7 @@ impl Adoption {
         writer.finish(0, self.now_ns, &links.counts(), tags.keys())
     }
 
-    /// Calls `each` with the spans of a file, [`ROWS_AT_ONCE`] rows at a time.
+    /// Calls `each` with the spans of a file, in steps of [`ROWS_AT_ONCE`] rows.
     fn each_step(
         &self,
         file: &column_file::ColumnFile,
@@ -294,7 +295,7 @@ impl Adoption {
     }
 
     /// Adds to `known` the indexes of the spans that one file of the store already has. `places` is
-    /// a range of whole requests.
+    /// a range of indexes that contains whole requests.
     fn find_duplicates_in(
         &self,
         file: &IndexedFile,
@@ -323,9 +324,9 @@ impl Adoption {
         Ok(())
     }
 
-    /// Compares spans with a file's spans in a range of trace ids, and adds the spans that the file
-    /// has to `known`. Returns `false` without a comparison if the file has more than `spans_max`
-    /// spans in that range.
+    /// Compares spans with a file's spans in a range of trace ids. The indexes of spans that the
+    /// file has are added to `known`. Returns `false` without a comparison if the file has more
+    /// than `spans_max` spans in that range.
     fn compare(
         &self,
         file: &IndexedFile,
@@ -402,13 +403,13 @@ fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
     block.trace_low(row)
 }
 
-/// Returns the index behind the last span of the request to which the span at `index` belongs.
+/// Returns the end index of the request that contains the span at `index`.
 fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
     let low = low_of(sorted, index);
     index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
 }
 
-/// Sink that collects up to `spans_max` spans and breaks off at the next span.
+/// Sink that collects up to `spans_max` spans and breaks off at the next one.
 struct LimitedSink {
     block: Block,
     spans_max: usize,
@@ -427,7 +428,7 @@ fn has_final_name(spans: &dyn Disk, number: u64) -> bool {
     spans.open(&naming::spans_name(number)).is_ok()
 }
 
-/// Returns a name that no file has yet.
+/// Returns `name` with the first number appended that makes it a free file name.
 fn free_name(spans: &dyn Disk, name: &str) -> String {
     let numbered = (1_u32..).map(|number| format!("{name}.{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);

@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Contents and damage of a store's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Copies of the manifest by name, each with its commit number or a description of its damage.
+    /// Names of the manifest's copies, each with its commit number or a description of its damage.
     pub manifest: Vec<(String, Result<u64, String>)>,
     /// Retention stored in the manifest.
     pub retention: Option<Retention>,
-    /// All files in the directory of span files, and missing span files, in order of name.
+    /// All files in the directory of span files, including missing span files, in order of name.
     pub files: Vec<InspectedFile>,
-    /// Number of spans in the journal that are in no file, according to the manifest.
+    /// Number of spans that only the journal has, according to the manifest.
     pub journal_spans: u64,
     /// Descriptions of the journal's damage, one line each.
     pub journal_damage: Vec<String>,
@@ -43,7 +43,7 @@ pub struct InspectedFile {
     pub condition: Condition,
 }
 
-/// Condition of a file, as the inspection found it.
+/// Condition of a file that the inspection found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// File and index are intact.
@@ -56,9 +56,9 @@ pub enum Condition {
     Damaged(String),
     /// The manifest does not name the span file.
     Unnamed,
-    /// The next start removes the file: the file was merged, has expired, or was never finished.
+    /// The next start removes the file, which was merged, has expired, or was never finished.
     Removing,
-    /// The file is a damaged file kept for inspection, or does not belong to the store.
+    /// The file is a damaged file kept for inspection, or a foreign file.
     Other,
 }
 
@@ -90,7 +90,7 @@ impl Inspection {
             && self.journal_damage.is_empty()
     }
 
-    /// Returns whether a server would refuse the directory until it is adopted.
+    /// Returns whether a server would refuse to open the directory until it is adopted.
     pub fn needs_adopting(&self) -> bool {
         let is_missing = |file: &&InspectedFile| file.condition == Condition::Missing;
         let has = |condition| self.files.iter().any(|file| file.condition == condition);
@@ -108,8 +108,8 @@ impl Inspection {
     }
 }
 
-/// Inspects the store in a directory that no server has open, reading all of its files.
-/// `bytes_done` counts bytes of span files for a progress display.
+/// Inspects the store in a directory, reading all of its files. No server may have the directory
+/// open. `bytes_done` counts the bytes of span files that were read, for a progress display.
 pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, Error> {
     let open = |path: &Path| match Directory::open(path) {
         Ok(directory) => Ok(Some(directory)),

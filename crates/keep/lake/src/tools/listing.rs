@@ -1,4 +1,4 @@
-//! [`Listing`]: the files of a store at one moment, for readers in processes other than the server.
+//! [`Listing`]: the files of a store at one moment, for processes other than the server.
 
 use crate::files::file_entry::FileEntry;
 use crate::files::manifest::Manifest;
@@ -27,21 +27,21 @@ pub struct SpanFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// Span files in the order in which their spans were received. A file may be merged and removed
-    /// at any moment; a reader that does not find a file needs a new listing.
+    /// at any moment; the reader then needs a new listing.
     pub files: Vec<SpanFile>,
-    /// Sequence number in the journal: all earlier records are in files.
+    /// Journal sequence number before which all records are in files.
     journal_sequence: u64,
 }
 
 /// Result of [`Listing::write_journal`]: new files with the spans that were only in the journal.
 #[derive(Debug)]
 pub struct JournalFiles<W> {
-    /// New files, each with the number of its spans.
+    /// New files, each with its number of spans.
     pub files: Vec<(W, u64)>,
     /// Descriptions of the journal's damage, one line each.
     pub damage: Vec<String>,
-    /// Set if records have been removed from the journal since the listing. Their spans are in the
-    /// files of a new listing.
+    /// Set if the journal has removed records since the listing. The spans of these records are in
+    /// the files of a new listing.
     pub lacks_records: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct JournalFiles<W> {
 pub(crate) struct JournalRead {
     /// Descriptions of the journal's damage, one line each.
     pub(crate) damage: Vec<String>,
-    /// Set if the journal lacks records that are in no file of the listing.
+    /// Set if records are missing from the journal although no file of the listing has their spans.
     pub(crate) lacks_records: bool,
 }
 
@@ -73,8 +73,8 @@ impl Listing {
         Listing { files: Vec::new(), journal_sequence: 0 }
     }
 
-    /// Writes the spans of the journal that are in no file to new files, which `create` provides.
-    /// The size of a file is limited, since its spans are collected in memory.
+    /// Writes the spans that only the journal has to new files, which `create` provides. The size
+    /// of a file is limited, since its spans are collected in memory.
     pub fn write_journal<W: Write + Send>(
         &self,
         journal: Arc<dyn Disk>,
@@ -88,7 +88,7 @@ impl Listing {
         files.finish()
     }
 
-    /// Calls `each` with the blocks of the journal's batches that are in no file.
+    /// Calls `each` with the blocks of the batches that only the journal has.
     pub(crate) fn journal_blocks(
         &self,
         journal: Arc<dyn Disk>,
@@ -136,7 +136,7 @@ fn span_file(entry: &FileEntry) -> SpanFile {
     SpanFile { path, spans: entry.spans, bytes: entry.bytes }
 }
 
-/// Writer of span files that are as large as the files which a flush of the head writes.
+/// Writer of span files. Each file gets as many spans as a flush of the head would write.
 struct FileWriter<W, C> {
     create: C,
     options: Options,

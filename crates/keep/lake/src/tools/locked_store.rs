@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Number of rows of a file that are read at a time.
+/// Number of rows that are read from a file at a time.
 const ROWS: u64 = 4096;
 
 const COPY_BYTES: usize = 1 << 20;
@@ -49,7 +49,7 @@ impl LockedStore {
         Ok(LockedStore { spans, journal, listing, numbers, _lock: lock })
     }
 
-    /// Returns the number of span files. Files are numbered from 0 in the other methods.
+    /// Returns the number of span files. The other methods number the files from 0.
     pub fn files(&self) -> usize {
         self.numbers.len()
     }
@@ -104,8 +104,8 @@ impl LockedStore {
         Ok(file)
     }
 
-    /// Calls `each` with the spans that are only in the journal. Returns descriptions of the
-    /// journal's damage, one line each.
+    /// Calls `each` with the spans that only the journal has. Returns descriptions of the journal's
+    /// damage, one line each.
     pub fn read_journal(
         &self,
         each: &mut dyn FnMut(&Block) -> io::Result<()>,
@@ -121,7 +121,7 @@ impl LockedStore {
         Ok(damage)
     }
 
-    /// Writes the spans that are only in the journal to files; see [`Listing::write_journal`].
+    /// Writes the spans that only the journal has to new files; see [`Listing::write_journal`].
     pub fn copy_journal<W: Write + Send>(
         &self,
         create: impl FnMut() -> io::Result<W>,
@@ -129,9 +129,9 @@ impl LockedStore {
         self.listing.write_journal(Arc::clone(&self.journal), create)
     }
 
-    /// Imports span files into the store in a directory, and creates the store if it does not
-    /// exist. Spans that the store already has are skipped. `bytes_done` counts the bytes of the
-    /// store's files that were read.
+    /// Imports span files into the store in a directory. Creates the store if it does not exist.
+    /// Spans that the store already has are skipped. `bytes_done` counts the bytes read from files
+    /// of the store.
     pub fn import(
         directory: &Path,
         sources: &mut [impl Read],

@@ -1,5 +1,5 @@
-//! Appends received batches to the journal and the head, and recovers batches of the journal at the
-//! start.
+//! Appends received batches to the journal and the head. At the start of the store, recovers
+//! batches from the journal.
 
 use crate::Error;
 use crate::lake::OpenReport;
@@ -68,7 +68,7 @@ impl Shared {
         }
     }
 
-    /// Appends to the head those batches of the journal that are in no file.
+    /// Recovers the batches of the journal that are in no file, by appending them to the head.
     pub(crate) fn recover(&self, opened: &mut OpenReport) -> Result<(), Error> {
         let memory = &self.memory;
         let from = memory.state().head.sequence;

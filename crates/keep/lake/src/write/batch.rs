@@ -1,4 +1,5 @@
-//! Decodes batches, received or read from the journal, into blocks according to their policy.
+//! Decodes batches into blocks according to their policy. Batches are received or read from the
+//! journal.
 
 use blkkin_columns::{Block, PushError};
 use blkkin_model::{SpanRef, SpanSink};
@@ -31,14 +32,15 @@ pub(crate) fn read(
     (outcome, blocks)
 }
 
-/// Describes the damage of a batch in the journal; `None` if no damage is known. A batch that was
-/// rejected as a whole is never appended to the journal, so an error in such a batch is damage.
+/// Describes the damage of a batch in the journal; `None` if no damage is known. A batch with the
+/// policy `Whole` that has an error is rejected before it reaches the journal. An error in such a
+/// batch is therefore damage.
 pub(crate) fn damage(batch: &Batch<'_>, outcome: &Outcome, sequence: u64) -> Option<String> {
     let refusal = outcome.first_refusal().filter(|_| batch.policy == Policy::Whole)?;
     Some(format!("the batch up to record {sequence} of the journal: {refusal}"))
 }
 
-/// Describes a record of unknown kind, or a record whose predecessor is missing.
+/// Describes a record with an unknown kind or without its predecessor.
 pub(crate) fn unknown(sequence: u64) -> String {
     format!("record {sequence} of the journal")
 }

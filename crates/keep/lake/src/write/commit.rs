@@ -12,9 +12,9 @@ use blkkin_store::Interval;
 use std::sync::Arc;
 
 impl Shared {
-    /// Writes the next manifest, which names the files `new`. If the write fails, a copy of the
-    /// manifest may name these files nevertheless. The files are then kept until a manifest without
-    /// them has been written.
+    /// Writes the next manifest, which names the new files `new`. If the write fails, a copy of the
+    /// manifest may name these files nevertheless. They are then kept until a manifest without them
+    /// is written.
     pub(crate) fn write_manifest(
         &self,
         next: &Manifest,
@@ -35,8 +35,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a manifest without the files of failed writes, so that these files are removed before
-    /// further files are written. Otherwise repeated attempts would fill the disk.
+    /// Removes the files of failed writes by writing a manifest without them. Otherwise repeated
+    /// attempts would fill the disk.
     pub(crate) fn drop_uncertain_files(&self) -> Result<(), Error> {
         if self.uncertain_files.lock().is_empty() {
             return Ok(());
@@ -63,8 +63,9 @@ impl Shared {
         next
     }
 
-    /// Replaces the list of files and updates the counters. Returns the old list, which must be
-    /// dropped without the lock of the state, since the drop may remove files and take long.
+    /// Replaces the list of files and updates the counters. Returns the old list. The caller must
+    /// drop it after releasing the lock of the state, since the drop may remove files and take
+    /// long.
     #[must_use]
     pub(crate) fn replace_files(
         &self,

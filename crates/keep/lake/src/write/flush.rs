@@ -15,7 +15,7 @@ use blkkin_columns::{Block, Sorted};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval at which the age of spans in memory is checked, and at which a failed flush is retried.
+/// Interval at which the age of spans in memory is checked and a failed flush is retried.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs the thread: flushes the head until the store closes.
@@ -69,8 +69,8 @@ fn is_age_due(shared: &Shared, state: &State) -> bool {
     state.unwritten_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }
 
-/// Flushes the oldest batches of the head to a file. Returns the sequence number up to which files
-/// contain the journal.
+/// Flushes the oldest batches of the head to a file. Returns the journal sequence number before
+/// which all records are in files.
 fn write(shared: &Shared) -> Result<u64, Error> {
     shared.drop_uncertain_files()?;
     let (batches, sequence, accepted) = {

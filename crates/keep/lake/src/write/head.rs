@@ -11,15 +11,15 @@ use std::sync::{Arc, OnceLock};
 /// Minimum number of spans of a batch that is kept by itself. Smaller batches are combined.
 const BATCH_SPANS_MIN: usize = 1024;
 
-/// Number of spans from which on a combined batch gets no further spans.
+/// Number of spans at which a combined batch is full: no more spans are appended to it.
 const COMBINED_SPANS_MAX: usize = 8 * BATCH_SPANS_MIN;
 
 /// Immutable block of spans, with a Bloom filter of their trace ids.
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
-    /// Earliest and latest start of the spans; `None` if no span has a start. `all_started` is set
-    /// if every span has a start.
+    /// Earliest and latest start of the spans in nanoseconds since 1970; `None` if no span has a
+    /// start. `all_started` is set if every span has a start.
     pub(crate) starts_ns: Option<(u64, u64)>,
     pub(crate) all_started: bool,
     /// Rows grouped by service, name and remote service; computed on first use.
@@ -29,8 +29,8 @@ pub(crate) struct Batch {
 /// Rows of a block, grouped by service, name and remote service.
 #[derive(Default)]
 pub(crate) struct GroupedRows {
-    /// For each group, the text ids of its service, name and remote service, and the end of its
-    /// rows in `rows`.
+    /// Text ids of each group's service, name and remote service, with the end of the group's rows
+    /// in `rows`.
     groups: Vec<([u32; 3], usize)>,
     rows: Vec<Row>,
 }
@@ -100,9 +100,9 @@ impl Batch {
         bloom::may_hold(&self.bloom, low)
     }
 
-    /// Returns whether the batch contains a request whose trace id has the lower half `low`. A
-    /// query tests many batches, whose Bloom filters' false positives add up, so the ids are
-    /// compared too.
+    /// Exact test: returns whether the batch contains a request whose trace id has the lower half
+    /// `low`. A query tests many batches, so the false positives of their Bloom filters would add
+    /// up.
     pub(crate) fn holds(&self, low: u64) -> bool {
         self.may_hold(low) && self.trace_lows().contains(&low)
     }
@@ -127,17 +127,17 @@ impl Deref for Batch {
 /// Spans that are in no file yet, as a list of batches.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// Batches that are being flushed, followed by further batches.
+    /// Batches that are being flushed, followed by newer batches.
     batches: Vec<Arc<Batch>>,
-    /// For each batch, a position in the journal: all earlier records are in this batch or in
-    /// earlier batches. `None` if the batch does not end where a batch of the journal ends.
+    /// Journal sequence number for each batch: all earlier records are in this batch or in earlier
+    /// batches. `None` if the batch ends within a batch of the journal.
     ends: Vec<Option<u64>>,
     /// Number of batches that are being flushed.
     writing: usize,
     /// Block that combines the latest small batches.
     combined: Option<Block>,
     combined_end: Option<u64>,
-    /// Sequence number in the journal: all earlier records are in the head or in files.
+    /// Journal sequence number before which all records are in the head or in files.
     pub(crate) sequence: u64,
     /// Number of spans that are not being flushed.
     spans: usize,
@@ -150,12 +150,12 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Creates an empty head. All records of the journal before `sequence` are in files.
+    /// Creates an empty head. All journal records before `sequence` are in files.
     pub(crate) fn new(sequence: u64) -> Head {
         Head { sequence, ..Head::default() }
     }
 
-    /// Records that all records of the journal before `sequence` were pushed.
+    /// Records that all journal records before `sequence` were pushed.
     pub(crate) fn advance(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
         if self.combined.is_some() {
@@ -253,10 +253,10 @@ impl Head {
         self.writing > 0
     }
 
-    /// Selects the oldest batches for a flush. They have enough spans for a file, and end where a
-    /// batch of the journal ends. If there are too few spans, all batches are selected. Returns the
-    /// batches with the sequence number up to which they contain the journal. After a failed flush,
-    /// at least the same batches are selected again.
+    /// Selects the oldest batches for a flush: enough spans for a file, up to the end of a journal
+    /// batch. If there are too few spans, all batches are selected. Returns the batches, and the
+    /// journal sequence number up to which they contain the journal. After a failed flush, at least
+    /// the same batches are selected again.
     pub(crate) fn start_writing(&mut self, options: &Options) -> (Vec<Arc<Batch>>, u64) {
         self.seal();
         let (mut spans, mut bytes) = (0, 0);

@@ -20,15 +20,15 @@ use std::time::{Duration, Instant};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Divisor of the retention's bytes that gives the maximum size of a merged file.
+/// Divisor of the retention's size limit that gives the maximum size of a merged file.
 const MERGED_FRACTION: u64 = 16;
 
-/// Divisor of the retention's bytes that gives the total size of the oldest files, which are about
-/// to expire.
+/// Divisor of the retention's size limit that gives the total size of the expiring files. These are
+/// the oldest files, which are about to expire.
 const EXPIRING_FRACTION: u64 = 4;
 
-/// Number of files from which on merging takes precedence over new batches. With more files, each
-/// search would have to read too many indexes.
+/// Number of files at which merging takes precedence over new batches. With more files, each search
+/// would have to read too many indexes.
 const FILES_URGENT: usize = 96;
 
 /// Approximate number of spans in one step of a merge, which limits the memory of the merge.
@@ -37,8 +37,9 @@ const STEP_SPANS: u64 = 128 << 10;
 /// Maximum time that a merge step waits while the store is busy.
 const STEP_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// zstd level of columns whose values recur. Compared with level 1, names, tags and similar columns
-/// take a tenth less. Writing takes a quarter to a half longer, which delays no other work.
+/// zstd level of columns whose values recur, such as names and tags. Compared with level 1, these
+/// columns are a tenth smaller. Writing takes a quarter to a half longer, which delays no other
+/// work.
 const LEVEL_OF_RECURRING: i32 = 6;
 
 /// Runs the thread: merges files and removes expired files until the store closes.
@@ -92,9 +93,9 @@ fn expire(shared: &Shared, expiry: &mut ExpiryRateLimit) -> Result<(), Error> {
     })
 }
 
-/// Returns the bytes of unreadable and damaged files that count for the retention. These files
-/// count for at most half of the size limit, since files that cannot be removed must not displace
-/// all new spans. If space is scarce, damaged files kept for inspection are removed first.
+/// Returns the bytes of unreadable and damaged files that count for the retention: at most half of
+/// the size limit. Files that cannot be removed must not displace all new spans. If space is
+/// scarce, damaged files kept for inspection are removed first.
 fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
     let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
     let unread = sum(&manifest.unread);
@@ -104,7 +105,7 @@ fn unremovable_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64
     (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
 }
 
-/// Merges adjacent files of the same tier, if there are enough of them.
+/// Merges adjacent files of the same tier if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
     shared.drop_uncertain_files()?;
     if is_busy(shared) {
@@ -147,8 +148,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
 }
 
 /// Selects adjacent, readable files of the same tier to merge. Files that are about to expire are
-/// not merged. Files are not merged either if the merged file would be too large, since too many
-/// spans would then expire at once.
+/// excluded. A merged file must not be too large, since too many spans would then expire at once.
 fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<usize>> {
     let wanted = options.merge_files.max(2);
     let bytes_max = options.retention.bytes;
@@ -181,8 +181,8 @@ fn select_files(files: &[Arc<IndexedFile>], options: &Options) -> Option<Range<u
     None
 }
 
-/// Merges files into one file. Each step merges the spans within one range of trace ids from all
-/// files.
+/// Merges files into one file, in steps. A step merges the spans of all files in one range of trace
+/// ids.
 fn merge_files(
     shared: &Shared,
     files: &[Arc<IndexedFile>],
@@ -225,9 +225,8 @@ fn merge_files(
     Ok((file, duplicates))
 }
 
-/// Returns whether merging should wait because ingest is behind and the files are few. Under full
-/// load that is nearly always the case: batches are acknowledged first, and searches read some more
-/// indexes meanwhile.
+/// Returns whether merging should wait: ingest is behind, and the files are few. This is usual
+/// under full load. Batches are then acknowledged first, and searches read more indexes meanwhile.
 fn is_busy(shared: &Shared) -> bool {
     let files = shared.files.get().len();
     files < FILES_URGENT && is_behind(shared, &shared.memory.state())
@@ -238,9 +237,9 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
     head.is_being_written() || head.memory_bytes() > most / 2
 }
 
-/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. After that time the merge continues,
-/// since it occupies memory while it waits. Returns an error if the store closes or its files
-/// cannot be written.
+/// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. Then the merge continues, since its
+/// memory is in use during the wait. Returns an error if the store closes or its files cannot be
+/// written.
 fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAIT_MAX {
@@ -262,8 +261,8 @@ fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     }
 }
 
-/// Reads from earlier files the spans of those requests that the merged files' indexes list as
-/// elsewhere.
+/// Reads spans from the files that precede the merged files. The spans belong to requests that the
+/// merged files' indexes list as elsewhere.
 fn read_earlier(
     files: &[Arc<IndexedFile>],
     before: &[Arc<IndexedFile>],
@@ -282,8 +281,8 @@ fn read_earlier(
     Ok(earlier)
 }
 
-/// Commits the manifest `next` with the new files `new`, and removes the files that `next` no
-/// longer lists. `count` updates the ledger.
+/// Commits the manifest `next` with the new files `new`, and removes the files that `next` does not
+/// list. `count` updates the ledger.
 fn commit(
     shared: &Shared,
     manifest: &mut Manifest,

@@ -1,18 +1,18 @@
-//! Journal records of batches. A record has the bytes of a batch as received; a large batch takes
-//! several records. Start at [`payloads`] and [`BatchAssembler`].
+//! Journal records of batches. A record contains the bytes of a batch as received; a large batch
+//! takes several records. Start at [`payloads`] and [`BatchAssembler`].
 
 use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::Format;
 
-/// Flag of a record that continues the batch of the previous record. If a process ends after the
-/// first record of a batch, the batch stays incomplete.
+/// Flag of a record that continues the batch of the previous record. A batch stays incomplete if
+/// the process ends between its records.
 const CONTINUES: u8 = 1 << 5;
 const EACH_SPAN: u8 = 1 << 6;
 /// Flag of a record whose batch continues in the next record.
 const MORE: u8 = 1 << 7;
 
-/// Formats by their number in records. These numbers never change.
+/// Formats of batches. Records contain the index in this list, so the order never changes.
 const FORMATS: [Format; 7] = [
     Format::ZipkinJson,
     Format::ZipkinProto,
@@ -42,7 +42,7 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
     payloads
 }
 
-/// Assembler of batches from records.
+/// Assembler that joins records to batches.
 #[derive(Default)]
 pub(crate) struct BatchAssembler {
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ impl BatchAssembler {
         Assembly::Batch(Batch { format, bytes: &self.bytes, policy })
     }
 
-    /// Discards an incomplete batch that the following records do not continue.
+    /// Discards the records of an incomplete batch.
     pub(crate) fn clear(&mut self) {
         self.kind = None;
         self.bytes.clear();
@@ -128,7 +128,7 @@ mod tests {
         assert!(matches!(assembler.push(31, b""), Assembly::Unknown));
     }
 
-    /// After the pieces of an incomplete batch, the next batch is read intact, and a piece without
+    /// After the records of an incomplete batch, the next batch is read intact. A record without
     /// its predecessor is unknown.
     #[test]
     fn pieces_of_two_batches_are_not_joined() {

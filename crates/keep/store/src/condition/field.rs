@@ -1,13 +1,13 @@
-//! Resolution of names in filters to the fields of spans. Start at [`Field`].
+//! Resolution of operands in filters to the fields of spans. Start at [`Field`].
 
 use super::TextField;
 use blkkin_filter::{Filter, FilterError, Operand, OperandKind, PseudoField, Step, suggest};
 use blkkin_model::Kind;
 
-/// Field of a span in a filter.
+/// Field of a span that a filter can test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Field {
-    /// The texts `service`, `remote` or `remote_service`, and `name`.
+    /// `service`, `remote` (or `remote_service`) or `name`: a text of the span.
     Text(TextField),
     Kind,
     Duration,
@@ -31,11 +31,11 @@ pub(super) enum Field {
     AnyText,
     /// `trace.duration`: the duration of the request, not of the span.
     TraceDuration,
-    /// `tag.KEY`, or the bare key if it is not the name of another field.
+    /// `tag.KEY`: a tag. `KEY` alone is the same tag unless it is the name of another field.
     Tag(String),
 }
 
-/// Names of span kinds in filters, with the kind of each.
+/// Span kinds by their name in filters.
 pub(super) const KINDS: [(&str, Kind); 5] = [
     ("internal", Kind::Internal),
     ("client", Kind::Client),
@@ -44,7 +44,7 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
     ("consumer", Kind::Consumer),
 ];
 
-/// Names of span statuses in filters.
+/// Names of the span statuses in filters.
 pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
 
 /// Field names that error messages suggest for a misspelt name.
@@ -64,8 +64,8 @@ const NAMES: [&str; 13] = [
     "link",
 ];
 
-/// Returns the field name that is nearly equal to an operand; `None` unless the operand was
-/// resolved as a tag with a similar name.
+/// Returns a field name that is similar to an operand. `None` if no name is similar, or the operand
+/// was not resolved as a tag.
 pub(super) fn suggest_field(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {
@@ -75,9 +75,9 @@ pub(super) fn suggest_field(operand: &Operand) -> Option<&'static str> {
     }
 }
 
-/// Recognizes `event.KEY` and `link.KEY`. Returns "an event" or "a link" for the message, and the
-/// operand's text, which is also the key of a tag that the author of the filter may have meant.
-/// `None` for any other operand.
+/// Recognizes an operand `event.KEY` or `link.KEY`; `None` for any other operand. Returns "an
+/// event" or "a link" for the message, and the operand's text. The author of the filter may have
+/// meant a tag with that text as its key.
 pub(super) fn attribute_owner(operand: &Operand) -> Option<(&'static str, String)> {
     let (OperandKind::Payload, [Step::Name(owner), Step::Name(_), ..]) =
         (operand.kind, operand.path.as_slice())

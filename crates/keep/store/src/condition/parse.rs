@@ -7,7 +7,8 @@ use blkkin_filter::{Filter, FilterError, Glob, Operand, Step, suggest};
 use blkkin_model::{Kind, TraceId};
 use std::ops::RangeInclusive;
 
-/// Lowest and highest number: bounds of ranges that are limited on one side only.
+/// Lower bound of ranges that have only an upper bound. `HIGHEST` is the upper bound of ranges that
+/// have only a lower bound.
 const LOWEST: Number = Number::Float(f64::NEG_INFINITY);
 const HIGHEST: Number = Number::Float(f64::INFINITY);
 
@@ -34,9 +35,8 @@ impl Condition {
         Parser::of(&filter).condition(filter.root())
     }
 
-    /// Compiles a filter for requests: comparisons of `trace.duration` with a number, joined by
-    /// `&&` to conditions on spans. Returns the condition on spans, and the range of request
-    /// durations in nanoseconds.
+    /// Compiles a filter for requests: conditions on spans and limits of `trace.duration`, joined
+    /// by `&&`. Returns the condition on spans, and the range of request durations in nanoseconds.
     pub fn parse_with_durations(
         text: &str,
     ) -> Result<(Condition, RangeInclusive<u64>), FilterError> {
@@ -48,8 +48,8 @@ impl Condition {
     }
 }
 
-/// Returns hints for a filter that matched nothing: names that were taken for keys of tags but are
-/// similar to the name of a field.
+/// Returns hints for a filter that matched nothing. They point out names that were resolved as keys
+/// of tags but are similar to the name of a field.
 pub fn filter_hints(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
@@ -71,7 +71,7 @@ pub fn filter_hints(text: &str) -> Vec<String> {
 
 struct Parser<'f> {
     filter: &'f Filter,
-    /// Fields to which the operands resolve, in the order of the filter's operands.
+    /// Field of each operand, in the order of the filter's operands.
     fields: Vec<Result<Field, FilterError>>,
 }
 
@@ -83,8 +83,8 @@ impl<'f> Parser<'f> {
         Parser { filter, fields: fields.collect() }
     }
 
-    /// Splits a conjunction. Appends the conditions on spans to `parts`, and narrows `durations` by
-    /// the conditions on the request's duration.
+    /// Splits a conjunction. Conditions on spans are appended to `parts`; conditions on the
+    /// request's duration narrow `durations`.
     fn split(
         &self,
         node: &Node,
@@ -114,8 +114,8 @@ impl<'f> Parser<'f> {
         Ok(())
     }
 
-    /// Returns the operator and the number of a comparison with the request's duration; `None` for
-    /// other nodes.
+    /// Returns the operator and the number if a node compares the request's duration; `None`
+    /// otherwise.
     fn trace_duration<'n>(&self, node: &'n Node) -> Option<(CompareOp, &'n Node)> {
         let Expr::Compare(op, left, right) = &node.expr else { return None };
         let is_field = |node: &Node| match node.expr {
@@ -167,7 +167,8 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Compiles an operand without an operator. A flag must be set, and a number must not be 0.
+    /// Compiles an operand without an operator. The condition holds if a flag is set, or a number
+    /// is not 0.
     fn bare_field(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
         match self.field(operand)? {
             Field::Error => Ok(Condition::Error),
@@ -235,7 +236,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Compiles a comparison with the field on the left and the literal on the right.
+    /// Compiles a comparison of a field, on the left, with a literal, on the right.
     fn compare(
         &self,
         op: CompareOp,
@@ -375,7 +376,8 @@ impl<'f> Parser<'f> {
         })
     }
 
-    /// Refuses `trace.duration` where only conditions on spans are allowed.
+    /// Returns an error if a node uses `trace.duration`, where only conditions on spans are
+    /// allowed.
     fn refuse_trace_duration(&self, node: &Node) -> Result<(), FilterError> {
         let operands: &[usize] = match &node.expr {
             Expr::Operand(operand) | Expr::Has(operand) => &[*operand],
@@ -398,7 +400,7 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Returns the name of an operand that consists of a single name.
+    /// Returns the operand's name if the operand is a single name; `None` otherwise.
     fn word(&self, operand: usize) -> Option<&str> {
         match self.filter.operands()[operand].path.as_slice() {
             [Step::Name(name)] => Some(name),
@@ -522,8 +524,8 @@ impl Literal {
     }
 }
 
-/// Returns the condition that a nonnegative field exists and that its value compares by `op` with
-/// `number`. `make` creates the condition for an inclusive range.
+/// Returns the condition that a nonnegative integer field exists, and that comparing it with
+/// `number` by `op` gives true. `make` creates the condition for an inclusive range.
 fn range_condition(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
     let (floor, ceiling) = number.floor_and_ceiling();
     let (first, last) = match op {
@@ -569,7 +571,7 @@ fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
     }
 }
 
-/// Returns the condition that a span has a field.
+/// Returns the condition that a field is present in a span.
 fn presence_condition(field: &Field) -> Condition {
     match field {
         Field::Text(field) => Condition::Text(*field, TextTest::Present),
@@ -590,7 +592,7 @@ fn presence_condition(field: &Field) -> Condition {
     }
 }
 
-/// Returns the condition that a span has a status: the span failed, or its sender marked it as
+/// Returns the condition that a span has a status: it failed, or its sender marked it as
 /// successful.
 fn has_status() -> Condition {
     Condition::Any(vec![Condition::Error, Condition::StatusOk])
@@ -625,8 +627,7 @@ fn in_lower_case(glob: &Glob) -> Glob {
     Glob::new(&pieces).unwrap_or_else(|| glob.clone())
 }
 
-/// Returns the operator with the same meaning after its operands are exchanged, such as `>` for
-/// `<`.
+/// Returns the operator for exchanged operands, such as `>` for `<`.
 fn mirrored(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Less => CompareOp::Greater,

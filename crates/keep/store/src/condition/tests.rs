@@ -20,7 +20,7 @@ fn service(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// Returns the letters of the sample spans that match a filter.
+/// Returns the letters of those sample spans that match a filter.
 fn matching(text: &str) -> String {
     let condition = match Condition::parse(text) {
         Ok(condition) => condition,
@@ -405,8 +405,8 @@ fn what_spans_cannot_be_asked_is_refused() {
     assert!(Condition::parse(&format!("{}a", "a||".repeat(1 << 14))).is_ok());
 }
 
-/// Values of a span for the filter language's own evaluation. Texts that are compared without case
-/// are in lower case.
+/// A span's values for the filter language's own evaluation. Texts are in lower case if their
+/// comparison ignores case.
 struct Asked<'a> {
     values: Vec<Answer<'a>>,
 }
@@ -415,7 +415,7 @@ struct Asked<'a> {
 enum Answer<'a> {
     Value(Value<'a>),
     Text(String),
-    /// Optional number, and texts. A comparison holds if any of the texts passes.
+    /// Several texts, optionally with a number. A comparison holds if any of the texts passes.
     Labels(Option<i64>, Texts),
 }
 
@@ -440,7 +440,7 @@ impl Values for Asked<'_> {
     }
 }
 
-/// Returns an answer with several texts, without the empty ones. A comparison holds if any passes.
+/// Returns an answer with those texts that are not empty. A comparison holds if any of them passes.
 fn one_of<'a>(texts: impl Iterator<Item = String>) -> Answer<'a> {
     let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
     match texts.is_empty() {
@@ -503,8 +503,8 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
 
 const TEXTS: [&str; 7] = ["", "osd.1", "osd.2", "Qemu", "a", "ab", "5"];
 
-/// Generates a filter from every construct that spans support. Fractional numbers are only compared
-/// with fields that have fractional values, as the language's own evaluation has no value that is
+/// Generates a filter from every construct that spans support. Numbers with a fraction are compared
+/// only with fields that have fractional values. The language's own evaluation has no value that is
 /// both a text and a fraction.
 fn filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(60) {

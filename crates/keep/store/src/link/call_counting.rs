@@ -17,8 +17,7 @@ impl Linker {
         }
     }
 
-    /// Returns whether the call that a server's node shows was already counted for its client's
-    /// node, by an earlier call of [`Linker::link`].
+    /// Returns whether [`Linker::link`] counted this server's call before, for the client's node.
     fn was_counted(&mut self, at: usize) -> bool {
         let Node { kind: Kind::Server, parent: Some(parent), .. } = self.nodes[at] else {
             return false;

@@ -28,8 +28,8 @@ impl Linker {
     }
 }
 
-/// Compares spans so that parts of a span are adjacent, and a client's part precedes the server's.
-/// The order does not depend on the order in which spans arrive.
+/// Compares spans. The parts of a span become adjacent, and the client's part precedes the
+/// server's. The order does not depend on the order in which spans arrive.
 fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     let key = |span: &SpanRef<'_>| {
         let is_client = span.kind == Kind::Client;
@@ -48,8 +48,8 @@ fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     })
 }
 
-/// Returns a sort key of the fields that [`compare_parts`] has not yet compared but linking depends
-/// on. Stores give the linker no other fields, so spans with equal keys are interchangeable.
+/// Returns a sort key of those fields that linking needs and [`compare_parts`] has not compared.
+/// Stores give the linker no other fields, so spans with equal keys are interchangeable.
 fn remaining_fields<'a>(span: &SpanRef<'a>) -> impl Ord + use<'a> {
     let parent = span.parent_id.map(|id| id.number());
     let times = (span.start_ns, span.duration_ns);

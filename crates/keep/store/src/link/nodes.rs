@@ -12,57 +12,57 @@ pub struct Call<'a> {
     pub child: &'a str,
     /// True if the call failed.
     pub is_error: bool,
-    /// Duration of the span that shows the call. `None` if the span lacks it, or if the call is
-    /// only derived from the name that a client gives as its own.
+    /// Duration of the span that shows the call. `None` if the span has no duration, or if a
+    /// client's own name is the only evidence of the call.
     pub duration_ns: Option<u64>,
-    /// Index of the span that shows the call. If the span arrived in several parts, the index of
-    /// one part.
+    /// Index of the span that shows the call. If the span arrived in several parts, it is the index
+    /// of one part.
     pub span: usize,
 }
 
-/// Deriver of calls from requests. Its allocations are reused for the next request.
+/// Linker that derives calls from requests. It reuses its allocations for the next request.
 #[derive(Debug, Default)]
 pub struct Linker {
     /// Indexes of spans, sorted so that parts of a span are adjacent.
     pub(super) order: Vec<usize>,
     /// Nodes in order of span id.
     pub(super) nodes: Vec<Node>,
-    /// Nodes of shared spans, as sorted tuples of span id, hash of the endpoint, and index of the
-    /// node.
+    /// Sorted index of the nodes of shared spans: span id, hash of the endpoint, index of the node.
     pub(super) shared: Vec<(u64, u64, usize)>,
-    /// Indexes of the nodes that the current search for an ancestor has passed.
+    /// Path of the current search for an ancestor, as indexes of nodes.
     pub(super) path: Vec<usize>,
 }
 
-/// Node of the request's tree: a span, merged from the parts that its client and server sent.
+/// Node of the request's tree: a span, merged from the parts that arrived separately.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    /// Index of one part in the request's spans.
+    /// Index of one of the node's parts in the request's spans.
     pub(super) span: usize,
     /// Index of a part that names the remote service; `None` if no part does.
     pub(super) remote: Option<usize>,
     pub(super) id: u64,
     pub(super) parent_id: Option<u64>,
-    /// Kind of the span; [`Kind::Unspecified`] if it is no side of a call or a message.
+    /// Kind of the span if it is the client, server, producer or consumer of a call or a message;
+    /// [`Kind::Unspecified`] otherwise.
     pub(super) kind: Kind,
     pub(super) shared: bool,
     pub(super) is_error: bool,
-    /// False if a part was already linked by an earlier call of [`Linker::link`].
+    /// False if an earlier call of [`Linker::link`] has already linked a part of the node.
     pub(super) is_new: bool,
     pub(super) duration_ns: Option<u64>,
     pub(super) endpoint: Endpoint,
-    /// In the first node with an id: the index of the last node that has the same id and is not
-    /// shared. `None` in all other nodes.
+    /// Index of the last unshared node with the same id. Only the first node with an id has this
+    /// index; it is `None` in all other nodes.
     pub(super) unshared: Option<usize>,
     pub(super) parent: Option<usize>,
     /// Index of the nearest ancestor that is a call or a message; `None` without such an ancestor.
     pub(super) ancestor: Option<usize>,
     pub(super) position: SearchState,
     pub(super) has_children: bool,
-    /// True if a child was already linked by an earlier call of [`Linker::link`].
+    /// True if an earlier call of [`Linker::link`] has already linked a child of the node.
     pub(super) has_earlier_children: bool,
-    /// True if an earlier linking counted the call for the client alone, and the server has arrived
-    /// since.
+    /// True if an earlier linking counted the call for the client alone, and the server's span has
+    /// arrived since.
     pub(super) has_late_server: bool,
 }
 
@@ -77,17 +77,17 @@ pub(super) enum SearchState {
     Cyclic,
 }
 
-/// Endpoint of a span, merged from its parts, each of which may lack some fields.
+/// Endpoint of a span, merged from the endpoints of its parts, which may be incomplete.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Endpoint {
-    /// Index of a span that names the service; `None` if no part does.
+    /// Index of a span that names the service; `None` if no span does.
     pub(super) service: Option<usize>,
     ipv4: Option<Ipv4Addr>,
     ipv6: Option<Ipv6Addr>,
     port: u16,
 }
 
-/// Returns the kind if it is a side of a call or a message, else [`Kind::Unspecified`].
+/// Returns the kind of a call or a message unchanged, and [`Kind::Unspecified`] for other kinds.
 pub(super) fn call_or_message(kind: Kind) -> Kind {
     if kind == Kind::Internal { Kind::Unspecified } else { kind }
 }
@@ -119,8 +119,8 @@ impl Node {
         }
     }
 
-    /// Returns whether a span is another part of this node: it has the same id, is shared or not as
-    /// the node is, and the endpoints may be the same.
+    /// Returns whether a span is another part of this node. It has the same id and the same shared
+    /// flag, and its endpoint may be the same.
     pub(super) fn is_part(&self, span: &SpanRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         self.id == span.id.number()
             && self.shared == span.shared
@@ -139,8 +139,8 @@ impl Node {
         self.endpoint.merge(at, &span.local);
     }
 
-    /// Completes a server's node, which may lack its parent's id, from its client's node `last`. A
-    /// server that is not marked as shared counts as shared if its client precedes it.
+    /// Completes a server's node from its client's node `last`. The server may lack its parent's
+    /// id. A server that is not marked as shared counts as shared if its client precedes it.
     pub(super) fn inherit(&mut self, last: &Node) {
         if self.id != last.id {
             return;
@@ -157,7 +157,7 @@ impl Endpoint {
         Endpoint { service: named(at, of.service), ipv4: of.ipv4, ipv6: of.ipv6, port: of.port }
     }
 
-    /// Returns whether two endpoints may be the same: every field that is known in both is equal.
+    /// Returns whether two endpoints may be the same: all fields known in both are equal.
     pub(super) fn is_compatible(&self, other: &EndpointRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         fn differ<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
             one.is_some() && other.is_some() && one != other

@@ -20,8 +20,8 @@ fn named(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE` and any of `shared`, `error`, `DURATION`.
-/// A field written as `-` is missing.
+/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE`, optionally followed by `shared`, `error`
+/// or `DURATION`. A field written as `-` is missing.
 fn span(text: &'static str) -> SpanRef<'static> {
     let mut words = text.split_whitespace();
     let mut pair = || words.next().and_then(|pair| pair.split_once('>')).expect("a pair");
@@ -50,7 +50,7 @@ fn span(text: &'static str) -> SpanRef<'static> {
     span
 }
 
-/// Returns the links of spans, sorted, as `parent>child calls errors`.
+/// Returns the links of spans, sorted, in the form `parent>child calls errors`.
 fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     let mut found: BTreeMap<(String, String), Link> = BTreeMap::new();
     Linker::default().link(spans, counts, |call| {
@@ -65,7 +65,7 @@ fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Asserts that spans have the expected links, in whichever of several orders they arrive.
+/// Asserts that spans have the expected links in each of several orders of arrival.
 #[track_caller]
 fn check(spans: &[&'static str], expected: &str) {
     let mut spans: Vec<SpanRef<'static>> = spans.iter().map(|text| span(text)).collect();
@@ -201,7 +201,7 @@ fn annotations_are_no_errors() {
     assert_eq!(links(&[span], |_| true), "foo>bar 1");
 }
 
-/// Spans with the same id are merged to one node, unless their endpoints differ.
+/// Spans with the same id are merged into one node unless their endpoints differ.
 #[test]
 fn parts() {
     check(
@@ -252,7 +252,7 @@ fn ids_may_be_cut() {
     assert_eq!(links(&spans, |_| true), "app>db 1 1!, web>app 1");
 }
 
-/// An emitted call has the index and the duration of the span that shows it.
+/// An emitted call has the index and the duration of the span that shows the call.
 #[test]
 fn who_decides() {
     let spans = [
@@ -290,7 +290,7 @@ fn who_decides() {
     assert_eq!(link.durations.counts(), [(1, 1), (3, 1)]);
 }
 
-/// Spans that arrive late are linked with earlier spans, whose calls are not counted again.
+/// Late spans are linked with earlier spans, and calls of the earlier spans are not counted again.
 #[test]
 fn late_spans() {
     let check = |earlier: &[&'static str], later: &[&'static str], expected: &str| {
@@ -312,8 +312,8 @@ fn late_spans() {
     check(&["->a client web>app"], &["->a - web>- error"], "");
 }
 
-/// A request with hostile parent ids is linked in the time of sorting; a quadratic algorithm would
-/// take minutes.
+/// A request with hostile parent ids is linked in about the time of sorting. A quadratic algorithm
+/// would take minutes.
 #[test]
 fn hostile_requests_end_soon() {
     const COUNT: u64 = 100_000;
@@ -352,7 +352,7 @@ fn hostile_requests_end_soon() {
     assert!(calls >= COUNT, "{calls}");
 }
 
-/// In links of random spans, both services have names, and the order of the spans does not matter.
+/// Links of random spans always name both services, and do not depend on the order of the spans.
 #[test]
 fn random_requests_have_one_answer() {
     let mut random = Random::new(4);

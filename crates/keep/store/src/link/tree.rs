@@ -23,7 +23,7 @@ impl Linker {
         }
     }
 
-    /// Builds the indexes that find nodes by span id: `shared`, and the `unshared` index of nodes.
+    /// Builds the indexes by which nodes are found by span id: `shared`, and `unshared` in nodes.
     fn index(&mut self, spans: &[SpanRef<'_>]) {
         let Linker { nodes, shared, .. } = self;
         shared.clear();
@@ -41,9 +41,9 @@ impl Linker {
         shared.sort_unstable();
     }
 
-    /// Returns the index of the node's parent, if it exists. The parent of a shared node is the
-    /// client with the same id. For other nodes, several nodes may have the parent's id: a shared
-    /// node on the same host is preferred, then the node that is not shared.
+    /// Returns the index of the node's parent; `None` if there is no such node. The parent of a
+    /// shared node is the client with the same id. If several nodes have the parent's id, a shared
+    /// node on the same host is preferred to the node that is not shared.
     fn parent_of(&self, at: usize, spans: &[SpanRef<'_>]) -> Option<usize> {
         let node = &self.nodes[at];
         if node.shared {
@@ -58,8 +58,7 @@ impl Linker {
         self.nodes.get(first).filter(|node| node.id == id)?.unshared
     }
 
-    /// Returns the index of the last shared node that has this id and the endpoint of the node
-    /// `of`.
+    /// Returns the index of the last shared node with this id and the endpoint of `of`.
     fn shared_by(&self, id: u64, of: &Node, spans: &[SpanRef<'_>]) -> Option<usize> {
         let from = self.shared.partition_point(|entry| entry.0 < id);
         let rest = &self.shared[from..];
@@ -75,8 +74,8 @@ impl Linker {
             .filter(|&at| self.nodes[at].endpoint.is(&of.endpoint, spans))
     }
 
-    /// Finds the nearest ancestor that is a call or a message, for a node and for all nodes between
-    /// that node and the root.
+    /// Finds the nearest ancestor that is a call or a message. The search covers a node and all
+    /// nodes between it and the root.
     fn find_ancestor(&mut self, mut at: usize) {
         self.path.clear();
         let (mut ancestor, position) = loop {

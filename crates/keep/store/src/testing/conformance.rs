@@ -1,5 +1,5 @@
 //! Conformance tests of stores. A store runs them by
-//! [`conformance_tests!`](crate::conformance_tests) with a function that creates an empty store, as
+//! [`conformance_tests!`](crate::conformance_tests) with a function that wraps a new empty store in
 //! a [`Subject`]. Each case becomes a separate test.
 //!
 //! The cases cover the requirements of Zipkin's own storage tests, and the further guarantees of
@@ -21,9 +21,9 @@ pub use tested_store::Subject;
 /// Case of the conformance tests: a function that tests one property of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Name of the case, which is the function's name and also names the generated test.
+    /// Name of the case. It is the name of the function and of the generated test.
     pub name: &'static str,
-    /// Function that tests a store, which must be empty, and panics on failure.
+    /// Function of the case. The store must be empty; the function panics on failure.
     pub run: fn(&Subject),
 }
 

@@ -1,4 +1,5 @@
-//! Deterministic generator of requests to a block store for virtual machines: [`Requests`].
+//! Deterministic generator of requests ([`Requests`]), which access a block store for virtual
+//! machines.
 //!
 //! A guest reads, writes or flushes. qemu passes the operation on to `nbd`, `composer` or `mapper`,
 //! which calls one to nine of `osd.0` to `osd.11`. Each called OSD writes to its journal and calls
@@ -36,16 +37,16 @@ pub struct Options {
     pub start_ns: u64,
     /// Mean time between the starts of successive requests, in nanoseconds.
     pub gap_ns: u64,
-    /// True if both sides of a call have the same span id, as with Zipkin.
+    /// True if client and server of a call share one span id, as with Zipkin.
     pub shared: bool,
     /// True if trace ids have 128 bits, false for 64 bits.
     pub wide: bool,
-    /// True if numeric tags have numbers as values; false if they have text, as in Zipkin's
+    /// True if numeric tags have numbers as values. False if they have text, as in Zipkin's
     /// formats.
     pub typed: bool,
 }
 
-/// Options for a thousand requests per second, starting on 1 November 2026.
+/// Default options: a thousand requests per second, starting on 1 November 2026.
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -59,7 +60,7 @@ impl Default for Options {
     }
 }
 
-/// Generator of requests; the same options give the same requests.
+/// Generator of requests. Equal options give equal requests.
 #[derive(Clone, Debug)]
 pub struct Requests {
     options: Options,
@@ -72,7 +73,7 @@ pub struct Requests {
     steps: Vec<Step>,
 }
 
-/// Step of a generated request: a span without its texts, which are added when it is emitted.
+/// Step of a generated request: a span without its texts. They are added when the span is emitted.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     id: SpanId,
@@ -144,7 +145,7 @@ impl Requests {
         ControlFlow::Continue(())
     }
 
-    /// Generates whole requests until they have at least `spans_min` spans. Returns the number of
+    /// Generates whole requests with at least `spans_min` spans in total. Returns the number of
     /// spans.
     pub fn fill(&mut self, spans_min: u64, sink: &mut dyn SpanSink) -> u64 {
         let mut given = 0;
@@ -159,7 +160,7 @@ impl Requests {
         self.next_start_ns
     }
 
-    /// Fills `steps` with a new random request for an operation.
+    /// Replaces `steps` by the steps of a new random request for an operation.
     fn plan(&mut self, operation: &'static str) {
         self.steps.clear();
         let numbers = &mut self.numbers;
@@ -197,7 +198,7 @@ impl Requests {
     }
 
     /// Appends the client's and the server's step of a call. Returns the id, start and duration of
-    /// the server's step, for steps below it.
+    /// the server's step, the parent of further steps.
     fn call(
         &mut self,
         name: &'static str,
@@ -246,7 +247,7 @@ impl Requests {
         id
     }
 
-    /// Returns a random interval within the given interval. Both are pairs of start and duration.
+    /// Returns a random interval inside the given one. Both are pairs of start and duration.
     fn within(&mut self, (start_ns, duration_ns): (u64, u64)) -> (u64, u64) {
         let lead = duration_ns / 64 * (1 + self.numbers.below(8)) / 2;
         let tail = duration_ns / 64 * self.numbers.below(8) / 2;

@@ -1,5 +1,5 @@
-//! Query `difference`: values of fields and tags that are more or less frequent in the spans of a
-//! box than in the spans outside the box.
+//! Query `difference`: values of fields and tags that are more or less frequent inside a box than
+//! outside. A box is a range of starts and durations.
 
 use super::{condition, limit_of, window};
 use crate::answer::{Answer, Result};
@@ -8,7 +8,7 @@ use blkkin_store::{Area, Difference, Topic, ValueCount, Window};
 use serde::Serialize;
 use std::cmp::Reverse;
 
-/// Number of values in an answer: the default, and the maximum.
+/// Default number of values in an answer; the maximum is `LIMIT_MAX`.
 const LIMIT: usize = 30;
 const LIMIT_MAX: usize = 1000;
 
@@ -89,8 +89,8 @@ fn largest_differences(words: Difference, limit: usize) -> Vec<ValueJson> {
 mod tests {
     use super::*;
 
-    /// Asserts the values in an answer, in order, for words given as `key=value` with their counts
-    /// inside and outside the box.
+    /// Checks which values the answer has, in order. Each of `words` is a value as `key=value`,
+    /// with its counts inside and outside the box.
     #[track_caller]
     fn check(inside: u64, outside: u64, words: &[(&str, u64, u64)], expected: &[&str]) {
         let values = words.iter().map(|&(word, inside, outside)| {

@@ -6,7 +6,7 @@ use crate::api::{Api, ApiQuery};
 use blkkin_store::Heat;
 use serde::Serialize;
 
-/// Number of columns in an answer: the default, and the maximum.
+/// Default number of columns in an answer; the maximum is `COLUMNS_MAX`.
 const COLUMNS: usize = 120;
 const COLUMNS_MAX: usize = 1000;
 

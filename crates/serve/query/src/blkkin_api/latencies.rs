@@ -7,7 +7,7 @@ use blkkin_store::{Condition, TextField, TextTest};
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Number of examined pairs of service and name: default, and maximum of the parameter `limit`.
+/// Default and maximum of the parameter `limit`, the number of examined pairs of service and name.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]

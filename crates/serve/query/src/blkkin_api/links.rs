@@ -10,7 +10,8 @@ use serde::Serialize;
 struct LinksJson<'a> {
     start_ns: String,
     end_ns: String,
-    /// Starts of the earliest and the latest stored span, whatever the query's window is.
+    /// Start of the earliest stored span, regardless of the query's window; `last_ns` is the start
+    /// of the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_ns: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

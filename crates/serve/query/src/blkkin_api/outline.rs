@@ -12,7 +12,7 @@ use rows::Rows;
 use serde::{Serialize, Serializer};
 use tree::{Parent, Tree};
 
-/// Number of rows, one per span, in an answer: the default, and the maximum.
+/// Default number of rows in an answer, one per span; the maximum is `LIMIT_MAX`.
 const LIMIT: usize = 100_000;
 const LIMIT_MAX: usize = 250_000;
 
@@ -30,8 +30,8 @@ struct OutlineJson<'a> {
     shown: usize,
     strings: Vec<&'a str>,
     ids: Vec<HexId>,
-    /// For each span, the index of its parent; -1 for no parent, -2 for a parent that is missing or
-    /// was omitted.
+    /// Index of the parent of each span; -1 for a span without a parent, -2 for a missing or
+    /// omitted parent.
     parents: Vec<i32>,
     starts: Vec<Option<u64>>,
     durations: Vec<Option<u64>>,
@@ -134,8 +134,8 @@ impl<'r> Strings<'r> {
         Strings { rows, numbers: vec![None; rows.texts.len()], used: Vec::new() }
     }
 
-    /// Returns the index in the answer's string table of the string with number `text` in [`Rows`];
-    /// -1 for [`NO_TEXT`](rows::NO_TEXT).
+    /// Converts the string number `text` of [`Rows`] to an index in the answer's string table; -1
+    /// for [`NO_TEXT`](rows::NO_TEXT).
     fn number(&mut self, text: u32) -> i32 {
         let Some(number) = self.numbers.get_mut(text as usize) else { return -1 };
         *number.get_or_insert_with(|| {

@@ -8,7 +8,7 @@ use blkkin_model::TraceId;
 use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary, filter_hints};
 use serde::Serialize;
 
-/// Number of requests on a page: the default, and the maximum.
+/// Default number of requests on a page; the maximum is `LIMIT_MAX`.
 const LIMIT: usize = 20;
 const LIMIT_MAX: usize = 1000;
 
@@ -100,7 +100,7 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
     }
 }
 
-/// Returns the token for the next page, which encodes the place of the last request on this page.
+/// Returns the token for the next page. It encodes the place of the last request on this page.
 fn token(order: Order, place: Place) -> String {
     let order = letter(order);
     format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())

@@ -82,8 +82,8 @@ fn reader_notes(block: &Block, notes: &mut Vec<Problem>) {
     block.blocks.iter().for_each(|block| reader_notes(block, notes));
 }
 
-/// Block with its enclosing blocks, in which keys are looked up: innermost first, the top level
-/// last.
+/// Block and its enclosing blocks, innermost first; the last is the top level. Keys are looked up
+/// in this order.
 #[derive(Clone, Copy)]
 struct Scope<'c> {
     blocks: &'c [&'c Block],
@@ -194,7 +194,8 @@ impl Reader {
         }
     }
 
-    /// Reads the store in the block `name` that is nested in the innermost block.
+    /// Reads the store of the block `name`, a child of the innermost block in the scope. Reports a
+    /// problem and returns `None` if the block is missing.
     fn nested(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
         let Some(block) = scope.blocks.first().and_then(|block| block.block(name)) else {
             self.problem(scope.line(), format!("the store has no `<{name}>`"));
@@ -415,7 +416,7 @@ fn with_port(host: &str, port: u64) -> String {
     }
 }
 
-/// Parses a period: a number with a unit s, m, h, d or w.
+/// Parses a period such as `30m`: a number with a unit s, m, h, d or w.
 fn period(text: &str) -> Option<Duration> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
     let (unit, seconds) = units.into_iter().find(|(unit, _)| text.ends_with(*unit))?;

@@ -39,7 +39,7 @@ pub(crate) struct File {
     open: Option<OpenFile>,
     /// True if the store opens a new file next, instead of appending to the last existing file.
     begins_anew: bool,
-    /// Id of the last batch, and the number of messages of that batch that are written.
+    /// Id of the last batch, and the number of its messages that are written.
     done: (u64, u64),
     buffer: Vec<u8>,
 }
@@ -190,7 +190,8 @@ impl File {
         made.map_err(File::failed("link", &path))
     }
 
-    /// Appends an encoded message to the buffer, whose first byte will be at file offset `at`.
+    /// Appends an encoded message to the buffer. `at` is the file offset of the buffer's first
+    /// byte.
     fn put(&mut self, entry: Entry<'_>, at: u64) {
         let start = self.buffer.len();
         let plan = &self.plan;

@@ -9,10 +9,11 @@ use crate::messages::Batch;
 use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 
-/// Size in bytes of a batch above which a small probe is sent first after a failure, as in Scribe.
+/// Call size in bytes above which a call after a failure is preceded by a small probe, as in
+/// Scribe.
 const PROBE_BYTES: usize = 4096;
 
-/// Size of a call in bytes: the maximum, and the minimum to which failures reduce it.
+/// Maximum size of a call in bytes. Failures reduce the size down to `CALL_BYTES_MIN`.
 const CALL_BYTES_MAX: usize = 1 << 20;
 const CALL_BYTES_MIN: usize = 2 << 10;
 
@@ -24,8 +25,7 @@ pub(super) struct Network {
     has_failed: bool,
     batch: blkkin_scribe::Batch,
     call_bytes: usize,
-    /// Id of the last batch, and the number of messages of that batch that the server has
-    /// acknowledged.
+    /// Id of the last batch, and the number of its messages that the server has acknowledged.
     done: (u64, u64),
 }
 

@@ -98,8 +98,8 @@ impl Stores {
         files
     }
 
-    /// Returns the numbers of the messages in the files, and of those that the server received, in
-    /// order.
+    /// Returns the numbers of the messages that arrived, in order: first those in the files, then
+    /// those on the server.
     pub(crate) fn came(&self) -> Result<[Vec<u64>; 2], String> {
         let mut numbers = Vec::new();
         for file in self.files() {
@@ -118,7 +118,7 @@ impl Stores {
         Ok([numbers, came?])
     }
 
-    /// Returns whether the message that was sent last has arrived last in both stores.
+    /// Returns whether the last sent message was the last to arrive in both stores.
     fn have_all(&self, sent: &SentMessages) -> bool {
         let last = sent.next.checked_sub(1);
         let came = self.arrivals.lock().expect("no panic").last().cloned();
@@ -135,7 +135,7 @@ impl Stores {
     }
 }
 
-/// Messages sent so far, which have the numbers below `next`, and the answers to them.
+/// Sent messages, numbered below `next`, and the answers to them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentMessages {
     next: u64,
@@ -279,7 +279,7 @@ impl DaemonRun {
     }
 
     /// Waits until all messages have arrived in both stores, or the daemon has ended. Returns the
-    /// time taken, or an error if it exceeds `patience`.
+    /// time taken, or an error if delivery takes longer than `patience`.
     pub(crate) fn wait_for_delivery(
         &mut self,
         sent: &SentMessages,

@@ -3,7 +3,7 @@
 //! test's name begins with the promise that it tests, such as D1. Runs are few by default;
 //! environment variables raise their number, as `cargo xtask torture` does.
 //!
-//! [`program`] is the daemon process; [`life`] starts it, sends messages, and checks the stores
+//! [`program`] is the daemon process; [`harness`] starts it, sends messages, and checks the stores
 //! afterwards.
 
 mod faults;

@@ -3,7 +3,7 @@
 use crate::support::{TestServer, start};
 use serde_json::{Value, json};
 
-/// Starts a server with three requests from two services, one of which has an error.
+/// Starts a server with three requests from two services. One span has an error.
 fn filled() -> TestServer {
     let tested = start();
     tested.post_spans(

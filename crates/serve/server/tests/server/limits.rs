@@ -130,8 +130,8 @@ fn those_who_only_hold_connections_hurt_nobody() {
     assert_eq!(closed.count(), 100, "the first of them had to leave");
 }
 
-/// While all connections are processing requests, a further connection gets an answer with status
-/// 503.
+/// A further connection gets an answer with status 503 while all connections are processing
+/// requests.
 #[test]
 fn a_connection_without_a_place_is_answered() {
     let tested = start_with(|settings| settings.connections_max = 4);

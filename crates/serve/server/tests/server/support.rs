@@ -29,7 +29,7 @@ pub(crate) struct FaultyStore {
     inner: MemoryStore,
     /// True to refuse all batches.
     pub(crate) refuses: AtomicBool,
-    /// True to delay the acknowledgements of accepted batches. They are collected in `held`.
+    /// True to delay the acknowledgements of accepted batches. They are collected in `delayed`.
     pub(crate) delays: AtomicBool,
     pub(crate) delayed: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     /// True to make `accept` and `services` panic.

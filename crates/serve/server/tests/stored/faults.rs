@@ -10,12 +10,12 @@ use blkkin_sys::testing::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Returns whether a disk error can occur in this system call. It cannot in calls on sockets.
+/// Returns whether a disk error can occur in this system call; false for calls on sockets.
 fn is_of_disk(call: &str) -> bool {
     !["write", "writev", "sendto"].contains(&call)
 }
 
-/// Injected error: the system call, which of its calls fails, and the error number.
+/// Injected error: the system call, the number of the failing call, and the error number.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     call: &'static str,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Maximum time until the server accepts batches again after space is free.
 const RESUMES: Duration = Duration::from_secs(5);
 
-/// Number of refused batches after which the store has used all space that it can free.
+/// Number of refused batches after which the store can free no more space.
 const REFUSALS: u64 = 20;
 
 /// Fills a mounted file system and enlarges it, twice. Returns the number of acknowledged requests

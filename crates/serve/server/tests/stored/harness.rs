@@ -21,7 +21,7 @@ pub(crate) const SPANS: u64 = 3;
 /// Number of requests in each batch.
 const BATCH_REQUESTS: u64 = 4;
 
-/// Number of acknowledged requests that are also queried by trace id, the newest ones.
+/// Number of the newest acknowledged requests that are also queried by trace id.
 const QUERIED_REQUESTS: usize = 8;
 
 /// Requests that a client has sent so far, by number. The value is true if the request was
@@ -79,9 +79,8 @@ impl SentRequests {
         Some(status)
     }
 
-    /// Compares the requests that the server returned with those that were sent. Fails on an
-    /// unknown, changed or duplicate request. Returns the numbers of acknowledged requests that are
-    /// missing.
+    /// Compares the server's requests with the sent requests. Fails on an unknown, changed or
+    /// duplicate request. Returns the numbers of the missing acknowledged requests.
     pub(crate) fn compare(&self, found: &Value) -> Result<Vec<u64>, String> {
         let found = found.as_array().ok_or("not a list")?;
         let mut numbers = BTreeSet::new();
@@ -111,8 +110,8 @@ impl SentRequests {
         Ok(self.requests.iter().filter(|one| is_lost(*one)).map(|(number, _)| *number).collect())
     }
 
-    /// Checks that the server returns all acknowledged requests unchanged, and none that was not
-    /// sent. Succeeds if the server does not answer, because it may have been killed.
+    /// Checks that the server returns all acknowledged requests unchanged, and no request that was
+    /// not sent. Succeeds if the server does not answer, because it may have been killed.
     pub(crate) fn check(&self, life: &ServerRun) -> Result<(), String> {
         let Some(found) = life.all() else { return Ok(()) };
         let lost = self.compare(&found?)?;

@@ -148,7 +148,7 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
     assert!(found);
 }
 
-/// If a store acknowledges writes without doing them, the check after a kill finds the loss.
+/// The check after a kill detects a store that acknowledges writes without doing them.
 #[test]
 fn d1_a_server_that_forgets_is_found_out() {
     let directory = tempfile::tempdir().expect("a directory");

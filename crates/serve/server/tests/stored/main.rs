@@ -4,9 +4,9 @@
 //! are few by default; environment variables raise their number, as `cargo xtask torture` does.
 //!
 //! [`program`] is the server process, with small files, so that merges and trims occur early;
-//! [`life`] starts it, sends requests, and checks the answers. [`recorder`] and [`replay`] simulate
-//! power cuts of the server's disk. The tests must also detect each deliberate fault of the program
-//! (`program::PlantedFault`).
+//! [`harness`] starts it, sends requests, and checks the answers. [`recorder`] and [`replay`]
+//! simulate power cuts of the server's disk. The tests must also detect each deliberate fault of
+//! the program (`program::PlantedFault`).
 
 mod damage;
 mod faults;

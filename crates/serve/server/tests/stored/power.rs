@@ -19,7 +19,7 @@ const CLIENTS: u64 = 4;
 /// Number of batches that a client sends to each server: enough for several files and merges.
 const BATCHES: u64 = 12;
 
-/// Maximum time until a server listens: a debug build, on a machine with other load.
+/// Maximum time until a server listens, for a debug build on a busy machine.
 const SERVES: Duration = Duration::from_secs(20);
 
 /// Client of the recorded servers. Each acknowledged request is stored with the length of the
@@ -82,8 +82,8 @@ fn record(recorder: &mut Recorder, plant: PlantedFault) -> Vec<Client> {
     clients
 }
 
-/// Returns all sent requests. Those that were acknowledged before the log exceeded the length `len`
-/// count as acknowledged; an image of that moment must contain them.
+/// Returns all sent requests. A request counts as acknowledged if its acknowledgement came before
+/// the log exceeded `len` bytes; an image of that moment must contain the request.
 fn acknowledged_at(clients: &[Client], len: u64) -> SentRequests {
     let mut sent = SentRequests::default();
     for client in clients {
@@ -160,8 +160,8 @@ fn check(
     Ok(())
 }
 
-/// Copies the files of an image that failed the check to a directory that is kept. Returns the
-/// message with the path of the copy.
+/// Copies the files of an image that failed the check to a permanent directory. Returns the message
+/// with the path of the copy.
 fn keep_files(mounted: &Mounted, why: String) -> String {
     let kept = tempfile::tempdir().expect("a directory").keep();
     let copied = Command::new("cp").arg("-a").args([&mounted.path().join("data"), &kept]).status();

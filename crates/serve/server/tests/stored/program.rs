@@ -1,4 +1,4 @@
-//! The server's program, which the other tests start as a child process: a store with small files,
+//! The server's program, started by the other tests as a child process: a store with small files,
 //! on a disk that can have deliberate faults.
 
 use blkkin_journal::{Directory, Disk, File, Lock};
@@ -99,8 +99,8 @@ fn print_line(what: &str) {
     let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
 }
 
-/// Wraps the store's directory so that the journal's files have the fault. Acknowledgements depend
-/// on the journal.
+/// Wraps the store's directory so that the journal's files have the fault, because acknowledgements
+/// depend on the journal.
 fn with_fault(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
     match PlantedFault::here() {
         PlantedFault::None => disk,
@@ -165,7 +165,7 @@ impl Disk for FaultyDisk<dyn Disk> {
     }
 }
 
-/// Interval of the writes that [`PlantedFault::SkippedWrites`] skips, in writes.
+/// Interval between two writes that [`PlantedFault::SkippedWrites`] skips, in writes.
 const SKIPPED_WRITE_INTERVAL: u64 = 5;
 
 static WRITES: AtomicU64 = AtomicU64::new(0);

@@ -29,9 +29,9 @@ pub(crate) struct FileSystem {
 /// not be mounted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AtomicWrites {
-    /// The superblock only: the first bytes of the disk, with their number.
+    /// Only the superblock: this many bytes at the start of the disk.
     First(u64),
-    /// All blocks, with the size of a block in bytes.
+    /// All blocks of the disk, with the block size in bytes.
     Blocks(u64),
 }
 

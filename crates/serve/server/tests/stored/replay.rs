@@ -1,8 +1,8 @@
 //! Images of a disk after a power cut, built from the log of the disk's writes. Start
 //! at [`Log`] and [`Replay`].
 //!
-//! All writes before a completed flush are on the disk. Of later writes, the disk may have all up
-//! to the cut, or an arbitrary subset, the last of them torn.
+//! All writes before a completed flush are on the disk. The disk may have all later writes up
+//! to the cut, or an arbitrary subset of them, with the last write torn.
 
 use crate::recorder::{AtomicWrites, copy};
 use blkkin_sys::testing::Random;
@@ -108,7 +108,7 @@ pub(crate) struct Cut {
     pub(crate) left: SurvivingWrites,
 }
 
-/// Writes after the last flush that are on the disk after the cut.
+/// Writes since the last flush that survive the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SurvivingWrites {
     All,

@@ -1,5 +1,5 @@
-//! Tests that queries find records that are only in the journal, while a store accepts spans and
-//! writes files.
+//! Tests of queries while a store accepts spans and writes files: they find records that are only
+//! in the journal.
 
 use crate::support::{options, run_query};
 use blkkin_lake::Lake;
@@ -76,8 +76,8 @@ fn limits_hold_while_the_journal_is_read() {
     }
 }
 
-/// While the store writes and merges files and removes journal segments, each query result has all
-/// spans once.
+/// Each query result has all spans once, while the store writes and merges files and removes
+/// journal segments.
 #[test]
 fn answers_are_whole_while_files_are_made() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -6,7 +6,7 @@ use crate::support::{Store, requests, run_query};
 use blkkin_sql::{EXAMPLES, Format, Options};
 use std::time::{Duration, Instant};
 
-/// Words that are inserted into queries, besides parts of the examples.
+/// SQL keywords and other tokens that are inserted into queries, besides parts of the examples.
 const WORDS: &[&str] = &[
     "SELECT",
     "FROM",

@@ -1,4 +1,4 @@
-//! Tests of queries that are refused with a helpful error, and of queries that a limit stops.
+//! Tests of invalid queries, refused with a helpful error, and of queries that a limit stops.
 
 use crate::support::{Store, requests, run_query, span, tag};
 use blkkin_model::{Origin, Value};

@@ -1,4 +1,4 @@
-//! `blkkin agent`: the node daemon.
+//! `blkkin agent`: the daemon that records the traced programs of this machine.
 
 use crate::exit::{Error, Exit};
 use crate::interrupt::ending_signals;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Writes a log line to standard error, for a person or the system's journal.
+/// Writes a log line to standard error, for people and for systemd's journal.
 pub(crate) fn log(line: &str) {
     let _ = writeln!(crate::output::styled_stderr(), "blkkin agent: {line}");
 }

@@ -1,4 +1,4 @@
-//! `blkkin channel`: channels of a session, each with its rings.
+//! `blkkin channel`: creates and lists the channels of a session.
 
 use super::completions;
 use super::event_limits::EventLimits;

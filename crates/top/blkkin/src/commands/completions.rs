@@ -21,7 +21,7 @@ use std::time::Duration;
 const VARIABLE: &str = "BLKKIN_COMPLETE";
 /// Maximum time to wait for names from the agent.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Maximum number of names that are read from the agent.
+/// Maximum number of session, channel or event names that are read from the agent.
 const NAMES_MAX: usize = 1000;
 
 /// Print the script with which a shell completes commands, options and live names
@@ -47,8 +47,8 @@ enum Shell {
     Fish,
 }
 
-/// Bash function that completes names with `:` and `=`, at which Bash splits words. It joins the
-/// parts, and removes the part already on the line from each candidate.
+/// Bash function that completes names. Bash splits words at `:` and `=`; the function joins their
+/// parts before completion. It then removes the part already on the line from each candidate.
 const BASH_WORDS: &str = r#"
 _blkkin() {
     local line=${COMP_LINE:0:COMP_POINT} rest word i words=()
@@ -98,7 +98,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Completes a word, if a shell started this program for completion.
+/// Prints candidates for the current word if a shell started this program for completion; otherwise
+/// returns `None`.
 pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
@@ -120,8 +121,8 @@ pub(super) fn sessions() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Returns the names of channels as completion candidates: of the session that the command line
-/// names, or of all sessions.
+/// Returns channel names as completion candidates. They belong to the session on the command line
+/// or, if it names none, to all sessions.
 pub(super) fn channels() -> Vec<CompletionCandidate> {
     let session = option_before(std::env::args_os(), "-s", "--session");
     names(Request::ListSessions(session), |reply| match reply {
@@ -147,7 +148,7 @@ pub(super) fn contexts() -> Vec<CompletionCandidate> {
     values::contexts().map(CompletionCandidate::new).collect()
 }
 
-/// Returns names from the agent's reply, within [`PATIENCE`]; no names without an agent.
+/// Returns the names in the agent's reply; none if no reply arrives within [`PATIENCE`].
 fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionCandidate> {
     let (sender, names) = mpsc::channel();
     // The thread of a slow agent is not joined: it ends with the process.
@@ -183,7 +184,7 @@ fn is_plain(name: &str) -> bool {
     name.chars().all(plain) && !name.starts_with('-')
 }
 
-/// Returns the value of an option in the words so far. The last occurrence counts.
+/// Returns the last value of an option on the command line; `None` if it is missing or empty.
 fn option_before(
     words: impl IntoIterator<Item = OsString>,
     short: &str,

@@ -1,4 +1,4 @@
-//! `blkkin cut`: writes a part of traces as new traces.
+//! `blkkin cut`: writes a time range or a selection of events as new traces.
 
 use super::write::{self, OutputArgs};
 use crate::exit::{Error, Exit};

@@ -75,7 +75,7 @@ pub(crate) struct Args {
     color: ColorChoice,
 }
 
-/// Hidden subcommand with which the demo starts processes of the chain.
+/// Hidden subcommand that runs a process of the storage chain. The demo starts itself with it.
 #[derive(clap::Subcommand, Debug)]
 enum Role {
     /// A process of the chain
@@ -89,10 +89,10 @@ enum Role {
 /// Maximum time from the start of the load until the server stores a request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Duration of load between two checks for the end.
+/// Duration of the load between two checks of whether the demo should end.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// Bytes of the disk that the load uses.
+/// Size of the disk region that the load uses, in bytes.
 const REGION: u64 = 32 << 20;
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -161,7 +161,7 @@ fn directory(wanted: Option<&Path>) -> Result<PathBuf, Error> {
     std::path::absolute(&directory).map_err(cannot)
 }
 
-/// Generator of load on the disk, in slices of [`SLICE`].
+/// Load generator on the demo's disk; it works in slices of [`SLICE`].
 struct LoadRunner {
     load: Option<Load>,
     requests: u64,
@@ -195,8 +195,8 @@ impl LoadRunner {
     }
 }
 
-/// Prints the slowest write, if a write is stored already. Writes pass through every layer of the
-/// chain.
+/// Prints the slowest stored write request, which passed every layer of the chain. Returns false if
+/// no write is stored yet.
 fn show(
     client: &mut QueryClient,
     chain: &Chain,

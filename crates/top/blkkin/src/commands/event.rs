@@ -185,7 +185,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
-/// Refuses a pattern that matches no event's name, which has the form PROVIDER:NAME.
+/// Returns an error for a pattern that cannot match any event name. Names have the form
+/// PROVIDER:NAME.
 pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
     let is_wrong = |pattern: &&String| !pattern.is_empty() && !pattern.contains([':', '*']);
     match patterns.iter().find(is_wrong) {

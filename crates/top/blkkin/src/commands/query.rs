@@ -253,7 +253,7 @@ fn print(text: &str) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-/// Returns the error for an answer without an expected part.
+/// Returns the error for an answer without a valid member `what`.
 fn unexpected_answer(answer: &Value, what: &str) -> Error {
     let mut shown = answer.to_string();
     if let Some((end, _)) = shown.char_indices().nth(200) {

@@ -196,8 +196,8 @@ fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
     Ok(losses::from_replies(&client.request_all(&Request::DestroySession(session))?))
 }
 
-/// Waits until all recorded programs that the command started have ended, unless `no_wait`. Returns
-/// the number of programs that still run.
+/// Waits for the end of all recorded programs that the command started; does not wait if `no_wait`
+/// is set. Returns the number of programs that still run.
 fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {

@@ -109,8 +109,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 }
 
 impl Args {
-    /// Returns the plan that the configuration file or `--to` describes. Fails if the configuration
-    /// cannot be read.
+    /// Returns the daemon's settings and stores, from the configuration file or from `--to`.
+    /// Returns an error if the configuration cannot be read.
     fn plan(&self) -> io::Result<Plan> {
         let mut plan = match (&self.config, &self.to) {
             (Some(path), _) => {
@@ -173,7 +173,7 @@ fn check(plan: &Plan) -> Result<Exit, Error> {
     Ok(if plan.problems.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Calls `act` whenever one of the signals arrives, on a separate thread.
+/// Starts a thread that calls `act` whenever one of `signals` arrives.
 fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()> {
     let (mut come, tell) = UnixStream::pair()?;
     for signal in signals {
@@ -188,7 +188,7 @@ fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()
     Ok(())
 }
 
-/// Writes a log line to standard error, for a person or the system's journal.
+/// Writes a log line to standard error, for people and for systemd's journal.
 fn log(line: &str) {
     let _ = writeln!(crate::output::styled_stderr(), "blkkin scribe: {line}");
 }

@@ -62,7 +62,7 @@ pub(crate) struct Args {
     agent: AgentArgs,
 }
 
-/// Status of an agent, with an earlier sample of its rings, from which rates are computed.
+/// Status of an agent. `before` is an earlier sample of `rings`; rates are computed from the two.
 struct Status {
     agent: String,
     release: String,

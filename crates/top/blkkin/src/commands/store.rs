@@ -373,7 +373,7 @@ fn export(args: &Export) -> Result<Exit, Error> {
     Ok(if damage.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Reason why an export failed: the store, or the output.
+/// Cause of a failed export: an error of the store, or of writing the output.
 enum ExportError {
     Store(blkkin_lake::Error),
     Output(io::Error),
@@ -391,7 +391,7 @@ impl From<io::Error> for ExportError {
     }
 }
 
-/// Returns the temporary name under which an output is written, beside its final name.
+/// Returns the temporary path under which an output is written, in the directory of its final path.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
@@ -402,8 +402,8 @@ fn add(done: &AtomicU64, bytes: u64) {
     done.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Copies the files of a store, and writes additional files with the spans that are only in its
-/// journal. Returns the number of spans, and a message for each damaged part.
+/// Copies the files of a store, and writes the spans that are only in its journal to additional
+/// files. Returns the number of spans, and a message for each damage in the journal.
 fn export_files(
     stored: &LockedStore,
     output: &Path,
@@ -568,8 +568,8 @@ fn import(args: &Import) -> Result<Exit, Error> {
     report(&args.store, &directory, &total)
 }
 
-/// File that is open only while it is read, as the number of files may exceed the limit of
-/// descriptors.
+/// Input file that is opened only while it is read, since an import may have more files than the
+/// descriptor limit.
 struct LazyFile {
     path: PathBuf,
     file: Option<File>,
@@ -629,8 +629,8 @@ fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut AdoptReport) ->
     Ok(())
 }
 
-/// Stores the spans of one input line. Returns the first refusal of a span, or an error if the disk
-/// is full.
+/// Stores the spans of one input line. Returns the first refusal of a span, `None` if no span was
+/// refused, or an error if the disk is full.
 fn store_line(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
     let format = match line.first() {
         None => return Ok(None),

@@ -238,7 +238,8 @@ fn unknown(option: &str, word: &str, known: &[&str]) -> Error {
     }
 }
 
-/// Counts events, in order only if a limit makes the order matter.
+/// Counts events. They are read in time order only if `in_order` is set, as a limit selects the
+/// earliest events.
 pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
     match in_order {
         true => reading.ordered(&mut Count),

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Acts as a tested program: for each input line, records a number of events and prints how long
-/// that took, in microseconds.
+/// Acts as a tested program: for each input line, records `TEST_COUNT` events, and prints the time
+/// needed in microseconds.
 #[test]
 #[ignore = "a program of other tests"]
 fn bursts() {
@@ -75,7 +75,8 @@ fn a_burst_waits_for_room() {
     figure("blocking", &format!("{figures}, in {} ms", took_us / 1000));
 }
 
-/// A program waits for a stopped agent only once, until the agent has read the ring again.
+/// A program waits only once for a stopped agent. It waits again only after the agent has read the
+/// ring.
 #[test]
 fn a_stopped_agent_delays_a_program_once() {
     let node = Node::new();

@@ -1,5 +1,6 @@
-//! D6: memory and disk usage stay within their limits under any load, whether or not the data is
-//! read. Processes run in control groups with little more memory than the limits, if available.
+//! Promise D6: memory and disk usage stay within their limits under any load, whether or not the
+//! data is read. The tested processes run in control groups, if available, with little more memory
+//! than the limits.
 
 use super::*;
 use blkkin_scribe::{Batch, Client, ClientOptions, Entry, ResultCode};
@@ -11,7 +12,7 @@ use support::process::{Running as Process, until};
 use support::server::{Server, http, on_free_ports};
 use support::{Scratch, blkkin};
 
-/// Memory limit of a server in bytes, independent of its store's size.
+/// Memory limit of a server, in bytes; it does not depend on the size of the store.
 const SERVER_BYTES: u64 = 512 << 20;
 
 /// Memory limit of a forwarding daemon, in bytes.
@@ -83,7 +84,7 @@ impl Noise {
     }
 }
 
-/// Returns a batch of new spans as JSON text.
+/// Returns a batch of 200 spans with random ids and an incompressible tag, in Zipkin's JSON.
 fn spans(noise: &mut Noise) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_us = now.expect("a time").as_micros();

@@ -1,4 +1,4 @@
-//! C1: servers, agents and programs in time namespaces, whose clocks differ from those outside.
+//! Promise C1: servers, agents and programs work in time namespaces with shifted clocks.
 
 use super::*;
 use crate::support::server::{Server, on_free_ports};
@@ -15,7 +15,7 @@ fn ahead(seconds: i64) -> Vec<String> {
     ["unshare", "--time", "--fork", "--kill-child", &monotonic, &boottime].map(str::to_owned).into()
 }
 
-/// Returns true if the kernel and the user's rights permit time namespaces.
+/// Returns true if the kernel supports time namespaces and the user may create them.
 fn can_shift(test: &str) -> bool {
     if !can(test, &["unshare"]) {
         return false;
@@ -29,8 +29,8 @@ fn can_shift(test: &str) -> bool {
     is_done
 }
 
-/// Returns a negative shift in seconds: half of the machine's uptime, by which clocks can be set
-/// back.
+/// Returns a negative clock shift in seconds: half of the machine's uptime. A clock cannot be set
+/// back by more than the uptime.
 fn behind() -> i64 {
     -i64::try_from(blkkin_sys::monotonic_ns() / 2_000_000_000).unwrap()
 }

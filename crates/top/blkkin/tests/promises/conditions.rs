@@ -1,4 +1,4 @@
-//! L1: a program is not affected by the state of its agent or by a full disk.
+//! Promise L1: a program is not affected by the state of its agent or by a full disk.
 
 use super::*;
 
@@ -14,16 +14,16 @@ enum Condition {
 const CONDITIONS: [Condition; 4] =
     [Condition::Never, Condition::Running, Condition::Stopped, Condition::Dead];
 
-/// Output, exit status and system calls of a program under a condition.
+/// Output, exit status and system calls of a program that ran under a [`Condition`].
 struct RunResult {
     output: String,
     code: Option<i32>,
-    /// System calls that the recording thread made between its two marks.
+    /// System calls of the recording thread between the two marks that it makes.
     calls: Vec<String>,
     nanoseconds: u64,
 }
 
-/// Runs the program `marks` under a condition, and with strace if requested.
+/// Runs the test program `marks` under a condition, with strace if `with_strace` is set.
 fn mark_under(condition: Condition, count: u64, with_strace: bool) -> RunResult {
     let node = Node::new();
     let agent = (condition != Condition::Never).then(|| {
@@ -123,8 +123,8 @@ fn sum(count: u64) -> u64 {
     (1..=count).map(|number| number * number % 7).sum()
 }
 
-/// The cost of an event under each condition is measured and printed. There is no limit for it, as
-/// the machine may be busy.
+/// The cost of an event under each condition is measured and printed. It has no limit, as the
+/// machine may be busy.
 #[test]
 fn l1_what_an_event_costs_is_told() {
     let count = env_number("TEST_TIMED", 20_000);
@@ -135,7 +135,7 @@ fn l1_what_an_event_costs_is_told() {
     figure("L1", &format!("ns an event with the agent: {}", costs.join(", ")));
 }
 
-/// Small disk in a mount namespace of its own, in which agents are started.
+/// Small disk for traces, mounted in a mount namespace in which agents are started.
 pub(super) struct Disk<'n> {
     node: &'n Node,
     holder: Running,
@@ -223,8 +223,8 @@ impl Disk<'_> {
     }
 }
 
-/// A full disk causes only counted losses, and recording resumes once there is space. (This is the
-/// part of D4 that concerns L1.)
+/// A full disk causes only counted losses, and recording resumes once there is space. This is the
+/// part of D4 that concerns L1.
 #[test]
 fn l1_a_full_disk_is_a_state() {
     if !can("l1_a_full_disk_is_a_state", &["unshare", "mount", "nsenter"]) {
@@ -298,7 +298,8 @@ fn l1_a_full_disk_and_dead_agents() {
     );
 }
 
-/// A disk that has no space for one of the first files or pages loses no event once space is freed.
+/// No event is lost on a disk that lacks space for one of the first files or pages, once space is
+/// freed.
 #[test]
 fn l1_a_disk_without_room_for_the_next_file() {
     if !can("l1_a_disk_without_room_for_the_next_file", &["unshare", "mount", "nsenter"]) {

@@ -1,5 +1,5 @@
-//! L2, L3, L7: recorded events survive killed agents and programs, even events that are in memory
-//! only.
+//! Promises L2, L3 and L7: recorded events survive killed agents and programs, even if they are
+//! only in memory.
 
 use super::*;
 
@@ -85,7 +85,7 @@ fn l2_snapshots_go_on_after_restarts() {
     figure("L2", &format!("3 restarts: {found} events in a snapshot, in order, none missing"));
 }
 
-/// Program that writes its progress to shared memory, with that memory.
+/// Test program, with the shared memory to which it writes its progress.
 struct ProgressProgram {
     program: Program,
     notes: SharedMemory,
@@ -215,7 +215,7 @@ fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
     found
 }
 
-/// Returns the shared memory of a stopped process.
+/// Returns the content of a stopped process's shared memory.
 fn memory_of(pid: u32) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -232,7 +232,8 @@ fn memory_of(pid: u32) -> Vec<u8> {
     image
 }
 
-/// Checks that the packets of an image contain all events; returns the number of packets.
+/// Checks that the packets of a memory image contain all `count` events; returns the number of
+/// packets.
 #[track_caller]
 fn check_image(image: &[u8], uuid: [u8; 16], count: u64) -> usize {
     let packets = packets_in(image, uuid);

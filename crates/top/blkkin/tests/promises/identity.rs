@@ -1,5 +1,5 @@
-//! H2: a process that connects and ends immediately is not mistaken for a later process with its
-//! pid, even while another process holds the connection.
+//! Promise H2: a process that connects and ends immediately is not mistaken for a later process
+//! with its pid, even while another process holds the connection.
 
 use super::*;
 use blkkin_control::{
@@ -65,8 +65,8 @@ fn as_user(user: u32, groups: &str) -> Command {
     command
 }
 
-/// Id of a user without groups, of a user who may control all sessions, and of the group that
-/// permits the latter.
+/// Id of a user without groups. `MASTER` is a user who may control all sessions, as a member of
+/// `GROUP`.
 const STRANGER: u32 = 65534;
 const MASTER: u32 = 12;
 const GROUP: (&str, &str) = ("daemon", "1");
@@ -96,7 +96,7 @@ impl Place {
         Place { folder: folder.to_owned(), tests, holder: listener, agent }
     }
 
-    /// Returns a connection that was opened by a stranger's process, which has ended since.
+    /// Returns a connection to the agent; the process of [`STRANGER`] that opened it has ended.
     fn connection(&self) -> OrphanConnection {
         let mut command = as_user(STRANGER, &STRANGER.to_string());
         command.arg(&self.tests).args(["--ignored", "--exact", "identity::connects"]);
@@ -112,7 +112,7 @@ impl Place {
     }
 }
 
-/// Starts processes of the master until a process has this pid.
+/// Starts processes of user [`MASTER`] until one has this pid.
 fn start_with_pid(pid: u32) -> Running {
     eventually("the number is used again", || {
         fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
@@ -122,8 +122,8 @@ fn start_with_pid(pid: u32) -> Running {
     })
 }
 
-/// Acts as the tested program in its own pid namespace with its own `/run`: the agent never
-/// mistakes a process for a later process with the same pid.
+/// Acts as a test program in its own pid namespace with its own `/run`. It checks that the agent
+/// never mistakes a process for a later process with the same pid.
 #[test]
 #[ignore = "a program of other tests"]
 fn numbers_are_used_again() {

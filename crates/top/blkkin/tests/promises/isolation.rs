@@ -1,4 +1,5 @@
-//! H2, H3, K2, P1: other users, quotas, containers, frozen groups, and the agent's capabilities.
+//! Promises H2, H3, K2 and P1: isolation of users, quotas, containers, frozen control groups, and
+//! the agent's capabilities.
 
 use super::*;
 use blkkin_client::{Client, Timeouts};
@@ -430,8 +431,8 @@ fn p1_root_gives_up_what_it_does_not_need() {
         let allowed = match name.trim() {
             // CAP_SYS_PTRACE, to read executables and descriptors of other users' processes.
             "blkkin-looker" | "blkkin-caller" => 1 << 19,
-            // CAP_DAC_OVERRIDE, CAP_SETGID and CAP_SETUID, to override files' rights and to change
-            // users and groups.
+            // CAP_DAC_OVERRIDE, CAP_SETGID and CAP_SETUID, to override file permissions and to
+            // change users and groups.
             _ => 1 << 1 | 1 << 6 | 1 << 7,
         };
         for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {

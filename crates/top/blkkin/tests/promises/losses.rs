@@ -1,5 +1,5 @@
-//! D10: commands that end or show a recording report losses and their causes, with a different exit
-//! status.
+//! Promise D10: commands that end or show a recording report losses with their causes, and end with
+//! a different exit status.
 
 use super::conditions::Disk;
 use super::*;
@@ -205,7 +205,8 @@ fn d10_types_that_nobody_describes_are_told() {
     figure("D10", "616 event types too many: status, stop and destroy tell");
 }
 
-/// Returns true if every command that reads a trace warns that events may be missing.
+/// Returns true if all commands that read a trace warn that events may be missing, and false if
+/// none does.
 #[track_caller]
 fn is_warned_of(node: &Node, trace: &Path) -> bool {
     let warned = ["view", "info", "spans"].map(|command| {
@@ -218,8 +219,8 @@ fn is_warned_of(node: &Node, trace: &Path) -> bool {
     warned[0]
 }
 
-/// If `record` is killed, the trace shows that events may be missing, and the next `record` removes
-/// the agent's directory.
+/// The trace of a killed `record` shows that events may be missing, and the next `record` removes
+/// the directory of the killed agent.
 #[test]
 fn d10_a_record_that_is_killed_leaves_a_mark() {
     let node = Node::new();
@@ -255,8 +256,7 @@ fn d10_a_record_that_is_killed_leaves_a_mark() {
     figure("D10", "record killed: a mark in the trace, and nothing left behind after the next one");
 }
 
-/// The events in the rings of a program that ends without an agent are lost, and the loss is
-/// reported.
+/// The loss of the events in a program's rings is reported if the program and its agent both end.
 #[test]
 fn d10_a_program_and_its_agent_that_both_die_are_told() {
     let node = Node::new();
@@ -432,8 +432,7 @@ fn too_many_subbuffers() -> String {
     (kib / 4 / (256 << 10) + 4).next_power_of_two().to_string()
 }
 
-/// If the quota refuses the rings of a program because they are too large, each command reports the
-/// refusal.
+/// Each command reports that the quota refused the rings of a program, as they were too large.
 #[test]
 fn d10_what_a_quota_refuses_is_told_by_each_command() {
     let node = Node::new();
@@ -466,8 +465,7 @@ fn d10_what_a_quota_refuses_is_told_by_each_command() {
     );
 }
 
-/// Programs that the agent refuses for lack of descriptors are reported, even if they cannot
-/// connect.
+/// Programs that cannot connect because the agent lacks descriptors are reported as a loss.
 #[test]
 fn d10_programs_that_are_not_let_in_are_told() {
     let node = Node::new();
@@ -546,7 +544,7 @@ fn d10_a_program_that_is_not_back_is_told() {
     figure("D10", "a session that is ended before its program is back: stop and destroy tell");
 }
 
-/// If a program fills its rings before the next agent starts, the loss is reported.
+/// The loss is reported if a program fills its rings before the next agent starts.
 #[test]
 fn d10_full_rings_without_an_agent_are_told() {
     let node = Node::new();
@@ -569,7 +567,7 @@ fn d10_full_rings_without_an_agent_are_told() {
     figure("D10", &format!("rings full without an agent: {lost} of {tried} events lost, and told"));
 }
 
-/// If a program ends by itself while there is no agent, the loss is reported.
+/// The loss is reported if a program ends by itself while there is no agent.
 #[test]
 fn d10_a_program_that_ends_without_an_agent_is_told() {
     let node = Node::new();
@@ -633,7 +631,7 @@ fn d10_damaged_rings_are_told() {
     figure("D10", "a program that damages its rings: each command tells");
 }
 
-/// Without losses, no command reports a loss.
+/// No command reports a loss if nothing was lost.
 #[test]
 fn d10_nothing_is_told_where_nothing_was_lost() {
     let node = Node::new();

@@ -1,7 +1,7 @@
 //! Tests of the tracer's promises with real agents and programs: a program is not affected by its
 //! agent, no killed process loses recorded events, no program or user harms another. Each test is
-//! named after its promise. Amounts are small here; environment variables make them large, as in
-//! `cargo xtask torture`.
+//! named after its promise. Counts and durations are small by default; environment variables
+//! increase them, as in `cargo xtask torture`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -72,8 +72,8 @@ fn marks() {
     std::process::exit(7);
 }
 
-/// Acts as a tested program: writes the next event and the last recorded event to memory shared
-/// with the test.
+/// Acts as a tested program: writes its progress to memory shared with the test, before and after
+/// it records each event.
 #[test]
 #[ignore = "a program of other tests"]
 fn notes() {
@@ -219,7 +219,7 @@ fn place_of(line: &str) -> std::ops::Range<u64> {
     number(from)..number(to)
 }
 
-/// Control group of processes.
+/// Control group of test processes, removed on drop.
 struct Group(PathBuf);
 
 impl Group {

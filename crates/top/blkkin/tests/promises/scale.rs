@@ -1,4 +1,5 @@
-//! L5, L6, L11: many threads and processes, their memory, and changing processors.
+//! Promises L5, L6 and L11: many threads and processes, their memory, threads that move between
+//! processors, and processors that are switched off and on.
 
 use super::*;
 use std::os::unix::fs::MetadataExt;
@@ -75,8 +76,8 @@ fn shared_bytes(pid: u32) -> u64 {
     files.values().sum()
 }
 
-/// A program uses memory only for what it records, as a page of a ring is allocated when the
-/// program or the agent writes it.
+/// A program uses memory only for what it records. A page of a ring is allocated when the program
+/// or the agent first writes to it.
 #[test]
 fn l11_programs_of_one_event_take_little_memory() {
     const EACH_MAX: u64 = 200 << 10;
@@ -141,8 +142,8 @@ fn burst() {
     say(format_args!("\nready\n{}", THREADS * EACH));
 }
 
-/// With default settings, a burst of 400,000 events is recorded without loss. The events fit into
-/// the ring of one processor, so the agent's speed does not matter.
+/// A burst of 400,000 events is recorded without loss by default. The events fit into the ring of
+/// one processor, so the agent's speed does not matter.
 #[test]
 fn a_burst_of_400_000_events_is_kept_by_default() {
     let node = Node::new();
@@ -201,8 +202,8 @@ fn l6_programs_are_moved_between_processors() {
     );
 }
 
-/// A processor without a ring, as if the processor was added after the agent's start, uses the last
-/// ring.
+/// A processor without a ring uses the last ring. A processor that is added after the agent's start
+/// has none.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";

@@ -1,4 +1,5 @@
-//! L10: programs started before the agent, and programs that end soon.
+//! Promise L10: programs are recorded if they start before the agent, and if they end soon after
+//! their start.
 
 use super::*;
 use blkkin_sys::testing::{Fork, in_child};
@@ -22,7 +23,8 @@ fn forks() {
     }
 }
 
-/// Returns the command of a test's program without the setting that makes it wait for an agent.
+/// Returns the command of the test program `name`, without the setting that makes it wait for an
+/// agent.
 fn command_without_wait(node: &Node, name: &str) -> Command {
     let mut command = node.test_program(&[], name);
     command.env_remove("BLKKIN_WAIT");

@@ -1,4 +1,4 @@
-//! Recording in progress: a trace written packet by packet, as by a tracer.
+//! Recording in progress: a trace to which tests append packets, as a tracer does.
 
 use super::recipe;
 use std::fs::{self, OpenOptions};

@@ -1,5 +1,5 @@
-//! Metadata designed to cost much memory for its size, in TSDL and JSON: very many items of each
-//! kind, and names that stand for large types and are used often.
+//! Metadata designed to need much memory for its size, in TSDL and JSON. It has very many items of
+//! one kind, or names of large types that are used often.
 
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ impl Hostile {
     }
 }
 
-/// Returns the short name with this number; names are distinct, and none is a keyword.
+/// Returns a short identifier for this number. Identifiers are distinct, and none is a keyword.
 fn name(mut number: usize) -> String {
     let mut name = "_".to_owned();
     loop {

@@ -28,7 +28,7 @@ pub fn blkkin(directory: &Path) -> Command {
     command
 }
 
-/// Returns the command of a shell that sets a limit with `ulimit` and then runs `command`.
+/// Returns a shell command that sets a limit with `ulimit` and then runs `command`.
 pub fn with_limit(limit: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
     limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\""));

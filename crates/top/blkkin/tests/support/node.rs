@@ -66,7 +66,7 @@ impl Running {
         self.0.id()
     }
 
-    /// Kills the process at once, wherever its work has reached.
+    /// Kills the process with SIGKILL, whatever it is doing.
     pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -103,7 +103,8 @@ impl Node {
         self.agent_by(self.command(&["agent"]))
     }
 
-    /// Starts an agent in its own mount namespace. A shell script makes the mounts before.
+    /// Starts an agent in its own mount namespace. The shell script `mounts` runs there before the
+    /// agent.
     pub fn agent_behind(&self, mounts: &str) -> Running {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec"]);

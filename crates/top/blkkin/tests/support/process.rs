@@ -23,9 +23,9 @@ pub struct Running {
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
-    /// Lines of standard output that were not checked.
+    /// Lines of standard output that the test has not read yet.
     pub lines: Vec<String>,
-    /// Lines of standard error that were not checked.
+    /// Lines of standard error that the test has not read yet.
     pub errors: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl Drop for Running {
     }
 }
 
-/// Waits until a condition holds.
+/// Waits until `holds` returns true; fails after [`PATIENCE`].
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();

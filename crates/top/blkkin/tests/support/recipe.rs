@@ -87,7 +87,7 @@ impl Recipe {
         }
     }
 
-    /// Returns the trace as one stream, metadata first, if the trace can be read from standard
+    /// Returns the trace as one stream, metadata first; `None` if it cannot be read from standard
     /// input.
     pub fn as_stdin(&self) -> Option<Vec<u8>> {
         let (metadata, streams): (Vec<_>, Vec<_>) =
@@ -169,8 +169,8 @@ struct Bytes {
     out: Vec<u8>,
     packet: usize,
     content_bits: Option<usize>,
-    /// Positions at which sizes are filled in later: offset, width in bits, true if big-endian, and
-    /// true if the content's size is meant.
+    /// Positions of sizes that are filled in later: offset, width in bits, true if big-endian, and
+    /// true for the size of the content instead of the packet.
     sizes: Vec<(usize, usize, bool, bool)>,
 }
 

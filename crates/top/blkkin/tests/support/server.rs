@@ -15,7 +15,7 @@ const HANG: Duration = Duration::from_secs(60);
 pub struct Server {
     pub child: Child,
     err: BufReader<ChildStderr>,
-    /// Text of the log that was read so far.
+    /// Text of the log read so far.
     pub log: String,
     pub web: SocketAddr,
 }

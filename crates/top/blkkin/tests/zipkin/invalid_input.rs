@@ -1,6 +1,6 @@
-//! Invalid spans and queries, which both servers must answer in the same way.
+//! Invalid spans and queries. Zipkin's server and ours must answer them in the same way.
 
-/// Bodies for `POST /api/v2/spans` that are invalid, or unusual and valid.
+/// Bodies for `POST /api/v2/spans`. Some are invalid, others are valid but unusual.
 pub(crate) const WRONG_SPANS: &[&str] = &[
     "",
     "[]",

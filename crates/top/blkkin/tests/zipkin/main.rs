@@ -1,5 +1,5 @@
-//! Comparison with Zipkin's own server: Zipkin's server and ours are sent the same spans and
-//! queries, and must give the same answers. `differ_on_purpose` asserts the intended differences.
+//! Comparison with Zipkin's own server: both servers get the same spans and queries, and must give
+//! the same answers. `differ_on_purpose` checks the intended differences.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use support::server::http;
 use support::{Scratch, skip};
 
-/// Returns a random search query, with some of the parameters.
+/// Returns a search query with a random subset of the parameters.
 fn search(random: &mut Random) -> String {
     const SERVICES: &[&str] =
         &["guest", "qemu", "composer", "osd.3", "OSD.4", "Loud", "nobody", "store", "b", ""];
@@ -190,7 +190,7 @@ impl Servers {
         }
     }
 
-    /// Compares the answers about calls between services, over whole minutes, which is the
+    /// Compares the answers about calls between services. Time windows are whole minutes, the
     /// resolution of our store.
     fn ask_who_calls_whom(&mut self) {
         for (begin_us, minutes) in [
@@ -228,10 +228,11 @@ impl Servers {
             // Zipkin sorts requests by their last spans, our server by their first.
             ("endTs=@10000&lookback=10000&limit=5", &["d1", "d2"][..], &["d2", "d1"][..]),
             ("endTs=@10000&lookback=10000&limit=1", &["d1"], &["d2"]),
-            // Of several roots Zipkin uses the first that it reads.
+            // Zipkin's server uses the first of several root spans that it reads.
             ("endTs=@25000&lookback=10000", &[], &["d3"]),
             ("endTs=@35000&lookback=10000", &["d3"], &[]),
-            // If lower halves of ids are equal, Zipkin returns more requests than the limit.
+            // Zipkin's server returns more requests than the limit if the lower halves of ids are
+            // equal.
             (
                 "endTs=@45000&lookback=5000&limit=1",
                 &["f00000000000000000000000000000d4", "d4"],

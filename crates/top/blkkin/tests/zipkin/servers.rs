@@ -1,4 +1,4 @@
-//! Servers to compare, and the differences between their answers. Start at [`Servers`].
+//! Servers under comparison, and the differences between their answers. Start at [`Servers`].
 
 use crate::spans::{Batch, ids};
 use crate::support::server::{Reply, Server, http, on_free_ports};
@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// Maximum time for the start of Zipkin's server on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// Returns the path of Zipkin's server in Maven's repository; `cargo xtask peers` has Maven fetch
-/// it.
+/// Returns the path of Zipkin's server in Maven's local repository; `None` if the server or Java is
+/// missing. `cargo xtask peers` has Maven fetch the server.
 pub(crate) fn jar() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let jar = ".m2/repository/io/zipkin/zipkin-server/3.6.1/zipkin-server-3.6.1-exec.jar";
@@ -96,7 +96,7 @@ pub(crate) struct Servers {
     told: usize,
 }
 
-/// A server of ours, with the name of its store for messages.
+/// One of our servers; `store` is the name of its store in messages.
 pub(crate) struct OurServer {
     pub(crate) store: &'static str,
     pub(crate) web: SocketAddr,
@@ -206,11 +206,10 @@ pub(crate) const JSON: &str = "content-type: application/json\r\n";
 const FRAMEWORK: &[&str] =
     &["Mandatory parameter", "Cannot set null to primitive", "For input string", "404 Not Found"];
 
-/// Normalizes an answer: sorts the fields of objects, and lists of spans, whose order does not
-/// count.
+/// Normalizes an answer: sorts the fields of objects and the spans of lists, as their order has no
+/// meaning.
 fn normalize(reply: Reply) -> Reply {
-    // In answers with U+2028, Zipkin's server counts more bytes than it writes, and pads with
-    // zeros.
+    // Zipkin's server counts more bytes than it writes in answers with U+2028, and pads with zeros.
     let text = reply.body.trim_end_matches('\0');
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {

@@ -26,7 +26,7 @@ fn events_share_the_nodes_of_their_common_context() {
     check("01 00 65", "event-record-common-context{n=0 s=0[] bits=5} y=6");
 }
 
-/// Makes the metadata of a trace with the types of the tests and one stream of events without
+/// Makes metadata with the integer types that the tests use, and one stream whose events have no
 /// header.
 fn metadata(order: &str, fields: &str) -> String {
     format!(

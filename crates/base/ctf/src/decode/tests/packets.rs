@@ -4,7 +4,7 @@
 use super::header::Header;
 use super::*;
 
-/// Makes metadata with `context` as packet context and `header` as event header. In it, `u8` to
+/// Makes metadata with `context` as packet context and `header` as event header. The types `u8` to
 /// `u64` are integers, and `t8` to `t64` are integers of the clock. Events 0 and 3 have one field.
 fn metadata(context: &str, header: &str) -> String {
     let mut types = String::new();

@@ -27,7 +27,7 @@ pub(super) struct Lowering<'d> {
     steps: Vec<Step>,
     /// Slots of fields that contain the length of a string.
     slots: HashMap<Key, u16>,
-    /// Bounds and labels of the integers, each of which may be a selector.
+    /// Bounds and labels of each integer field, because later fields may use it as a selector.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<SelectorUse>>,
     /// Selector of each variant and optional, with the index of the class in the selector's `uses`.

@@ -49,7 +49,7 @@ pub struct LoweredSchema {
     /// Steps that write visited fields, by node id of the source decoder.
     pub(super) steps: Vec<Step>,
     pub(super) slot_count: usize,
-    /// True for each member of a packet context that is visited, by stream and member.
+    /// By stream and by member of the stream's packet context: true if the member is visited.
     pub(super) context_visited: Vec<Vec<bool>>,
 }
 
@@ -63,8 +63,8 @@ pub fn lower_to_ctf2(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Ctf2)
 }
 
-/// Keeps the source's schema, for producers of single events. All fields outside of headers must be
-/// visible.
+/// Makes a lowered schema that equals the source's schema, for producers of single events. All
+/// fields outside of headers must be visible.
 pub fn lower_unchanged(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Same)
 }

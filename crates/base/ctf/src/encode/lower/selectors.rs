@@ -1,9 +1,9 @@
-//! Labels for selectors. In CTF 1.8 a variant's option is selected by the label of the tag's value,
-//! so the values that select an option get a label with the option's name.
+//! Labels for selectors. In CTF 1.8 a selector is an enumeration, and the label of its value names
+//! the selected option. So the values that select an option get a label with the option's name.
 //!
-//! Several variants may depend on one selector in different ways. Its values are partitioned so
-//! that all values with one label select the same option in each variant; a variant then has an
-//! option for each label.
+//! Several variants may depend on one selector in different ways. The selector's values are then
+//! partitioned so that all values with one label select the same option in each variant. Each
+//! variant gets an option for each label.
 
 use super::names;
 use crate::encode::error::EncodeError;

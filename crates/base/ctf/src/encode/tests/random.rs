@@ -451,7 +451,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Chooses an earlier field; unless `anywhere`, a member of an enclosing structure.
+    /// Chooses an earlier field to refer to; `None` if there is none. If `anywhere` is false, the
+    /// field is a member of an enclosing structure.
     fn reference(
         &mut self,
         fits: impl Fn(Option<Purpose>) -> bool,
@@ -517,7 +518,7 @@ impl Maker<'_> {
 struct Values<'v> {
     random: &'v mut Random,
     trace: &'v Trace,
-    /// Value of each integer field that was made last, for lengths and selectors.
+    /// Latest value of each integer field, for later lengths and selectors.
     known: HashMap<Place, i128>,
 }
 

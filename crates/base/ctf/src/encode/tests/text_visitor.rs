@@ -1,5 +1,5 @@
-//! A visitor that prints fields as text. A field and its counterpart in the other version give
-//! equal text.
+//! A visitor that prints fields as text. A field and its counterpart in the other version of CTF
+//! give equal text.
 
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;

@@ -24,8 +24,9 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Parses a type specification. The returned flag is true if it contains the word `typedef`.
-    /// With `named`, the last word is not consumed, because it is the declarator's name.
+    /// Parses a type specification. The returned flag is true if the specification contains the
+    /// word `typedef`. If `named` is true, the parser does not consume the last word, because that
+    /// is the declarator's name.
     pub(super) fn type_spec(&mut self, named: bool) -> Result<(TypeSpec<'t>, bool), MetadataError> {
         self.nested(|parser| parser.type_spec_inner(named))
     }

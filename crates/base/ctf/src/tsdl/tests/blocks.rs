@@ -258,7 +258,8 @@ fn ids_may_be_missing_once() {
     check("event { name = 3; };", "`name` is 3, expected a string");
 }
 
-/// Makes the text of a trace with a clock, and with one stream of the given parts.
+/// Makes the text of a trace with a clock and one stream, with the given packet header, packet
+/// context and event header.
 fn one_stream(header: &str, context: &str, event_header: &str) -> String {
     format!(
         "{TYPES} clock {{ name = c; }}; typealias integer {{ size = 32; map = clock.c.value; }} := ts;
@@ -382,8 +383,8 @@ stream { event.header := struct { integer { size = 8; } timestamp; }; };",
     );
 }
 
-/// Checks a stream's clock and parts in a trace with two clocks, to which types `a` and `b` are
-/// mapped.
+/// Checks the clock that a stream gets in a trace with two clocks, and the roles in its packet
+/// context and payload. The types `a` and `b` are mapped to the clocks of these names.
 #[track_caller]
 fn check_two_clocks(context: &str, event: &str, clock: Option<usize>, expected: [&str; 2]) {
     let text = format!(

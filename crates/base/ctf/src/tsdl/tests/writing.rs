@@ -45,7 +45,7 @@ fn schema(change: impl FnOnce(&mut Schema)) -> Schema {
     schema
 }
 
-/// Returns the lines written for the members of a payload, or the error.
+/// Returns the lines written for the members of a payload, or the error message.
 fn payload(members: Vec<(&str, FieldClass)>) -> String {
     let schema = schema(|schema| {
         schema.streams[0].events[0].payload = Some(structure(members));
@@ -258,7 +258,8 @@ fn what_only_ctf_2_knows_is_refused() {
     check_refused(FieldClass::Array(Box::new(array)), "array aligned on 16 bits");
 }
 
-/// Writes a variant over `t`, an integer with the labels `a` = 1 and `int` = 2.
+/// Returns the text written for a variant with the tag `t`, or the error. The tag is an integer
+/// with the labels `a` = 1 and `int` = 2.
 fn variant(label: Option<&str>, values: (i128, i128)) -> String {
     let tag = int(|int| {
         let labels = [("a", 1), ("int", 2)].map(|(label, value)| Mapping {

@@ -36,7 +36,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Returns the clock of an integer. For timestamps of CTF 2, it is the stream's clock.
+    /// Returns the clock of an integer; for a timestamp of CTF 2, the stream's clock.
     pub(super) fn clock_of(&self, int: &IntClass) -> Option<usize> {
         let is_timestamp = int.roles.has(Role::Timestamp) || int.roles.has(Role::PacketEnd);
         int.clock.or(self.own_clock.filter(|_| is_timestamp))
@@ -292,7 +292,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Returns the values of an enumeration's labels, by label.
+    /// Returns the ranges of values of an enumeration's labels, by label.
     fn labels(&mut self, tag: &'s IntClass) -> Rc<HashMap<&'s str, &'s Ranges>> {
         let collect = || {
             let mappings = tag.mappings.as_deref().into_iter().flatten();

@@ -56,8 +56,8 @@ impl<'s> Writer<'s> {
         Ok(names)
     }
 
-    /// Returns whether a reader would assign a wrong role or clock to a header's member by its
-    /// unescaped name.
+    /// Returns whether a header's member needs an underscore, because its bare name would give it a
+    /// wrong role or clock.
     fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
         let name = member.name.as_str();
         if name.starts_with('_') || !is_identifier(name) {

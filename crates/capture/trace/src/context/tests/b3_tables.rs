@@ -1,5 +1,5 @@
-//! Tables of valid and invalid B3 headers, single and several, after the examples and rules of B3's
-//! description.
+//! Tables of valid and invalid B3 headers, in the single-header and the multi-header form, after
+//! the examples and rules of the B3 specification.
 
 use super::{context, shown_result};
 use crate::context::{Decision, SpanContext, b3};
@@ -97,7 +97,7 @@ fn several_headers() {
     check_ids(&[TRACE, SPAN, ("X-B3-Flags", "1"), ("X-B3-Sampled", "0")], "- Debug");
     check_ids(&[TRACE, SPAN, YES, ("X-B3-Flags", "0")], "- Yes");
     check_ids(&[TRACE, SPAN, ("X-B3-ParentSpanId", "0000000000000000")], "- Deferred");
-    // Of several headers with the same name, the first is kept.
+    // The first of several headers with the same name is kept.
     check_ids(&[TRACE, SPAN, YES, ("X-B3-Sampled", "0")], "- Yes");
     check_parts(
         &[("x-b3-traceid", "64fe8b2a57d3eff7"), ("x-b3-spanid", " e457b5a2e4d86bd1 ")],

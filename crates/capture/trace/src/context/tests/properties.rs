@@ -1,6 +1,6 @@
-//! Property tests. A written context is read unchanged, except for values that the format cannot
-//! express. A context that was read is always written in the same way. No input makes the readers
-//! panic.
+//! Property tests of the context formats. A written context survives the round-trip, except for
+//! values that the format cannot express. A parsed context survives writing and parsing again. No
+//! input makes the readers panic.
 
 use super::context;
 use crate::context::{Decision, Incoming, SpanContext, b3, packed, w3c};
@@ -55,7 +55,8 @@ fn written_is_read_again() {
     }
 }
 
-/// Checks the properties that hold for any input. Returns true if a format accepts the input.
+/// Checks the properties that hold for any input: a parsed context survives the round-trip, and
+/// errors have an offset within the input. Returns true if a format accepts the input.
 fn survives(input: &[u8]) -> bool {
     let w3c = w3c::read(input);
     if let Ok(context) = w3c {
@@ -93,8 +94,8 @@ fn random_input_is_survived() {
     assert!(read > 100, "only {read} could be read");
 }
 
-/// Valid headers with one to three mutations (bytes replaced, removed, inserted or swapped) make no
-/// reader panic.
+/// No reader panics on valid headers with one to three mutations: bytes replaced, removed, inserted
+/// or swapped.
 #[test]
 fn mutated_headers_are_survived() {
     let mut random = Random::new(0xd1b5_4a32_d192_ed03);

@@ -1,4 +1,4 @@
-//! Tables of valid and invalid `traceparent` headers, after the examples and rules of the
+//! Tables of valid and invalid `traceparent` headers, after the examples and rules of the W3C
 //! specification.
 
 use super::{context, shown_result};

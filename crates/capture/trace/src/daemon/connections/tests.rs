@@ -10,7 +10,7 @@ use support::{LONG, ProgramMessage, TestAgent as Listening, rule};
 #[path = "../../../tests/support/daemon.rs"]
 mod support;
 
-/// Two agents have separate channels. An absent agent is no longer polled for after a while, and is
+/// Two agents have separate channels. Polling for an absent agent ends after a while; the agent is
 /// found when it starts to listen.
 #[test]
 fn a_program_talks_to_several_daemons() {
@@ -74,8 +74,8 @@ fn a_program_talks_to_several_daemons() {
     assert_eq!(before, after, "it has woken");
 }
 
-/// Orphans expire even if agents keep connecting and exiting without reading them, and their number
-/// is limited.
+/// Orphans expire even if agents keep connecting and exiting without reading them. The number of
+/// orphans is limited.
 #[test]
 fn what_was_left_is_kept_for_a_while() {
     let listening = Listening::new("left");
@@ -108,7 +108,7 @@ fn what_was_left_is_kept_for_a_while() {
     check(&many, &many[many.len() - ORPHANS_MAX..]);
 }
 
-/// Returns the thread's numbers of context switches, six and seven seconds from now.
+/// Returns the thread's context-switch counts after six seconds and after seven.
 fn switches(thread: u32) -> (String, String) {
     let switches = || {
         let status = format!("/proc/self/task/{thread}/status");

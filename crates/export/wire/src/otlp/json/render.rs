@@ -7,7 +7,7 @@ use crate::render;
 use blkkin_model::ValueRef;
 
 impl<'t> Reader<'t> {
-    /// Returns the name of an event, with its attributes as JSON if it has any.
+    /// Returns the name of an event; its attributes, if any, follow as JSON.
     pub(super) fn event_text(mut self, name: &'t str) -> Result<&'t str> {
         let (start, mut copy) = (self.at(), self);
         if !copy.open_list()? {

@@ -15,7 +15,7 @@ impl<'t> Reader<'t> {
         Ok(self.arena().store_bytes(bytes))
     }
 
-    /// Reads a trace id of 32 digits in upper or lower case; an empty string means none.
+    /// Reads a trace id of 32 digits in upper or lower case; `None` for an empty string.
     #[inline]
     pub(super) fn otlp_trace_id(&mut self) -> Result<Option<TraceId>> {
         let start = self.at();
@@ -35,7 +35,7 @@ impl<'t> Reader<'t> {
         self.otlp_span_id()?.ok_or_else(|| Reason::Zero.at(start))
     }
 
-    /// Reads a span id of 16 digits in upper or lower case; 0 and an empty string mean none.
+    /// Reads a span id of 16 digits in upper or lower case; `None` for 0 and an empty string.
     #[inline]
     pub(super) fn otlp_span_id(&mut self) -> Result<Option<SpanId>> {
         Ok(self.otlp_id(16)?.and_then(|number| SpanId::from_number(number as u64)))

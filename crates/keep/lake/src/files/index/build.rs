@@ -9,15 +9,16 @@ use blkkin_store::Durations;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Maximum number of groups by service, name and remote service, and of further groups by service
-/// alone. The limit keeps the directory small if names never recur.
+/// Maximum number of groups by service, name and remote service. Beyond it, spans are grouped by
+/// service alone, in at most as many further groups. The limits keep the directory small if names
+/// never recur.
 const GROUPS_MAX: usize = 16 << 10;
 
 /// Maximum number of sample spans in each bucket of a group. A bucket has the spans whose durations
-/// have the same binary logarithm, and failed spans have their own buckets.
+/// have the same binary logarithm. Failed spans have separate buckets.
 const SAMPLES_MAX: usize = 2;
 
-/// Fields of a row that the index needs.
+/// Fields of a span's row that the index needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) trace_low: u64,
@@ -40,10 +41,11 @@ pub(crate) struct Builder {
     groups: HashMap<GroupKey, u32, RandomState>,
     /// Sample spans of each group, by the number of the group.
     samples: Vec<Samples>,
-    /// Spans that other files have of the requests in this file.
+    /// Spans of this file's requests that are in earlier files.
     elsewhere: Vec<ElsewhereSpan>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
-    /// Set while `elsewhere` has all spans that earlier files have of the requests in this file.
+    /// Set while `elsewhere` is complete: it has all spans of this file's requests in earlier
+    /// files.
     pub(crate) is_whole: bool,
     /// Lower and upper half of the last row's trace id.
     last_id: Option<(u64, u64)>,
@@ -67,29 +69,29 @@ impl Default for Builder {
 
 type GroupKey = [u32; 3];
 
-/// Width in bits of the duration code and the error flag, which are stored below the ordinal.
+/// Width in bits of duration code and error flag together. An entry stores both below the ordinal.
 const FLAG_BITS: u32 = CODE_BITS + 1;
 
 #[derive(Clone, Copy)]
 struct RowEntry {
     group: u32,
-    /// Duration code, with the error flag above it.
+    /// Duration code in the lower bits, and the error flag in the bit above.
     flags: u16,
 }
 
-/// Span in another file, with the position of its request in this file.
+/// Span in an earlier file, with the position of its request in this file.
 struct ElsewhereSpan {
     place: u32,
     row: RowEntry,
 }
 
-/// Sample spans of a group. Until `finish` assigns ordinals, their `ordinal` fields contain the
-/// positions of requests in the file.
+/// Sample spans of a group. Their `ordinal` fields contain the positions of requests in the file
+/// until `finish` replaces them by ordinals.
 #[derive(Clone, Default)]
 struct Samples {
     samples: Vec<Sample>,
-    /// Bitmaps of the buckets with enough samples, for spans without and with an error. Bit n
-    /// stands for durations with the binary logarithm n.
+    /// Bitmaps of the buckets that have enough samples: the first for spans without an error, the
+    /// second for failed spans. Bit n stands for durations with the binary logarithm n.
     enough: [u64; 2],
 }
 
@@ -140,14 +142,14 @@ impl Request {
         self.end_ns = self.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
     }
 
-    /// Returns the start of the request: the start of its earliest root span, or else of its
-    /// earliest span.
+    /// Returns the start of the request: the start of its earliest root span. Without a root span,
+    /// it is the start of the earliest span.
     fn start_ns(&self) -> Option<u64> {
         self.root_ns.or(self.first_ns)
     }
 
-    /// Returns the duration code of the request: the time from the start of its first span to the
-    /// end of its last span.
+    /// Returns the duration code of the request, from the start of its first span to the end of its
+    /// last.
     fn duration_code(&self) -> u16 {
         let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
         length.map_or(NO_DURATION, Durations::code)
@@ -178,7 +180,7 @@ impl Builder {
         self.rows.push(RowEntry::of(row, group));
     }
 
-    /// Adds a span of another file, unless its request is not in this file.
+    /// Adds a span of an earlier file. The span is ignored if its request is not in this file.
     pub(crate) fn push_elsewhere(&mut self, row: &Row<'_>) {
         let id = (row.trace_low, row.trace_high);
         let place = self.requests.binary_search_by_key(&id, |of| (of.low, of.high));
@@ -350,7 +352,7 @@ fn count(group: &mut Group, entries: &[u64]) {
     group.errors = entries.iter().filter(has_failed).count() as u32;
 }
 
-/// Counts entries by the code of their duration, leaving out entries without a duration.
+/// Counts entries by duration code. Entries without a duration are not counted.
 fn counts<'e>(entries: impl Iterator<Item = &'e u64>) -> Vec<(u16, u32)> {
     let mut codes: Vec<u16> = entries.map(|&entry| entry as u16 & NO_DURATION).collect();
     codes.sort_unstable();

@@ -32,12 +32,13 @@ pub(crate) struct Directory {
     pub(crate) texts: Vec<String>,
     /// Groups of the file's spans, in the order of their entries in the body.
     pub(crate) groups: Vec<Group>,
-    /// Groups of the spans that earlier files have of this file's requests. Their entries follow
-    /// the entries of `groups`.
+    /// Groups of the spans in earlier files. These spans belong to requests of this file. The
+    /// entries of these groups follow the entries of `groups`.
     pub(crate) elsewhere: Vec<Group>,
     /// Lower halves of the trace ids of requests with spans in earlier files, ascending.
     pub(crate) lows_elsewhere: Vec<u64>,
-    /// Set if `elsewhere` covers all spans that earlier files have of this file's requests.
+    /// Set if `elsewhere` is complete: it covers all spans of this file's requests in earlier
+    /// files.
     pub(crate) is_whole: bool,
     /// Tag keys with their values, in order of key.
     pub(crate) keys: Vec<KeyValues>,
@@ -61,7 +62,7 @@ pub(crate) struct Group {
     pub(crate) remote: u32,
     /// Number of the file's spans in the group; 0 for a group of [`Directory::elsewhere`].
     pub(crate) spans: u32,
-    /// Parameters of the list of entries: the group's spans of requests that have a start time.
+    /// Parameters of the list of entries. An entry is a span of a request that has a start time.
     pub(crate) entries: ListShape,
     /// Number of entries of failed spans.
     pub(crate) errors: u32,
@@ -71,11 +72,11 @@ pub(crate) struct Group {
     /// Number of entries of failed spans for each duration code, in ascending order of code.
     #[serde(with = "counts")]
     pub(crate) failed: Vec<(u16, u32)>,
-    /// Sample spans, which serve as examples of durations.
+    /// Sample spans, shown as examples of durations.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Copy of a span's fields, so that example spans are shown without reading the file.
+/// Sample span: a copy of the fields of one span. Queries show it without reading the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) trace_high: u64,
@@ -89,7 +90,7 @@ pub(crate) struct Sample {
 /// Counts of the calls from one service to another in one minute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkCount {
-    /// Minutes since 1970.
+    /// Minute in which the request began, in minutes since 1970.
     pub(crate) minute: u64,
     pub(crate) parent: String,
     pub(crate) child: String,
@@ -100,10 +101,10 @@ pub(crate) struct LinkCount {
     pub(crate) durations: Vec<(u16, i64)>,
 }
 
-/// Last minute that a time in nanoseconds can express.
+/// Last minute, counted since 1970, that a 64-bit time in nanoseconds can express.
 pub(crate) const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
 
-/// Maximum number of calls in one count of a file, so that sums over files cannot overflow.
+/// Maximum number of calls in one count of a file. Sums over files therefore cannot overflow.
 const CALLS_MAX: u64 = 1 << 48;
 
 impl LinkCount {
@@ -120,13 +121,14 @@ impl LinkCount {
 pub(crate) struct KeyValues {
     pub(crate) key: String,
     pub(crate) spans: u64,
-    /// All values as text, in order. Empty if the values are too many, too long, or byte strings.
+    /// All values of the key as text, in order. Empty if the values are too many, too long, or byte
+    /// strings.
     pub(crate) values: Vec<String>,
 }
 
 impl Group {
-    /// Returns the width of a symbol in bits. Symbols of spans without an error come first,
-    /// followed by symbols of failed spans. The last symbol of each kind stands for spans without a
+    /// Returns the width of a symbol in bits. Symbols of spans without an error come first, then
+    /// symbols of failed spans. Each of the two ranges ends with the symbol for spans without a
     /// duration.
     pub(crate) fn symbol_width(&self) -> u32 {
         width_of((self.durations.len() + self.failed.len() + 1) as u64)
@@ -142,8 +144,7 @@ impl Group {
         (first + place.unwrap_or(counts.len())) as u64
     }
 
-    /// Returns the duration code and the error flag that each symbol stands for, in the order of
-    /// symbols.
+    /// Returns the duration code and the error flag of each symbol, in order of symbol.
     pub(crate) fn symbols(&self) -> Vec<(u16, bool)> {
         let of = |counts: &[(u16, u32)], is_error| -> Vec<(u16, bool)> {
             let codes = counts.iter().map(|(code, _)| (*code).min(NO_DURATION));
@@ -153,8 +154,8 @@ impl Group {
     }
 }
 
-/// Serialization of counts by code. Each code is stored as the difference to the previous code,
-/// mostly in one byte.
+/// Serialization of counts by duration code. Each code is stored as the difference to the previous
+/// code, mostly in one byte.
 mod counts {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -193,7 +194,8 @@ impl Directory {
         self.groups.iter().chain(&self.elsewhere)
     }
 
-    /// Returns a group, numbered as in [`Directory::all_groups`].
+    /// Returns the group at an index of [`Directory::all_groups`]; `None` if the index is too
+    /// large.
     pub(crate) fn group(&self, place: usize) -> Option<&Group> {
         let elsewhere = || self.elsewhere.get(place - self.groups.len());
         self.groups.get(place).or_else(elsewhere)

@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum size of a directory in bytes, above the size of any directory that is written.
+/// Maximum size of a directory in bytes. The directories that the store writes are smaller.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
 
 /// Open index with its directory and Bloom filter in memory.
@@ -94,7 +94,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Opens an index without verifying the checksum of its body again.
+    /// Opens an index that [`Index::open`] has verified before. The checksum of the body is not
+    /// verified again.
     pub(crate) fn load(file: Arc<dyn File>) -> Result<Index, OpenError> {
         Index::read(file).map(|(index, _)| index)
     }
@@ -148,7 +149,7 @@ impl Index {
         Ok(first..end.max(first))
     }
 
-    /// Returns the first ordinal whose request began at this time or later.
+    /// Returns the first ordinal whose request began at `time_ns` or later.
     fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
         let since = time_ns.saturating_sub(self.directory.min_start_ns);
         self.starts()?.count_less_than(since)
@@ -164,7 +165,7 @@ impl Index {
         AscendingList::open(&*self.file, self.sections.starts.clone(), self.directory.starts)
     }
 
-    /// Returns the range of rows that a request has in the file.
+    /// Returns the rows of the file that contain a request's spans.
     pub(crate) fn rows(&self, ordinal: u32) -> io::Result<Range<u32>> {
         let widths = self.directory.widths;
         let first = self.read_packed_number(&self.sections.rows, widths.rows, ordinal)? as u32;
@@ -255,8 +256,8 @@ fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
 }
 
 impl Sections {
-    /// Computes the byte ranges of the sections; `None` if the sections do not fill the body
-    /// exactly.
+    /// Computes the byte ranges of the sections. Returns `None` if the sections do not fill the
+    /// body exactly.
     fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
         let Directory { widths, timed, starts, .. } = directory;
         let mut at = body.start;

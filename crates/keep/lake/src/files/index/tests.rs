@@ -81,7 +81,8 @@ fn open(bytes: &[u8]) -> Result<Index, OpenError> {
     Index::open(file_of(bytes))
 }
 
-/// Returns the start of a request's earliest root span, or else of its earliest span.
+/// Returns the start of a request: of its earliest root span, or without a root span of its
+/// earliest span.
 fn start_of(request: &[Span]) -> Option<u64> {
     let root = request.iter().filter(|span| span.is_root).filter_map(|span| span.start).min();
     root.or_else(|| request.iter().filter_map(|span| span.start).min())
@@ -126,8 +127,8 @@ fn pushed_spans_are_found() {
     }
 }
 
-/// Spans in other files count for the times and groups of a request, but not for the number of
-/// spans in this file.
+/// Spans in other files count for the times and groups of a request. They do not count as spans in
+/// this file.
 #[test]
 fn spans_elsewhere_are_found_and_not_counted() {
     let row =
@@ -276,8 +277,8 @@ impl SpanSink for GeneratedSpans {
     }
 }
 
-/// The entries of the groups take fewer than 3 bytes for each span. They make up most of an index
-/// of half a megabyte or more.
+/// The entries of groups take fewer than 3 bytes for each span. They are the largest part of an
+/// index of half a megabyte or more.
 #[test]
 fn an_index_takes_few_bytes_a_span() {
     let spans = env::var("SPANS").map_or(200_000, |it| it.parse().expect("a number"));
@@ -356,7 +357,7 @@ fn calls_that_cannot_be_are_damage() {
     assert!(read(LinkCount { durations: vec![(7, i64::MIN)], ..one() }).is_err());
 }
 
-/// The seeds of the fuzzer have the current format. With `WRITE_SEEDS` set, the test rewrites them.
+/// The fuzzer's seeds have the current format. The test rewrites them if `WRITE_SEEDS` is set.
 #[test]
 fn seeds_are_what_is_written() {
     let link = |minute| LinkCount {

@@ -6,8 +6,8 @@ use blkkin_model::{Span, TraceId};
 use blkkin_wire::{Decoder, End, Format};
 use std::sync::mpsc;
 
-/// Returns the store's counters, after asserting that each accepted span is counted once: as kept,
-/// as a duplicate or as removed.
+/// Returns the store's counters. Asserts that each accepted span counts once: as kept, as a
+/// duplicate or as removed.
 fn assert_balanced(subject: &Subject) -> Counters {
     let counters = subject.store().counters();
     let Counters { accepted, kept, duplicates, expired, lost, .. } = counters;
@@ -44,8 +44,8 @@ pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
     assert_eq!((counters.accepted, counters.refused), (2 + 8 + 8 + 3, 0));
 }
 
-/// The policy decides whether the valid spans of a batch are refused along with its invalid spans.
-/// The outcome identifies the invalid spans.
+/// Invalid spans of a batch are refused, and the outcome identifies them. The policy decides
+/// whether the valid spans of the batch are refused too.
 pub(super) fn bad_spans_are_refused(subject: &Subject) {
     let json = |ids: &[&str], rest: &str| {
         let spans = ids.iter().map(|id| {
@@ -102,7 +102,7 @@ pub(super) fn empty_batches_are_good(subject: &Subject) {
     assert!(subject.found(&Query::new(1)).is_empty());
 }
 
-/// The same spans are stored from a batch in any format.
+/// Batches in all formats give the same stored spans.
 pub(super) fn all_formats_are_taken(subject: &Subject) {
     for (at, format) in (1..).zip(Format::ALL) {
         let of = |id| span(at, id, id - 1, id, "guest", "read").remote("disk").tag("k", "v");
@@ -118,7 +118,7 @@ pub(super) fn all_formats_are_taken(subject: &Subject) {
     }
 }
 
-/// With concurrent batches and queries, no span is lost, and no query sees a part of a batch.
+/// Concurrent batches and queries lose no span, and no query sees a part of a batch.
 pub(super) fn threads_do_not_disturb_each_other(subject: &Subject) {
     const THREADS: u64 = 4;
     const BATCHES: u64 = 25;

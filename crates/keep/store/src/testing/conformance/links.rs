@@ -6,8 +6,8 @@ use blkkin_model::{Kind, Span};
 
 const MINUTE: u64 = 60_000;
 
-/// Returns the links of requests in a range of minutes since noon, each as `parent>child calls
-/// errors durations`.
+/// Returns the links of requests that began in a range of minutes since noon. Each link has the
+/// form `parent>child calls errors durations`.
 fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     subject.settle();
     let ns = |minute: u64| NOON + minute * MINUTE * MS;
@@ -21,8 +21,8 @@ fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// Creates a request through three services. The last service sends no span and is only named by
-/// its caller.
+/// Creates a request through three services. The last service sends no span; only its caller names
+/// it.
 fn request(trace: u128, start_ms: u64) -> Vec<Span> {
     vec![
         span(trace, 1, 0, start_ms, "web", "get").kind(Kind::Server),
@@ -63,7 +63,7 @@ pub(super) fn calls_are_counted(subject: &Subject) {
     );
 }
 
-/// A call is in the window in which its request began, even if the call itself began later.
+/// A call counts for the window in which its request began, even if the call itself began later.
 pub(super) fn calls_are_in_the_window_of_their_request(subject: &Subject) {
     subject.accept(&request(1, MINUTE - 2));
     subject.accept(&request(2, 5 * MINUTE));
@@ -86,7 +86,7 @@ pub(super) fn calls_are_counted_once(subject: &Subject) {
     assert_eq!(links(subject, 0, 1), "app>cache 1 0 1, app>db 1 1 1, web>app 1 0 1");
 }
 
-/// Spans from a service that knows only the lower half of the trace id are linked with the request.
+/// Spans whose service knows only the lower half of the trace id are linked with the request.
 pub(super) fn ids_that_are_cut_are_linked(subject: &Subject) {
     let mut spans = request(7 | 5 << 64, 0);
     spans[2].trace_id = super::tested_store::trace_id(7);

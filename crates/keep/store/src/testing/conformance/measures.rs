@@ -1,4 +1,4 @@
-//! Conformance cases for heat maps, differences and starts, and for reads of large requests.
+//! Conformance cases for heat maps, differences and start times, and for visits of single spans.
 
 use super::tested_store::{MS, NOON, SpanBuilder, Subject, assert_same, condition, span, trace_id};
 use crate::{Area, Condition, Difference, Heat, Topic, ValueCount, Window, for_each_word};
@@ -23,8 +23,8 @@ fn spans() -> Vec<Span> {
     spans
 }
 
-/// Returns each span that matches a condition, started in a window, and has a duration, along with
-/// its start and duration.
+/// Returns each span that matches a condition, started in a window and has a duration. The start
+/// and the duration are returned with the span.
 pub(super) fn matching_spans<'s>(
     spans: &'s [Span],
     window: Window,
@@ -104,7 +104,7 @@ const FILTERS: [&str; 7] = [
     r#"service == "nobody""#,
 ];
 
-/// A heat map places a span by its own start and duration, not by those of its request.
+/// A heat map places a span by the span's own start and duration, not by those of its request.
 pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -125,7 +125,7 @@ pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject)
     }
 }
 
-/// A difference counts words inside and outside of a box separately, and only in matching spans.
+/// A difference counts the words of matching spans, separately inside and outside of a box.
 pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
@@ -144,7 +144,7 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
 }
 
 /// A visit calls back with the spans of all requests that share the lower half of the trace id. If
-/// a span id is given, only spans with that id are visited.
+/// a span id is given, spans with other span ids are skipped.
 pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     let wide = (7 << 64) | 3;
     let mut all: Vec<Span> = (1..=50).map(|id| span(3, id, id / 3, id, "a", "x")).collect();
@@ -175,8 +175,7 @@ pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     assert_eq!(ids, BTreeSet::from([trace_id(3), trace_id(wide)]));
 }
 
-/// The earliest and the latest start that a store returns are those of any spans, not only of
-/// roots.
+/// The earliest and the latest start that a store returns are taken over all spans, not only roots.
 pub(super) fn it_is_known_when_spans_started(subject: &Subject) {
     let check = |expected: Option<(u64, u64)>| {
         let found = subject.store().starts().expect("an answer");

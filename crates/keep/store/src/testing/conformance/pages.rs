@@ -28,8 +28,8 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
     }
 }
 
-/// The place of a request depends on all of its spans. Neither the order of their arrival nor the
-/// choice of the span that matches changes the place.
+/// The place of a request depends on all of its spans. It depends neither on the order of their
+/// arrival nor on the choice of the matching span.
 pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     let root = |trace: u128, start_ms: u64, ms: u64| {
         span(trace, 1, 0, start_ms, "a", "x").lasting(ms * MS)
@@ -66,7 +66,7 @@ pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     }
 }
 
-/// Each request is on exactly one page, also if several have equal ranks, and the last page has no
+/// Each request is on exactly one page, even if several have equal ranks. The last page has no
 /// cursor for a next page.
 pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     let spans: Vec<Span> = (1..=40u64)

@@ -1,4 +1,4 @@
-//! Conformance case that compares answers to random queries with the [`MemoryStore`]'s answers.
+//! Conformance case that compares answers to random queries with the answers of a [`MemoryStore`].
 
 use super::measures::{assert_difference, assert_heat};
 use super::tested_store::{MS, NOON, Subject, condition, endpoint, span};
@@ -47,8 +47,8 @@ const FILTERS: [&str; 28] = [
     "has(annotation)",
 ];
 
-/// Random queries have the same answers as with the [`MemoryStore`]. The seed is `TEST_SEED`;
-/// without it, several seeds are tried.
+/// The answers to random queries equal those of a [`MemoryStore`]. The seed is `TEST_SEED`; without
+/// it, several seeds are tried.
 pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match seed {
@@ -76,7 +76,8 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     }
 }
 
-/// Sends the same random spans to all subjects, in batches of random size, some spans twice.
+/// Sends the same random spans to all subjects. Batches have random sizes, and some spans are sent
+/// twice.
 fn send(random: &mut Random, seed: u64, are_whole: bool, subjects: &[&Subject]) {
     let mut spans: Vec<Span> = (0..SPAN_COUNT).map(|_| random_span(random, seed)).collect();
     if are_whole {
@@ -100,7 +101,8 @@ fn is_one_request(spans: &[Span]) -> bool {
     spans.iter().all(|span| span.trace_id.low() == spans[0].trace_id.low())
 }
 
-/// Creates a random span of one of 60 requests, whose trace ids may share their lower halves.
+/// Creates a random span of one of 60 requests. Some requests share the lower half of their trace
+/// ids.
 fn random_span(random: &mut Random, seed: u64) -> Span {
     let request = 1 + random.below(60u64);
     let high = if request.is_multiple_of(7) { u128::from(random.below(3u64)) << 64 } else { 0 };
@@ -172,7 +174,7 @@ fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     assert_eq!(counted(one), counted(other), "seed {seed}");
 }
 
-/// Returns up to three random filters, some of which combine conditions.
+/// Returns up to three random filters. Some of them combine several conditions.
 fn random_conditions(random: &mut Random) -> Vec<String> {
     let one = |random: &mut Random| random.one_of(&FILTERS).to_owned();
     let joined = |random: &mut Random| {
@@ -237,7 +239,7 @@ fn compare_pages(
     }
 }
 
-/// Returns all spans of the reference store, except those of requests without any start.
+/// Returns all spans of the reference store, except spans of requests without a start.
 fn all_of(plain: &Subject) -> Vec<Span> {
     let page = plain.store().search(&Query::new(usize::MAX)).expect("an answer");
     page.requests.iter().flat_map(|summary| plain.trace(summary.trace_id)).collect()
@@ -260,8 +262,8 @@ fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     assert_difference(subject, all, random.one_of(&windows), &condition, &area);
 }
 
-/// Asserts that a request matches the query, and that the rank in `place` is the request's start or
-/// duration.
+/// Asserts that a request matches the query, and that `place` has the request's start or duration
+/// as its rank.
 fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
     let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(Span::ref_buffer).collect();
     let spans: Vec<SpanRef<'_>> = held.iter().map(SpanRefBuffer::as_ref).collect();

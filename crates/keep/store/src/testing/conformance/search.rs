@@ -45,7 +45,7 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
     assert_eq!((counters.accepted, counters.kept, counters.refused), (0, 0, 0));
 }
 
-/// A request in which no span has a start is stored, but searches do not find it.
+/// A request whose spans all lack a start is stored, but searches do not find it.
 pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     let timeless = Span { start_ns: None, duration_ns: None, ..span(1, 1, 0, 0, "a", "get") };
     subject.accept(std::slice::from_ref(&timeless));
@@ -64,8 +64,8 @@ pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
     );
 }
 
-/// A request is put together from spans that arrive in any order, interleaved with other requests,
-/// the root last.
+/// A request is assembled from spans that arrive in any order. They are interleaved with spans of
+/// other requests, and the root is last.
 pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     let of = |trace: u128| -> Vec<Span> {
         (1..=6).map(|id| span(trace, id, id - 1, id * 2, "a", &format!("step {id}"))).collect()
@@ -87,7 +87,7 @@ pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     assert!(subject.found(&Query { conditions, ..Query::new(10) }).is_empty());
 }
 
-/// Trace ids that differ only in their upper halves identify different requests, which can be read
+/// Trace ids that differ only in their upper halves identify different requests. These can be read
 /// together.
 pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     let ids = [7, 7 | 1 << 64, 7 | 2 << 64, 8 | 1 << 64];
@@ -108,7 +108,7 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     assert!(subject.trace(trace_id(1 << 64)).is_empty());
 }
 
-/// If more requests match than the limit allows, the newest are returned.
+/// The newest requests are returned if more match than the limit allows.
 pub(super) fn the_newest_come_first(subject: &Subject) {
     let early: Vec<Span> =
         (1..=10).map(|at| span(at, 1, 0, 100 - at as u64, "a", "early")).collect();
@@ -129,7 +129,7 @@ pub(super) fn the_newest_come_first(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(5)), [22, 25, 31, 9 << 64, 11]);
 }
 
-/// If a Zipkin query names a service, all its other parameters must match spans of that service.
+/// All other parameters of a Zipkin query must match spans of the service that the query names.
 pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     let client = |trace, service: &str, text: &str| {
         let start = trace as u64 * 10;
@@ -179,8 +179,7 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     assert_eq!(subject.search_zipkin(&slow), [2, 1]);
 }
 
-/// A condition must hold for a single span of the request; it may not be satisfied by two spans
-/// together.
+/// A condition must hold for a single span of the request; two spans together cannot satisfy it.
 pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x"),
@@ -214,7 +213,8 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
-/// All terms of an annotation query must match. Annotations and values of tags are case-sensitive.
+/// A span matches an annotation query only if all terms match. Annotations and values of tags are
+/// case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
     let at = NOON + 5 * MS;

@@ -5,7 +5,7 @@ use crate::{Durations, Query, Window};
 use blkkin_model::{Span, SpanId};
 use std::collections::BTreeSet;
 
-/// The span names of a service and the remote services that it calls are listed without duplicates.
+/// A service's span names, and the remote services that it calls, are listed without duplicates.
 pub(super) fn names_are_listed(subject: &Subject) {
     let store = subject.store();
     let many: Vec<Span> = (0..60u64)
@@ -81,8 +81,7 @@ pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     assert_eq!(subject.search_starts(MS, MS), [1]);
 }
 
-/// Latency covers the matching spans of requests that began in a window, and contains example
-/// spans.
+/// Latency counts the matching spans of requests that began in a window, and has example spans.
 pub(super) fn latency_is_measured(subject: &Subject) {
     let spans: Vec<Span> = (1..=200u64)
         .map(|at| {

@@ -12,15 +12,15 @@ use blkkin_wire::{Format, encode};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Start of the times in all cases: the first nanosecond of a minute, in nanoseconds since 1970.
+/// Base of all times in the cases, in nanoseconds since 1970; the first nanosecond of a minute.
 pub(super) const NOON: u64 = 1_793_491_200_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
 
-/// Time limit for the store to report the result of a batch.
+/// Time limit for a store to report the result of a batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Store under test, empty at the start of each case.
+/// Store under test. It is empty at the start of each case.
 pub struct Subject {
     store: Arc<dyn SpanStore>,
     settle: Box<dyn Fn()>,
@@ -33,14 +33,14 @@ impl Subject {
         Subject::settling(Arc::new(store), || {})
     }
 
-    /// Wraps a store that derives calls later; `settle` returns once the calls of all accepted
+    /// Wraps a store that derives calls later. `settle` returns once the calls of all accepted
     /// spans are counted. The closure may also own resources that must outlive the store.
     pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
         Subject { store, settle: Box::new(settle), measures_parts: false }
     }
 
-    /// Declares that the store measures latency for each part of a request by the start of that
-    /// part. A part is the spans of the request that are in the same span file.
+    /// Declares that the store measures latency separately for each part of a request, by the start
+    /// of the part. A part is the request's spans in one span file.
     pub fn measuring_parts(self) -> Subject {
         Subject { measures_parts: true, ..self }
     }
@@ -65,8 +65,7 @@ impl Subject {
         }
     }
 
-    /// Sends valid spans in Zipkin's format, which keeps everything except fractions of
-    /// microseconds.
+    /// Sends valid spans in Zipkin's format, which loses only fractions of microseconds.
     pub(super) fn accept(&self, spans: &[Span]) {
         self.accept_as(Format::ZipkinProto, spans);
     }
@@ -77,7 +76,7 @@ impl Subject {
         assert_eq!(accepted.outcome.accepted, spans.len() as u64);
     }
 
-    /// Returns the spans of a request, after asserting that they are in order and distinct.
+    /// Returns the spans of a request. Asserts that they are in order and distinct.
     pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
         let spans = self.store.trace(id).expect("an answer");
         assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
@@ -85,13 +84,13 @@ impl Subject {
         spans
     }
 
-    /// Asserts that the store has exactly these spans of a request.
+    /// Asserts that the store has exactly the expected spans of their request.
     #[track_caller]
     pub(super) fn assert_trace(&self, expected: &[Span]) {
         assert_same(&self.trace(expected[0].trace_id), expected);
     }
 
-    /// Returns a page of results, after asserting that its summaries are those of the stored spans.
+    /// Returns a page of results. Asserts that its summaries agree with the stored spans.
     #[track_caller]
     pub(super) fn page(&self, query: &Query) -> Page {
         let page = self.store.search(query).expect("an answer");
@@ -111,28 +110,28 @@ impl Subject {
         self.page(query).requests.iter().map(|summary| summary.trace_id.number()).collect()
     }
 
-    /// Returns the trace ids of requests that match Zipkin's parameters, in order.
+    /// Returns the trace ids of requests that match Zipkin's parameters, in the order of results.
     #[track_caller]
     pub(super) fn search_zipkin(&self, parameters: &Parameters<'_>) -> Vec<u128> {
         let conditions = conditions(parameters).expect("a good question");
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// Returns the trace ids of requests that match a filter, in order.
+    /// Returns the trace ids of requests that match a filter, in the order of results.
     #[track_caller]
     pub(super) fn search_filter(&self, filter: &str) -> Vec<u128> {
         let conditions = vec![condition(filter)];
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// Returns the trace ids of requests that began in a range of times since noon, in nanoseconds.
+    /// Returns the trace ids of requests that began between two times, in nanoseconds since noon.
     #[track_caller]
     pub(super) fn search_starts(&self, first: u64, last: u64) -> Vec<u128> {
         let window = Window { start_ns: NOON + first, end_ns: NOON + last };
         self.found(&Query { window, ..Query::new(100) })
     }
 
-    /// Returns the trace ids of all requests in an order, read page by page.
+    /// Returns the trace ids of all requests in an order; the results are read page by page.
     pub(super) fn all_pages(&self, order: Order, limit: usize) -> Vec<u128> {
         let mut query = Query { order, ..Query::new(limit) };
         let mut all = Vec::new();
@@ -164,7 +163,7 @@ pub(super) fn trace_id(number: u128) -> TraceId {
     TraceId::from_number(number).expect("an id is not 0")
 }
 
-/// Creates a span that starts `start_ms` milliseconds after noon; a parent of 0 stands for none.
+/// Creates a span that starts `start_ms` milliseconds after noon. A parent of 0 means no parent.
 pub(super) fn span(
     trace: u128,
     id: u64,

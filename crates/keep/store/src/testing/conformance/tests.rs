@@ -1,5 +1,5 @@
-//! Tests that the conformance cases detect faults. The [`MemoryStore`] passes all cases; a store
-//! with a planted fault fails the case that covers the fault.
+//! Tests that the conformance cases detect faults. The [`MemoryStore`] passes all cases. A store
+//! with a planted fault fails the case that covers this fault.
 
 use super::{CASES, Subject};
 use crate::{
@@ -81,7 +81,7 @@ impl FaultyStore {
         self.fault == fault
     }
 
-    /// Returns the window that the faulty store searches when asked for `window`.
+    /// Returns the window that the faulty store searches instead of `window`.
     fn window(&self, window: Window) -> Window {
         match self.fault {
             Fault::IgnoresTheStartOfWindows => Window { start_ns: 0, ..window },
@@ -333,7 +333,7 @@ impl SpanStore for FaultyStore {
     }
 }
 
-/// Returns whether a store with a planted fault passes a case.
+/// Returns whether a store with the given fault passes a case.
 fn passes(fault: Fault, name: &str) -> bool {
     let inner = MemoryStore::default();
     let broken = FaultyStore { inner, fault, taken: Mutex::default() };

@@ -7,7 +7,7 @@ use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Tag, Value};
 use blkkin_wire::{Decoder, Format};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Sends spans in OTLP, and returns the spans that a decoder reads from the same batch.
+/// Sends spans in OTLP. Returns the spans that a decoder reads from the same batch.
 fn accept_otlp(subject: &Subject, spans: &[Span]) -> Vec<Span> {
     let bytes = encoded(Format::OtlpProto, spans);
     let outcome = subject.send_batch(Format::OtlpProto, &bytes, Policy::Whole).outcome;
@@ -64,7 +64,7 @@ pub(super) fn odd_times_are_kept(subject: &Subject) {
     });
 }
 
-/// Texts that are empty, contain unusual characters, or are very long are stored exactly.
+/// Texts that are empty or very long, or contain unusual characters, are stored exactly.
 pub(super) fn odd_texts_are_kept(subject: &Subject) {
     let long = "long ".repeat((1 << 20) / 5);
     let texts = [
@@ -106,8 +106,8 @@ pub(super) fn odd_texts_are_kept(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer").len(), texts.len());
 }
 
-/// The value of a tag keeps its type (number, boolean, bytes), whether the tag belongs to the span,
-/// the resource or the scope.
+/// The value of a tag keeps its type (number, boolean, bytes). The tag may belong to the span, the
+/// resource or the scope.
 pub(super) fn typed_tags_are_kept(subject: &Subject) {
     let values = [
         ("bool", Value::Bool(true)),
@@ -152,7 +152,8 @@ pub(super) fn typed_tags_are_kept(subject: &Subject) {
     assert_eq!(subject.store().tag_values("bool", 5).expect("an answer"), ["true"]);
 }
 
-/// Spans that differ in a flag, kind, status or address are stored separately, with these fields.
+/// Spans that differ only in a flag, kind, status or address are stored separately, each with its
+/// own fields.
 pub(super) fn flags_are_kept(subject: &Subject) {
     let base = || span(1, 1, 0, 0, "a", "x");
     let address = Endpoint {

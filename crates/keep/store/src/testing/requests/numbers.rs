@@ -1,4 +1,4 @@
-//! Random numbers and decimal digits for generated requests, at a few nanoseconds each.
+//! Random numbers and decimal digits for generated requests. Each takes a few nanoseconds.
 
 use blkkin_model::SpanId;
 use blkkin_sys::testing::Random;
@@ -6,14 +6,14 @@ use std::num::NonZeroU64;
 
 /// Number of samples in the table of the duration distribution.
 const STEPS: usize = 1024;
-/// Standard deviation of the durations' logarithms: one request in a thousand takes about 15 times
-/// the median.
+/// Standard deviation of the durations' natural logarithms. One request in a thousand takes about
+/// 15 times the median.
 const SIGMA: f64 = 0.85;
 
 #[derive(Clone, Debug)]
 pub(super) struct Numbers {
     random: Random,
-    /// Samples of the log-normal distribution, as factors of the median.
+    /// Samples of the log-normal distribution, in multiples of the median.
     factors: Vec<f32>,
 }
 
@@ -44,7 +44,7 @@ impl Numbers {
         (NonZeroU64::MIN | self.next()).into()
     }
 
-    /// Returns a random number from a log-normal distribution with this median.
+    /// Returns a random number from a log-normal distribution whose median is `median`.
     pub(super) fn log_normal(&mut self, median: u64) -> u64 {
         let at = self.index(STEPS);
         let factor = self.factors[at];

@@ -70,7 +70,7 @@ fn seeds_give_the_same_requests_again() {
     assert_ne!(seeded(3), seeded(4));
 }
 
-/// Generated requests survive encoding in each format, except for fields that the format lacks.
+/// Generated requests survive a round trip in each format, except for fields that the format lacks.
 #[test]
 fn all_formats_hold_them() {
     for format in Format::ALL {

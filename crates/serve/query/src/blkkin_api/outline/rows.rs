@@ -21,11 +21,11 @@ pub(super) const NO_TEXT: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) id: u64,
-    /// Id of the parent span; 0 for none.
+    /// Id of the parent span; 0 for a span without a parent.
     pub(super) parent: u64,
     pub(super) start_ns: Option<u64>,
     pub(super) duration_ns: Option<u64>,
-    /// String numbers of service and name.
+    /// String number of the service; `name` is the string number of the span's name.
     pub(super) service: u32,
     pub(super) name: u32,
     /// Span kind, encoded as in the answer.
@@ -48,10 +48,12 @@ pub(super) struct AnnotationRow {
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<AnnotationRow>,
-    /// Number of spans, then of annotations, including those beyond the limits.
+    /// Number of spans, including those beyond the limit. `annotation_count` is the same for
+    /// annotations.
     pub(super) spans: u64,
     pub(super) annotation_count: u64,
-    /// Start of the first span and end of the last, in nanoseconds since 1970.
+    /// Start of the first span and end of the last, in nanoseconds since 1970; `None` if no span
+    /// has a start.
     pub(super) times: Option<(u64, u64)>,
     pub(super) texts: Vec<Rc<str>>,
     numbers: HashMap<Rc<str>, u32>,

@@ -11,8 +11,8 @@ const NONE: u32 = u32::MAX;
 /// Entry in the list of parents for a row whose parent is missing.
 const MISSING: u32 = u32::MAX - 1;
 
-/// Maximum number of spans with the same id, for each side of a call, among which a child's parent
-/// is searched.
+/// Maximum number of spans with the parent's id that are examined for each side of a call, to find
+/// the parent of a row.
 const SAME_ID_MAX: usize = 8;
 
 /// Parent of a row in the tree.
@@ -32,8 +32,8 @@ pub(super) struct Tree<'r> {
     /// All rows. Children of the same row are adjacent and in order of start. Rows without a parent
     /// in the tree are last.
     children: Vec<u32>,
-    /// For each row, the index in `children` after its last child, which is also the index of the
-    /// next row's first child.
+    /// Index in `children` after the last child of each row. The children of the next row begin at
+    /// this index.
     ends: Vec<u32>,
     /// Index in `children` of the first row without a parent in the tree.
     top: usize,
@@ -310,7 +310,8 @@ mod tests {
         check(&rows, 1, "0");
     }
 
-    /// The tree of 131072 spans takes linear time for chains, for siblings and for equal ids.
+    /// Building the tree of 131072 spans takes linear time for chains, for siblings and for equal
+    /// ids.
     #[test]
     fn large_ones_take_no_longer_than_others() {
         let large = |make: &dyn Fn(u64) -> (u64, u64)| {

@@ -146,7 +146,7 @@ fn time_begins_new_files() {
     assert_eq!(name, "cat-1970-01-01_00007");
 }
 
-/// If the directory of a store is removed, the store creates it again and writes to a new file.
+/// A store whose directory is removed creates the directory again and writes to a new file.
 #[test]
 fn directories_come_back() {
     let scratch = Scratch::new("scribe-file");

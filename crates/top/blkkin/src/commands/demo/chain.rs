@@ -17,12 +17,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Processes of a running demo: server, agent and chain, with the current recording.
+/// Processes of a running demo (server, agent and chain) and its current recording.
 pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
     recording: Option<Recording>,
-    /// Number of recordings so far, and number of losses in recordings that have ended.
+    /// Number of recordings so far. `lost` counts the losses of recordings that have ended.
     recordings: u32,
     lost: u64,
     client: Client,
@@ -39,27 +39,27 @@ struct Recording {
     feed: Feed,
 }
 
-/// Server, agent or process of the chain.
+/// Process of the demo, as listed in its output: the server, the agent, or a role of the chain.
 pub(super) struct DemoProcess {
     pub(super) name: String,
     pub(super) pid: u32,
-    /// Network address, or path of the socket.
+    /// Network address or socket path at which the process listens.
     pub(super) at: String,
 }
 
 /// Counts that the demo prints at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
-    /// Spans in the store.
+    /// Number of spans in the store.
     pub(super) spans: u64,
-    /// Sum of events lost in rings, and of spans that were not delivered or not accepted.
+    /// Total number of losses: events lost in rings, and spans lost, refused, or not delivered.
     pub(super) lost: u64,
 }
 
 /// Maximum size of the store, in bytes.
 const STORE_BYTES_MAX: u64 = 2 << 30;
 
-/// Log file of all parts.
+/// Log file for messages of the agent and of the demo itself; `None` if it cannot be opened.
 static LOG: Mutex<Option<std::fs::File>> = Mutex::new(None);
 
 impl Chain {
@@ -106,8 +106,8 @@ impl Chain {
         })
     }
 
-    /// Starts a recording of all requests, with a feed to the server. Ends the previous recording,
-    /// whose requests are stored by then, and removes its trace.
+    /// Starts a recording of all requests, with a feed to the server. Then ends the previous
+    /// recording: waits until its requests are stored, and removes its trace.
     pub(super) fn record(&mut self) -> Result<(), Error> {
         self.recordings += 1;
         let session = format!("demo-{}", self.recordings);
@@ -128,14 +128,14 @@ impl Chain {
         Ok(())
     }
 
-    /// Starts a new recording if the current trace has more than `bytes_max` bytes. The load must
-    /// have no request under way.
+    /// Starts a new recording if the current trace is larger than `bytes_max`. The load must have
+    /// no request in flight.
     pub(super) fn rotate_above(&mut self, bytes_max: u64) -> Result<(), Error> {
         let size = self.recording.as_ref().map(|recording| bytes_below(&recording.trace));
         if size.is_some_and(|size| size > bytes_max) { self.record() } else { Ok(()) }
     }
 
-    /// Ends a recording after all its requests have reached the server.
+    /// Ends a recording, and waits until all its requests have reached the server.
     fn end_recording(&mut self, Recording { session, feed, .. }: Recording) -> Result<(), Error> {
         self.ask(&Request::StopSession(session.clone()))?;
         self.ask(&Request::DestroySession(session))?;
@@ -159,7 +159,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Returns the directory of all files of the demo.
+    /// Returns the directory that contains all files of the demo.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
@@ -221,7 +221,7 @@ impl Chain {
         Totals { spans: counters.kept, lost: counters.lost + counters.refused + self.lost + fed }
     }
 
-    /// Ends all parts, sources before sinks, so that every request that has begun is stored.
+    /// Ends all processes, sources before sinks, so that every request that has begun is stored.
     pub(super) fn end(mut self) -> Result<Totals, Error> {
         if let Some(stack) = self.stack.take() {
             stack.stop().map_err(|error| Error::failed(format!("the chain: {error}")))?;

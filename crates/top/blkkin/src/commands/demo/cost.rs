@@ -1,5 +1,5 @@
-//! Measurement of what tracing costs: the load runs in turn with tracing off, with one request of
-//! 100 traced, and with all traced. Start at [`measure`].
+//! Measurement of what tracing costs. The load runs in three modes in turn: tracing off, one
+//! request of 100 traced, and all requests traced. Start at [`measure`].
 
 use super::chain::Chain;
 use crate::exit::Error;
@@ -26,7 +26,7 @@ const TIME: Duration = Duration::from_millis(500);
 /// Name of the measuring session and of its directory.
 const SESSION: &str = "cost";
 
-/// Bytes of the disk that the load uses.
+/// Size of the disk region that the load uses, in bytes.
 const REGION: u64 = 16 << 20;
 
 /// Requests per second of each mode, by round.
@@ -34,8 +34,8 @@ pub(super) struct Cost {
     iops: [Vec<f64>; MODES.len()],
 }
 
-/// Slowdown of the load in per cent: between the medians, and the least and the greatest slowdown
-/// of a single round.
+/// Slowdown of the load in per cent. `percent` compares the medians of all rounds; `least` and
+/// `most` are the extremes of single rounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowdown {
     percent: f64,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     /// A mode that is slower in one round and faster in another is reported as not measurable. The
-    /// figures are from a busy machine.
+    /// rates in this test were measured on a busy machine.
     #[test]
     fn chance_is_no_figure() {
         let cost = cost(

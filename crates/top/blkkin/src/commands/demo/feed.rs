@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 /// Time without an event after which a request is complete.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// Idle time of a request with a span that has not ended, for instance while the disk is slow.
+/// Time without an event after which a request with an unended span is complete. It is longer than
+/// [`IDLE`], as the disk may be slow.
 const IDLE_UNENDED: Duration = Duration::from_secs(10);
 
 /// Maximum age of a batch of spans before it is sent.

@@ -28,7 +28,7 @@ pub(super) struct List {
     agent: AgentArgs,
 }
 
-/// Program with its event types.
+/// Running program, with the event types that it has registered.
 struct Program {
     application: Application,
     event_types: Vec<EventType>,

@@ -5,7 +5,7 @@ use crate::exit::Error;
 use blkkin_text::query_results::{Calls, Latencies, Latency, RequestSummary};
 use serde_json::Value;
 
-/// Removes a list from an answer and returns it.
+/// Removes the array `name` from an answer and returns it.
 pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> {
     match answer.get_mut(name).map(Value::take) {
         Some(Value::Array(members)) => Ok(members),
@@ -13,7 +13,7 @@ pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> 
     }
 }
 
-/// Decodes each member of a list in an answer.
+/// Decodes each element of an array in an answer.
 pub(super) fn members<T>(
     answer: &Value,
     name: &str,
@@ -71,8 +71,8 @@ pub(super) fn calls(of: &Value) -> Result<Calls, Error> {
     })
 }
 
-/// Formats the values in an answer, one a line. A tab and the number of spans follow, if the answer
-/// contains that number.
+/// Formats the values in an answer, one per line. A value with a span count is followed by a tab
+/// and that count.
 pub(super) fn words(of: &Value) -> Result<String, Error> {
     let line = |value: &Value| match value {
         Value::String(word) => Ok(format!("{}\n", clean(word))),

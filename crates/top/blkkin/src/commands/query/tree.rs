@@ -12,7 +12,7 @@ use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
 use std::ops::ControlFlow;
 
-/// Assembles the spans of a query's answer into a request, and draws it.
+/// Assembles the spans of an answer into a request; returns its picture as text.
 pub(in crate::commands) fn draw(
     answer: &Value,
     options: &Options,
@@ -48,11 +48,11 @@ pub(in crate::commands) fn draw(
     Ok(out)
 }
 
-/// Event source of spans whose tags mark a lost start or end. The assembler treats this source as
-/// losing events at all times.
+/// Event source for spans that are tagged as having lost their start or end. The assembler treats
+/// this source as losing events at all times.
 const LOSING: u32 = 1;
 
-/// Reports one span of an answer to an assembler, with its tags and annotations.
+/// Converts a span of an answer, with its tags and annotations, and passes it to `report_span`.
 fn report_span(
     span: &Value,
     first: u64,
@@ -141,7 +141,8 @@ fn kind(word: &str) -> Kind {
     }
 }
 
-/// Owned values of an answer's span that its fields borrow: the remote endpoint and the error flag.
+/// Texts derived from a span of an answer: its remote endpoint and its error flag. The fields of
+/// the span's report borrow them.
 struct BorrowedTexts {
     remote: Option<String>,
     is_error: bool,

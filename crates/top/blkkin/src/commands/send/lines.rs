@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Maximum time that a line waits for further lines before its batch is sent.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Maximum number of lines read ahead.
+/// Maximum number of lines that are read but not sent yet.
 const LINES_AHEAD: usize = 1000;
 
 type Lines = Receiver<io::Result<Vec<u8>>>;
@@ -46,7 +46,8 @@ pub(super) fn send(args: &Args, messages: &mut MessageSink) -> Result<Exit, Erro
     Ok(Exit::Ok)
 }
 
-/// Reads a file on a separate thread, as a read may block for ever.
+/// Starts a thread that reads a file, as a read may block for ever. Returns the receiver of its
+/// lines.
 fn read(path: &Path) -> io::Result<Lines> {
     let file = match path.as_os_str() == "-" {
         true => File::from(io::stdin().as_fd().try_clone_to_owned()?),

@@ -57,7 +57,7 @@ pub(super) fn send(
     Ok(exit::report_problems(&stats.problems))
 }
 
-/// Pushes each line, without its line feed, as a message.
+/// Pushes each line, without its line feed, as a message; returns `Break` if sending should stop.
 fn push_lines(messages: &mut MessageSink, text: &[u8]) -> ControlFlow<()> {
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.try_for_each(|line| messages.push(line))
@@ -83,7 +83,7 @@ fn read(
 }
 
 /// Reads a growing trace until Ctrl-C. Calls `flush` after each round of reading, with the
-/// nanoseconds since the start; `Break` ends the reading.
+/// nanoseconds since the start; reading ends when it returns `Break`.
 fn follow<C: Consumer>(
     args: &Args,
     interrupt: &Interrupt,

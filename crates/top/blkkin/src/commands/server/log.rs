@@ -1,5 +1,5 @@
-//! Log lines on standard error, as text for a person or the system's journal, or as JSON for a
-//! program.
+//! Log lines on standard error: as text for people and for systemd's journal, or as JSON for
+//! programs.
 
 use serde_json::json;
 use std::io::Write;

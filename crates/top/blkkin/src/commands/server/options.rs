@@ -1,6 +1,7 @@
 //! Options of `blkkin server` from a file and from the environment. Start at [`complete`].
 //!
-//! Each option becomes a word of the command line, so all sources share syntax and error messages.
+//! Each option becomes an argument of the command line, so all sources share syntax and error
+//! messages.
 
 use crate::exit::Error;
 use clap::{ArgAction, Command};
@@ -11,14 +12,14 @@ use std::fs;
 /// Prefix of environment variables that set options.
 const PREFIX: &str = "BLKKIN_SERVER_";
 
-/// Name and kind of an option of `blkkin server`.
+/// Option of `blkkin server`; a flag has no value.
 struct ServerOption {
     name: String,
     is_flag: bool,
 }
 
-/// Appends options that are missing on the command line: from the environment, then from the
-/// configuration file. Words of other commands are returned unchanged.
+/// Appends options that are missing in the arguments `words`: first from the environment, then from
+/// the configuration file. Arguments of other commands are returned unchanged.
 pub(crate) fn complete(
     mut words: Vec<OsString>,
     command: &Command,
@@ -73,8 +74,8 @@ pub(crate) fn complete(
 }
 
 impl ServerOption {
-    /// Returns the word of the command line that sets this option to `value`; `None` for a flag
-    /// that is off.
+    /// Returns the command-line argument that sets this option to `value`; `None` for a flag that
+    /// is off.
     fn word(&self, value: &str) -> Result<Option<OsString>, String> {
         let name = &self.name;
         match (self.is_flag, value) {
@@ -86,13 +87,14 @@ impl ServerOption {
     }
 }
 
-/// Returns the option's name in a word of the command line, without `--` and value.
+/// Returns the option's name in a command-line argument, without `--` and value; `None` if the
+/// argument is no option.
 fn name_of(word: &OsStr) -> Option<String> {
     let name = word.to_str()?.strip_prefix("--")?;
     Some(name.split('=').next().unwrap_or(name).to_owned())
 }
 
-/// Returns the value of an option, from the option's own word or from the next word.
+/// Returns the value of an option: from its own argument after `=`, or else the next argument.
 fn value_of<'w>(
     mut words: impl Iterator<Item = &'w OsString>,
     option: &str,

@@ -23,9 +23,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 struct Sample {
     store: Counters,
-    /// Messages that the collector or store temporarily refused. Their senders try again later.
+    /// Number of messages that the collector or store temporarily refused. Their senders try again
+    /// later.
     turned_away: u64,
-    /// Messages refused as invalid.
+    /// Number of messages refused as invalid.
     dropped: u64,
     /// Reason of the store's last refusal; `None` while the store accepts spans.
     refusal: Option<String>,
@@ -128,7 +129,8 @@ impl Drop for WatchThread {
 }
 
 struct Watch {
-    /// Count and time of the last log line of each alert.
+    /// Counter value at the last log line of each alert, and the line's time; `None` before the
+    /// first line.
     logged: [(u64, Option<Instant>); ALERTS.len()],
     refusal: Option<String>,
 }

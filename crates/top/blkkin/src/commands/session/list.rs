@@ -38,8 +38,8 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
     Ok(exit(name, &sessions))
 }
 
-/// Returns the exit status. Only a named session with losses gives [`Exit::Lost`], as scripts list
-/// all sessions.
+/// Returns [`Exit::Lost`] if a single session was named and has losses. Scripts list all sessions,
+/// so losses do not change the status of that list.
 fn exit(name: Option<&str>, sessions: &[SessionDetails]) -> Exit {
     let losses = name.and(sessions.first()).map_or(&[][..], |listed| &listed.losses);
     losses::exit(losses)

@@ -136,7 +136,7 @@ pub(super) struct Delivery {
     destination: Destination,
     queue: Option<PathBuf>,
     interrupt: Interrupt,
-    /// Maximum time in which no span is delivered or dropped.
+    /// Maximum time without a delivered or dropped span, after which delivery is abandoned.
     patience: Duration,
     is_follow: bool,
     /// Number of delivered or dropped spans, and the time at which it last changed.

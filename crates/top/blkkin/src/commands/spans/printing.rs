@@ -43,7 +43,7 @@ enum Form {
     Delivery(Box<Delivery>, bool),
 }
 
-/// Bytes of buffered output that trigger a write to standard output.
+/// Size in bytes at which buffered output is written to standard output.
 const CHUNK: usize = 64 << 10;
 
 impl Printing {

@@ -17,11 +17,11 @@ pub(super) enum RowSubject {
     Ended,
 }
 
-/// Counters of one or more rings. Sums saturate, as an agent's numbers may be wrong.
+/// Counters of one or more rings. Sums saturate, as the agent's counters may be wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RingCounters {
     pub(super) rings: u64,
-    /// Recorded events; `None` if a ring of the sum has no such counter.
+    /// Number of recorded events; `None` if one of the rings has no such counter.
     pub(super) events_recorded: Option<u64>,
     pub(super) events_discarded: u64,
     pub(super) packets_taken: u64,
@@ -68,8 +68,8 @@ fn key(ring: &Ring) -> Key<'_> {
     (&ring.session, &ring.channel, ring.pid, ring.cpu)
 }
 
-/// Returns the rows, sorted by session, channel and process, or by ring if `each` is set. The last
-/// row of a channel sums up ended programs.
+/// Returns one row per process or, if `each` is set, one row per ring. Rows are sorted by session,
+/// channel and process. The last row of a channel sums up ended programs.
 pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
     let before: HashMap<Key<'_>, &Ring> =
         status.before.iter().map(|ring| (key(ring), ring)).collect();
@@ -106,8 +106,8 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
         .collect()
 }
 
-/// Returns the total losses: by cause, or the sum of all rows if the agent is too old to report
-/// causes. Packets in rings that were released to free memory are included.
+/// Returns the total losses: the sum over all causes or, if the agent is too old to report causes,
+/// the sum of all rows. Packets in rings that were released to free memory are included.
 pub(super) fn lost(rows: &[Row], released: &[EvictedRings], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
     for Loss { events, packets, uncounted, .. } in losses {

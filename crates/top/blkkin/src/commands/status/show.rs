@@ -103,7 +103,7 @@ fn programs(applications: &[Application], color: bool) -> String {
     table.print(color)
 }
 
-/// Lists programs some of whose event types the agent refused. Events of these types are not
+/// Lists the programs that have event types refused by the agent. Events of these types are not
 /// recorded.
 fn refusals(applications: &[Application]) -> String {
     let with = applications.iter().filter(|application| application.event_types_refused > 0);
