@@ -219,8 +219,8 @@ impl Programs {
     }
 
     /// Frees memory of a user's rings. Ends the user's oldest absence. If no program is absent,
-    /// evicts the oldest adopted rings that are kept for snapshots. If there are none, drops the
-    /// rings of the user's oldest departed program. Returns false if nothing could be freed.
+    /// evicts the oldest adopted rings that are kept for snapshots, or else drops the rings of the
+    /// user's oldest departed program. Returns false if nothing could be freed.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;

@@ -82,7 +82,7 @@ impl Problem {
         matches!(self.kind, StrayMetadata { .. } | MetadataMismatch { .. } | ForeignPacket { .. })
     }
 
-    /// Returns advice for the user on how to solve the problem; `None` if there is none.
+    /// Returns advice for the user on how to solve the problem, or `None`.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
             ProblemKind::NoTrace => Some(

@@ -356,8 +356,7 @@ impl SlicerStream {
     }
 
     /// Ends a slice. Retains the open packets that extend into the next slice, which starts at
-    /// `begin`. Returns the bytes that the scout has retained of the last packet; `None` if there
-    /// are none.
+    /// `begin`. Returns the bytes that the scout has retained of the last packet, if any.
     fn end_slice(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
         for packet in &mut self.open {
