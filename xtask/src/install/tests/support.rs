@@ -1,7 +1,7 @@
 //! Helpers of the tests: creating an installation, compiling programs, and recording them.
 
-use crate::install::{Location, Options, run};
-use crate::tools::target_dir;
+use crate::install::{Location, Options, run, strip};
+use crate::tools::{cargo, target_dir, workspace_root};
 use blkkin_sys::testing::skip;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -30,10 +30,16 @@ pub(super) fn installed() -> &'static Path {
         let destdir = folder.join("root");
         let _ = fs::remove_dir_all(&destdir);
         let location = Location { prefix: PREFIX.into(), destdir: Some(destdir.clone()) };
-        // No test uses SQL, and cargo would rebuild its dependencies for these two packages.
-        let profile = "dev".to_owned();
-        run(&Options { location, no_build: false, profile, without_sql: true })
-            .expect("to install");
+        // The build that `cargo test --workspace` shares. For fewer packages, cargo would rebuild
+        // most dependencies, with fewer features.
+        let mut build = cargo();
+        build.args(["build", "--locked", "--workspace", "--all-targets"]);
+        let status = build.current_dir(workspace_root()).status().expect("cargo");
+        assert!(status.success(), "{build:?}: {status}");
+        let options =
+            Options { location, no_build: true, profile: "dev".to_owned(), without_sql: false };
+        strip(&options.built()).expect("to strip");
+        run(&options).expect("to install");
         (destdir.join(&PREFIX[1..]), alone)
     });
     root
