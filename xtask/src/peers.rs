@@ -21,7 +21,8 @@ struct Peer {
     tests: &'static str,
 }
 
-/// Download of a peer, after its packages are installed.
+/// Download of a peer from PyPI, npm or Maven Central, for a peer that the packages of Debian and
+/// Ubuntu do not contain.
 #[derive(Clone, Copy)]
 enum Fetch {
     Nothing,

@@ -169,7 +169,7 @@ fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
 }
 
 impl NumberEncoding {
-    /// Returns the number of bytes of an encoded number.
+    /// Returns the size of an encoded number in bytes.
     pub(crate) fn len(self) -> usize {
         match self {
             NumberEncoding::Hex | NumberEncoding::DecimalMicros => 16,

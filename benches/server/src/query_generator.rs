@@ -15,11 +15,11 @@ const SAMPLE: u64 = 20_000;
 /// Sorted durations in nanoseconds, by service and span name.
 type Pairs = BTreeMap<(String, String), Vec<u64>>;
 
-/// Kinds of questions, in the order in which they alternate.
+/// Kinds of queries, in the order in which the generator cycles through them.
 pub(crate) const KINDS: [&str; 6] =
     ["trace", "search in 1 %", "search", "dependencies", "percentiles", "percentiles of each"];
 
-/// Maximum number of questions of the kind `percentiles of each`, which are similar and expensive.
+/// Maximum number of queries of the kind `percentiles of each`, which are similar and expensive.
 const EACH_MAX: u64 = 8;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {

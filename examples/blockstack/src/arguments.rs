@@ -160,7 +160,7 @@ struct Mapper {
 
 #[derive(clap::Args, Debug)]
 struct Store {
-    /// Address for the mapper
+    /// Address at which the store accepts the mapper's connections
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
     /// Directory of objects and the journal

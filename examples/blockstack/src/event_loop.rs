@@ -52,7 +52,7 @@ pub(crate) enum Turn {
     Continue,
     /// The connection to the server has ended; calls in flight will not be answered.
     UpstreamLost,
-    /// Standard input has ended, so the role must end.
+    /// End of standard input; the role must exit.
     End,
 }
 

@@ -233,7 +233,7 @@ fn hostile_clients() {
     });
 }
 
-/// `blockstack all`, started as by a user, ends all roles when it is stopped or killed.
+/// The processes of all roles end when `blockstack all` receives SIGTERM, SIGINT or SIGKILL.
 #[test]
 fn nothing_is_left_running() {
     for cause in [Signal::TERM, Signal::INT, Signal::KILL] {

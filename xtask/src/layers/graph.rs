@@ -22,7 +22,7 @@ pub(super) struct Package {
     pub(super) dependencies: Vec<Dependency>,
 }
 
-/// An edge of the graph, from the package that lists it.
+/// Dependency of a package: an outgoing edge of the package graph.
 pub(super) struct Dependency {
     /// Index into [`Graph::packages`].
     pub(super) package: usize,

@@ -40,7 +40,7 @@ fn unfit<M: Messages>(message: &M) -> Fault {
 }
 
 /// Feeds bytes and descriptors to a decoder. Returns all decoded messages, and the text of the
-/// decoder's error, or `Ok` if there is none.
+/// decoder's error, if any.
 fn decode<M: Messages>(
     decoder: &mut Decoder<M, usize>,
     bytes: &[u8],

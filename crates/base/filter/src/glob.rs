@@ -93,7 +93,7 @@ impl Piece {
         Piece { bytes: bytes.into(), fallback: fallback.into() }
     }
 
-    /// Returns the offset after the piece's first occurrence in `text`; `None` if there is none.
+    /// Returns the offset after the piece's first occurrence in `text`, or `None`.
     fn find_end(&self, text: &[u8]) -> Option<usize> {
         let mut matched = 0;
         for (position, byte) in text.iter().enumerate() {

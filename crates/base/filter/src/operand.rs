@@ -103,7 +103,7 @@ impl PseudoField {
         matches!(self, PseudoField::Time | PseudoField::Stream | PseudoField::Trace)
     }
 
-    /// Returns the pseudo-field with this name; `None` if there is none.
+    /// Returns the pseudo-field with this name, or `None`.
     pub fn from_name(name: &str) -> Option<PseudoField> {
         PseudoField::ALL.into_iter().find(|pseudo| pseudo.name() == name)
     }
@@ -124,9 +124,9 @@ impl PseudoField {
 }
 
 impl Operand {
-    /// Returns the pseudo-field to which the operand may refer; `None` if there is none. An operand
-    /// of kind `Pseudo` always refers to the pseudo-field, a bare name only if the payload lacks a
-    /// field with that name.
+    /// Returns the pseudo-field to which the operand may refer, if any. An operand of kind `Pseudo`
+    /// always refers to the pseudo-field, a bare name only if the payload lacks a field with that
+    /// name.
     pub fn pseudo(&self) -> Option<PseudoField> {
         match (self.kind, self.path.as_slice()) {
             (OperandKind::Pseudo(pseudo), _) => Some(pseudo),

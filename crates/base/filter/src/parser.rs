@@ -365,7 +365,7 @@ impl<'t> Parser<'t> {
 }
 
 /// Returns the filter operator that corresponds to an operator or word of another language, such as
-/// `and`; `None` if there is none.
+/// `and`, or `None`.
 fn operator_for(word: &str) -> Option<&'static str> {
     Some(match word.to_ascii_lowercase().as_str() {
         "=" | "===" | ":=" | "=~" | "~" | "is" | "eq" | "equals" | "like" | "matches" => "==",

@@ -70,8 +70,7 @@ const NAMES: [&str; 15] = [
 ];
 
 impl Severity {
-    /// Returns the level that `word` names in filters; `None` if there is none. Case does not
-    /// count.
+    /// Returns the level that `word` names in filters, or `None`. The case of letters is ignored.
     pub fn from_word(word: &str) -> Option<Severity> {
         let (_, level) = WORDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word))?;
         Some(*level)

@@ -128,7 +128,7 @@ pub enum Expr {
     Binary(BinaryOp, Box<Node>, Box<Node>),
 }
 
-/// Operator that compares two values.
+/// Comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareOp {
     /// `==`, for numbers, strings, patterns and labels.

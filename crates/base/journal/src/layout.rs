@@ -33,7 +33,7 @@
 //! 24   u64      identity of the journal, random; its lower half, the marker, is not 0
 //! 32   u64      number of the segment
 //! 40   u64      sequence number of the first record
-//! 48   u64      previous segment: its number, or 0 if there is none
+//! 48   u64      previous segment: its number, or 0
 //! 56   u64      ... the offset where its records end
 //! 64   u64      ... the sequence number that follows its last record
 //! 72   u64      ... the first sequence number that may never have been acknowledged
@@ -130,7 +130,7 @@ impl Identity {
 /// Previous segment, as described in a segment's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PreviousSegment {
-    /// Number of the previous segment; 0 if there is none.
+    /// Number of the previous segment, or 0.
     pub(crate) number: u64,
     pub(crate) end: u64,
     pub(crate) next: u64,

@@ -259,8 +259,8 @@ impl Reader {
         }
     }
 
-    /// Returns the sequence numbers that are missing before a segment; `None` if there are none.
-    /// Sequence numbers of refused records do not count as missing.
+    /// Returns the sequence numbers that are missing before a segment, or `None`. Sequence numbers
+    /// of refused records do not count as missing.
     fn gone_before(&self, segment: &Segment) -> Option<Range<u64>> {
         let first = segment.first?;
         let written = segment.previous.map_or(first, |previous| previous.next.min(first));

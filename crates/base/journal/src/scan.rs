@@ -145,7 +145,7 @@ impl Scan {
     }
 
     /// Ends the current gap at `offset`. `sequence` is the sequence number of the record there, or
-    /// of the segment's end. Returns the gap; `None` if there is none.
+    /// of the segment's end. Returns the gap, if any.
     fn gap_before(&mut self, offset: u64, sequence: u64) -> Option<Gap> {
         let missing = self.expected.map(|expected| (expected, sequence));
         let is_missing = missing.is_some_and(|(from, to)| from < to);

@@ -48,7 +48,8 @@ impl Identity {
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// Returns true if the file is an eventfd. Without `/proc`, returns true also if it may be one.
+    /// Returns true if the file is an eventfd, or if its type is unknown because `/proc` is
+    /// unavailable.
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }

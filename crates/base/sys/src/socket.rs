@@ -15,8 +15,8 @@ use std::path::Path;
 /// Maximum number of descriptors sent with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
 /// Maximum number of descriptors received with one call: the kernel's own limit (`SCM_MAX_FD`). A
-/// smaller buffer would be unsafe: the kernel closes excess descriptors within the call, and such a
-/// close may wait for the sender.
+/// receiver's buffer must have room for all of them, because the kernel closes excess descriptors
+/// within the call. Such a close can block on the sender.
 const RECEIVED_MAX: usize = 253;
 
 /// Maximum number of supplementary groups of a process: the kernel's own limit.

@@ -9,8 +9,9 @@
 use crate::errno;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Command `MEMBARRIER_CMD_GLOBAL_EXPEDITED` of `membarrier`; `REGISTER` is its registration.
+/// Command `MEMBARRIER_CMD_GLOBAL_EXPEDITED` of `membarrier`.
 const BARRIER: libc::c_int = 1 << 1;
+/// Command `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED` of `membarrier`.
 const REGISTER: libc::c_int = 1 << 2;
 
 pub(crate) fn membarrier(command: libc::c_int) -> bool {
@@ -42,10 +43,10 @@ pub fn barrier_for_all() -> bool {
 /// since the host program may close the descriptor.
 #[derive(Debug)]
 pub struct Waker {
-    /// Descriptor number of the eventfd; -1 if there is none, or once it has been closed.
+    /// Descriptor number of the eventfd; -1 without an eventfd, or once it has been closed.
     fd: AtomicI32,
-    /// Device and inode of the eventfd; `None` if there is none. (All files outside of file systems
-    /// share one inode, but of these only eventfds accept a write of eight bytes.)
+    /// Device and inode of the eventfd, if any. (All files outside of file systems share one inode,
+    /// but of these only eventfds accept a write of eight bytes.)
     file: Option<(u64, u64)>,
 }
 

@@ -20,7 +20,7 @@ enum Language {
     Cxx,
 }
 
-/// Returns the installed compilers for a language. If there are none, reports the test as skipped.
+/// Returns the installed compilers for a language. Without any, reports the test as skipped.
 fn compilers(test: &str, language: Language) -> Vec<&'static str> {
     let known = match language {
         Language::C => ["gcc", "clang"],

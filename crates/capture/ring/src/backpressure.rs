@@ -10,7 +10,8 @@ use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Value of `Writer::stalled` while events may wait.
+/// Initial value of `Writer::stalled`, while no wait for room has failed. No sum of read positions
+/// has this value.
 pub(crate) const NOT_STALLED: u64 = u64::MAX;
 
 /// Time without progress of the reader after which a writer stops waiting, in nanoseconds.
@@ -30,10 +31,11 @@ pub(crate) struct RoomWait {
 #[derive(Debug)]
 struct WaitProgress {
     started_ns: u64,
-    /// Sum of all rings' read positions when the wait started. `read_at_last_poll` is the sum at
-    /// the last poll, and `changed_ns` the time at which the sum last changed.
+    /// Sum of all rings' read positions when the wait started.
     read_at_start: u64,
+    /// Sum of all rings' read positions at the last poll.
     read_at_last_poll: u64,
+    /// Time at which the sum of read positions last changed.
     changed_ns: u64,
 }
 

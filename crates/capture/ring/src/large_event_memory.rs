@@ -29,8 +29,9 @@ const CLASSES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
 /// Index of the size class of `SIZE_DEFAULT`.
 const DEFAULT_CLASS: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
 
-/// Number of rooms in the smallest size class; each larger class has `COUNT` rooms.
+/// Number of rooms in the smallest size class.
 const COUNT_SMALL: usize = 64;
+/// Number of rooms in each larger size class.
 const COUNT: usize = 16;
 
 /// Number of writable padding bytes after a room's end.
@@ -72,8 +73,8 @@ pub fn prepare() -> bool {
     IN_USE.arm()
 }
 
-/// Maps rooms for events of up to this size, if there are none; a failure is ignored. Called by one
-/// thread, before such events are recorded.
+/// Maps rooms for events of up to this size, unless their size class has rooms already. A failure
+/// is ignored. Called by one thread, before such events are recorded.
 pub fn provide(size: usize) {
     let class = (0..CLASSES).find(|class| size_of(*class) >= size).unwrap_or(CLASSES - 1);
     let Some(start) = STARTS.get(class) else { return };

@@ -251,9 +251,8 @@ impl Reader {
         Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
     }
 
-    /// Stores the position up to which consumed events will be written to a file, and the file's
-    /// size before and after. If this process is killed, its successor keeps a complete write and
-    /// undoes a partial one.
+    /// Stores a pending write: the read position after it, and the file's size before and after. If
+    /// this process is killed, its successor keeps a complete write and undoes a partial one.
     pub fn store_pending_write(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::SizeBefore, sizes.0, Relaxed);

@@ -225,10 +225,11 @@ pub(crate) enum SequenceOutcome {
     RecordedWhileAsleep,
 }
 
-/// Result of the sequence if the event was published, but the reader's flag was not read. The
-/// result is `NOT_RECORDED` if the event was not published. Otherwise it is the lower half of the
-/// flag: 0 while the reader is awake, and never equal to `NOT_RECORDED`.
+/// Result of the sequence if the event was published, but the reader's flag was not read. If the
+/// flag was read, the result is its lower half: 0 while the reader is awake.
 const MAY_SLEEP: u64 = 1;
+/// Result of the sequence if the event was not published. The lower half of the flag never has this
+/// value.
 const NOT_RECORDED: u64 = 1 << 32;
 
 /// Number of successive checks that must all find a processor other than the area's. A thread is
@@ -236,8 +237,8 @@ const NOT_RECORDED: u64 = 1 << 32;
 const FOREIGN_AREA_CHECKS: usize = 4;
 
 impl Sequences {
-    /// Finds the rseq areas that the C library has registered. Returns `None` if there are none.
-    /// Also returns `None` under ThreadSanitizer, which does not see the stores of sequences.
+    /// Finds the rseq areas that the C library has registered, if any. Returns `None` under
+    /// ThreadSanitizer, which does not see the stores of sequences.
     pub(crate) fn find() -> Option<Sequences> {
         if cfg!(thread_sanitizer) {
             return None;

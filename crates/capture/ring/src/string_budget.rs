@@ -11,7 +11,8 @@
 use crate::event_layout::HEADER_SIZE;
 use crate::strings::append_string;
 
-/// Start of the mark at the end of a shortened string; its length, [`MARK_END`] and a NUL follow.
+/// Start of the mark at the end of a shortened string. The string's original length, [`MARK_END`]
+/// and a NUL follow.
 const MARK: &str = "...[cut: ";
 /// End of the mark, after the original length.
 const MARK_END: &str = " bytes]";

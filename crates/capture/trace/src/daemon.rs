@@ -106,7 +106,8 @@ pub fn start_postponed() {
     }
 }
 
-/// Starts the thread before `main`, unless the library is disabled or the start is postponed.
+/// Starts the thread before `main` if an agent listens, unless the start is postponed. If the
+/// library is disabled, decides all event types instead, because no thread will.
 pub(crate) fn before_main() {
     catch_panics(|| {
         let settings = settings::get();

@@ -120,7 +120,7 @@ impl Family {
         self.at(DEFAULT_LEVEL).register(self.kinds);
     }
 
-    /// Records an event of this family, if a channel wants it.
+    /// Records an event of this family if it is enabled in at least one channel.
     #[inline(always)]
     pub(crate) fn record<P: Payload>(&'static self, level: Level, payload: P) {
         let event = self.at(level);

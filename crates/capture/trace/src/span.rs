@@ -209,7 +209,8 @@ impl<'a> Trace<'a> {
         Trace { endpoint, ..*self }
     }
 
-    /// Starts the span now, as an operation within a service, at [`DEFAULT_LEVEL`].
+    /// Starts the span now, with the kind [`SpanKind::Internal`] and at [`DEFAULT_LEVEL`]. An
+    /// internal span is an operation within a service.
     #[inline(always)]
     pub fn span(self) -> Span<'a> {
         self.span_of(SpanKind::Internal, DEFAULT_LEVEL)

@@ -282,7 +282,8 @@ fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
     running.end();
 }
 
-/// Rings a program's bell, like an agent that starts later.
+/// Rings a program's bell, as an agent does that starts after the program. Waits until the program
+/// has published its page.
 fn ring(pid: u32, number: u64) {
     let start = Instant::now();
     while !try_ring(pid, number) {

@@ -23,7 +23,7 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
 }
 
 /// Makes `tracing` rebuild its cache. While there is only one subscriber, `tracing` queries only
-/// this thread's subscriber, and assumes that there is none if it belongs to another thread. So the
+/// this thread's subscriber, and finds no subscriber if it belongs to another thread. So the
 /// subscriber is set for this thread during the rebuild. If there are several subscribers,
 /// `tracing` queries all.
 fn refresh_interest() {

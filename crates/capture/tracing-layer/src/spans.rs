@@ -65,7 +65,7 @@ impl SpanData {
     }
 }
 
-/// Recorded span around a new span or event, or the reason why there is none.
+/// Recorded span around a new span or event, or the reason for its absence.
 pub(crate) enum EnclosingSpan {
     None,
     NotFollowed,

@@ -104,8 +104,8 @@ fn a_layer_of_a_service_says_it() {
     assert_eq!(own(plain_order), [("port_no", "own")]);
 }
 
-/// Rules take effect even if the thread that changes them has no subscriber, unlike the program's
-/// threads.
+/// A change of rules on a thread without a subscriber takes effect on the program's threads, which
+/// have one.
 #[test]
 fn rules_change_on_any_thread() {
     let _alone = alone();

@@ -188,7 +188,7 @@ impl Attachment {
     }
 
     /// Adopts rings of earlier agents: continues their streams where the last agent stopped.
-    /// Returns the sets that are already drained.
+    /// Returns the ring sets that are already drained.
     pub(crate) fn adopt(
         &mut self,
         sets: Vec<AdoptedRings>,
@@ -221,7 +221,7 @@ impl Attachment {
         self.adopted = sets;
     }
 
-    /// Adopts rings whose packets are written to a trace. Returns the sets that are already
+    /// Adopts rings whose packets are written to a trace. Returns the ring sets that are already
     /// drained.
     fn adopt_to_write(
         &mut self,

@@ -77,7 +77,8 @@ impl Directories {
         self.is_public && ![0, self.own_uid].contains(&owner.uid)
     }
 
-    /// Begins to make a directory with its owner's rights.
+    /// Starts the creation of a directory on another thread, with the file permissions of its
+    /// owner. [`Directories::take_made`] returns the result.
     pub(crate) fn make(
         &mut self,
         command: ConnectionId,

@@ -121,8 +121,7 @@ impl Node {
         self.peers.resumed.insert(id);
     }
 
-    /// Updates the events for which the kernel watches a connection. Disconnects the connection if
-    /// it exceeds a quota.
+    /// Updates the epoll events of a connection. Disconnects the connection if it exceeds a quota.
     pub(crate) fn watch(&mut self, id: ConnectionId) {
         if let Err(error) = self.peers.update(id) {
             self.fail(id, &error.into());

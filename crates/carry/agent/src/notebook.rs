@@ -22,7 +22,7 @@ pub(crate) struct SuspendedTrace {
     pub(crate) is_earlier: bool,
 }
 
-/// The file of notes, to which all traces append.
+/// File of notes, shared by all traces of the agent. Each trace appends its notes.
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook {
     path: Arc<Path>,
@@ -31,7 +31,7 @@ pub(crate) struct Notebook {
     log: fn(&str),
 }
 
-/// The note of an open trace. The trace chooses its directory when it begins, and appends the note
+/// Note of an open trace. The trace chooses its directory when it begins, and appends the note
 /// then.
 #[derive(Debug)]
 pub(crate) struct Note {

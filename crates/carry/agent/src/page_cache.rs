@@ -25,12 +25,12 @@ const DROP_DISTANCE: u64 = 128 << 20;
 /// still dirty at [`DROP_DISTANCE`].
 const LATE_DROP_DISTANCE: u64 = 256 << 20;
 const DISTANCES: [u64; 3] = [WRITE_BACK_DISTANCE, DROP_DISTANCE, LATE_DROP_DISTANCE];
-/// Maximum number of pieces in the queue while the disk is slow. Further pieces are left to the
-/// kernel's own write-back.
+/// Maximum number of file ranges in the queue, which fills up while the disk is slow. Further
+/// ranges are left to the kernel's own write-back.
 const WAITING_MAX: usize = 64;
 
-/// Queue of pieces of files. A thread writes back and drops their pages; it may wait for a slow
-/// disk while rings are still drained.
+/// Queue of file ranges whose pages are to be written back or dropped. A separate thread processes
+/// the queue, so that a slow disk does not delay the draining of rings.
 #[derive(Clone, Debug)]
 pub(crate) struct PageCacheTrimmer(SyncSender<(Arc<File>, Range<u64>)>);
 

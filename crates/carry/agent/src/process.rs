@@ -151,8 +151,8 @@ fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// Returns the path of a process's executable; empty if the path is unknown. An executable that was
-/// deleted or replaced since keeps its old path.
+/// Returns the path of a process's executable; empty if the path is unknown. If the executable has
+/// been deleted or replaced, returns its original path.
 fn executable_of(pid: u32) -> PathBuf {
     let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 /// Size limit of a session, with the total size of its traces in bytes.
 #[derive(Debug)]
 pub(crate) struct SizeLimit {
-    /// Limit in bytes; `u64::MAX` means no limit.
+    /// Maximum total size of the session's traces in bytes; `u64::MAX` means no limit.
     size_max: AtomicU64,
+    /// Total size of the session's traces in bytes.
     written: AtomicU64,
 }
 

@@ -113,7 +113,8 @@ const METADATA_NEW: &str = ".metadata.new";
 /// lock, the trace may miss events.
 pub(crate) const MARK: &str = ".recording";
 
-/// Kind of a file in a trace, as determined from the file's name by [`file_kind`].
+/// Kind of a file in a trace: metadata, mark, stream, or index of a stream. [`file_kind`] derives
+/// it from the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Metadata,

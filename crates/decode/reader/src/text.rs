@@ -108,8 +108,8 @@ impl Text {
         }
     }
 
-    /// Appends the first `count` bytes of `chunk`. All bytes of the chunk are written, which is
-    /// faster.
+    /// Appends the first `count` bytes of `chunk`. Copies the whole chunk, because a copy of
+    /// constant size is faster, but advances the length by `count` only.
     #[inline(always)]
     pub fn push_some<const N: usize>(&mut self, chunk: [u8; N], count: usize) {
         self.push_with(|place| {

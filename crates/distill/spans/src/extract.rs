@@ -70,8 +70,8 @@ const TRACING_EVENT: usize = 3;
 /// Debug bit of the field `flags`.
 const DEBUG: u64 = 1;
 
-/// Maximum time from a span's event to the span's end, in nanoseconds. The event is recorded at the
-/// end, but the clocks of CPUs may be skewed.
+/// Tolerated clock skew between CPUs, in nanoseconds: maximum time from a span's event to the
+/// span's end. The event is recorded at that end.
 const TOLERANCE_NS: i64 = 1_000_000_000;
 
 impl Extractor {

@@ -80,16 +80,17 @@ pub(crate) struct OpenRequest {
     /// Sort key in the list of open requests: `last_event`, or the time when the wait was last
     /// extended.
     pub(crate) touched: i64,
-    /// Slot of the next older request in the list ordered by `touched`; `newer` is the slot of the
-    /// next newer one.
+    /// Slot of the next older request in the list ordered by `touched`.
     pub(crate) older: u32,
+    /// Slot of the next newer request in the same list.
     pub(crate) newer: u32,
 }
 
 /// Maximum number of reporters that are searched linearly. With more reporters, a hash table is
 /// built.
 const FEW_REPORTERS: usize = 12;
-/// Maximum number of upper halves that are distinguished for one lower half.
+/// Maximum number of values in [`OpenRequest::wide`]: 128-bit trace ids with the same lower half
+/// that `blkkin:wide_trace_id` events distinguish.
 const WIDE_MAX: usize = 8;
 /// Bytes of an empty request, with its entries in the assembler's tables.
 const SIZE: usize = size_of::<OpenRequest>() + 64;

@@ -15,7 +15,8 @@ pub enum Reason {
     WrongType(&'static str),
     /// The id in the field with this name is 0.
     Zero(&'static str),
-    /// The span ends more than a second after its event, which is recorded at its end.
+    /// The span ends more than a second after its event. The event is recorded at the span's end,
+    /// so only clock skew is tolerated.
     EndsLater,
     /// The event has the provider `zipkin`, but an unknown name.
     Unknown,

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Behaviour of a full queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// New spans are refused, so that the caller waits.
+    /// Back-pressure: new spans are refused, and the caller may retry later.
     #[default]
     Refuse,
     /// The oldest batches are dropped, and their spans counted.

@@ -7,7 +7,7 @@ use crate::error::Refusal;
 pub struct Outcome {
     /// Number of spans passed to the sink.
     pub accepted: u64,
-    /// Number of spans refused because of their own faults.
+    /// Number of spans refused as invalid.
     pub refused: u64,
     /// The first [`REFUSALS_MAX`] refusals.
     pub refusals: Vec<Refusal>,

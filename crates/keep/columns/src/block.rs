@@ -634,8 +634,9 @@ fn range(ends: &[u32], row: Row) -> Range<usize> {
     start..ends[row] as usize
 }
 
-/// Returns the index of a number in `numbers`. The number is appended unless it equals the previous
-/// number at this position of the layout, whose index is `last`.
+/// Returns the index of `number` in `numbers`. `last` is the index of the number that the same tag
+/// had in the previous span with this layout. If the two numbers differ, `number` is appended and
+/// `last` becomes its index.
 fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
     if numbers.get(*last as usize) != Some(&number) {
         *last = numbers.len() as u32;

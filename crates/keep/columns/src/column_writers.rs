@@ -53,7 +53,7 @@ impl TraceIds {
 #[derive(Default)]
 pub(crate) struct ListPair {
     levels: Levels,
-    /// Text ids of the values of the second column.
+    /// Text ids of the second column, such as those of the tag values.
     values: Vec<TextId>,
 }
 

@@ -19,7 +19,7 @@ pub enum Error {
     TooNew(u32),
     /// The file has the maximum number of row groups, or its index has the maximum number of pages.
     Full,
-    /// Error of the Parquet library.
+    /// The Parquet library failed to write the file.
     Parquet(parquet::errors::ParquetError),
 }
 

@@ -22,7 +22,7 @@ pub(crate) mod rank {
     pub(crate) const STATE: u8 = 3;
     /// Rank of the lock on the list of span files.
     pub(crate) const FILES: u8 = 4;
-    /// Rank of the lock on the calls of spans in memory.
+    /// Rank of the lock on the calls between services that are derived from the spans in memory.
     pub(crate) const HEAD_LINKS: u8 = 5;
     /// Rank of the lock on the ledger.
     pub(crate) const LEDGER: u8 = 6;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Reason why a query has no answer.
+/// Cause of a query's failure.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {

@@ -63,7 +63,7 @@ impl Durations {
         }
     }
 
-    /// Adds `count` durations with this code.
+    /// Adds `count` durations to the bucket with this code.
     pub fn add(&mut self, code: u16, count: u64) {
         // Fast path: codes mostly arrive in ascending order.
         if count > 0 && self.counts.last().is_none_or(|&(last, _)| last < code) {

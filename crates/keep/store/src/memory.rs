@@ -90,7 +90,7 @@ impl MemoryStore {
         sorted(wanted.flat_map(|(_, request)| request.spans.iter().cloned()).collect())
     }
 
-    /// Applies `text` to all spans. Returns the distinct nonempty texts in order.
+    /// Applies `text` to all spans. Returns the distinct nonempty texts in byte order.
     fn texts(&self, text: impl Fn(&SpanRef<'_>) -> Option<String>) -> Vec<String> {
         let mut texts = BTreeSet::new();
         for (_, request) in self.requests() {

@@ -57,19 +57,19 @@ pub trait SpanStore: Send + Sync {
     /// Returns a page of the requests that match a query.
     fn search(&self, query: &Query) -> Result<Page, Error>;
 
-    /// Returns the names of services that recorded spans, in order.
+    /// Returns the names of services that recorded spans, in byte order.
     fn services(&self) -> Result<Vec<String>, Error>;
 
-    /// Returns the distinct names of the spans that a service recorded, in order.
+    /// Returns the distinct names of the spans that a service recorded, in byte order.
     fn span_names(&self, service: &str) -> Result<Vec<String>, Error>;
 
-    /// Returns the distinct remote services that a service's spans name, in order.
+    /// Returns the distinct remote services that a service's spans name, in byte order.
     fn remote_services(&self, service: &str) -> Result<Vec<String>, Error>;
 
     /// Returns the keys of all stored tags with their frequency, in order of key.
     fn tag_keys(&self) -> Result<Vec<TagField>, Error>;
 
-    /// Returns at most `limit` distinct values of a tag, converted to text, in order.
+    /// Returns at most `limit` distinct values of a tag, converted to text, in byte order.
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error>;
 
     /// Returns the calls of requests that began in the window, in order of caller and callee. Calls
@@ -90,8 +90,9 @@ pub trait SpanStore: Send + Sync {
     /// the map's window and has a duration.
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
 
-    /// Compares the words of the spans inside a box with those of the spans outside the box. Only
-    /// spans that match the condition, started in the window and have a duration are compared.
+    /// Compares the words of the spans inside `area`, a box of start times and durations, with
+    /// those of the spans outside. Only spans that match the condition, started in the window and
+    /// have a duration are compared.
     fn difference(
         &self,
         window: Window,

@@ -94,8 +94,8 @@ impl Router {
         }
     }
 
-    /// Applies a configuration and resumes the journals on disk, after all queues of the previous
-    /// configuration have ended.
+    /// Ends all queues of the previous configuration and waits for their threads. Then applies
+    /// `plan`, and resumes the journals on disk.
     pub(crate) fn begin(&self, plan: Plan, directory: PathBuf) {
         self.end();
         self.permits_control.store(plan.permits_control, Ordering::Relaxed);

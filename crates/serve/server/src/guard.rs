@@ -55,7 +55,7 @@ impl std::fmt::Debug for Token {
 pub(crate) enum Denial {
     /// The request names a host that is not this server.
     Host,
-    /// The request was sent by a page of another origin, and may change something.
+    /// The request is cross-origin and may modify the server's state.
     Origin,
     /// The request has no valid token.
     Token,

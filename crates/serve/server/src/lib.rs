@@ -1,12 +1,13 @@
-//! The server of spans and queries: listeners, access control, and the routing of requests. Start
-//! at [`Server::start`]; `route` shows the stages of a request.
+//! Server that receives spans over HTTP, gRPC and Scribe, and answers queries over HTTP: listeners,
+//! access control, and the routing of requests. Start at [`Server::start`]; `route` shows the
+//! stages of a request.
 //!
 //! - Listeners bind only to loopback addresses, unless there are a certificate and tokens, or
 //!   trusted networks ([`StartError`]).
-//! - `guard` checks the `Host` and `Origin` of each request, so that no page in a browser can use
-//!   the server without its user's knowledge.
-//! - The number of connections is limited; a new connection replaces the connection that has been
-//!   quiet for longest (`connections`). Slow senders are timed out.
+//! - `guard` checks the `Host` of each HTTP request against DNS rebinding, and the `Origin` of
+//!   requests other than GET, HEAD and OPTIONS against cross-site requests.
+//! - The number of connections is limited; a new connection evicts the connection that has been
+//!   idle for longest (`connections`). Slow senders are timed out.
 //! - Queries run on blocking threads, a limited number at a time, each with a deadline (`queries`).
 
 mod assets;

@@ -197,7 +197,8 @@ fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     }
 }
 
-/// Limits of time and memory of a query, and the state at its start.
+/// Time and memory limits of a query, with its start time and the process's memory use at that
+/// time.
 struct LimitWatch {
     started: Instant,
     timeout: Duration,

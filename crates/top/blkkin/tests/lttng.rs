@@ -220,14 +220,14 @@ fn traces(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Number of times that the program hits each tracepoint. `EVENTS` is the resulting number of
-/// events.
+/// Number of times that the program hits each tracepoint before it waits for input.
 const ROUNDS: usize = 100;
+/// Number of events that the program, which has six tracepoints, records before it waits for input.
 const EVENTS: usize = 6 * ROUNDS;
 
-/// Options for per-user buffers, with enough sub-buffers for all events. `BY_PROCESS` has the same
-/// for per-process buffers.
+/// Options for per-user buffers, with enough sub-buffers for all events.
 const BY_USER: &[&str] = &["--buffers-uid", "--subbuf-size=16K", "--num-subbuf=16"];
+/// Options for per-process buffers, with enough sub-buffers for all events.
 const BY_PROCESS: &[&str] = &["--buffers-pid", "--subbuf-size=16K", "--num-subbuf=16"];
 
 fn start(test: &str) -> Option<Lttng> {

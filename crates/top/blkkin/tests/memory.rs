@@ -17,6 +17,7 @@ use support::{Scratch, blkkin};
 
 /// Maximum peak memory in KiB, in addition to the peak of a run that reads almost no data.
 const MORE_KIB_MAX: u64 = 32 << 10;
+/// Size in bytes to which a stream is extended, or a metadata file that must be refused.
 const STREAM_SIZE: u64 = 1 << 30;
 /// Maximum peak memory in KiB of a process that reads metadata of any size.
 const KIB_MAX: u64 = 256 << 10;

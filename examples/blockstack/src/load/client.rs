@@ -58,7 +58,7 @@ pub(super) struct Client<'l> {
 }
 
 impl Connection {
-    /// Connects and selects a volume with `EXPORT_NAME`, the protocol's oldest option.
+    /// Connects and selects a volume with `NBD_OPT_EXPORT_NAME`, the oldest option of the protocol.
     pub(super) fn open(address: &Address, volume: &str) -> Result<Connection, String> {
         let failed = |error: std::io::Error| format!("{address}: {error}");
         let stream = address.connect().map_err(failed)?;

@@ -41,14 +41,13 @@ pub(crate) struct Request {
 /// Action of the server for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// The composer must be called; `name` names the operation in spans, for instance `write
-    /// zeroes`.
+    /// Call of the composer. `name` is the operation's name in spans, such as `write zeroes`.
     Forward { kind: Kind, fua: bool, name: &'static str },
-    /// Success is reported at once.
+    /// Immediate reply without an error.
     Done,
-    /// This error number is reported at once.
+    /// Immediate reply with this error number.
     Refuse(u32),
-    /// The connection is closed.
+    /// Close of the connection.
     Disconnect,
 }
 

@@ -41,7 +41,7 @@ impl Quartiles {
         json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": sure})
     }
 
-    /// Returns the width of the confidence interval; infinite if there is none.
+    /// Returns the width of the confidence interval, or infinity without an interval.
     pub(super) fn interval_width(&self) -> f64 {
         self.confidence_interval.map_or(f64::INFINITY, |(from, to)| to - from)
     }

@@ -149,8 +149,8 @@ impl Case {
         median(self.runs.iter().map(figure).collect())
     }
 
-    /// Returns the rate of each run in spans a second. Zipkin acknowledges spans before it decodes
-    /// them, so its rate counts up to the time at which the server is idle.
+    /// Returns the rate of each run in spans per second. Zipkin acknowledges spans before it
+    /// decodes them, so its runs are timed until the server is idle.
     fn rates(&self) -> Vec<f64> {
         let rate = |run: &Run| match self.who {
             "Zipkin" => run.settled_rate(),

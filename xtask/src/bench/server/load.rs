@@ -60,7 +60,7 @@ pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result
     Ok(disk)
 }
 
-/// Returns the median and the 99th percentile of figures in any order.
+/// Returns the median and the 99th percentile of `figures`, which need not be sorted.
 pub(super) fn p50_and_p99(figures: &[f64]) -> (f64, f64) {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -129,9 +129,9 @@ pub(super) struct FieldTree<'t> {
 struct Node {
     /// Kinds of all fields at this node; several if options of a variant share the node.
     kinds: Kinds,
-    /// Kinds of the member that was read last at this node.
+    /// Kinds of the most recently read member at this node.
     kinds_latest: Kinds,
-    /// Value of [`FieldTree::sequence`] when the member that was read last at this node began.
+    /// Value of [`FieldTree::sequence`] at the start of the most recently read member at this node.
     sequence: u64,
 }
 

@@ -13,7 +13,7 @@ impl RangeSet {
         (end >= low).then_some((start, end))
     }
 
-    /// Returns an integer of `low..=high` that is in the set; `None` if there is none.
+    /// Returns an integer of `low..=high` that is in the set, or `None`.
     pub(super) fn overlap(&self, low: i128, high: i128) -> Option<i128> {
         self.last_within(low, high).map(|(start, _)| start.max(low))
     }

@@ -245,8 +245,8 @@ impl RoleFields<'_> {
     }
 }
 
-/// A visitor that writes a packet context. It writes the visited members, and the members with
-/// roles (sizes, times, counters) that stand between them in the schema.
+/// Visitor that writes a packet context: the visited members, and the members with roles (sizes,
+/// times, counters) that stand between them in the schema.
 #[derive(Debug)]
 pub struct ContextWriter<'w> {
     fields: FieldWriter<'w>,

@@ -20,7 +20,7 @@ const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// File that is mapped over the page; `None` while the page is private memory.
 static FILE: Mutex<Option<RegisteredDescriptor<OwnedFd>>> = Mutex::new(None);
 
-/// Set once the thread runs, which finds agents itself, or once there will never be a thread. Event
+/// Set once the thread runs, because it finds agents itself, or once no thread will ever run. Event
 /// types are then decided when the program first reaches them.
 static DECISIONS_ENABLED: AtomicBool = AtomicBool::new(false);
 

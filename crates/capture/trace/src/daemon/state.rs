@@ -18,8 +18,8 @@ pub(super) const DECIDING: u64 = 8;
 /// rules are applied.
 pub(super) const HAD_RULES: u64 = 4;
 
-/// Returns true if event types cannot be decided now: there is no connection, or this is a child
-/// whose thread has not received its rules.
+/// Returns true if it is not yet known which event types are wanted: no agent has connected yet, or
+/// this is a forked child that has not received its rules.
 pub(crate) fn is_undecided() -> bool {
     let [_, child] = STATE.words();
     !bell::are_decisions_enabled() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHING) != 0

@@ -36,7 +36,7 @@ const USED_UP: u64 = BLOCK_STRIDE / 2;
 
 type Keys = [u64; 2];
 
-/// The two keys of this process; 0 means that there are none. The first key is stored last.
+/// The two keys of this process, or zeros. The first key is stored last.
 static KEYS: WipedOnFork = WipedOnFork::new();
 
 /// Start of the next block to reserve. Children continue with the parent's value: a child has a
@@ -214,8 +214,8 @@ mod tests {
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "a block was taken twice");
     }
 
-    /// Keys made without `getrandom` differ from call to call, from thread to thread, and in
-    /// children.
+    /// Keys made without `getrandom` differ between calls, between threads, and between a process
+    /// and its children.
     #[test]
     fn keys_without_randomness_differ() {
         let mut seen = HashSet::new();

@@ -68,7 +68,7 @@ struct PendingDelta {
     place: Range<usize>,
 }
 
-/// Text of a whole slice, handed in before the slice's turn.
+/// Text of a completely printed slice, buffered until the texts of all earlier slices are written.
 struct FinishedSlice {
     blocks: Vec<Block>,
     size: usize,

@@ -1,6 +1,8 @@
-//! Runs of a program with a queue on disk: its reports about numbered spans, and the spans that
-//! arrive at a destination or in the folder of refused batches. Start at [`ProgramRun`] and
-//! [`Destination`].
+//! Runs of a program that exports numbered spans through a queue on disk. Start at [`ProgramRun`].
+//!
+//! [`Destination::check`] looks for the spans of all batches that the program has reported as
+//! flushed. The destination must have accepted each span, unless the span is in the folder of
+//! refused batches.
 
 use crate::accounts::{PATIENCE, balanced, options};
 use crate::server::{Reply, Server};

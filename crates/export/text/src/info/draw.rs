@@ -30,9 +30,11 @@ const ROWS: usize = 20;
 const STREAM_ROWS: usize = 64;
 /// Maximum length of an event's name in characters.
 const NAME_WIDTH: usize = 36;
+/// Maximum length of a stream file's name in characters.
 const FILE_WIDTH: usize = 24;
 /// Maximum length of a value in the head of a trace, in characters; paths may be long.
 const VALUE_WIDTH: usize = 400;
+/// Width of a bar in characters.
 const BAR_WIDTH: usize = 10;
 
 /// Draws the traces, totals and tables of `collection`.

@@ -102,8 +102,9 @@ impl Theme {
         bar
     }
 
-    /// Replaces control characters in a trace's text, which a terminal would obey. A text of more
-    /// than `most` characters is truncated at its start.
+    /// Replaces the control characters in a trace's text by `?`, because a terminal would obey
+    /// them. With [`Theme::ascii`], also replaces non-ASCII characters. Drops the start of a text
+    /// longer than `most` characters.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {
         let shown = |char: char| match char {
             _ if char.is_control() => '?',

@@ -34,27 +34,31 @@ pub struct TreePrinter {
     times: TimePrinter,
 }
 
-/// Minimum width of a bar in characters, if there is room; `BAR_MAX` is the maximum.
+/// Minimum width of the bar column in characters; on a narrow line, a quarter of its width.
 const BAR_MIN: usize = 24;
+/// Maximum width of the bar column in characters.
 const BAR_MAX: usize = 60;
+/// Minimum width of the label column in characters.
 const LABEL_MIN: usize = 16;
+/// Maximum width of the label column in characters.
 const LABEL_MAX: usize = 60;
-/// Minimum width of a line that shows spans' own times, in characters. `BAR_FROM` is the minimum
-/// for bars.
+/// Minimum width of a line that shows spans' own times, in characters.
 const OWN_TIME_FROM: usize = 72;
+/// Minimum width of a line that shows bars, in characters.
 const BAR_FROM: usize = 48;
 
 /// Widths of a request's columns in characters, and the scale of its bars.
 struct Columns {
     label: usize,
-    /// Width of the column of durations. `own` is the width of the column of own times, or 0 if it
-    /// does not fit.
+    /// Width of the column of durations and of the annotations' offsets.
     time: usize,
+    /// Width of the column of own times, or 0 if the line is too narrow.
     own: usize,
     /// Width of the bar column, 0 if bars do not fit.
     bar: usize,
-    /// Start of the request; `length` is its duration. Both are in nanoseconds.
+    /// Start of the request, in nanoseconds.
     start: u64,
+    /// Duration of the request, in nanoseconds.
     length: u64,
     /// Maximum depth of indentation; deeper spans have the same indentation.
     depth_max: usize,

@@ -1,4 +1,4 @@
-//! Tests of Zipkin's formats as JSON, compared with serde_json.
+//! Tests of Zipkin's JSON formats, with serde_json as the reference implementation.
 
 use crate::check::{damaged, good, read};
 use crate::random::Random;

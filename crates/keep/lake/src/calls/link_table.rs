@@ -113,7 +113,7 @@ impl EarlierSpans {
     }
 }
 
-/// Sink that appends spans to a block, and breaks off at the limit of number or memory.
+/// Sink that appends spans to a block, and stops at the maximum number of spans or bytes of memory.
 struct LimitedSink<'b> {
     spans: &'b mut Block,
     most: usize,

@@ -45,18 +45,22 @@ pub(crate) struct FileSummary {
     links: Range<u64>,
 }
 
-/// Health of a file without errors so far. The other states: invalid bytes not verified yet
-/// (`SUSPECT`), verified as damaged, refused by the operating system (`UNREADABLE`, for example by
-/// an I/O error or because too many files are open), and refused for [`LASTING_AFTER`].
+/// Health of a file without errors so far.
 const GOOD: u8 = 0;
+/// Health of a file in which a read has found invalid bytes, until the file is verified.
 const SUSPECT: u8 = 1;
+/// Health of a file that was verified as damaged.
 const DAMAGED: u8 = 2;
+/// Health of a file that the operating system does not read, for example because of an I/O error or
+/// too many open files.
 const UNREADABLE: u8 = 3;
+/// Health of a file that has been unreadable for [`LASTING_AFTER`].
 const LASTING: u8 = 4;
 
-/// Delay before an unreadable file is verified again. Each retry doubles the delay, up to
-/// [`RETRY_AFTER_MAX`].
+/// Delay after the first failed verification of an unreadable file. Each further failure doubles
+/// the delay, up to [`RETRY_AFTER_MAX`].
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Maximum delay between verifications of an unreadable file.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 
 /// Time after which an unreadable file counts as damaged. Once it can be read again, verification

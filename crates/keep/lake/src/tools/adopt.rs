@@ -30,10 +30,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Extension appended to the name of a file that repeats spans of other files. Its other spans are
-/// written to a new file.
+/// Extension of a file that was renamed because it repeats spans of other files. The other spans of
+/// the file are written to a new file.
 const DUPLICATE: &str = ".duplicate";
-/// Extension appended to the name of a file that cannot be adopted: it is damaged, is not a span
+/// Extension of a file that was renamed because it cannot be adopted: it is damaged, is not a span
 /// file, or has too many rows.
 const UNREADABLE: &str = ".unreadable";
 

@@ -13,8 +13,9 @@ use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 /// Scribe.
 const PROBE_BYTES: usize = 4096;
 
-/// Maximum size of a call in bytes. Failures reduce the size down to `CALL_BYTES_MIN`.
+/// Maximum of [`Network::call_bytes`]: 1 MiB.
 const CALL_BYTES_MAX: usize = 1 << 20;
+/// Minimum of [`Network::call_bytes`], to which failures reduce it: 2 KiB.
 const CALL_BYTES_MIN: usize = 2 << 10;
 
 pub(super) struct Network {
@@ -24,6 +25,7 @@ pub(super) struct Network {
     client: Option<Client>,
     has_failed: bool,
     batch: blkkin_scribe::Batch,
+    /// Size in bytes at which a call gets no further messages.
     call_bytes: usize,
     /// Id of the last batch, and the number of its messages that the server has acknowledged.
     done: (u64, u64),

@@ -29,9 +29,9 @@ pub(crate) struct FileSystem {
 /// not be mounted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AtomicWrites {
-    /// Only the superblock: this many bytes at the start of the disk.
+    /// The start of the disk, which contains the superblock. The value is its size in bytes.
     First(u64),
-    /// All blocks of the disk, with the block size in bytes.
+    /// Every block of the disk. The value is the block size in bytes.
     Blocks(u64),
 }
 

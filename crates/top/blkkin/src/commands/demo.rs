@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Colour the text
+    /// When to colour the output
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     color: ColorChoice,
 }

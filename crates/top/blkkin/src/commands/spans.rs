@@ -112,7 +112,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     ascii: bool,
 
-    /// Colour the text
+    /// When to colour the output
     #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
     color: ColorChoice,
 

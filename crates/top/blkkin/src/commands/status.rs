@@ -54,7 +54,7 @@ pub(crate) struct Args {
     )]
     interval: Duration,
 
-    /// Colour the text
+    /// When to colour the output
     #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
     color: ColorChoice,
 

@@ -75,8 +75,8 @@ fn a_burst_waits_for_room() {
     figure("blocking", &format!("{figures}, in {} ms", took_us / 1000));
 }
 
-/// A program waits only once for a stopped agent. It waits again only after the agent has read the
-/// ring.
+/// A stopped agent delays a program by one wait for room. Events wait again once the agent has read
+/// the ring.
 #[test]
 fn a_stopped_agent_delays_a_program_once() {
     let node = Node::new();

@@ -65,10 +65,11 @@ fn as_user(user: u32, groups: &str) -> Command {
     command
 }
 
-/// Id of a user without groups. `MASTER` is a user who may control all sessions, as a member of
-/// `GROUP`.
+/// Id of a user who is no member of [`GROUP`].
 const STRANGER: u32 = 65534;
+/// Id of a user who may control all sessions, as a member of [`GROUP`].
 const MASTER: u32 = 12;
+/// Name and id of the group whose members may control all sessions.
 const GROUP: (&str, &str) = ("daemon", "1");
 
 struct Place {

@@ -76,8 +76,8 @@ fn shared_bytes(pid: u32) -> u64 {
     files.values().sum()
 }
 
-/// A program uses memory only for what it records. A page of a ring is allocated when the program
-/// or the agent first writes to it.
+/// A program uses ring memory only for recorded events. A page of a ring is allocated at the first
+/// write by the program or the agent.
 #[test]
 fn l11_programs_of_one_event_take_little_memory() {
     const EACH_MAX: u64 = 200 << 10;
@@ -154,7 +154,7 @@ fn a_burst_of_400_000_events_is_kept_by_default() {
     assert_eq!(check_all(&node.output(), tried), 0);
 }
 
-/// Moves all threads of a process to these processors.
+/// Pins all threads of a process to the CPUs in `processors`, a list such as `0-1`.
 fn move_to(pid: u32, processors: &str) {
     let mut command = Command::new("taskset");
     let _ = command.args(["-a", "-p", "-c", processors, &pid.to_string()]).output().unwrap();
@@ -203,7 +203,7 @@ fn l6_programs_are_moved_between_processors() {
 }
 
 /// A processor without a ring uses the last ring. A processor that is added after the agent's start
-/// has none.
+/// has no ring.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";

@@ -5,7 +5,8 @@ use crate::ctf2::vocabulary::role_belongs;
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
-/// Random generation of the small parts of a schema.
+/// Generator of a schema's random leaf elements: texts, optional texts, integers, and lists of
+/// integer ranges.
 trait Parts {
     fn text(&mut self) -> String;
     fn maybe_text(&mut self) -> Option<String>;

@@ -451,8 +451,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Chooses an earlier field to refer to; `None` if there is none. If `anywhere` is false, the
-    /// field is a member of an enclosing structure.
+    /// Chooses an earlier field to refer to, if any. If `anywhere` is false, the field is a member
+    /// of an enclosing structure.
     fn reference(
         &mut self,
         fits: impl Fn(Option<Purpose>) -> bool,
