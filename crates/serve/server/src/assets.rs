@@ -56,7 +56,7 @@ struct PreparedFile {
 }
 
 impl FileId {
-    /// Returns the file that is served at this path; `None` if there is none.
+    /// Returns the file that is served at this path, if any.
     pub(crate) fn of(path: &str) -> Option<FileId> {
         SOURCES.iter().position(|source| source.path == path).map(FileId)
     }

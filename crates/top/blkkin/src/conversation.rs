@@ -193,7 +193,7 @@ impl AgentConnection {
         Ok(group_by_session(self.request(&request)?))
     }
 
-    /// Returns the name of the only session; an error if there is none or more than one.
+    /// Returns the name of the only session; an error if the number of sessions is not one.
     pub(crate) fn only_session(&mut self) -> Result<String, Error> {
         let mut names = self.session_names();
         match names.len() {

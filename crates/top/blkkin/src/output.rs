@@ -202,7 +202,7 @@ pub(crate) fn shell_word(path: &Path) -> String {
     }
 }
 
-/// Describes the losses that the tracer reported; `None` if there are none.
+/// Describes the losses that the tracer reported, if any.
 pub(crate) fn describe_losses(stats: &Stats) -> Option<String> {
     let unknown = |what: &str, count: u64| {
         format!("an unknown number of {what} at {}", plural(count, "place"))

@@ -10,7 +10,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::fs::{self, OpenOptions};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
@@ -35,38 +35,38 @@ fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
     run(directory, arguments).0
 }
 
-/// Runs the program; returns its peak resident size in KiB, and its exit code, or `None` if a
-/// signal killed it. A run that ends before it can be traced is repeated.
-fn run(directory: &Path, arguments: &[&str]) -> (u64, Option<i32>) {
+/// Runs the program; returns its peak resident size in KiB, and its exit status. A run that ends
+/// before it can be traced is repeated.
+fn run(directory: &Path, arguments: &[&str]) -> (u64, ExitStatus) {
     (0..5000).find_map(|_| run_once(directory, arguments)).expect("a run that can be traced")
 }
 
-fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, Option<i32>)> {
+fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
     let mut command = blkkin(directory);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program");
     let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
-    if ptrace::seize(pid, ptrace::Options::PTRACE_O_TRACEEXIT).is_err() {
-        child.wait().expect("the program to end");
-        return None;
-    }
-    let mut peak = None;
+    let is_traced = ptrace::seize(pid, ptrace::Options::PTRACE_O_TRACEEXIT).is_ok();
+    let peak = is_traced.then(|| peak_at_exit(pid));
+    let status = child.wait().expect("the program to end");
+    Some((peak?, status))
+}
+
+/// Waits until the traced process exits or is being killed, and returns its peak resident size in
+/// KiB. The process then continues its exit without a tracer.
+fn peak_at_exit(pid: Pid) -> u64 {
+    const EXIT: i32 = ptrace::Event::PTRACE_EVENT_EXIT as i32;
     loop {
-        match waitpid(pid, None).expect("a traced program") {
-            WaitStatus::Exited(_, code) => return Some((peak?, Some(code))),
-            WaitStatus::Signaled(..) => return Some((peak?, None)),
-            WaitStatus::Stopped(_, signal) => {
-                ptrace::cont(pid, signal).expect("a stopped program");
-            }
-            // The program exits, or is about to be killed. Its memory still exists.
-            _ => {
-                peak = fs::read_to_string(format!("/proc/{pid}/status"))
-                    .ok()
-                    .and_then(|text| high_water_mark(&text));
-                ptrace::cont(pid, None).expect("a stopped program");
-            }
+        match waitpid(pid, None).expect("a traced process") {
+            WaitStatus::PtraceEvent(_, _, EXIT) => break,
+            WaitStatus::Stopped(_, signal) => ptrace::cont(pid, signal),
+            _ => ptrace::cont(pid, None),
         }
+        .expect("a stopped process");
     }
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its memory");
+    ptrace::detach(pid, None).expect("a stopped process");
+    high_water_mark(&status).expect("its memory")
 }
 
 fn high_water_mark(status: &str) -> Option<u64> {
@@ -120,10 +120,10 @@ fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hos
         let kib_max = if size == SMALL_SIZE { tiny + MORE_KIB_MAX } else { KIB_MAX };
         for case in cases(size) {
             for part in parts {
-                let (peak, code) = read(&case, size, size / part);
-                if peak > kib_max || !matches!(code, Some(0 | 1)) {
+                let (peak, status) = read(&case, size, size / part);
+                if peak > kib_max || !matches!(status.code(), Some(0 | 1)) {
                     let about = format!("{language} {}, 1/{part} of {size} bytes", case.name);
-                    wrong.push(format!("{about}: {peak} of {kib_max} KiB, code {code:?}"));
+                    wrong.push(format!("{about}: {peak} of {kib_max} KiB, {status}"));
                 }
             }
         }
@@ -165,8 +165,8 @@ fn metadata_that_is_too_long_costs_its_own_trace_only() {
 fn many_tracepoints_can_be_read() {
     let scratch = Scratch::new("memory-tracepoints");
     let check = |arguments: &[&str]| {
-        let (peak, code) = run(&scratch.0, arguments);
-        assert!(code == Some(0) && peak <= KIB_MAX, "{arguments:?}: {peak} KiB, code {code:?}");
+        let (peak, status) = run(&scratch.0, arguments);
+        assert!(status.success() && peak <= KIB_MAX, "{arguments:?}: {peak} KiB, {status}");
     };
     fs::create_dir(scratch.0.join("ctf1")).expect("to make a folder");
     let text = hostile::many_tracepoints(20_000);

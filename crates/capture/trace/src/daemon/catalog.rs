@@ -26,7 +26,7 @@ static CATALOGS: [OnceLock<SharedMemory>; CATALOGS_MAX] = [const { OnceLock::new
 /// that its parent had reserved and not created yet.
 static RESERVED_CATALOGS: AtomicUsize = AtomicUsize::new(0);
 
-/// Index of this process's catalog, plus 1; 0 if there is none, as in a forked child.
+/// Index of this process's catalog, plus 1; 0 without a catalog, as in a forked child.
 static CURRENT: WipedOnFork = WipedOnFork::new();
 
 fn current() -> Option<&'static SharedMemory> {

@@ -69,8 +69,7 @@ pub fn types_refused() -> usize {
 }
 
 impl EventType {
-    /// Iterates over the names and kinds of the fields. There are none before the type is
-    /// registered.
+    /// Iterates over the names and kinds of the fields; empty before the type is registered.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
         self.fields_of_kinds(entry(self).map_or(&[], |entry| entry.kinds))
     }
