@@ -3,6 +3,7 @@
 
 use crate::test_counts::{Counts, count_lines};
 use crate::tools::{at, cargo, command, target_dir, workspace_root};
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Maximum number of programs that run at the same time. Each program runs several tests at the
-/// same time, too, and some tests have time limits.
+/// Maximum number of programs that run at the same time. Together they run as many tests at the
+/// same time as there are processors: more would delay tests with time limits.
 const RUNNING_MAX: usize = 4;
 
 /// A test program that cargo has built.
@@ -101,21 +102,27 @@ pub(crate) fn run_all(
 ) -> Result<Results, String> {
     let logs = target_dir().join("test-logs").join(chore);
     fs::create_dir_all(&logs).map_err(at(&logs))?;
-    // Programs that contain much code also run long. They start first, so that no long program
-    // remains at the end.
-    programs.sort_by_key(|program| fs::metadata(&program.path).map_or(0, |file| file.len()));
-    programs.reverse();
+    // Long programs start first, so that none is alone at the end: those of the package `blkkin`,
+    // which tests from end to end, and those that contain much code.
+    programs.sort_by_key(|program| {
+        let size = fs::metadata(&program.path).map_or(0, |file| file.len());
+        Reverse((program.package == "blkkin", size))
+    });
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let running = processors.min(RUNNING_MAX);
+    let test_threads = processors.div_ceil(running);
     let next = AtomicUsize::new(0);
     let work = || {
         let mut results = Results::default();
         while let Some(program) = programs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            results.add(run_one(chore, program, command_of(program), &logs)?);
+            let mut command = command_of(program);
+            command.env("RUST_TEST_THREADS", test_threads.to_string());
+            results.add(run_one(chore, program, command, &logs)?);
         }
         Ok(results)
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(RUNNING_MAX);
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..running).map(|_| scope.spawn(work)).collect();
         let ends: Vec<Result<Results, String>> = workers
             .into_iter()
             .map(|worker| worker.join().expect("the panic is printed already"))
