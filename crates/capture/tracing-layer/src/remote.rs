@@ -29,7 +29,7 @@ pub(crate) fn parent() -> Option<Incoming> {
 /// fn serve(traceparent: &[u8]) {
 ///     let parent = blkkin_tracing::parse_traceparent(traceparent);
 ///     let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("serve"));
-/// For futures, use `instrument`.
+///     // For futures, use `instrument`.
 ///     span.in_scope(handle);
 /// }
 /// # serve(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");

@@ -34,7 +34,7 @@ pub(super) fn installed() -> &'static Path {
         // most dependencies, with fewer features.
         let mut build = cargo();
         build.args(["build", "--locked", "--workspace", "--all-targets"]);
-        let status = build.current_dir(workspace_root()).status().expect("cargo");
+        let status = build.current_dir(workspace_root()).status().expect("a build");
         assert!(status.success(), "{build:?}: {status}");
         let options =
             Options { location, no_build: true, profile: "dev".to_owned(), without_sql: false };
