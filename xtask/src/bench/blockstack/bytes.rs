@@ -72,8 +72,8 @@ impl Bytes {
         Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index)
     }
 
-    /// Returns the average size of a span in bytes if another program's file has `bytes` bytes.
-    /// That file has only the spans that are in Parquet files.
+    /// Returns the average size of a span in another program's file of `bytes` bytes. The file was
+    /// converted from BlkKin's Parquet files, so it holds the same spans.
     fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
     }

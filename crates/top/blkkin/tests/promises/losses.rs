@@ -205,6 +205,15 @@ fn d10_types_that_nobody_describes_are_told() {
     figure("D10", "616 event types too many: status, stop and destroy tell");
 }
 
+/// Waits until the first trace has metadata. An agent that is killed before leaves a directory that
+/// no command reads as a trace.
+fn wait_for_metadata(node: &Node) {
+    eventually("a trace has metadata", || {
+        let traces = traces_below(&node.output());
+        traces.iter().any(|trace| trace.join("metadata").is_file()).then_some(())
+    });
+}
+
 /// Returns true if all commands that read a trace warn that events may be missing, and false if
 /// none does.
 #[track_caller]
@@ -294,7 +303,7 @@ fn d10_an_agent_that_is_away_too_long_is_told() {
     let agent = node.agent();
     node.record_all();
     let program = node.program(10, 1000);
-    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    wait_for_metadata(&node);
     agent.kill();
     std::thread::sleep(Duration::from_secs(9));
     let _agent = node.agent();
@@ -529,7 +538,7 @@ fn d10_a_program_that_is_not_back_is_told() {
     let agent = node.agent();
     node.record_all();
     let program = node.program(100, 1000);
-    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    wait_for_metadata(&node);
     signal(program.id(), Signal::STOP);
     agent.kill();
     let _agent = node.agent();
@@ -551,7 +560,7 @@ fn d10_full_rings_without_an_agent_are_told() {
     let agent = node.agent();
     record_into_small_rings(&node);
     let mut program = node.program(10, 1000);
-    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    wait_for_metadata(&node);
     agent.kill();
     let begun = program.count();
     eventually("much is tried", || (program.count() > begun + 2000).then_some(()));
@@ -574,7 +583,7 @@ fn d10_a_program_that_ends_without_an_agent_is_told() {
     let agent = node.agent();
     node.record_all();
     let program = node.program(100, 1000);
-    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    wait_for_metadata(&node);
     agent.kill();
     program.end();
     let _agent = node.agent();
@@ -615,7 +624,7 @@ fn d10_damaged_rings_are_told() {
     let _agent = node.agent();
     node.record_all();
     let mut program = Program::start(node.test_program(&[], "losses::spoils"));
-    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    wait_for_metadata(&node);
     assert_eq!(program.count(), 1);
     let damaged = "the program wrote invalid data into its ring";
     eventually("it is counted", || (lost_by(&node, "damaged")[2] > 0).then_some(()));
@@ -638,7 +647,7 @@ fn d10_nothing_is_told_where_nothing_was_lost() {
     let _agent = node.agent();
     node.record_all();
     let program = node.program(10, 1000);
-    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    wait_for_metadata(&node);
     program.end();
     for arguments in [
         &["status", "--interval", "0"][..],
