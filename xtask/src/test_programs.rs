@@ -189,6 +189,33 @@ pub(crate) fn plain_command(program: &TestProgram) -> Command {
     command(program.path.as_os_str())
 }
 
+/// Facts for tests of lists that name packages and files of tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::package_of;
+    use crate::tools::workspace_root;
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    /// Returns the folders of the packages in `crates`, by name of the package.
+    pub(crate) fn package_folders() -> BTreeMap<String, PathBuf> {
+        let folders = |of: &Path| -> Vec<PathBuf> {
+            let entries = fs::read_dir(of).expect("a folder").flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+        };
+        let stations = folders(&workspace_root().join("crates"));
+        let crates = stations.iter().flat_map(|station| folders(station));
+        crates.filter_map(|folder| Some((package_of(&folder)?, folder))).collect()
+    }
+
+    /// Returns true if the package in `folder` has the file of tests `name`.
+    pub(crate) fn has_test_file(folder: &Path, name: &str) -> bool {
+        let files = [format!("tests/{name}.rs"), format!("tests/{name}/main.rs")];
+        files.iter().any(|file| folder.join(file).is_file())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

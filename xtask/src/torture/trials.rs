@@ -387,34 +387,18 @@ pub(super) const TRIALS: &[Trial] = &[
 #[cfg(test)]
 mod tests {
     use super::TRIALS;
-    use crate::test_programs::package_of;
-    use crate::tools::workspace_root;
-    use std::collections::BTreeMap;
-    use std::fs;
-    use std::path::{Path, PathBuf};
-
-    fn folders(of: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(of).expect("a folder").flatten().map(|entry| entry.path());
-        entries.filter(|path| path.is_dir()).collect()
-    }
+    use crate::test_programs::testing::{has_test_file, package_folders};
 
     /// Every trial names an existing file of tests, as a trial of a missing file would test
     /// nothing.
     #[test]
     fn trials_have_files() {
-        let stations = folders(&workspace_root().join("crates"));
-        let packages: BTreeMap<String, PathBuf> = stations
-            .iter()
-            .flat_map(|station| folders(station))
-            .filter_map(|folder| Some((package_of(&folder)?, folder)))
-            .collect();
+        let packages = package_folders();
         for trial in TRIALS {
             let folder = packages.get(trial.package).expect(trial.package);
             let found = match trial.file {
                 "" => folder.join("src/lib.rs").is_file(),
-                file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
-                    .iter()
-                    .any(|file| folder.join(file).is_file()),
+                file => has_test_file(folder, file),
             };
             assert!(found, "{} {}", trial.package, trial.file);
         }
