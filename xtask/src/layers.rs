@@ -1,11 +1,10 @@
-//! `cargo xtask layers`: checks that dependencies between crates follow the data, from the first
-//! station to the last.
+//! `cargo xtask layers`: checks the structure of the tree. Dependencies between crates follow the
+//! data, from the first station to the last.
 //!
 //! [`STATIONS`] and the constants below it are the configuration. [`check_graph`] has the rules on
-//! dependencies between crates, [`check_modules`] the rule on imports within a crate,
-//! [`check_unsafe`] the rule on unsafe code. [`architecture`] compares `ARCHITECTURE.md` with the
-//! tree. Each problem names the crate, the dependency, the
-//! rule, and the remedy.
+//! dependencies between crates and on licences, [`check_modules`] the rule on imports within a
+//! crate, [`check_unsafe`] the rule on unsafe code. [`architecture`] compares `ARCHITECTURE.md`
+//! with the tree. Each problem names the crate, the rule, and the remedy.
 
 mod architecture;
 mod graph;

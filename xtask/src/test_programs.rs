@@ -4,6 +4,7 @@
 use crate::test_counts::{Counts, count_lines};
 use crate::tools::{at, cargo, command, target_dir, workspace_root};
 use std::cmp::Reverse;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use std::time::Instant;
 /// Maximum number of programs that run at the same time. Together they run as many tests at the
 /// same time as there are processors: more would delay tests with time limits.
 const RUNNING_MAX: usize = 4;
+
+/// Time limit of one test program, in seconds. A program that hangs counts as failed.
+const SECONDS_MAX: &str = "1200";
 
 /// A test program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,15 +50,17 @@ impl Results {
     }
 }
 
-/// Builds the test programs of the selected packages, or of all if `selection` is empty.
-pub(crate) fn build(selection: &[&str]) -> Result<Vec<TestProgram>, String> {
+/// Returns the command that builds test programs without running them. The caller adds the
+/// packages.
+pub(crate) fn build_command() -> Command {
     let mut command = cargo();
     command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
-    if !selection.contains(&"--package") {
-        command.arg("--workspace");
-    }
+    command
+}
+
+/// Runs such a command; returns the test programs.
+pub(crate) fn build(command: &mut Command) -> Result<Vec<TestProgram>, String> {
     let output = command
-        .args(selection)
         .current_dir(workspace_root())
         .stderr(Stdio::inherit())
         .output()
@@ -66,7 +72,7 @@ pub(crate) fn build(selection: &[&str]) -> Result<Vec<TestProgram>, String> {
 }
 
 /// Parses cargo's messages about test programs.
-pub(crate) fn parse_messages(output: &[u8]) -> Vec<TestProgram> {
+fn parse_messages(output: &[u8]) -> Vec<TestProgram> {
     output.split(|byte| *byte == b'\n').filter_map(parse_message).collect()
 }
 
@@ -104,13 +110,13 @@ pub(crate) fn run_all(
     fs::create_dir_all(&logs).map_err(at(&logs))?;
     // Long programs start first, so that none is alone at the end: those of the package `blkkin`,
     // which tests from end to end, and those that contain much code.
-    programs.sort_by_key(|program| {
+    programs.sort_by_cached_key(|program| {
         let size = fs::metadata(&program.path).map_or(0, |file| file.len());
         Reverse((program.package == "blkkin", size))
     });
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let running = processors.min(RUNNING_MAX);
-    let test_threads = processors.div_ceil(running);
+    let test_threads = processors / running;
     let next = AtomicUsize::new(0);
     let work = || {
         let mut results = Results::default();
@@ -166,9 +172,11 @@ fn run_one(
     let skips = fs::read_to_string(&skips).map_err(at(&skips))?;
     let skips: Vec<String> = skips.lines().map(str::to_owned).collect();
     let mut counts = count_lines(&text);
-    let skipped = skips.len() as u64;
-    counts.passed = counts.passed.saturating_sub(skipped);
-    counts.skipped += skipped;
+    counts.skip(skips.len() as u64);
+    if !status.success() {
+        // A program that crashes or hangs prints no result.
+        counts.failed = counts.failed.max(1);
+    }
     let mut results = Results { counts, skips, failed: Vec::new() };
     let Counts { passed, failed, skipped } = counts;
     // Each result is one `print!`, because other threads print, too.
@@ -177,16 +185,20 @@ fn run_one(
     } else {
         println!(
             "{text}\n{chore}: {package} {name}: {passed} passed, {failed} FAILED, \
-             {skipped} skipped, {seconds:.1} s; ended with {status}"
+             {skipped} skipped, {seconds:.1} s; ended with {status}; the output is in {}",
+            log.display()
         );
         results.failed.push(format!("{package} {name}"));
     }
     Ok(results)
 }
 
-/// Returns the command that runs a program as `cargo test` does.
-pub(crate) fn plain_command(program: &TestProgram) -> Command {
-    command(program.path.as_os_str())
+/// Returns a command to which the caller adds a program and its arguments. The program is killed
+/// after a time limit, and by Ctrl-C.
+pub(crate) fn with_time_limit() -> Command {
+    let mut command = command(OsStr::new("timeout"));
+    command.args(["--foreground", "--kill-after=10", SECONDS_MAX]);
+    command
 }
 
 /// Facts for tests of lists that name packages and files of tests.
@@ -198,7 +210,7 @@ pub(crate) mod testing {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// Returns the folders of the packages in `crates`, by name of the package.
+    /// Returns the folders of the packages in `crates`, and of this one, by name of the package.
     pub(crate) fn package_folders() -> BTreeMap<String, PathBuf> {
         let folders = |of: &Path| -> Vec<PathBuf> {
             let entries = fs::read_dir(of).expect("a folder").flatten();
@@ -206,7 +218,8 @@ pub(crate) mod testing {
         };
         let stations = folders(&workspace_root().join("crates"));
         let crates = stations.iter().flat_map(|station| folders(station));
-        crates.filter_map(|folder| Some((package_of(&folder)?, folder))).collect()
+        let all = crates.chain([workspace_root().join("xtask")]);
+        all.filter_map(|folder| Some((package_of(&folder)?, folder))).collect()
     }
 
     /// Returns true if the package in `folder` has the file of tests `name`.

@@ -9,7 +9,7 @@ mod guest;
 mod trials;
 
 use crate::peers;
-use crate::test_counts::{self, Counts};
+use crate::test_counts::count_lines;
 use crate::test_programs::TestProgram;
 use crate::tools::{Outcome, at, target_dir};
 use build::BuildResult;
@@ -148,8 +148,7 @@ fn attempt(
         .map_err(|error| format!("cannot start `timeout`: {error}"))?;
     let text = fs::read(&log).map_err(at(&log))?;
     let text = String::from_utf8_lossy(&text);
-    let mut counts = Counts::default();
-    text.lines().filter_map(test_counts::result_line).for_each(|line| counts.add(line));
+    let counts = count_lines(&text);
     // Success requires at least one passed test.
     let holds = status.success() && counts.failed == 0 && counts.passed > 0;
     if !holds {

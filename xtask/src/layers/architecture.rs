@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 /// files. An item of the list starts with a crate in backticks, and names modules in backticks.
 pub(super) fn check_architecture(root: &Path, text: &str, files: &[PathBuf]) -> Vec<String> {
     let mut problems = Vec::new();
-    for (folder, name) in named_modules(text) {
-        let folder = match root.join("crates").join(&folder) {
-            folder_of_crate if folder_of_crate.is_dir() => folder_of_crate,
-            _ => root.join(folder),
-        };
+    for (item, name) in named_modules(text) {
+        let crates = root.join("crates");
+        let folders = [crates.join(&item), root.join(&item)];
         let is_module = files.iter().any(|file| {
-            let Ok(below) = file.strip_prefix(&folder) else { return false };
-            below.with_extension("").ancestors().any(|path| path.ends_with(&name))
+            let below = folders.iter().find_map(|folder| file.strip_prefix(folder).ok());
+            below.is_some_and(|below| {
+                below.with_extension("").ancestors().any(|path| path.ends_with(&name))
+            })
         });
-        let is_folder = folder.join(&name).is_dir() || root.join("crates").join(&name).is_dir();
-        if !is_module && !is_folder {
+        let is_folder = |place: &Path| place.join(&name).is_dir();
+        let is_below_item = folders.iter().any(|folder| is_folder(folder));
+        if !is_module && !is_below_item && !is_folder(&crates) && !is_folder(root) {
             problems.push(format!(
-                "ARCHITECTURE.md: {} has no module `{name}`; correct the name, or leave it out",
-                folder.strip_prefix(root).unwrap_or(&folder).display()
+                "ARCHITECTURE.md: {item} has no module `{name}`; correct the name, or leave it out"
             ));
         }
     }
@@ -37,7 +37,7 @@ fn named_modules(text: &str) -> Vec<(String, String)> {
         // Every second piece is in backticks.
         let mut names = line.split('`').skip(1).step_by(2);
         if line.starts_with("- `") {
-            folder = names.next().filter(|name| name.contains('/') && !name.starts_with("ui/"));
+            folder = names.next().filter(|name| !name.starts_with("ui/"));
         }
         let Some(folder) = folder else { continue };
         let names = names.map(|name| name.trim_end_matches('/'));

@@ -2,11 +2,11 @@
 //! folder, so that one kind does not cause a rebuild of another.
 
 use super::trials::{Build, TRIALS, Trial};
-use crate::test_programs::{TestProgram, parse_messages};
-use crate::tools::{cargo, target_dir, workspace_root};
+use crate::test_programs::{self, TestProgram};
+use crate::tools::{target_dir, workspace_root};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Result of a build: test programs, or the requirement whose absence prevented the build.
 pub(super) enum BuildResult {
@@ -23,21 +23,11 @@ impl Build {
         if let Some(missing) = self.missing() {
             return Ok(BuildResult::Missing(missing));
         }
-        let output = self
-            .command()
-            .current_dir(workspace_root())
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| format!("cannot start cargo: {error}"))?;
-        if !output.status.success() {
-            return Err(format!("the tests do not build: {self:?}"));
-        }
-        Ok(BuildResult::Programs(parse_messages(&output.stdout)))
+        test_programs::build(&mut self.command()).map(BuildResult::Programs)
     }
 
     fn command(self) -> Command {
-        let mut command = cargo();
-        command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+        let mut command = test_programs::build_command();
         // The selection of packages is constant, as it decides about the features of shared
         // dependencies.
         let own = TRIALS.iter().filter(|trial| trial.build == self);
@@ -74,8 +64,7 @@ impl Build {
         }
     }
 
-    /// Returns an error text if this toolchain lacks the sanitizer of this kind of build; `None` if
-    /// the build is possible.
+    /// Returns the reason why this toolchain cannot make this kind of build, or `None` if it can.
     fn missing(self) -> Option<String> {
         let runtime = match self {
             Build::Ordinary | Build::Models => return None,

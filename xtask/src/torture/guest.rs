@@ -29,7 +29,7 @@ cat
 /// Programs of this machine that [`INIT`] and the tests use.
 const TOOLS: [&str; 4] = ["sh", "mount", "mkdir", "cat"];
 
-/// Returns an error text if this machine cannot run a guest; `None` if it can.
+/// Returns the reason why this machine cannot run a guest, or `None` if it can.
 pub(super) fn missing() -> Option<String> {
     if cfg!(not(target_arch = "x86_64")) {
         return Some("guests are for x86-64 only".to_owned());

@@ -47,18 +47,20 @@ fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
     let mut child = command.spawn().expect("the program");
     let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
     let is_traced = ptrace::seize(pid, ptrace::Options::PTRACE_O_TRACEEXIT).is_ok();
-    let peak = is_traced.then(|| peak_at_exit(pid));
-    let status = child.wait().expect("the program to end");
-    Some((peak?, status))
+    let peak = is_traced.then(|| peak_at_exit(pid)).flatten();
+    let status = child.wait();
+    Some((peak?, status.expect("the program to end")))
 }
 
 /// Waits until the traced process exits or is being killed, and returns its peak resident size in
-/// KiB. The process then continues its exit without a tracer.
-fn peak_at_exit(pid: Pid) -> u64 {
+/// KiB. The process then continues its exit without a tracer. Returns `None` if the process had
+/// begun its exit before it was traced.
+fn peak_at_exit(pid: Pid) -> Option<u64> {
     const EXIT: i32 = ptrace::Event::PTRACE_EVENT_EXIT as i32;
     loop {
         match waitpid(pid, None).expect("a traced process") {
             WaitStatus::PtraceEvent(_, _, EXIT) => break,
+            WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return None,
             WaitStatus::Stopped(_, signal) => ptrace::cont(pid, signal),
             _ => ptrace::cont(pid, None),
         }
@@ -66,7 +68,7 @@ fn peak_at_exit(pid: Pid) -> u64 {
     }
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its memory");
     ptrace::detach(pid, None).expect("a stopped process");
-    high_water_mark(&status).expect("its memory")
+    high_water_mark(&status)
 }
 
 fn high_water_mark(status: &str) -> Option<u64> {

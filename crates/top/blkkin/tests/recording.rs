@@ -5,12 +5,11 @@ mod support;
 
 use blkkin_trace::{Endpoint, Trace, sample};
 use std::io::BufRead;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::node::{
     Node, Program, Running, check_all, check_distinct, env_number, eventually, figure, numbers,
-    read, say, traces_below,
+    read, say, trace_directories, traces_below,
 };
 use support::process::{Signal, signal};
 
@@ -172,15 +171,8 @@ fn traces_beside_others_are_gone_on_with() {
     }
     let begun = program.count();
     node.run(&["session", "start", "s"]);
-    let written = || {
-        let traces = traces_below(&output).into_iter();
-        let written = traces.filter(|trace| trace.join("metadata").exists());
-        written.collect::<Vec<PathBuf>>()
-    };
-    let [first] = &eventually("it is written", || Some(written()).filter(|it| !it.is_empty()))[..]
-    else {
-        panic!("one trace")
-    };
+    let written = || Some(traces_below(&output)).filter(|traces| !traces.is_empty());
+    let [first] = &eventually("it is written", written)[..] else { panic!("one trace") };
     assert!(first.to_string_lossy().ends_with("-2"), "{first:?}");
     for _ in 0..3 {
         agent.kill();
@@ -190,7 +182,7 @@ fn traces_beside_others_are_gone_on_with() {
     }
     let tried = program.end();
     node.end_session();
-    assert_eq!(written(), std::slice::from_ref(first), "all of it is one trace");
+    assert_eq!(traces_below(&output), std::slice::from_ref(first), "all of it is one trace");
     let (numbers, lost) = read(first);
     check_distinct(&numbers);
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
@@ -212,7 +204,7 @@ fn what_was_cleared_does_not_come_back() {
     signal(program.id(), Signal::STOP);
     eventually("both have traces", || (traces_below(&node.output()).len() == 2).then_some(()));
     node.run(&["session", "clear", "s"]);
-    assert_eq!(traces_below(&node.output()).len(), 1);
+    assert_eq!(trace_directories(&node.output()).len(), 1);
     agent.kill();
     let _agent = node.agent();
     signal(program.id(), Signal::CONT);

@@ -8,9 +8,9 @@ const GREETING: u64 = 0x4e42_444d_4147_4943; // NBDMAGIC
 const OPTION: u64 = 0x4948_4156_454f_5054; // IHAVEOPT
 const REPLY: u64 = 0x0003_e889_0455_65a9;
 
-/// Handshake flag that server and client both send: the fixed newstyle. The other such flag is
-/// `NO_ZEROES`.
+/// Handshake flag of server and client: the fixed newstyle of the protocol.
 const FIXED_NEWSTYLE: u32 = 1;
+/// Handshake flag of server and client: no 124 zero bytes follow the reply to `EXPORT_NAME`.
 const NO_ZEROES: u32 = 2;
 
 pub(crate) const EXPORT_NAME: u32 = 1;

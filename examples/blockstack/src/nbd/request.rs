@@ -47,7 +47,7 @@ pub(crate) enum Task {
     Done,
     /// Immediate reply with this error number.
     Refuse(u32),
-    /// Close of the connection.
+    /// The connection is closed.
     Disconnect,
 }
 

@@ -175,8 +175,7 @@ impl Tracer for Blkkin<'_> {
     }
 }
 
-/// Name in tables of the candidate with the API for C; [`RUST`] is that of the candidate with the
-/// API for Rust.
+// Names of the candidates in tables.
 pub(super) const C: &str = "BlkKin, C";
 pub(super) const RUST: &str = "BlkKin, Rust";
 pub(super) const LAYER: &str = "BlkKin's layer";

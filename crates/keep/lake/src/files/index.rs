@@ -69,8 +69,8 @@ const CODE_BITS: u32 = 12;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 
-/// Text index that stands for any text. Groups use it that combine spans with different names or
-/// services.
+/// Text index that stands for any text. Groups that combine spans with different names or services
+/// use it.
 pub(crate) const ANY_TEXT: u32 = u32::MAX;
 
 #[cfg(test)]

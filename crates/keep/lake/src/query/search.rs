@@ -66,9 +66,13 @@ const FIRST_MATCHES: usize = 4096;
 /// the matches are sorted and deduplicated.
 const REQUESTS_PER_MARK: usize = 16;
 
-/// Returns the page of results that a query selects. `in_vain_max` is the minimum of the allowed
-/// number of fruitless reads per file.
-pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
+/// Returns the page of results that a query selects. Each file is allowed at least
+/// `fruitless_reads_max` fruitless reads, and a large file more.
+pub(crate) fn search(
+    snapshot: &Snapshot,
+    query: &Query,
+    fruitless_reads_max: u32,
+) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
     let files = snapshot.files.iter().map(|file| &**file).filter(|file| {
@@ -89,7 +93,7 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         found: Vec::new(),
         seen: HashSet::new(),
         pages: PageCache::default(),
-        in_vain_max,
+        fruitless_reads_max,
         are_complete: snapshot.files.iter().all(|file| file.summary.is_whole),
         selected_ordinals: 0,
         head_lows: None,
@@ -113,7 +117,7 @@ struct Search<'q> {
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
     pages: PageCache,
-    in_vain_max: u32,
+    fruitless_reads_max: u32,
     /// Set if the indexes of all files are complete: each index covers its requests' spans in
     /// earlier files.
     are_complete: bool,
@@ -344,9 +348,9 @@ impl<'q> Search<'q> {
     /// the requests to be read.
     fn try_ordinal(&mut self, cursor: &mut FileCursor<'_>, ordinal: u32) -> Result<(), Error> {
         let loaded = cursor.file.load()?;
-        let in_vain_max =
-            self.in_vain_max.max(loaded.index.directory.rows / ROWS_PER_FRUITLESS_READ);
-        if cursor.fruitless_reads >= in_vain_max && !cursor.has_read_columns {
+        let fruitless_reads_max =
+            self.fruitless_reads_max.max(loaded.index.directory.rows / ROWS_PER_FRUITLESS_READ);
+        if cursor.fruitless_reads >= fruitless_reads_max && !cursor.has_read_columns {
             cursor.has_read_columns = true;
             cursor.selected = self.scan_columns(cursor.file, &loaded).unwrap_or(None);
         }

@@ -62,8 +62,8 @@ impl SpanStore for Lake {
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
-        let in_vain_max = self.shared.memory.options.fruitless_reads_max;
-        let page = search(&self.shared.snapshot(), query, in_vain_max)?;
+        let fruitless_reads_max = self.shared.memory.options.fruitless_reads_max;
+        let page = search(&self.shared.snapshot(), query, fruitless_reads_max)?;
         check().map(|()| page)
     }
 
@@ -212,7 +212,7 @@ impl SmallestTexts {
         SmallestTexts { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
     }
 
-    /// Adds a text, unless it is empty or greater than `end`.
+    /// Adds a text, unless it is empty or not less than `end`.
     fn add(&mut self, text: &str) {
         let is_behind = self.end.as_deref().is_some_and(|end| text >= end);
         if text.is_empty() || is_behind || self.texts.contains(text) {

@@ -428,7 +428,8 @@ fn has_final_name(spans: &dyn Disk, number: u64) -> bool {
     spans.open(&naming::spans_name(number)).is_ok()
 }
 
-/// Returns `name` with the first number appended that makes it a free file name.
+/// Returns `name` if no file has this name. Otherwise appends the first number that makes the name
+/// free.
 fn free_name(spans: &dyn Disk, name: &str) -> String {
     let numbered = (1_u32..).map(|number| format!("{name}.{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);

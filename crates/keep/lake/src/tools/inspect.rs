@@ -22,7 +22,7 @@ pub struct Inspection {
     pub manifest: Vec<(String, Result<u64, String>)>,
     /// Retention stored in the manifest.
     pub retention: Option<Retention>,
-    /// All files in the directory of span files, including missing span files, in order of name.
+    /// The files in the directory of span files, and the missing ones, in order of name.
     pub files: Vec<InspectedFile>,
     /// Number of spans that only the journal has, according to the manifest.
     pub journal_spans: u64,
@@ -43,7 +43,7 @@ pub struct InspectedFile {
     pub condition: Condition,
 }
 
-/// Condition of a file that the inspection found.
+/// Condition in which the inspection found a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// File and index are intact.

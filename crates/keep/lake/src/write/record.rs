@@ -42,7 +42,7 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
     payloads
 }
 
-/// Assembler that joins records to batches.
+/// Assembler of batches from records.
 #[derive(Default)]
 pub(crate) struct BatchAssembler {
     bytes: Vec<u8>,

@@ -205,15 +205,6 @@ fn d10_types_that_nobody_describes_are_told() {
     figure("D10", "616 event types too many: status, stop and destroy tell");
 }
 
-/// Waits until the first trace has metadata. An agent that is killed before leaves a directory that
-/// no command reads as a trace.
-fn wait_for_metadata(node: &Node) {
-    eventually("a trace has metadata", || {
-        let traces = traces_below(&node.output());
-        traces.iter().any(|trace| trace.join("metadata").is_file()).then_some(())
-    });
-}
-
 /// Returns true if all commands that read a trace warn that events may be missing, and false if
 /// none does.
 #[track_caller]
@@ -303,7 +294,7 @@ fn d10_an_agent_that_is_away_too_long_is_told() {
     let agent = node.agent();
     node.record_all();
     let program = node.program(10, 1000);
-    wait_for_metadata(&node);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
     agent.kill();
     std::thread::sleep(Duration::from_secs(9));
     let _agent = node.agent();
@@ -467,7 +458,7 @@ fn d10_what_a_quota_refuses_is_told_by_each_command() {
     let tried = program.end();
     check_told(node.command(&["session", "destroy", "s"]), quota, 3);
     check_told(node.command(&["status", "--interval", "0"]), quota, 0);
-    assert!(traces_below(&node.output()).is_empty());
+    assert!(trace_directories(&node.output()).is_empty());
     figure(
         "D10",
         &format!("a quota of rings, {tried} events tried: each command tells, 0 denials"),
@@ -538,7 +529,7 @@ fn d10_a_program_that_is_not_back_is_told() {
     let agent = node.agent();
     node.record_all();
     let program = node.program(100, 1000);
-    wait_for_metadata(&node);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
     signal(program.id(), Signal::STOP);
     agent.kill();
     let _agent = node.agent();
@@ -560,7 +551,7 @@ fn d10_full_rings_without_an_agent_are_told() {
     let agent = node.agent();
     record_into_small_rings(&node);
     let mut program = node.program(10, 1000);
-    wait_for_metadata(&node);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
     agent.kill();
     let begun = program.count();
     eventually("much is tried", || (program.count() > begun + 2000).then_some(()));
@@ -583,7 +574,7 @@ fn d10_a_program_that_ends_without_an_agent_is_told() {
     let agent = node.agent();
     node.record_all();
     let program = node.program(100, 1000);
-    wait_for_metadata(&node);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
     agent.kill();
     program.end();
     let _agent = node.agent();
@@ -624,7 +615,7 @@ fn d10_damaged_rings_are_told() {
     let _agent = node.agent();
     node.record_all();
     let mut program = Program::start(node.test_program(&[], "losses::spoils"));
-    wait_for_metadata(&node);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
     assert_eq!(program.count(), 1);
     let damaged = "the program wrote invalid data into its ring";
     eventually("it is counted", || (lost_by(&node, "damaged")[2] > 0).then_some(()));
@@ -647,7 +638,7 @@ fn d10_nothing_is_told_where_nothing_was_lost() {
     let _agent = node.agent();
     node.record_all();
     let program = node.program(10, 1000);
-    wait_for_metadata(&node);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
     program.end();
     for arguments in [
         &["status", "--interval", "0"][..],

@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 use support::node::{
     Node, Program, Running, check_all, check_distinct, env_number, eventually, figure, is_root,
-    numbers, read, say, traces_below,
+    numbers, read, say, trace_directories, traces_below,
 };
 use support::process::{Signal, signal};
 use support::{is_installed, skip};

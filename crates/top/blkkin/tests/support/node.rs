@@ -293,8 +293,16 @@ pub fn check_all(output: &Path, tried: u64) -> u64 {
     lost
 }
 
-/// Returns the directories of the programs' traces.
+/// Returns the traces of programs. A directory without metadata is no trace yet, and no command
+/// reads it.
 pub fn traces_below(output: &Path) -> Vec<PathBuf> {
-    let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
-    traces.map(|entry| entry.path()).collect()
+    let mut traces = trace_directories(output);
+    traces.retain(|trace| trace.join("metadata").is_file());
+    traces
+}
+
+/// Returns the directories of the programs' traces, including those that are no trace yet.
+pub fn trace_directories(output: &Path) -> Vec<PathBuf> {
+    let directories = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
+    directories.map(|entry| entry.path()).collect()
 }
