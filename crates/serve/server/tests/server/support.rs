@@ -36,6 +36,8 @@ pub(crate) struct FaultyStore {
     pub(crate) panics: AtomicBool,
     /// Lock that blocks the query `services` while a test holds it.
     pub(crate) services: Mutex<()>,
+    /// True once a query `services` has begun.
+    pub(crate) services_has_begun: AtomicBool,
 }
 
 impl FaultyStore {
@@ -47,6 +49,7 @@ impl FaultyStore {
             delayed: Mutex::default(),
             panics: AtomicBool::new(false),
             services: Mutex::default(),
+            services_has_begun: AtomicBool::new(false),
         }
     }
 }
@@ -91,6 +94,7 @@ impl SpanStore for FaultyStore {
 
     fn services(&self) -> Result<Vec<String>, Error> {
         assert!(!self.panics.load(Ordering::SeqCst), "it was told to panic");
+        self.services_has_begun.store(true, Ordering::SeqCst);
         drop(self.services.lock());
         self.inner.services()
     }
