@@ -4,6 +4,7 @@
 use crate::support::{HANG, Reply, connect, gzip, head, request, start, start_with, until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
