@@ -23,7 +23,8 @@ struct Step {
     minutes: u32,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
+    Step { name: "unprivileged", arguments: &["unprivileged", "--all"], minutes: 30 },
     Step { name: "fuzz", arguments: &["fuzz", "all", "--seconds", "120"], minutes: 35 },
     Step { name: "torture", arguments: &["torture", "--minutes", "60"], minutes: 110 },
     Step { name: "bench ctf", arguments: &["bench", "ctf"], minutes: 8 },

@@ -20,6 +20,19 @@ const RUNNING_MAX: usize = 4;
 /// Time limit of one test program, in seconds. A program that hangs counts as failed.
 const SECONDS_MAX: &str = "1200";
 
+/// Test programs that last longest, as package and name, the longest first. They start before all
+/// other programs, so that none of them is alone at the end.
+const LONGEST: [(&str, &str); 8] = [
+    ("blkkin-lake", "conformance"),
+    ("blkkin", "memory"),
+    ("blkkin", "promises"),
+    ("blkkin-capi", "programs"),
+    ("blkkin-server", "stored"),
+    ("blkkin", "zipkin"),
+    ("xtask", "xtask"),
+    ("blkkin-deliver", "deliver"),
+];
+
 /// A test program that cargo has built.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TestProgram {
@@ -108,11 +121,11 @@ pub(crate) fn run_all(
 ) -> Result<Results, String> {
     let logs = target_dir().join("test-logs").join(chore);
     fs::create_dir_all(&logs).map_err(at(&logs))?;
-    // Long programs start first, so that none is alone at the end: those of the package `blkkin`,
-    // which tests from end to end, and those that contain much code.
     programs.sort_by_cached_key(|program| {
+        let this = (program.package.as_str(), program.name.as_str());
+        // Among the other programs, those with much code tend to last longer.
         let size = fs::metadata(&program.path).map_or(0, |file| file.len());
-        Reverse((program.package == "blkkin", size))
+        (LONGEST.iter().position(|long| *long == this).unwrap_or(LONGEST.len()), Reverse(size))
     });
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let running = processors.min(RUNNING_MAX);
@@ -260,5 +273,14 @@ mod tests {
             "   Compiling xtask".to_owned(),
         ];
         assert_eq!(parse_messages(lines.join("\n").as_bytes()), [expected]);
+    }
+
+    #[test]
+    fn longest_programs_exist() {
+        let packages = testing::package_folders();
+        for (package, name) in LONGEST {
+            let is_own = (package, name) == ("xtask", "xtask");
+            assert!(is_own || testing::has_test_file(&packages[package], name), "{package} {name}");
+        }
     }
 }

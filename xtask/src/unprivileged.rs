@@ -27,8 +27,8 @@ const HIDDEN_PROGRAMS: [&str; 17] = [
     "sysctl", "tload", "top", "uptime", "vmstat", "watch",
 ];
 
-/// Packages that are not tested, because their tests only compute and do not depend on the user.
-/// `xtask` is not tested either, because its tests run cargo. All other packages are tested,
+/// Packages that are not tested without `--all`, because their tests only compute and do not depend
+/// on the user. `xtask` is never tested, because its tests run cargo. All other packages are tested,
 /// including new ones.
 const EXCLUDED_PACKAGES: [&str; 10] = [
     "blkkin-model",
@@ -40,16 +40,23 @@ const EXCLUDED_PACKAGES: [&str; 10] = [
     "blkkin-columns",
     "blkkin-query",
     "blkkin-collector",
-    "xtask",
+    XTASK,
 ];
 
-/// Files of tests that are not run, with their package: they take long, and only compute or compare
-/// outputs. Other files of these packages are run.
-const EXCLUDED_FILES: [(&str, &str); 5] = [
+/// The package of this program.
+const XTASK: &str = "xtask";
+
+/// Files of tests that are not run without `--all`, with their package: they take long, and only
+/// compute, compare outputs, or wait. Other files of these packages are run.
+const EXCLUDED_FILES: [(&str, &str); 9] = [
     ("blkkin", "corpus"),
     ("blkkin", "memory"),
+    ("blkkin", "rewrite"),
+    ("blkkin-deliver", "deliver"),
+    ("blkkin-lake", "clock"),
     ("blkkin-lake", "conformance"),
     ("blkkin-lake", "ties"),
+    ("blkkin-scribed", "stored"),
     ("blkkin-sql", "questions"),
 ];
 
@@ -62,6 +69,10 @@ pub(crate) struct Options {
     /// Only this file of tests, such as control
     #[arg(long = "test", value_name = "NAME")]
     files: Vec<String>,
+
+    /// Also the tests that only compute, compare outputs, or wait
+    #[arg(long)]
+    all: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {
@@ -90,7 +101,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.packages.is_empty() && options.files.is_empty() {
         programs.retain(|program| {
             let (package, name) = (program.package.as_str(), program.name.as_str());
-            !EXCLUDED_PACKAGES.contains(&package) && !EXCLUDED_FILES.contains(&(package, name))
+            let is_excluded =
+                EXCLUDED_PACKAGES.contains(&package) || EXCLUDED_FILES.contains(&(package, name));
+            package != XTASK && (options.all || !is_excluded)
         });
     }
     let Results { counts, failed, .. } =

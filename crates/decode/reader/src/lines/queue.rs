@@ -13,7 +13,7 @@ use crate::loss::Loss;
 use crate::reading::Reading;
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -28,11 +28,17 @@ const FINISHED_SIZE_MAX: usize = 12 << 20;
 /// memory, and the first use of a memory page is slow.
 const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
+/// Maximum number of slices that are made before a thread needs them. Their packet bytes occupy
+/// memory.
+const READY_MAX: usize = 2;
+
 /// Queue of slices, together with the output. All threads share it.
 pub(super) struct SliceQueue<'r, S> {
     /// Slicer, with a lock of its own: slicing is slow, and threads that wait for a turn need the
     /// lock of `state`.
     slicer: Mutex<Slicer<'r>>,
+    /// Slices for the next threads, in order of time. Slices are added under the lock of `slicer`.
+    ready: Mutex<VecDeque<Slice>>,
     state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
@@ -94,6 +100,7 @@ impl<'r, S> SliceQueue<'r, S> {
         SliceQueue {
             finished_size_max,
             slicer: Mutex::new(slicer),
+            ready: Mutex::new(VecDeque::with_capacity(READY_MAX)),
             state: Mutex::new(State {
                 turn: 0,
                 last: usize::MAX,
@@ -112,6 +119,10 @@ impl<'r, S> SliceQueue<'r, S> {
         self.slicer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn ready(&self) -> MutexGuard<'_, VecDeque<Slice>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,15 +136,46 @@ impl<'r, S> SliceQueue<'r, S> {
     }
 
     /// Returns the next slice to print; `None` after the last slice. Moves the buffers in `spare`,
-    /// of slices printed earlier, to the slicer.
+    /// of slices printed earlier, to the slicer unless another thread uses it.
+    ///
+    /// A thread that takes a slice makes another one for the next thread, so that threads rarely
+    /// wait for the slicer: to wake a thread takes as long as to make a slice.
     pub(super) fn next_slice(&self, spare: &mut Vec<Vec<u8>>) -> Option<Slice> {
+        if self.is_over() {
+            return None;
+        }
+        if let Some(slice) = self.take_ready() {
+            if let Ok(mut slicer) = self.slicer.try_lock() {
+                slicer.reuse(spare);
+                self.make_ready(&mut slicer, READY_MAX);
+            }
+            return Some(slice);
+        }
         let mut slicer = self.slicer();
         slicer.reuse(spare);
-        let is_over = {
-            let state = self.lock();
-            state.last < usize::MAX || state.has_panicked
-        };
-        if is_over { None } else { slicer.next() }
+        // The thread that used the slicer meanwhile has made slices.
+        self.make_ready(&mut slicer, 1);
+        let slice = self.take_ready();
+        self.make_ready(&mut slicer, READY_MAX);
+        slice
+    }
+
+    fn is_over(&self) -> bool {
+        let state = self.lock();
+        state.last < usize::MAX || state.has_panicked
+    }
+
+    fn take_ready(&self) -> Option<Slice> {
+        self.ready().pop_front()
+    }
+
+    /// Adds slices until `count` are ready, or until the last slice.
+    fn make_ready(&self, slicer: &mut Slicer<'r>, count: usize) {
+        while self.ready().len() < count
+            && let Some(slice) = slicer.next()
+        {
+            self.ready().push_back(slice);
+        }
     }
 
     /// Removes and returns the problems that were found between packets.
