@@ -207,7 +207,7 @@ void floor_time(const struct work *work)
 		USE(ticks());
 }
 
-/* The size of LTTng's default buffer of a processor. */
+/* Size of a sub-buffer in bytes, with default options of LTTng and BlkKin. */
 enum { FLOOR_BUFFER_SIZE = 512 << 10 };
 
 /* Inlined, so that the size is a constant, as in an encoder of a fixed layout. */

@@ -1,7 +1,8 @@
 //! Fuzzes queries for stored spans over HTTP: each query gets an answer with a defined status, and
 //! an answer of type JSON is valid JSON.
 //!
-//! The input is the part of a URL that follows the prefix of BlkKin's query API.
+//! The input is the part of a URL that follows the prefix of a query API. Zipkin's and BlkKin's API
+//! are queried.
 #![no_main]
 
 use blkkin_query::{Api, ApiQuery, Kind, Params, Settings};

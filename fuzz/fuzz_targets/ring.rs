@@ -1,8 +1,9 @@
 //! Fuzzes the reader of a ring: the reader survives any memory, and the packets it returns are
 //! consistent.
 //!
-//! The first byte selects the mode. Then follow steps: a byte selects whether the step changes a
-//! word of the memory (offset in 2 bytes, value in 8) or reads a ring.
+//! The first byte selects the mode and the position at which the rings start. Then follow steps: a
+//! byte selects whether the step changes a word of the memory (offset in 2 bytes, value in 8) or
+//! reads a ring.
 #![no_main]
 
 use blkkin_ring::{Cells, Clock, Mode, Reader, Shape, TakeOutcome, packet};

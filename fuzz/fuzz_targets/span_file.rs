@@ -1,5 +1,5 @@
 //! Fuzzes span files, with correct checksums: reading returns an error or as many spans as the file
-//! has rows, and each span is found by its trace id.
+//! has rows. Searches by trace id and reads of single columns survive any file.
 //!
 //! The input is a whole file, or, if its first byte is below 32, instructions from which
 //! [`file_of_input`] makes a file.

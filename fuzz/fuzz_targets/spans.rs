@@ -3,8 +3,8 @@
 //! their width, and JSON is valid.
 //!
 //! The first byte selects the limits. Each event then has eleven bytes: time, trace, span, parent,
-//! and seven bytes for service and content. The ids and times are small numbers, so that many
-//! events belong to the same spans.
+//! and seven bytes for name, endpoint and content. The ids are small numbers, so that many events
+//! belong to the same spans.
 #![no_main]
 
 use blkkin_model::{Kind, ValueRef};

@@ -10,7 +10,7 @@ export interface ServicePart {
 export interface Summary {
   traceId: string;
   startNs: string;
-  /** Duration of the root span. */
+  /** Duration of the root span; the extent if that is unknown. */
   durationNs: number;
   /** Time from the first start to the last end of all spans. */
   extentNs?: number;
@@ -140,7 +140,7 @@ export interface CountersAnswer {
   collector: Record<string, Numbers>;
   store: Numbers;
   server: Numbers;
-  /** Records that were refused or lost. Times are of the server's current run. */
+  /** Refused or lost spans, messages and connections, by cause. Times are of the server's current run. */
   drops?: { place: string; what: string; count: number; firstNs?: string; lastNs?: string }[];
   /** Whether stored spans survive a restart of the server. */
   isDurable?: boolean;
@@ -153,7 +153,8 @@ export interface StatusAnswer {
 
 export type Params = Record<string, string | number | bigint | null | undefined>;
 
-/** The server refused a request or could not be reached. `words` is the server's message, if it sent one. */
+/** The server refused a request or could not be reached. `words` is the server's message; if `status` is 0, it is a
+ * message of this client. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,

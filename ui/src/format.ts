@@ -9,7 +9,7 @@ const UNITS: [number, string][] = [
 /** Units of axes whose marks are at least a minute apart. */
 const LONG_UNITS: [number, string][] = [...UNITS, [60e9, 'min'], [3600e9, 'h'], [86_400e9, 'd']];
 
-/** Formats a duration with three significant digits: `1.23 ms`. */
+/** Formats a duration with three significant digits: `1.23 ms`; from 100 s on in two units: `2 min 5 s`. */
 export function duration(ns: number): string {
   if (!Number.isFinite(ns)) return '–';
   const sign = ns < 0 ? '−' : '';
@@ -45,7 +45,7 @@ export function literal(ns: number): string {
   return `${scale === 1 ? ns : text}${unit.replace('µ', 'u')}`;
 }
 
-/** Formats a trace's duration, and its extent where that is longer: `243 ms, async work until 2.6 s`. */
+/** Formats a trace's duration, and its extent where that is longer: `243 ms, async work until 2.60 s`. */
 export function extent(durationNs: number, extentNs: number | undefined): string {
   return extentNs !== undefined && isAsync(durationNs, extentNs) ? `${duration(durationNs)}, async work until ${duration(extentNs)}` : duration(durationNs);
 }
@@ -119,7 +119,8 @@ export function share(part: number, whole: number): string {
 
 const two = (value: number): string => value.toString().padStart(2, '0');
 
-/** Splits a time into whole milliseconds since 1970 and the nine digits of nanoseconds within the second. */
+/** Splits a time into the start of its second, in milliseconds since 1970, and the nine digits of nanoseconds within
+ * the second. */
 function split(ns: bigint): [number, string] {
   const billion = 1_000_000_000n;
   let rest = ns % billion;
@@ -185,7 +186,7 @@ export function tick(ns: bigint, stepNs: number): string {
   return clock(ns, stepNs >= 1e6 ? 3 : stepNs >= 1e3 ? 6 : 9);
 }
 
-/** Parses a duration such as `5ms`, `1.5 s` or `200` into nanoseconds; null for other text. */
+/** Parses a duration such as `5ms`, `1.5 s` or `200` (milliseconds) into nanoseconds; null for other text. */
 export function parseDuration(text: string): number | null {
   const found = /^\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|min|h)?\s*$/.exec(text);
   if (!found) return null;

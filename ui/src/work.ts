@@ -1,5 +1,6 @@
-// The worker's tasks: parses a request or a file and computes everything that the pages draw. Separate from worker.ts,
-// so that it can run in the page where a worker is not permitted. Start at answer().
+// The worker's tasks: parses a request or a file, computes everything that the pages draw, and
+// searches files. Separate from worker.ts, so that it can run in the page where a worker is not
+// permitted. Start at answer().
 
 import type { OutlineAnswer, Span } from './api';
 import { criticalPath, type Path } from './model/critical';

@@ -44,13 +44,13 @@ pub(crate) struct Options {
     /// A target, or `all`
     #[arg(required_unless_present = "list")]
     target: Option<String>,
-    /// Lists the targets
+    /// List the targets
     #[arg(long)]
     list: bool,
     /// Seconds to run each target; 0: until a crash is found
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// End each target after this many inputs, however long that takes, as before a release
+    /// End each target after this many inputs, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     runs: Option<u64>,
     /// Number of processes for each target
@@ -89,7 +89,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Fuzzes the targets in parallel, one for each CPU. Returns true if no target failed.
+/// Fuzzes the targets in parallel, with one process for each CPU, or one after the other with
+/// `--verbose`. Returns true if no target failed.
 fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let threads = match options.verbose {
@@ -128,7 +129,8 @@ fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// Builds the targets with the address sanitizer, or without it if its runtime is missing.
+/// Builds the targets with the address sanitizer, or without it if that build fails, such as for
+/// lack of its runtime.
 fn build(targets: &[&str]) -> Result<(), String> {
     println!("fuzz: building {}", targets.join(", "));
     let flags = RUSTFLAGS.join(" ");

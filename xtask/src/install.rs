@@ -38,7 +38,7 @@ pub(crate) struct Options {
 impl Options {
     /// Returns the directory in which cargo has put the built files.
     fn built(&self) -> PathBuf {
-        // Only the profile `dev` has a directory of another name.
+        // The profile `dev` builds into `debug`; `test` and `bench` are not supported.
         target_dir().join(if self.profile == "dev" { "debug" } else { &self.profile })
     }
 }
@@ -163,8 +163,8 @@ fn strip(built: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds to an error the command to run as root. Root may lack cargo in its path, and must not write
-/// to the target directory.
+/// If a user other than root lacks a permission, adds to the error the command to run as root. Root
+/// may lack cargo in its path, and must not write to the target directory.
 fn as_root(error: io::Error, options: &Options) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     if error.kind() != ErrorKind::PermissionDenied || nix::unistd::geteuid().is_root() {
@@ -188,8 +188,8 @@ fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), crate::tools::at(path)(error))
 }
 
-/// Installs items below a directory and returns their number. Files of an earlier release that this
-/// release lacks are removed.
+/// Installs items below a directory and returns their number. Unchanged files of an earlier release
+/// that this release lacks are removed.
 fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     let old = Manifest::read(root)?.unwrap_or_default();
     for item in items {

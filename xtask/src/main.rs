@@ -1,4 +1,5 @@
-//! Chores of the project, as `cargo xtask NAME`. Each subcommand is a file.
+//! Chores of the project, as `cargo xtask NAME`. Each chore is a module; `uninstall` is in
+//! `install`.
 //!
 //! Chores run other programs and print their results, so this crate may print.
 #![allow(
@@ -36,7 +37,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check dependencies between crates, places of unsafe code, licences, and ARCHITECTURE.md
+    /// Check dependencies between crates, import cycles, unsafe code, licences, and ARCHITECTURE.md
     Layers,
     /// Check comments, type names and commit subjects against a ratchet
     Words(words::Options),
@@ -50,7 +51,7 @@ enum Chore {
     Bench(bench::Options),
     /// Build BlkKin, and install it
     Install(install::Options),
-    /// Remove exactly what `install` has installed
+    /// Remove what `install` has installed, except changed files
     Uninstall(install::Location),
     /// Build the web page, compare it with the committed one, and test it in a browser
     Ui,
@@ -58,7 +59,7 @@ enum Chore {
     Man,
     /// Run a fuzz target on the stable toolchain
     Fuzz(fuzz::Options),
-    /// Test the tracer's promises for long, and with large amounts
+    /// Test BlkKin's promises for long, and with large amounts
     Torture(torture::Options),
     /// Run the trials that take hours, before a release
     ReleaseCheck(release_check::Options),

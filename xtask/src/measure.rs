@@ -2,8 +2,8 @@
 //!
 //! [`interleave`] runs A B C A B C, so that a machine that becomes slower affects all commands
 //! alike. [`Measured`] has the figures, [`Table`] formats them. Each run is started by a small
-//! helper process (`cargo xtask measure`, hidden). The kernel reports the maximum over a process's
-//! children, and the helper has only one child.
+//! helper process (`cargo xtask measure`, hidden). The kernel reports peak memory as a maximum over
+//! all children of a process, so the helper has only one child.
 
 use crate::tools::Outcome;
 use nix::sys::resource::{UsageWho, getrusage};

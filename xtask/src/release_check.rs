@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Options {
-    /// Run only the steps whose names begin so, such as `fuzz`
+    /// Run only the steps whose names begin with STEP, such as `bench`
     #[arg(long, value_name = "STEP")]
     only: Option<String>,
 }

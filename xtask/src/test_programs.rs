@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Maximum number of programs that run at the same time. Together they run as many tests at the
-/// same time as there are processors: more would delay tests with time limits.
+/// Maximum number of programs that run at the same time. Together they run at most as many tests at
+/// the same time as there are processors: more would delay tests with time limits.
 const RUNNING_MAX: usize = 4;
 
 /// Time limit of one test program, in seconds. A program that hangs counts as failed.
@@ -71,7 +71,7 @@ pub(crate) fn build_command() -> Command {
     command
 }
 
-/// Runs such a command; returns the test programs.
+/// Runs a command made by [`build_command`]; returns the test programs.
 pub(crate) fn build(command: &mut Command) -> Result<Vec<TestProgram>, String> {
     let output = command
         .current_dir(workspace_root())

@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: tests the tracer's promises for a given time. The trials are tests with
+//! `cargo xtask torture`: tests BlkKin's promises for a given time. The trials are tests with
 //! larger amounts than in everyday runs; start at [`trials::TRIALS`]. A promise holds if all of its
 //! trials succeed.
 //!
@@ -37,7 +37,7 @@ pub(crate) struct Options {
 /// Timeout of one run of a trial.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
-/// Results of a trial over all rounds.
+/// Results of a trial: whether a round failed, and the counts and texts of the last round.
 #[derive(Default)]
 struct TrialResult {
     passed: u64,

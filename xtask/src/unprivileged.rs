@@ -173,7 +173,8 @@ impl MountChanges {
         MountChanges { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
     }
 
-    /// Returns the command that runs a test program as the user, without root's environment.
+    /// Returns the command that runs a test program as the user. Variables that refer to root's
+    /// session, and `CI`, are replaced or removed.
     fn command(&self, user: &User, program: &Path) -> Command {
         let mut command = test_programs::with_time_limit();
         command.args([

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// List what is counted in a crate, such as `carry/agent`, with file and line
     #[arg(long, value_name = "CRATE")]
     list: Option<String>,
-    /// Print so many doc comments of all crates, drawn at random, each with the item below it
+    /// Print this many doc comments of all crates, drawn at random, each with the item below it
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["update", "list"])]
     sample: Option<usize>,
     /// Seed of the sample

@@ -1,7 +1,7 @@
 //! Measures the cost of writing records, and prints it as JSON.
 //!
-//! - `journal DIRECTORY SECONDS THREADS RECORDS`: each thread appends groups of records to a
-//!   journal and waits until they are durable.
+//! - `journal DIRECTORY SECONDS THREADS RECORDS`: each thread appends RECORDS records at a time to
+//!   a journal and waits until they are durable.
 //! - `appended FILE SECONDS BYTES`: appends bytes to a plain file, and syncs it after each append.
 //! - `overwritten FILE SECONDS BYTES`: overwrites bytes of a preallocated file, and syncs it after
 //!   each write. This is the minimum of work for the disk.
@@ -89,8 +89,8 @@ fn journal(
     })
 }
 
-/// Appends groups of `records` records for `seconds`. Waits after each group until it is durable,
-/// and returns the latencies in nanoseconds.
+/// Appends `records` records at a time for `seconds`. Waits after each append until its records are
+/// durable, and returns the latencies in nanoseconds.
 fn append_for(
     journal: &Journal,
     seconds: Duration,

@@ -34,7 +34,8 @@ pub(crate) enum NumberEncoding {
 
 /// An encoded batch of spans, ready to be sent.
 pub(crate) struct EncodedBatch {
-    /// All bytes of the batch that are sent, with the headers of the transport.
+    /// Bytes of the batch with the headers of the transport; for gRPC, with the prefix of the
+    /// message only.
     pub(crate) bytes: Vec<u8>,
     /// All Scribe messages before base64; empty in other formats.
     pub(crate) unpacked: Vec<u8>,
@@ -141,7 +142,7 @@ fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> EncodedBatch {
         bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
         bytes.extend_from_slice(text);
     };
-    // The length of the frame is set at the end. It is followed by the header of a call of version
+    // First the length of the frame, which is set at the end. Then the header of a call of version
     // 1: its name and its sequence number.
     let mut bytes = vec![0, 0, 0, 0, 0x80, 1, 0, 1];
     sized(&mut bytes, b"Log");

@@ -70,7 +70,7 @@ impl IngestRun {
     }
 
     /// Encodes a batch of entirely new requests, which costs the sender time. The content of a
-    /// request depends only on its number.
+    /// request depends only on its number and the size of batches.
     fn make_anew(&self, template: &mut Template, first: u64) {
         let mut source = RequestSource::new(self.format, first + 2);
         let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
@@ -85,7 +85,7 @@ impl IngestRun {
     }
 
     /// Returns true while refused batches are still sent again: until `PATIENCE` after the end of
-    /// the run.
+    /// the run, or after an hour without a time limit.
     pub(crate) fn is_patient(&self) -> bool {
         self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// An encoded batch with the positions of its ids and times.
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
-    /// All bytes that are sent, including the headers of the transport.
+    /// Bytes of the batch, as in [`EncodedBatch`].
     bytes: Vec<u8>,
     /// Scribe messages before base64; empty in other formats. The messages are patched here, and
     /// then encoded again.

@@ -20,7 +20,7 @@ static void one(const struct work *work)
 		lttng_ust_tracepoint(bench, one, (int)i);
 }
 
-/* The port is the operation's number, so that lost operations can be identified in a trace. */
+/* The port is the operation's number, which identifies the event in a trace. */
 static void annotation(const struct work *work)
 {
 	OPERATIONS(work, i) {

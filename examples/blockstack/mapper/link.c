@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Maximum size of a read, and initial size of buffers. */
+/* Minimum free space for a read, and initial size of buffers. */
 enum { CHUNK = 256 << 10 };
 
 union any_address {

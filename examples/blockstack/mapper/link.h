@@ -1,12 +1,12 @@
-/* Messages between roles, and their sockets: the equivalent of src/message.rs. Nothing here blocks: unsent
- * bytes are buffered, and the caller polls for input. */
+/* Messages between roles, and their sockets: the equivalent of src/message.rs. Only link_connect
+ * blocks: unsent bytes are buffered, and the caller polls for input. */
 #ifndef BLOCKSTACK_LINK_H
 #define BLOCKSTACK_LINK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* As in src/message.rs. */
+/* As in src/message.rs, but with a smaller PAYLOAD_MAX: a call concerns one object of 4 MiB. */
 enum {
 	MESSAGE_MAGIC = 0x4b545342,
 	HEADER_SIZE = 64,
@@ -68,7 +68,8 @@ void link_open(struct link *link, int fd);
 /* Closes the link, if it is open, and frees its buffers. */
 void link_close(struct link *link);
 
-/* Reads available bytes, up to a limit; returns -1 if the connection has ended. */
+/* Reads available bytes, up to a limit; returns -1 if the connection has ended or memory is
+ * lacking. */
 int link_receive(struct link *link);
 
 /* Sends as much as the socket accepts; returns -1 if the connection has ended. */
@@ -77,8 +78,8 @@ int link_send(struct link *link);
 /* Number of unsent bytes. */
 size_t link_backlog(const struct link *link);
 
-/* Decodes the next message: returns 1, 0 if it is incomplete, or -1 if it is invalid. Pointers are valid until
- * link_take. */
+/* Decodes the next message: returns 1, 0 if it is incomplete, or -1 if it is invalid or memory is
+ * lacking. Pointers are valid until link_take. */
 int link_next(struct link *link, struct message *message);
 
 /* Consumes the message that link_next returned. */

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Record on disk: magic, checksum of the rest, number, bitmap of stores, size of the name, name. All are
- * little-endian, as the file stays on one machine. */
+/* Record on disk: magic, checksum of the rest, number, bitmap of stores, size of the name, name.
+ * Numbers have the machine's byte order, as the file stays on one machine. */
 struct record {
 	uint32_t magic;
 	uint32_t sum;

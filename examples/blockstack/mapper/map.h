@@ -5,7 +5,8 @@
 
 #include "link.h"
 
-/* Reads the file, or creates it. An incomplete record at its end is truncated. Returns -1 with errno. */
+/* Reads the file, or creates it. Truncates it at the first invalid record. Returns -1 with errno on
+ * errors. */
 int map_open(const char *path);
 
 /* Returns the number of an object; 0 if it has none. */

@@ -15,7 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Maximum unsent output of a peer before its input is no longer read. */
+/* Maximum unsent output of a client in bytes; above it, the client's input is not read. RETRY_MS is
+ * the interval between attempts to connect to a store, in milliseconds. */
 enum { BACKLOG_MAX = 64 << 20, RETRY_MS = 200 };
 
 static const char USAGE[] =
@@ -63,7 +64,7 @@ static int64_t now_ms(void)
 	return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Connects to lost stores; returns the time until the next attempt, or -1. */
+/* Connects to lost stores. Returns the timeout for poll: RETRY_MS if a store was lost, else -1. */
 static int connect_stores(void)
 {
 	static int64_t next_try;

@@ -238,7 +238,8 @@ int requests_begin(int client, const struct message *message)
 			fail(request, EIO);
 			return 0;
 		}
-		/* An object that was never written reads as zeros. */
+		/* An object without a number reads as zeros already. If a number could not be
+		 * assigned, the status is set. */
 		if (!look_up(request, message)) {
 			finish(request, NULL);
 			return 0;

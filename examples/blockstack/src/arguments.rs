@@ -232,7 +232,8 @@ fn done(result: io::Result<()>) -> RoleResult {
 }
 
 impl Lifetime {
-    /// Ignores Ctrl-C in a role with a parent: the process that started all roles ends them.
+    /// Ignores Ctrl-C and hangup in a role with a parent: the process that started all roles ends
+    /// them.
     fn ignore_interrupt(self) -> Lifetime {
         if self.until_eof {
             for signal in [SIGINT, SIGHUP] {

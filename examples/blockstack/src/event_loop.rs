@@ -1,5 +1,5 @@
 //! Event loop of the roles in Rust: waits for input, accepts connections, and sends pending output.
-//! It has a single thread, which never blocks on a peer.
+//! It has a single thread, which blocks on a peer only while it connects to the role's server.
 
 use crate::address::{Address, Listener};
 use crate::link::Link;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between attempts to connect to a server.
 const RETRY: Duration = Duration::from_millis(200);
-/// Maximum unsent output of a peer in bytes. Beyond it, the peer's input is not read.
+/// Maximum unsent output of a link in bytes. Beyond it, a client's input is not read, and the
+/// server is not called.
 const BACKLOG_MAX: usize = 64 << 20;
 
 /// Listening socket and connected clients of a role, with the role's state `S` for each client.

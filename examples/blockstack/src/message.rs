@@ -15,7 +15,7 @@
 //! | 40 | blkin trace context of the caller's span, 24 bytes; 0 if the request is not sampled |
 //!
 //! Numbers are little-endian, except for the trace context. The payload is the data to be written,
-//! or the data that was read.
+//! the data that was read, or the list of volumes.
 
 /// Size of a header, in bytes.
 pub(crate) const HEADER_SIZE: usize = 64;

@@ -204,7 +204,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Restarts a killed role with its arguments, and waits until it listens.
+    /// Restarts a role that has ended or was killed, with its arguments, and waits until it
+    /// listens.
     pub fn restart(&mut self, name: &str) -> Result<(), String> {
         let options = self.options.clone();
         let role = self.find(name)?;

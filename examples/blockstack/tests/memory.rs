@@ -103,7 +103,7 @@ fn answers_wait_for_who_reads_them() {
     assert!(memory < 160 << 10, "{memory} KiB");
     drop(stream);
     sender.join().unwrap();
-    // Other clients are served meanwhile and afterwards.
+    // Other clients are served afterwards.
     let mut client = Client::new(&server.address, "disk");
     assert_eq!(client.read_at(0, 512), [0; 512]);
 }

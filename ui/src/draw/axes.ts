@@ -37,7 +37,7 @@ export function timeAxis(
   lengthNs: number,
   theme: Theme,
 ): void {
-  // Marks are aligned to midnight of the shown time zone, or to the whole second.
+  // Marks are multiples of the step since midnight of the shown time zone.
   const zone = BigInt(-zoneMinutes(Number(startNs / 1_000_000n))) * 60_000_000_000n;
   const base = startNs - ((startNs - zone) % 86_400_000_000_000n);
   const offset = Number(startNs - base);
@@ -60,7 +60,7 @@ export function timeAxis(
   context.textAlign = 'left';
 }
 
-/** Draws the axis of a request's time above an area, with grid lines down to its bottom. */
+/** Draws the axis of a request's time in the top `height` pixels of an area, with grid lines down to its bottom. */
 export function ruler(
   context: CanvasRenderingContext2D,
   area: Area,

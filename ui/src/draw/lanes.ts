@@ -107,7 +107,7 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
 function pieces(context: CanvasRenderingContext2D, view: LanesView, places: LanePlace[], xOf: (ns: number) => number, width: number, theme: Theme): void {
   const { tree, layers, from, to } = view;
   const { rows, lanes, depths, froms, tos, isWait } = layers.pieces;
-  // End of the last bar in each row of each lane, in pixels. Finer bars are skipped.
+  // End of the last bar in each row of each lane, in pixels. A bar that ends before it is skipped.
   const drawn = new Map<number, number>();
   const marks: [number, number][] = [];
   // A span that waited several times has several pieces, but only one failure mark.

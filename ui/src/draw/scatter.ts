@@ -34,7 +34,7 @@ export function frameOf(requests: Summary[], width: number, height: number, star
   }
   const begin = first ?? 0n;
   const length = Math.max(Number((last ?? begin) - begin), 1e6);
-  // A margin on all sides.
+  // A margin on all sides, but not beside a given start.
   const side = startNs === null ? length * 0.02 : 0;
   if (!Number.isFinite(least)) [least, greatest] = [1e3, 1e9];
   return {

@@ -1,5 +1,6 @@
-// The colours of drawings, for light and dark. They equal those of app.css where both define them. All can be told
-// apart with colour-vision deficiency, and nothing is shown by colour alone.
+// The colours of drawings, for light and dark. They equal those of app.css where both define them,
+// except for errors. All can be told apart with colour-vision deficiency, and nothing is shown by
+// colour alone.
 
 export interface Theme {
   isDark: boolean;
@@ -59,7 +60,7 @@ export const themeOf = (isDark: boolean): Theme => (isDark ? DARK : LIGHT);
 /** Number of distinct appearances: 8 plain colours and the same 8 hatched. */
 const PLACES = 16;
 
-/** Assigns each service name a colour, hatched for the second half of the names. A name has the same colour in all
+/** Assigns each service name a colour, hatched once all plain colours are taken. A name has the same colour in all
  * traces, unless a hash collision with another name of the trace moves it. */
 export class Colours {
   readonly #places = new Map<string, number>();

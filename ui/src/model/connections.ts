@@ -24,8 +24,8 @@ export const namesOf = (links: Link[]): string[] => [...new Set(links.flatMap((l
 
 export const isFound = (name: string, find: string): boolean => find !== '' && name.toLowerCase().includes(find.toLowerCase());
 
-/** Returns the connections to list: those of the chosen service or of services that match the search; without either,
- * all. */
+/** Returns the connections to list: those of the chosen service or of services that match the search; all, if there are
+ * none. */
 export function listedOf(links: Link[], { service, find }: Omit<Wanted, 'isWhole'>): Link[] {
   const some =
     service !== '' ? links.filter((link) => link.parent === service || link.child === service) : links.filter((link) => isFound(link.parent, find) || isFound(link.child, find));
@@ -40,7 +40,7 @@ export function drawnOf(links: Link[], wanted: Wanted): Drawn {
   return { links: busiest(links), part: 'busiest' };
 }
 
-/** Returns the connections among the busiest services, at most BUSIEST of them. */
+/** Returns the connections among at most BUSIEST services, those of the busiest connections. */
 function busiest(links: Link[]): Link[] {
   const names = new Set<string>();
   const ordered = [...links].sort((a, b) => b.calls - a.calls || (a.parent < b.parent ? -1 : 1));

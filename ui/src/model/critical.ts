@@ -25,7 +25,7 @@ interface Step {
   floor: number;
 }
 
-/** Returns the root whose path is shown: the one with the longest duration. */
+/** Returns the root whose path is shown: the one with the longest duration; -1 if there is none. */
 export function mainRoot(tree: Tree): number {
   let root = -1;
   for (let row = 0; row < tree.ends.length; row = tree.ends[row]) {

@@ -1,5 +1,5 @@
-// Counts of spans that were refused or lost on their way into the store or inside it, with a text for each cause and
-// the times of the first and the last loss.
+// Counts of spans, messages and connections that were refused or lost, with a text for each cause
+// and the times of the first and the last loss.
 
 import type { CountersAnswer } from '../api';
 import { clock, day, nanoseconds } from '../format';
@@ -7,7 +7,7 @@ import { clock, day, nanoseconds } from '../format';
 export interface Drops {
   words: string;
   count: number;
-  /** False for regular removals, such as spans that are older than the retention time. */
+  /** False for normal operation: removal of expired spans, and refusal of connections above the limit. */
   isFault: boolean;
   /** Times of the first and the last loss since the server started; null if there was none. */
   first: bigint | null;
@@ -41,7 +41,8 @@ export function drops(counters: CountersAnswer | null): Drops[] {
   });
 }
 
-/** Formats a time range as `between 10:03:12 and 10:04:40`, with the date where that is not today. */
+/** Formats the times as `between 10:03:12 and 10:04:40`, with the date where that is not today; as `at 10:03:12` if
+ * both are the same; as `before the server started` if one is unknown. */
 export function when({ first, last }: Pick<Drops, 'first' | 'last'>, now: bigint): string {
   if (first === null || last === null) return 'before the server started';
   const time = (ns: bigint): string => (day(ns) === day(now) ? clock(ns, 0) : `${day(ns)} ${clock(ns, 0)}`);

@@ -1,4 +1,4 @@
-// Tests of reading requests from files: both formats, halves of calls, and invalid files.
+// Tests of reading requests from files: all four formats, halves of calls, and invalid files.
 
 import { describe, expect, it } from 'vitest';
 import { readFile } from './files';

@@ -24,7 +24,8 @@ export interface Pair {
   to: string;
   calls: number;
   errors: number;
-  /** Number of calls with both sides recorded, so that the time between them is known. */
+  /** Number of calls for which the time between caller and callee is known: the caller only waits, and no other call of
+   * it took longer. */
   known: number;
   /** Sum of the callers' durations minus the callees' durations. Negative where callees outlived their callers. */
   betweenNs: number;

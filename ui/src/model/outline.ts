@@ -184,7 +184,7 @@ export function fromSpans(traceId: string, all: Span[]): Columns {
 
 const key = (id: string): string => id.toLowerCase().padStart(16, '0');
 
-/** Whether a span is the server's half of a call; it has the id of the client's half. */
+/** Whether a span may be the server's half of a call, which can share the id of the client's half. */
 const isServers = (span: Span): boolean => span.kind === 'server' || span.shared === true;
 
 /** Returns the row of each span's parent. */

@@ -9,7 +9,7 @@ export type Meaning =
   | { what: 'words'; words: string[]; filter: string }
   | { what: 'filter'; filter: string };
 
-/** Fields that are not searched for as words. */
+/** Words that are a filter if they are the whole text. */
 const ALONE = ['error', 'root', 'duration', 'start', 'time'];
 
 export function meaningOf(text: string): Meaning {
@@ -34,7 +34,7 @@ export function traceIn(text: string): { id: string; isSure: boolean } | null {
   return { id: alone.toLowerCase(), isSure: alone.length === 32 || alone.length === 16 };
 }
 
-/** Splits text into words and quoted phrases; null if it contains anything else. */
+/** Splits text into words and quoted phrases; null if it contains anything else, or only one of ALONE. */
 function wordsIn(text: string): string[] | null {
   const words: string[] = [];
   let rest = text;

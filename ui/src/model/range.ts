@@ -33,7 +33,8 @@ export function rangeOf(name: string | null, start: string | null, end: string |
   return { name: span.name, startNs: span.ns === null ? null : now - span.ns, endNs: now + AHEAD_NS };
 }
 
-/** Returns how much of a range can have data: from the start of the first span until now. */
+/** Returns how many nanoseconds of a range can have data: from the start of the first span until now, or until the last
+ * span if that is not recent. NaN if the start is unknown. */
 export function overlapNs(range: Pick<Range, 'startNs' | 'endNs'>, firstNs: bigint | null, lastNs: bigint | null, nowMs: number): number {
   const now = BigInt(Math.round(nowMs)) * 1_000_000n;
   const start = [range.startNs, firstNs].reduce((late, ns) => (late === null || (ns !== null && ns > late) ? ns : late));

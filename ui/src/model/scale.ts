@@ -22,7 +22,7 @@ export function ticks(least: number, greatest: number, about: number): { step: n
   return { step: size, at };
 }
 
-/** Minutes, hours and days, which replace powers of ten above 100 s. */
+/** Minutes, hours and days, which replace powers of ten above 60 s. */
 const LONG = [60e9, 600e9, 3600e9, 36_000e9, 86_400e9, 864_000e9, 8_640_000e9];
 
 /** Returns powers of ten from `least` to `greatest`, with 2 and 5 between them if there are few. */

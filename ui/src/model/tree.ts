@@ -133,7 +133,7 @@ export function foldBelow(tree: Tree, depth: number): Uint8Array {
   return Uint8Array.from(tree.depths, (own, row) => (own >= depth && tree.ends[row] > row + 1 ? 1 : 0));
 }
 
-/** Expands all ancestors of a row. */
+/** Expands all ancestors of a row. Returns true if one of them was collapsed. */
 export function reveal(tree: Tree, folded: Uint8Array, row: number): boolean {
   let changed = false;
   for (let at = tree.parents[row]; at >= 0; at = tree.parents[at]) {

@@ -1,5 +1,6 @@
-// The state of a request to the server: none, an answer, or a refusal. The last answer stays while the next one loads
-// and while the server is unreachable; a refusal replaces it.
+// The state of a request to the server: none, an answer, or a refusal. The last answer stays while
+// the next one loads and while the server is unreachable; a refusal replaces it unless `keeps` is
+// set.
 
 import { Refusal } from '../api';
 import { noteRefusal } from './settings.svelte';
@@ -13,7 +14,7 @@ export class Asked<T> {
   /** `keeps`: whether the answer stays beside a refusal, for answers that can only be out of date. */
   constructor(readonly keeps = false) {}
 
-  /** Sends a request and cancels the previous one. */
+  /** Sends a request and cancels the previous one. Returns null if the request is refused or cancelled. */
   async ask(question: (signal: AbortSignal) => Promise<T>): Promise<T | null> {
     this.#controller?.abort();
     const controller = new AbortController();

@@ -1,5 +1,5 @@
-// Details that lists show beyond the search results: why a trace failed, and the operation of an example. They are
-// loaded when a row becomes visible, a few at a time, and cached.
+// Details that lists show beyond the search results: why a trace failed, loaded when its row
+// becomes visible, and the operation of an example. They are loaded a few at a time, and cached.
 
 import type { FoundAnswer, OutlineAnswer, Span, Summary, TraceAnswer } from '../api';
 import { type Failure, failureIn } from '../model/event';
@@ -27,7 +27,7 @@ function next(): void {
   }
 }
 
-/** Loads each key once. The latest request is served first, since its row is visible. */
+/** Loads each key once, and again after a failure. The latest request is served first, since its row is visible. */
 function once<T>(key: string, question: () => Promise<T>): Promise<T> {
   const known = kept.get(key);
   if (known !== undefined) return known as Promise<T>;

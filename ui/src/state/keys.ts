@@ -68,7 +68,7 @@ export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
   compare: { title: 'Compare', keys: [{ keys: ['c'], words: 'show the critical paths' }] },
 };
 
-/** Whether a key is typed into a field or belongs to the browser. */
+/** Whether a key is no shortcut: typed into a field or a dialog, meant for the browser, or handled already. */
 export function isTyping(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented) return true;
   const target = event.target as HTMLElement | null;
@@ -76,7 +76,7 @@ export function isTyping(event: KeyboardEvent): boolean {
   return target.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) || target.closest('dialog[open]') !== null;
 }
 
-/** Whether a key would activate the focused button or link. */
+/** Whether the focus is on a button, a link or an option, which has keys of its own. */
 export function isOnControl(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
   return target instanceof HTMLElement && target.closest('a, button, summary, [role="option"]') !== null;

@@ -1,5 +1,5 @@
-// Follows new requests: polls the search every second. Counts requests that arrived too fast to be shown, and spans
-// that the server refused or lost meanwhile.
+// Follows new requests: polls the search every second. Counts requests that arrived too fast to be
+// shown, and spans and messages that the server refused or lost meanwhile.
 
 import { type CountersAnswer, Refusal, type SearchAnswer, type Summary } from '../api';
 import { drops } from '../model/drops';
@@ -17,7 +17,7 @@ export class Live {
   isPaused = $state(false);
   isHeld = $state(false);
   isAsked = $state(false);
-  /** Requests that arrived while the list was paused. */
+  /** Requests that arrived while the list was paused or held. */
   waiting = $state(0);
   /** Requests that arrived too fast to be shown, and whether their count is incomplete. */
   missed = $state(0);
@@ -101,7 +101,7 @@ export class Live {
   async #take(page: SearchAnswer, filter: string, signal: AbortSignal): Promise<void> {
     const known = new Set(this.#latest.map((request) => request.traceId));
     const fresh = page.requests.filter((request) => !known.has(request.traceId));
-    // If the whole page is new, more requests arrived between it and the previous page.
+    // If the whole page is new, more requests may have arrived between it and the previous page.
     if (this.isAsked && known.size > 0 && fresh.length === page.requests.length && page.next !== undefined) {
       await this.#countMissed(page.next, this.#latest[0].startNs, filter, signal);
     }

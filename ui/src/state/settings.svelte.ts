@@ -1,4 +1,5 @@
-// Settings and state of all pages: token, theme, time zone, time of the last refresh, and the server's counters.
+// Settings and state of all pages: token, theme, time zone, width of names, time of the last
+// refresh, and the server's counters.
 
 import { ask, type CountersAnswer, type Params, Refusal } from '../api';
 import { type Theme, themeOf } from '../draw/theme';
@@ -62,7 +63,7 @@ class Settings {
     this.again();
   }
 
-  /** Switches between light and dark; stores `system` if that gives the same theme. */
+  /** Switches between light and dark. `look` becomes `system` if that gives the same theme. */
   turn(): void {
     const wanted = this.isDark ? 'light' : 'dark';
     this.look = (wanted === 'dark') === this.#systemIsDark ? 'system' : wanted;

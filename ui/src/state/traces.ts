@@ -21,7 +21,7 @@ const waiting = new Map<number, (done: Done) => void>();
 function start(): Worker | null {
   try {
     const types = (globalThis as { trustedTypes?: { createPolicy(name: string, rules: object): Policy } }).trustedTypes;
-    // The only address that scripts are loaded from by name.
+    // The policy permits no other script than the worker.
     const policy = types?.createPolicy('blkkin-worker', { createScriptURL: () => workerUrl });
     const started = new Worker((policy?.createScriptURL('') ?? workerUrl) as string, { type: 'module' });
     started.onmessage = (event: MessageEvent<{ number: number; done: Done }>) => {

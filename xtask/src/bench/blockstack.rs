@@ -209,7 +209,7 @@ fn build_untraced(disk: &Path) -> Result<PathBuf, String> {
 }
 
 /// Measures the size of a span on disk. The spans are from real traces; all other benches use
-/// synthetic spans. `bench server` calls this function too.
+/// synthetic spans. `bench server` calls this function.
 pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Result<(), String> {
     if let Err(why) = fio::version() {
         report.say(format!("skipped: {why}"));
@@ -237,7 +237,8 @@ fn nbdkit_version() -> Option<String> {
     Some(text)
 }
 
-/// Counts a trace's events, the requests that the NBD server received, and the lost events.
+/// Counts a trace's events, the requests that the NBD server received, and the lost events and
+/// packets.
 fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
     let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();
     let output = output.map_err(|error| format!("cannot start {blkkin}: {error}"))?;
@@ -339,8 +340,8 @@ fn is_small(chance: &Quartiles) -> bool {
     is_none && chance.interval_width() <= FULL_MAX
 }
 
-/// Returns the goal for a slowdown in per cent. The goal has no figure if `chance`, the noise, is
-/// too large.
+/// Returns the goal for a slowdown in per cent. The goal has no figure if the confidence interval
+/// of `cost` is too wide, or if `chance`, the noise, is too large.
 fn goal_of_cost(
     (wanted, limit): (f64, Option<f64>),
     what: &str,

@@ -25,7 +25,8 @@ pub(super) struct Rival {
     pub(super) name: &'static str,
     /// Figure that was measured for the rival in the same run.
     pub(super) measured: Option<f64>,
-    /// Minimum ratio of the rival's figure to ours. If the ratio is lower, the goal is not met.
+    /// Minimum factor by which our figure must be better than the rival's. If the factor is lower,
+    /// the goal is not met.
     pub(super) times_min: Option<f64>,
 }
 
@@ -82,7 +83,7 @@ impl Goal {
         Goal { rival: Some(rival), ..self }
     }
 
-    /// Returns whether the figure is as wanted, or within the limit.
+    /// Returns whether the goal is met, or its figure is at least within the limit.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.verdict(), Verdict::Met | Verdict::Close)
     }

@@ -1,4 +1,5 @@
-//! Figures of a process from `/proc`, and the regular end of a child process. Start at [`Process`].
+//! Figures of a process from `/proc`, and the graceful termination of a child process. Start at
+//! [`Process`].
 
 use crate::tools::at;
 use nix::sys::signal::{Signal, kill};

@@ -12,7 +12,7 @@ pub(crate) struct Recipe<'a> {
     /// Command-line options for the tracer's command that makes the channel.
     pub(crate) channel: &'a [&'a str],
     pub(crate) event: &'a str,
-    /// Names of the contexts that are recorded with each event.
+    /// Names of the contexts that are recorded with each event; only LTTng adds them.
     pub(crate) contexts: &'a [&'a str],
 }
 

@@ -141,7 +141,7 @@ fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
 }
 
 /// Returns the sizes in bytes of a packet's content and of the whole packet. Returns `None` if the
-/// packet's header has another layout.
+/// packet's header has another layout, or the packet is incomplete.
 pub(super) fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     let content_size = usize::try_from(number(bytes, CONTENT_BITS, 8)? / 8).ok()?;
     let packet_size = usize::try_from(number(bytes, PACKET_BITS, 8)? / 8).ok()?;

@@ -2,11 +2,11 @@
 //! found, their size on disk, and latency of queries. The figures are compared with Zipkin's
 //! server, DuckDB and ClickHouse's engine.
 //!
-//! Each phase is a file of `server/`. The phases use [`serving`](super::serving) to start servers,
-//! send spans and run queries. The program in `benches/server` does the sending and querying, and
-//! shares the processors with the servers. A phase whose peer is not installed is reported and
-//! skipped. Other benches fill servers in the same way: [`ui`], and [`blockstack`] with real
-//! traces.
+//! Each phase except `bytes` has a file in `server/`. The phases use [`serving`](super::serving) to
+//! start servers, send spans and run queries. The program in `benches/server` does the sending and
+//! querying, and shares the processors with the servers. A measurement whose peer is not installed
+//! is reported and skipped. Other benches fill servers in the same way: [`ui`], and [`blockstack`]
+//! with real traces.
 
 mod build;
 mod ingest;

@@ -33,7 +33,7 @@ use serde_json::json;
 use std::fs;
 
 /// Number of events in a run. It is so large that the first of 64 threads is still running when the
-/// last one starts, and that annotations nearly fill large buffers.
+/// last one starts, and that LTTng's annotations nearly fill large buffers.
 const EVENTS: u64 = 64 * 14_000;
 const EVENTS_QUICK: u64 = EVENTS / 8;
 

@@ -264,7 +264,8 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Splits Rust source into names, `::` and single characters. Comments and literals are omitted.
+/// Splits Rust source into names, `::` and single characters. Comments, and string and character
+/// literals, are omitted.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;

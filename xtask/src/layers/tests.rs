@@ -1,4 +1,4 @@
-//! Tests of the rules on synthetic graphs, each of which violates one rule.
+//! Tests of the rules on synthetic graphs and texts.
 
 use super::graph::{Dependency, Graph, Kind, Package, Place};
 use super::{check_graph, check_lock, check_unsafe, graph, licence};
@@ -105,7 +105,7 @@ fn capture_links_no_json_and_no_runtime() {
          tokio:",
         &["ring (capture): links serde_json through ctf > serde_json;"],
     );
-    // Build scripts and procedural macros have no restrictions.
+    // Build scripts, tests and procedural macros have no restrictions.
     check(
         "crates/capture/trace trace: (build)tokio (dev)serde_json nice-derive
          nice-derive: serde_json

@@ -67,7 +67,8 @@ fn find_in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Returns the kernel named by `BLKKIN_GUEST_KERNEL`, or the newest readable kernel of the machine.
+/// Returns the kernel named by `BLKKIN_GUEST_KERNEL`, or the readable kernel in `/boot` whose name
+/// sorts last.
 fn kernel() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("BLKKIN_GUEST_KERNEL") {
         return Some(path.into());

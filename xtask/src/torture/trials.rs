@@ -1,13 +1,13 @@
 //! The list of trials: tests of a file, their kind of build, and their amounts of work.
 
-/// Tests that together check one promise of the tracer.
+/// Tests that together check one promise of BlkKin.
 pub(super) struct Trial {
     pub(super) promise: &'static str,
     pub(super) description: &'static str,
     pub(super) package: &'static str,
     /// Name of the file of tests; empty for unit tests.
     pub(super) file: &'static str,
-    /// Names of the tests, or parts of the names.
+    /// Names of the tests, or parts of the names; empty for all tests of the file.
     pub(super) tests: &'static [&'static str],
     pub(super) amounts: &'static [Amount],
     pub(super) build: Build,

@@ -1,6 +1,6 @@
 //! Runs an operation repeatedly in several threads, and prints its cost as one line of JSON. The
 //! arguments are `KIND OPERATIONS THREADS WARM_UP`. `benches/tracer/harness.c` is the equivalent in
-//! C; it uses the same clocks and explains them.
+//! C, with the same clocks.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};

@@ -13,7 +13,8 @@ pub const NAME: &std::ffi::CStr = c"blkkin-bell";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"blkbell1");
 /// Byte offset of the magic number.
 pub const KIND: u64 = 0;
-/// Byte offset of the call: the number of the agent that requests a connection; 0 if no agent does.
+/// Byte offset of the call: a number that an agent writes to request a connection, new for each
+/// request; 0 without a request.
 pub const CALL: u64 = 8;
 /// Byte offset of the number of seccomp filters that the program had when it made the page;
 /// [`UNKNOWN`] if the program could not count them.
@@ -34,7 +35,6 @@ pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 /// Returns the FNV-1a hash of a socket's path; never 0. Collisions are harmless: a false match
 /// costs the program one search for the agent.
 pub fn socket_hash(path: &Path) -> u64 {
-    // FNV-1a.
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -32,12 +32,12 @@ use crate::wire::Reader;
 use blkkin_filter::Severity as Level;
 use std::ops::Range;
 
-/// Size of the file in bytes. All of it is allocated at the start, so that adding a type never
-/// waits for memory.
+/// Size of the file in bytes. The file is sparse: the kernel allocates each page on the first
+/// write.
 pub const SIZE: usize = 768 << 10;
 /// First two words of the file: magic number and version.
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
-/// Byte offset of `COUNT`, the number of event types added so far.
+/// Byte offset of `COUNT`: all event types described so far have lower indexes.
 pub const COUNT: usize = 16;
 /// Byte offset of `REFUSED`, the number of event types without a description.
 pub const REFUSED: usize = 24;
@@ -118,8 +118,8 @@ pub struct Label<'d> {
 
 impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     /// Encodes the description and passes the bytes to `put`, piece by piece. Returns `None`,
-    /// without calling `put`, if the description exceeds the limits on event types. Allocates
-    /// nothing.
+    /// without calling `put`, if a name is invalid or occurs twice, or if a count exceeds its
+    /// limit. Does not check the total size. Allocates nothing.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
         for (place, (name, kind)) in self.fields.clone().enumerate() {

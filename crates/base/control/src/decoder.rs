@@ -15,8 +15,9 @@ const IDLE_CAPACITY_MAX: usize = 64 << 10;
 /// Decoder for the messages of a peer. It accepts the bytes in pieces of any size:
 /// [`feed`](Self::feed) received bytes, then call [`take`](Self::take) until it returns no message.
 ///
-/// Between two feeds a decoder has less than one frame. Its memory is bounded by the bytes
-/// received, not by the size that a header announces. After an error it decodes no more messages.
+/// Once `take` has returned no message, the decoder has less than one frame, or only bytes of the
+/// connection's next phase. The decoder's memory is bounded by the bytes received, not by the size
+/// that a header announces. After an error it decodes no more messages.
 ///
 /// ```
 /// use blkkin_control::{Answer, Decoder, Received, ToApplication, encode};

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Fault {
     /// Name of the message's kind, or `frame` for an error in the frame's header or descriptors.
     pub message: &'static str,
-    /// Name of the invalid field.
+    /// Name of the invalid field; empty for an error in the whole message.
     pub field: &'static str,
     /// Kind of the error, with details such as the permitted size.
     pub reason: Reason,
@@ -38,7 +38,7 @@ pub enum Reason {
         /// Number of the message's kind, from the frame's header.
         kind: u16,
     },
-    /// Field with more bytes than permitted.
+    /// Field or body with more bytes than permitted.
     TooLong {
         /// Actual or announced size in bytes.
         size: usize,

@@ -65,7 +65,7 @@ record! {
 
 /// Failure codes for scripts. The meaning of a code never changes.
 pub mod code {
-    /// Code for a request that the agent does not support, since it is of a newer version.
+    /// Code for a request of a newer version, which the agent does not support.
     pub const UNKNOWN_REQUEST: &str = "unknown-request";
     /// Code for an unknown session, or one that the user has no access to.
     pub const NO_SUCH_SESSION: &str = "no-such-session";
@@ -77,13 +77,13 @@ pub mod code {
     pub const CHANNEL_EXISTS: &str = "channel-exists";
     /// Code for a request that names no channel although the session has several.
     pub const WHICH_CHANNEL: &str = "which-channel";
-    /// Code for a request that requires a stopped session while it records, or the reverse.
+    /// Code for a request that the session's state or purpose does not permit.
     pub const WRONG_STATE: &str = "wrong-state";
-    /// Code for an invalid filter, pattern, size or rule.
+    /// Code for an invalid filter, size, waiting time or sampling rule.
     pub const BAD_VALUE: &str = "bad-value";
-    /// Code for a request that exceeds the user's quota.
+    /// Code for a request that exceeds the user's quota or a fixed limit.
     pub const QUOTA: &str = "quota";
-    /// Code for a directory or file that cannot be written.
+    /// Code for a directory or file that cannot be created, written or removed.
     pub const OUTPUT: &str = "output";
 }
 
@@ -145,8 +145,8 @@ record! {
         pub clock: Clock = RecordForm,
         /// Number of event types in the program's catalog.
         pub event_type_count: u32 = Number,
-        /// Number of event types that are missing in `event_type_count`: they do not fit into the
-        /// catalog or cannot be decoded. Their events are not recorded.
+        /// Number of event types that are missing in `event_type_count`: they exceed a limit of the
+        /// program or the agent, or cannot be decoded. Their events are not recorded.
         pub event_types_refused: u32 = Number,
     }
 }
@@ -181,7 +181,7 @@ record! {
         /// Capacity of the ring in bytes.
         pub size: u64 = Number,
         /// Number of events whose strings were shortened, summed over all rings of the process in
-        /// the channel. The `Ring` items of the other rings report 0.
+        /// the channel. The item of CPU 0 has the sum; the items of the other rings report 0.
         pub events_cut: u64 = Number,
     }
 }
@@ -278,7 +278,7 @@ choice! {
         4 "quota" Quota,
         /// Failure to set up a program's rings.
         5 "attach" Attach,
-        /// Failure of the agent to store or decode the description of an event type.
+        /// Refused event types, whose description exceeded a limit or could not be decoded.
         6 "event-types" EventTypes,
         /// Damage: a program wrote invalid data into its ring.
         7 "damaged" Damaged,

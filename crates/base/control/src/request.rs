@@ -19,7 +19,7 @@ messages! {
         /// Stops recording in the session with this name. Replies `Done` once all recorded events
         /// have been written.
         0x0303 StopSession(session: String = NAME),
-        /// Removes the stopped session with this name, but not its traces.
+        /// Ends and removes the session with this name, but not its traces.
         0x0304 DestroySession(session: String = NAME),
         /// Deletes all events that the session has recorded so far, in rings and files.
         0x0305 ClearSession(session: String = NAME),
@@ -27,7 +27,7 @@ messages! {
         /// trace's directory.
         0x0306 Snapshot(snapshot: Snapshot = RecordForm),
         /// Lists the session with this name, or all sessions. Replies with `Session` for each
-        /// session, followed by the session's `Channel`s and `Rule`s.
+        /// session, followed by the session's `Channel`s, `Rule`s and `Loss` items.
         0x0307 ListSessions(session: Option<String> = Optional(NAME)),
         /// Adds a channel to a session.
         0x0308 CreateChannel(channel: NewChannel = RecordForm),
@@ -40,8 +40,8 @@ messages! {
         /// program's `EventType`s if requested.
         0x030b ListApplications(applications: Applications = RecordForm),
         /// Reports the counters of the rings of one session, or of all sessions if the name is
-        /// `None`. Replies with `Ring` for each ring, and with `Ended` for rings that have been
-        /// freed.
+        /// `None`. Replies with `Ring` for each used ring, with `Ended` and `Released` for freed
+        /// rings, with `Loss`, and with `Quota` if the name is `None`.
         0x030c Status(session: Option<String> = Optional(NAME)),
         /// Reads the sampling rules of the user's programs. Replies with `Sampling`.
         0x030d GetSampling,
@@ -92,7 +92,8 @@ record! {
     pub struct Snapshot {
         /// Name of the session whose rings are written.
         pub session: String = NAME,
-        /// Directory to create for the trace. `None` selects the session's output directory.
+        /// Directory to create for the trace. `None` selects a new directory in the session's
+        /// output directory.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
@@ -112,8 +113,8 @@ record! {
     pub struct Events {
         /// Name of the session that the channel belongs to.
         pub session: String = NAME,
-        /// Name of the channel. `None` selects the session's only channel, or creates one if the
-        /// session has none.
+        /// Name of the channel; `None` selects the session's only channel. `EnableEvents` creates
+        /// the channel if the session has none.
         pub channel: Option<String> = Optional(NAME),
         /// Events to enable or disable.
         pub selection: Selection = RecordForm,

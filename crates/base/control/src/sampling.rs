@@ -72,7 +72,7 @@ pub enum SamplingReason {
     NoSlash,
     /// Fraction that does not start with 1.
     NotOne,
-    /// Number with characters other than digits, or rate that does not end in `s`.
+    /// Number without digits or with other characters, or rate that does not end in `s`.
     NotANumber,
     /// Fraction `1/0`.
     OneOfNone,

@@ -47,7 +47,7 @@ record! {
         pub group: u32 = Number,
         /// Set if the session may record programs of all users, not only its creator's.
         pub is_privileged: bool = Flag,
-        /// Number of snapshots taken of the session so far.
+        /// Number of snapshots requested of the session so far.
         pub snapshots: u32 = Number,
     }
 }

@@ -44,7 +44,7 @@ pub struct TraceClass {
     /// The UUID that packets repeat: `trace.uuid` in CTF 1.8, the preamble's in CTF 2.
     pub uuid: Option<Uuid>,
     /// Native byte order in CTF 1.8. CTF 2 states the byte order in each class; there this is the
-    /// order of the magic number or first field.
+    /// order of the magic number, else of the first fixed-length field, else little-endian.
     pub byte_order: ByteOrder,
     /// The environment, in order of appearance.
     pub env: Vec<(String, EnvValue)>,
@@ -123,8 +123,8 @@ pub struct ClockIdentity {
 /// Origin of a clock's offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockOrigin {
-    /// 1970-01-01T00:00:00Z. (In CTF 1.8: `absolute = true`, and the assumption of viewers
-    /// otherwise.)
+    /// 1970-01-01T00:00:00Z. In CTF 1.8: clocks with `absolute = true`, and LTTng's clock
+    /// `monotonic`.
     UnixEpoch,
     /// Unknown: comparable only with the same clock.
     Unknown,
@@ -207,11 +207,13 @@ pub enum FieldClass {
 /// Layout of a fixed-width field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
-    /// Width in bits: 1 to 64 for integers, 16, 32, 64, 80 or 128 (and so on) for floats.
+    /// Width in bits: 1 to 64 for integers; for floats 8 to 128, else the decoder rejects the
+    /// class.
     pub size: u32,
     /// Alignment in bits, a power of two, counted from the packet's start.
     pub align: u64,
-    /// Byte order of the field; changes only on byte boundaries.
+    /// Byte order of the field. A field that begins within a byte must have the byte order of the
+    /// field before.
     pub byte_order: ByteOrder,
     /// Bit order within a byte. Differs from the byte order's usual one only in CTF 2.
     pub bit_order: BitOrder,
@@ -259,8 +261,9 @@ pub struct IntClass {
     pub mappings: Option<Arc<[Mapping]>>,
     /// Roles of the field for the reader.
     pub roles: Roles,
-    /// Index into [`Schema::clocks`] of CTF 1.8's `map = clock.NAME.value`. With
-    /// [`Role::Timestamp`] it is the stream's own clock.
+    /// Index into [`Schema::clocks`]: in CTF 1.8 the clock of `map = clock.NAME.value` or of a
+    /// timestamp's name, in CTF 2 the stream's clock for a timestamp. With [`Role::Timestamp`] it
+    /// is the stream's own clock.
     pub clock: Option<usize>,
 }
 
@@ -555,7 +558,8 @@ pub enum Role {
     PacketEnd = 1 << 8,
     /// Event header: id of the event class.
     EventClassId = 1 << 9,
-    /// Packet context or event header: time that sets (64 bits) or advances (fewer bits) the clock.
+    /// Packet context or event header, in CTF 1.8 also event contexts and payload: time that sets
+    /// (64 bits) or advances (fewer bits) the clock.
     Timestamp = 1 << 10,
 }
 

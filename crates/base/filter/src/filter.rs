@@ -19,7 +19,7 @@ pub struct Filter {
     text: String,
     root: Node,
     operands: Vec<Operand>,
-    /// Compiled program, if the tree is higher than [`HEIGHT_MAX`]; `None` for a lower tree.
+    /// Compiled program, if the tree is higher than [`HEIGHT_MAX`]; `None` for all other trees.
     program: Option<Program>,
 }
 

@@ -31,7 +31,7 @@
 //!            | "$event" "." NAME            pseudo-field
 //!            | "$env" "." path              environment of the trace
 //!            | "$packet" "." path           context of the packet
-//! path       = NAME { "." ( NAME | string ) | "[" integer "]" }      ("->" is the same as ".")
+//! path       = NAME { "." ( NAME | string ) | "[" ( integer | string ) "]" }     ("->" means ".")
 //! NAME       = letter or "_", then letters, digits, "_" and ":"
 //! number     = 12  0x1f  0b101  017  1.5  1e3  .5  0x1p-3, or with a unit: 5ms  1.5s
 //!              units: ns us ms s m h; the value is in (whole) nanoseconds
@@ -43,10 +43,11 @@
 //! as in LTTng and unlike in C: `flags & 4 == 4` is `(flags & 4) == 4`. In a name that starts with
 //! `perf:`, a hyphen in front of a letter belongs to the name.
 //!
-//! **Pseudo-fields** exist in every event: `name`, `time` (ns since 1970), `cpu`, `severity`,
-//! `pid`, `tid`, `procname`, `stream` (its id) and `trace` (its name). If the payload has a field
-//! with the name of a pseudo-field, the bare name refers to the payload's field, and `$event.name`
-//! to the pseudo-field.
+//! **Pseudo-fields** are an event's properties besides its payload: `name`, `time` (ns since 1970),
+//! `cpu`, `severity`, `pid`, `tid`, `procname`, `stream` (its id) and `trace` (its name). A
+//! property that was not recorded is absent. If the payload has a field with the name of a
+//! pseudo-field, the bare name refers to the payload's field, and `$event.name` to the
+//! pseudo-field.
 //!
 //! **Severity** compares with words, `severity <= warning`: emerg(ency), alert, crit(ical),
 //! err(or), warning, notice, info, debug_system, debug_program, debug_process, debug_module,
@@ -66,7 +67,7 @@
 //! # Numbers
 //!
 //! - Integers have 64 bits, signed or unsigned. Literals are unsigned unless negative.
-//! - Comparisons are exact: -1 is less than any unsigned number.
+//! - Comparisons of integers are exact: -1 is less than any unsigned number.
 //! - `+ - * / %` wrap around. The result is unsigned if both sides are, else signed; but the result
 //!   of `-`, unary or binary, is always signed, so that `end - begin < 0` works.
 //! - `& | ^ ~ << >>` work on the 64 bits, and the result is unsigned. They need integers. A shift

@@ -11,8 +11,7 @@ use std::fmt;
 pub struct Operand {
     /// Scope in which the path starts.
     pub kind: OperandKind,
-    /// Path to the field in the scope. It has at least one step, and the first step is a name.
-    /// Empty for a pseudo-field.
+    /// Path to the field in the scope; empty for kind `Pseudo`. The first step is a name.
     pub path: Vec<Step>,
     /// Range of the operand's first mention in the filter's text.
     pub span: Span,
@@ -29,7 +28,7 @@ pub enum OperandKind {
     /// `$app.PROVIDER:TYPE`: a context field that an application provides. The name in the first
     /// step is `PROVIDER:TYPE`.
     AppContext,
-    /// `$event.NAME`: a pseudo-field, which every event has.
+    /// `$event.NAME`: a pseudo-field, even if the payload has a field of that name.
     Pseudo(PseudoField),
     /// `$env.NAME`: an entry of the trace's environment.
     Env,
@@ -46,7 +45,7 @@ pub enum Step {
     Index(u64),
 }
 
-/// Pseudo-field: a field that every event has, whatever its payload.
+/// Pseudo-field: a property of an event besides its payload; absent if it was not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PseudoField {
     /// Name of the event's class, a string such as `provider:event`.

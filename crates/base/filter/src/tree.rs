@@ -7,7 +7,8 @@
 use crate::glob::Glob;
 use crate::severity::Severity;
 
-/// Maximum height of a tree. The nesting of parentheses and sign operators has the same limit.
+/// Maximum height of a tree. The nesting of parentheses and sign operators, with the operand
+/// counted as one level, has the same limit.
 pub const DEPTH_MAX: usize = 64;
 
 /// Byte range in a filter's text.

@@ -22,12 +22,13 @@ pub struct Counters {
     pub refused_failing: u64,
     /// Number of records dropped with the oldest segments to free space for new records.
     pub dropped_records: u64,
-    /// Number of damaged ranges found in segments.
+    /// Number of damaged ranges found in segments. A range that has a copy in quarantine from an
+    /// earlier run does not count.
     pub damages: u64,
     /// Total size of the damaged ranges in bytes.
     pub damaged_bytes: u64,
-    /// Number of records missing in the damaged ranges. Ranges for which it is unknown do not
-    /// count.
+    /// Number of records missing in the damaged ranges. A range with an unknown number adds
+    /// nothing.
     pub damaged_records: u64,
     /// Number of damaged bytes copied to quarantine.
     pub quarantined_bytes: u64,

@@ -12,7 +12,8 @@ pub trait Disk: Send + Sync {
     /// this one.
     fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>>;
 
-    /// Calls `each` with the name of each file, in any order. Stops if `each` returns false.
+    /// Calls `each` with the name of each file, in any order. Stops if `each` returns false. A real
+    /// directory also yields subdirectories, `.` and `..`, and omits names that are not UTF-8.
     fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()>;
 
     /// Creates a file and opens it for reading and writing. Fails if the name exists.
@@ -58,8 +59,8 @@ pub trait File: Send + Sync {
     /// Makes the file's bytes and size durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Drops pages from the cache that are marked clean although they never reached the disk. After
-    /// a failed `sync`, reads could otherwise return such pages.
+    /// Drops the file's clean pages from the page cache. After a failed `sync`, a clean page may
+    /// have contents that never reached the disk, and reads could return them.
     fn forget(&self) -> io::Result<()>;
 
     /// Returns the size of the file in bytes.

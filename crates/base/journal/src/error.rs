@@ -48,7 +48,7 @@ pub enum ErrorKind {
     Name,
     /// Contradictory options; the text states the violated condition.
     Options(&'static str),
-    /// Failed system call on one of the files.
+    /// Failed system call, mostly on one of the files, or panic of the writing thread.
     Io {
         /// Description of the failed operation, such as "open the directory".
         during: &'static str,
@@ -134,12 +134,13 @@ pub enum Refusal {
     Failing(Arc<Error>),
     /// Payload that exceeds its limit, or append whose payloads together exceed the buffer.
     TooLarge {
-        /// Size in bytes of the payload or, if the append is too large, of all its payloads.
+        /// Size in bytes of the payload or, if the append is too large, of all its records with
+        /// headers and padding.
         bytes: u64,
         /// Maximum permitted size in bytes.
         bytes_max: u64,
     },
-    /// Journal that is being closed.
+    /// Journal that is closed or being closed, also after a panic of its writing thread.
     Closed,
 }
 

@@ -56,16 +56,16 @@ impl Journal {
         Ok((Journal { queue, shared, writer: Some(writer) }, recovery))
     }
 
-    /// Appends all payloads contiguously and in order, or none of them. The records are durable
-    /// only once the ticket reports success. Never waits for the disk.
+    /// Queues all payloads contiguously and in order, or refuses all of them. The records are
+    /// durable only once the ticket reports success. Never waits for the disk.
     pub fn append(&self, payloads: &[Payload<'_>]) -> Result<Ticket, Refusal> {
         self.count_refusal(payloads, self.queue.append(payloads, None))
     }
 
     /// Appends like [`append`](Self::append), and reports the outcome to a callback. The writing
-    /// thread calls the callback, unless this function itself returns a refusal. Meant for callers
-    /// that must not block: their callback sends on a channel or wakes a task. If the callback
-    /// panics, the journal is closed.
+    /// thread calls the callback, or this function itself if `payloads` is empty. If this function
+    /// returns a refusal, the callback is not called. Meant for callers that must not block: their
+    /// callback sends on a channel or wakes a task. If the callback panics, the journal is closed.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
@@ -109,7 +109,7 @@ impl Journal {
         trimmed
     }
 
-    /// Returns the stored position of a consumer; `None` if none is stored.
+    /// Returns the stored position of a consumer; `None` if none is stored or its file is damaged.
     pub fn position(&self, consumer: &str) -> Result<Option<u64>, Error> {
         position::read(&*self.shared.disk, consumer)
     }
@@ -135,7 +135,8 @@ impl Journal {
         self.shared.table().file_bytes()
     }
 
-    /// Writes all pending records and an end mark, which shows that the journal was closed cleanly.
+    /// Writes all pending records, and an end mark to the active segment if there is one. The mark
+    /// shows that the journal was closed cleanly.
     pub fn close(mut self) -> Result<(), Error> {
         self.finish()
     }
@@ -143,7 +144,7 @@ impl Journal {
     fn finish(&mut self) -> Result<(), Error> {
         self.queue.close();
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        // All pending appends have an outcome already.
+        // After a panic, all pending appends have an outcome already.
         let panicked = |_| Err(Error::io("", "close it")(io::Error::other("its thread panicked")));
         writer.join().unwrap_or_else(panicked)
     }

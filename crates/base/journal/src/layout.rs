@@ -78,7 +78,7 @@
 //! header CRC, the scan searches for a record at each multiple of 8. The bytes between are counted,
 //! reported and copied to quarantine, and so is a damaged copy of a segment's header. If no copy is
 //! readable, the identity is read from another segment, and the rest follows from sequence numbers.
-//! Trailing bytes of the last segment that form no record were being written when power failed.
+//! Trailing bytes of the last segment that form no record count as an interrupted write.
 //! Records of one write may reach the disk in any order, so a gap among them may have the same
 //! cause; `place` distinguishes such a gap from damage.
 

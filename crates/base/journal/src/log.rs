@@ -13,8 +13,8 @@
 //!
 //! After a failed write or `fdatasync` a segment is abandoned at its last durable record: the
 //! kernel may drop pages that it could not write, and report success the next time. Records that
-//! were not acknowledged are written again as a whole to a new segment, or refused. Records are
-//! never appended to a segment of an earlier run either.
+//! are not durable yet are written again to a new segment, or refused. Records are never appended
+//! to a segment of an earlier run either.
 //!
 //! # Reserved space and zeros
 //!
@@ -55,7 +55,7 @@ pub(crate) struct Log {
     active: Option<ActiveSegment>,
     /// Number of the next segment to create; `None` if the numbers are exhausted.
     next_number: Option<u64>,
-    /// Sequence number that follows all records so far: durable, pending or refused.
+    /// Sequence number that follows all records written so far, durable or refused.
     next_sequence: u64,
     /// Value of `next_sequence` when the journal was opened.
     next_sequence_opened: u64,
@@ -83,8 +83,8 @@ pub struct Recovery {
     /// Set if the journal is new or was closed cleanly. If clear, the journal may contain records
     /// that were never acknowledged.
     pub was_closed: bool,
-    /// Number of bytes of an unfinished write after the last record. They have been copied to
-    /// quarantine.
+    /// Number of bytes of an unfinished write after the last record, copied to quarantine as far as
+    /// its limit permits. Bytes that a truncated last segment lacks in its headers count too.
     pub torn_bytes: u64,
     /// Number of consumers whose stored position was damaged and has been removed.
     pub positions_forgotten: u64,
@@ -186,7 +186,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes the end mark of a cleanly closed journal and ends the log.
+    /// Writes the end mark of a cleanly closed journal to the active segment, if any, and ends the
+    /// log.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let Some(active) = self.active.take() else { return Ok(()) };
         let mut mark = Vec::new();

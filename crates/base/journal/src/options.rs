@@ -19,7 +19,7 @@ pub enum AtLimit {
 }
 
 /// Callback for newly durable records. Its argument is the sequence number before which all records
-/// are durable. The writing thread calls it after each group, so it should return quickly.
+/// are durable. The writing thread calls it after each durable write, so it should return quickly.
 pub type OnDurable = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Options of a journal: sizes and size limits in bytes, retry delay and callback.
@@ -39,7 +39,8 @@ pub struct Options {
     /// Maximum total size in bytes of the copies of damaged bytes. These copies do not count
     /// towards `total_bytes_max`.
     pub quarantine_bytes_max: u64,
-    /// Delay before the writer retries a failed write.
+    /// Delay after a failed write until the writer checks again whether the disk can be written.
+    /// Refused records are not written again.
     pub retry_after: Duration,
     /// Callback for newly durable records; `None` if the caller needs none.
     pub on_durable: Option<OnDurable>,

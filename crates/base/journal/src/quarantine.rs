@@ -12,7 +12,7 @@ use std::sync::Arc;
 const DIRECTORY: &str = "quarantine";
 const SUFFIX: &str = ".bytes";
 
-/// Disk space that a copy counts as at least, in bytes.
+/// Minimum disk space that is counted for a copy, in bytes.
 const FILE_BYTES_MIN: u64 = 4096;
 
 /// Maximum number of copies in the quarantine directory. Their names are kept in memory.
@@ -33,7 +33,7 @@ pub(crate) struct Quarantine {
 pub(crate) enum CopyResult {
     /// Number of bytes copied. It is less than the range's size if the quarantine is full or fails.
     Copied(u64),
-    /// Earlier copy of the same range, so that none was made.
+    /// Range that was recorded before, with or without a copy; none is made now.
     Duplicate,
 }
 

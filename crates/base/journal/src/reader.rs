@@ -82,8 +82,8 @@ impl Reader {
     }
 
     /// Opens a journal that another process may be writing, for reading its present records. The
-    /// last records may not be durable yet. Segments that are trimmed meanwhile are reported as
-    /// [`Item::Missing`], or cannot be opened.
+    /// last records may not be durable yet. Segments trimmed before the opening are reported as
+    /// [`Item::Missing`]; a segment trimmed later cannot be opened, which is an error.
     pub fn open_live(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         Reader::load_from(disk, from, Access::Live)
     }

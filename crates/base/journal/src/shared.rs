@@ -61,8 +61,8 @@ impl Shared {
         *lock(&self.counters)
     }
 
-    /// Counts new damage and copies its bytes to quarantine. Ignores damage that has been copied
-    /// before.
+    /// Counts new damage and copies its bytes to quarantine. Ignores damage that was recorded
+    /// before, or copied in an earlier run.
     pub(crate) fn record_damage(&self, damage: &Damage, file: &dyn File) {
         let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
         let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);

@@ -110,7 +110,7 @@ pub(crate) struct LoadedJournal {
     /// exhausted.
     pub(crate) next_number: Option<u64>,
     pub(crate) next_sequence: u64,
-    /// End of the last segment's records; `None` if the journal has no segments.
+    /// End of the last segment's records; `None` without segments or without a readable header.
     pub(crate) tail: Option<Tail>,
     /// Names of files to remove, which belong to unfinished or unused segments.
     pub(crate) leftovers: Vec<String>,
@@ -124,8 +124,8 @@ pub(crate) enum Access {
     Live,
 }
 
-/// Builds the table of segments. Reads the directory, all segment headers, and all of the last
-/// segment.
+/// Builds the table of segments. Reads the directory, all segment headers, and the whole of each
+/// segment whose end no header states, such as the last one.
 pub(crate) fn load(disk: &dyn Disk, access: Access) -> Result<LoadedJournal, Error> {
     let (numbers, new) = list(disk)?;
     let next_number = numbers.iter().chain(&new).max().map_or(Some(1), |last| last.checked_add(1));

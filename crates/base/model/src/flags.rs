@@ -29,6 +29,6 @@ pub enum Status {
     Unset,
     /// Success, even if the span has an `error` tag.
     Ok,
-    /// Failure; the tag `error` describes it.
+    /// Failure; the tag `error`, if there is one, describes it.
     Error,
 }

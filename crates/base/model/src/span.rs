@@ -21,7 +21,8 @@ pub struct SpanRef<'a> {
     pub status: Status,
     /// Set if the span must be recorded whether or not its request is sampled.
     pub debug: bool,
-    /// Set if another service assigned the span's id and recorded its own span under that id.
+    /// Set if the other side of the call assigned the span's id and uses the same id for its own
+    /// span.
     pub shared: bool,
     /// Name of the step; empty if unknown.
     pub name: &'a str,

@@ -108,8 +108,8 @@ pub struct RegisteredDescriptor<T: AsFd> {
 }
 
 impl<T: AsFd> RegisteredDescriptor<T> {
-    /// Adds a descriptor to the table. The caller defines the meaning of `purpose`. Returns `None`
-    /// if the identity of the descriptor's file cannot be determined.
+    /// Adds a descriptor to the table, unless the table is full. The caller defines the meaning of
+    /// `purpose`. Returns `None` if the identity of the descriptor's file cannot be determined.
     pub fn new(value: T, purpose: u32) -> Option<RegisteredDescriptor<T>> {
         let identity = Identity::of(value.as_fd())?;
         let slot = register(value.as_fd(), identity, purpose);

@@ -12,7 +12,8 @@ pub struct DirectoryWatch(RegisteredDescriptor<OwnedFd>);
 
 impl DirectoryWatch {
     /// Makes a watch that has no directories yet. Returns `None` if the kernel refuses another
-    /// inotify descriptor. `purpose` is the descriptor's purpose in the table of descriptors.
+    /// inotify descriptor, or if the descriptor's file cannot be identified. `purpose` is the
+    /// descriptor's purpose in the table of descriptors.
     pub fn new(purpose: u32) -> Option<DirectoryWatch> {
         let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         Some(DirectoryWatch(RegisteredDescriptor::new(raise(descriptor), purpose)?))
@@ -34,8 +35,8 @@ impl DirectoryWatch {
         Some(self.0.get()?.as_fd())
     }
 
-    /// Discards all pending events. Returns true if there were any, or if the host program has
-    /// closed the descriptor.
+    /// Discards pending events, up to 4096 bytes of them. Returns true if there were any, or if the
+    /// host program has closed the descriptor.
     pub fn drain_events(&self) -> bool {
         let mut events = [0; 4096];
         match self.0.get() {

@@ -3,9 +3,10 @@
 //! threads, forks, signals and random numbers.
 //!
 //! This is one of the few crates with unsafe code. Each feature has a module of its own. The
-//! functions can be called with any arguments, from any thread and from signal handlers, unless
-//! their documentation says otherwise. They leave `errno` unchanged, except for functions that
-//! return an error.
+//! functions can be called with any arguments and from any thread, unless their documentation says
+//! otherwise. The functions for clocks, counters, random numbers, the current thread and wake-ups
+//! can also be called from signal handlers, and leave `errno` unchanged; [`rseq_offset`] is an
+//! exception.
 
 mod clock;
 mod counter;

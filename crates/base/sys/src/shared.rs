@@ -379,8 +379,8 @@ use copy_by_words as copy_racing;
 ///
 /// # Safety
 ///
-/// As for the version in assembly. In addition, no thread may write to the shared bytes meanwhile,
-/// which the sanitizer reports.
+/// As for the version in assembly. In addition, no thread may write to the shared bytes meanwhile;
+/// the sanitizer reports such a write.
 #[cfg(thread_sanitizer)]
 #[expect(unsafe_code)]
 unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
@@ -662,8 +662,8 @@ mod tests {
         assert!(is_there(4096..8192));
     }
 
-    /// The creator's own seal fails if the receiver has already sealed the file, so the creator
-    /// does not rely on it.
+    /// [`SharedMemory::seal`] fails if the receiver has forbidden further seals (`F_SEAL_SEAL`), so
+    /// the creator notices that its own seal is missing.
     #[test]
     fn seals_of_others_are_noticed() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();

@@ -1,6 +1,6 @@
 //! Stream sockets between processes of one machine. They can pass descriptors, and the kernel
-//! reports the peer's identity. No function waits; a call that would block returns
-//! [`io::ErrorKind::WouldBlock`].
+//! reports the peer's identity. Sockets do not block, unless they are converted from a blocking
+//! descriptor: a call that would block returns [`io::ErrorKind::WouldBlock`].
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
@@ -118,7 +118,7 @@ impl Socket {
             // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
             #[expect(unsafe_code)]
             Ok(_) => unsafe { OwnedFd::from_raw_fd(number[0] as i32) },
-            // At the descriptor limit the state of the process is unknown.
+            // With other errors, as at the descriptor limit, the state of the process is unknown.
             Err(error) => return matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)),
         };
         // The descriptor is readable once the process has ended.

@@ -2,8 +2,9 @@
 //! calls that are refused, [fail or kill](traced). It also has [random numbers](Random), temporary
 //! [directories](Scratch), and a report of [skipped](skip) tests. Not for production code.
 //!
-//! Closures passed to the functions of this module run in a child of a process with threads, or in
-//! a signal handler. They must not allocate or lock. A test that violates this hangs or fails.
+//! Closures passed to [`in_child`], [`in_sharing_child`] and [`stack_used`], and the handler of
+//! [`while_interrupted`], run in a child of a process with threads, or in a signal handler. If such
+//! a closure allocates or locks, the test may hang or fail.
 
 mod maps;
 mod mounts;

@@ -6,8 +6,8 @@ use crate::wipe_on_fork::WipedOnFork;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns the kernel's id of this thread. Makes a system call on first use in each thread and
-/// process.
+/// Returns the kernel's id of this thread. Makes system calls on first use in each thread and
+/// process, and on each use if the id cannot be cached.
 ///
 /// A child of `vfork` shares memory and thread pointer with the thread that made it. If that thread
 /// has called this function before, the child gets the parent thread's id instead of its own.
@@ -114,8 +114,8 @@ pub fn has_left_frame(variable: usize, own: usize) -> bool {
     }
 }
 
-/// Returns the number of the CPU that this thread runs on. The thread may have moved by the time of
-/// the return.
+/// Returns the number of the CPU that this thread runs on; 0 if it is unknown. The thread may have
+/// moved by the time of the return.
 pub fn current_cpu() -> usize {
     // SAFETY: has no arguments.
     #[expect(unsafe_code)]

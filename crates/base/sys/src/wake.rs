@@ -1,4 +1,4 @@
-//! Wakes another process. While that process is awake, the waking side has no cost.
+//! Wakes another process. While that process is awake, the waking side only loads a flag.
 //!
 //! A sleeper announces in shared memory that it is about to sleep, and then checks for work. A
 //! producer stores work in shared memory, and then checks for a sleeper. Each side must perform its
@@ -43,7 +43,7 @@ pub fn barrier_for_all() -> bool {
 /// since the host program may close the descriptor.
 #[derive(Debug)]
 pub struct Waker {
-    /// Descriptor number of the eventfd; -1 without an eventfd, or once it has been closed.
+    /// Descriptor number of the eventfd; -1 without an eventfd, or once [`Waker::wake`] has failed.
     fd: AtomicI32,
     /// Device and inode of the eventfd, if any. (All files outside of file systems share one inode,
     /// but of these only eventfds accept a write of eight bytes.)
@@ -61,9 +61,9 @@ impl Waker {
         Waker { fd: AtomicI32::new(-1), file: None }
     }
 
-    /// Wakes the other process. Signal handlers may call it. Returns false if the host program has
-    /// closed the descriptor, even if another file has the number now. Later calls then have no
-    /// effect.
+    /// Wakes the other process. Signal handlers may call it. Returns false without an eventfd, or
+    /// if the host program has closed the descriptor, even if another file has the number now.
+    /// Later calls then have no effect.
     pub fn wake(&self) -> bool {
         let fd = self.fd.load(Relaxed);
         if fd < 0 {

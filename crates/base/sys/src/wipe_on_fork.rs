@@ -30,7 +30,8 @@ unsafe impl AllZeros for AtomicU64 {}
 unsafe impl<T: AllZeros, const COUNT: usize> AllZeros for [T; COUNT] {}
 
 /// Memory that starts as zeros. Once it is [armed](Self::arm), the kernel zeroes it in each child
-/// process. Meant for a `static`, which lives as long as the program or library.
+/// process that does not share its parent's memory. Meant for a `static`, which lives as long as
+/// the program or library.
 #[derive(Debug)]
 #[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
 #[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]

@@ -447,10 +447,10 @@ BLKKIN_INLINE int blkkin_sampled(const struct blkkin_context *context)
 }
 
 /* Parse `length` bytes: the value of W3C's header traceparent, or of the single header b3. Spaces
- * and tabs around it are ignored. A parent's id or flags that the header does not have become 0. A
- * b3 header with only a decision (`0`, `1` or `d`) gives ids of 0: begin a root, and apply the
- * flags. Return 0, or -EINVAL for NULL and for headers that the specification calls invalid: handle
- * these like a missing header. */
+ * and tabs around it are ignored. A missing parent's id becomes 0. A b3 header without a decision
+ * gives BLKKIN_SAMPLED and BLKKIN_DEFERRED. A b3 header with only a decision (`0`, `1` or `d`)
+ * gives ids of 0: begin a root, and apply the flags. Return 0, or -EINVAL for NULL and for headers
+ * that the specification calls invalid: handle these like a missing header. */
 int blkkin_traceparent_parse(const char *text, size_t length, struct blkkin_context *context);
 int blkkin_b3_parse(const char *text, size_t length, struct blkkin_context *context);
 
@@ -525,7 +525,7 @@ struct blkkin_value_ {
 	size_t length;
 };
 
-/* Not 0: the target of `wanted` in a call site that has not been executed yet. */
+/* Not 0: the target of `wanted` in a call site that is not registered yet. */
 extern const volatile uint64_t blkkin_unknown_;
 
 /* Registers a call site; true if a session records its events. */
@@ -778,7 +778,8 @@ BLKKIN_INLINE struct blkkin_value_ blkkin_of_pointer(const volatile void *pointe
 #undef BLKKIN_INTEGER_
 #undef BLKKIN_NUMBER_
 
-/* Selects the form of BLKKIN_EVENT: with four arguments, whether the last one is a field. */
+/* Selects the form of BLKKIN_EVENT: the one with fields, unless there are four arguments and the
+ * last is no field. */
 #define BLKKIN_FORM_ONE(...) 1
 #define BLKKIN_FORM_TWO(level, last, ...) BLKKIN_SECOND_(BLKKIN_TUPLE_ last, 0, ~)
 #define BLKKIN_FORM_MANY(...) 1

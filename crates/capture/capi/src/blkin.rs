@@ -1,8 +1,9 @@
 //! blkin's functions, each with and without a leading underscore.
 //!
 //! Section 2.2 of `docs/blkin.md` describes the original. This implementation behaves the same,
-//! with three exceptions: a child after `fork` does not repeat ids, ports may have more than 15
-//! bits, and the state of `rand` is not changed.
+//! except that a child after `fork` does not repeat ids, ports may have more than 15 bits, the
+//! state of `rand` is not changed, requests may be unsampled, `blkin_init_trace_info` ignores NULL,
+//! and `child` may be the same trace as `parent`.
 
 use crate::emit;
 use crate::guard;

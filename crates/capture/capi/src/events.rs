@@ -1,11 +1,12 @@
 //! Events with fields defined by the program. `BLKKIN_EVENT` of `blkkin.h` expands to a *site*, an
 //! instrumentation point, and calls of [`blkkin_know_`] and [`blkkin_record_`].
 //!
-//! A site is described by constants. When the program first reaches it, the description is copied
-//! into this library's memory as a [`SiteType`], and the site gets a pointer to the copy. So a
-//! plugin with sites can be unloaded at any time, and a site in a header is one type however often
-//! it was compiled. The first event may be in a signal handler, so registration neither allocates
-//! nor waits. A site whose description finds no room, or exceeds a limit, is never recorded.
+//! A site is described by constants. When the program first reaches it after an agent has connected
+//! or rung the bell, the description is copied into this library's memory as a [`SiteType`], and
+//! the site gets a pointer to the copy. So a plugin with sites can be unloaded at any time, and a
+//! site in a header is one type however often it was compiled. The first event may be in a signal
+//! handler, so registration neither allocates nor waits. A site whose description finds no room, or
+//! exceeds a limit, is never recorded.
 
 use crate::guard;
 use blkkin_ring::Encoder;
@@ -64,7 +65,7 @@ pub struct CValue {
     pub length: usize,
 }
 
-/// Target of `wanted` in a site that has not been reached. Not 0, so that the first event calls
+/// Target of `wanted` in a site that is not registered yet. Not 0, so that its events call
 /// [`blkkin_know_`].
 // SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_unknown_")]
@@ -168,7 +169,7 @@ unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
     }
 }
 
-/// Appends an array of numbers, which are little-endian in memory.
+/// Appends `count` numbers, which are little-endian in memory; zeros if `start` is NULL.
 ///
 /// # Safety
 ///
@@ -412,7 +413,8 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
     store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
-/// Returns the end of a path, at most as long as a description's file name may be.
+/// Returns the end of a path, at most as long as a description's file name may be; empty if that
+/// end would begin within a character.
 fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
     path.get(start..).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! BlkKin's additions to blkin: annotations with levels, ids, and contexts in text headers.
+//! BlkKin's additions to blkin: annotations with levels, application contexts, ids, and contexts in
+//! text headers.
 
 use crate::blkin::{is_root_followed, new_id, root};
 use crate::emit;
@@ -136,8 +137,8 @@ unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Stores a context that is new to this process. Records the upper half of its trace id, because
-/// the events of annotations have no field for it.
+/// Stores a context that is new to this process. If its request is sampled, records the upper half
+/// of the trace id, because the events of annotations have no field for that half.
 ///
 /// # Safety
 ///

@@ -13,8 +13,9 @@
 //! with a NUL. Two pointers of one call may be equal: all arguments are read before any is written.
 //!
 //! No panic may reach a caller. The code of this crate does not panic; the lints below enforce
-//! that. Calls of other crates go through `guard::catch_panic`, except the fast path of an
-//! annotation into the ring: that path does not panic, and the guard would make it a tenth slower.
+//! that. Calls of other crates go through `guard::catch_panic`, except calls that do not panic: for
+//! ids, headers and undecided levels, and the fast path of an annotation into the ring, which the
+//! guard would make a tenth slower.
 
 #![allow(unsafe_code)]
 #![cfg_attr(

@@ -121,7 +121,7 @@ unsafe fn check_and_emit(
 }
 
 /// Returns the trace and the endpoint to record: the given endpoint, or else the trace's. Returns
-/// `None` if a required string is NULL.
+/// `None` if the trace, the endpoint or a required string is NULL.
 ///
 /// # Safety
 ///

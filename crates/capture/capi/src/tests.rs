@@ -397,7 +397,8 @@ fn b3() {
     assert_eq!(root, parse_b3(format!("{low}-{SPAN}-1").as_bytes()));
 }
 
-/// A context that lacks an id has no header; unknown flags have no effect.
+/// A context that lacks an id has no header. If both ids are missing, the b3 header has only the
+/// decision, unless the decision is deferred. Unknown flags have no effect.
 #[test]
 fn contexts_without_ids_are_not_written() {
     let context = |trace_id, trace_id_high, span_id, flags| {

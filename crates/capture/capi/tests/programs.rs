@@ -1,6 +1,7 @@
 //! Programs in C and C++ that use the library as its users do. Each must compile without a warning,
 //! with every installed compiler and in all of its language standards. It must then link, run, and
 //! print the contents of its `.expected` file. `docs/blkin.md` has the facts behind these files.
+//! The module `life` runs the programs without such a file.
 
 #[path = "programs/life.rs"]
 mod life;
@@ -136,7 +137,7 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     }
 }
 
-/// Returns true if the program needs `listener.c`, which records its annotations.
+/// Returns true if the program needs `listener.c`, which prints the program's annotations.
 fn uses_listener(source: &str) -> bool {
     let source = std::fs::read_to_string(here().join("tests/programs").join(source));
     source.expect("a file").contains("#include \"listener.h\"")
@@ -165,7 +166,7 @@ fn macros() {
 
 #[test]
 fn front() {
-    // The header's users name the fields that they set, which C89 does not allow.
+    // The header's users write designated initializers, which C89 does not have.
     check("front.c", Language::C, &["c99", "c11", "gnu17"], &["-O2"]);
 }
 

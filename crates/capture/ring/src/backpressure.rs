@@ -3,8 +3,8 @@
 //! The reader is another process that never waits for this one, so a writer may wait anywhere, also
 //! in a signal handler. A waiting writer holds no lock. It polls, so that the reader needs no code
 //! for waiting writers. The wait always ends: at the channel's time limit, or when nothing has been
-//! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After such a stall,
-//! events do not wait before the reader reads again.
+//! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After a wait in which
+//! nothing was read, events do not wait before the reader reads again.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};
@@ -80,7 +80,7 @@ impl RoomWait {
     }
 }
 
-/// Returns the sum of all rings' read positions. The sum changes whenever the reader reads.
+/// Returns the sum of all rings' read positions. The sum changes whenever a reader frees events.
 fn read_so_far(cells: &Cells, shape: &Shape) -> u64 {
     let read = |ring| cells.load(shape.control_of(ring), Word::Read, Relaxed);
     let sum = (0..shape.rings).map(read).fold(0, u64::wrapping_add);

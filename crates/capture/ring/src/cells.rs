@@ -15,7 +15,8 @@ pub(crate) enum Word {
     /// Process and thread that hold the ring's lock, and in the upper bits the number of times it
     /// was locked. The lower 44 bits are 0 if the lock is free.
     Owner = 24,
-    /// Number of events that tried this ring first, and could not be written to any ring.
+    /// Number of events that were larger than a sub-buffer, or could lock no ring. An event that
+    /// could lock none of several rings is counted at the first of them.
     Unplaced = 32,
     /// Number of events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
@@ -162,8 +163,8 @@ mod real {
         }
 
         /// Seals the file, so that reading cannot raise a signal even if the traced program tries
-        /// to truncate it; see [`SharedMemory::seal`]. Called by the agent once the program has
-        /// mapped `file`.
+        /// to punch holes into it; see [`SharedMemory::seal`]. Called by the agent once the program
+        /// has mapped `file`.
         pub fn seal(&self, file: BorrowedFd<'_>, shape: &Shape) -> io::Result<()> {
             self.0.seal(file, shape.data_of(0).start)
         }
@@ -194,10 +195,11 @@ mod real {
             self.0.word(control + word as usize)
         }
 
-        /// Loads a word that no other thread can change at this time.
+        /// Loads a word that no other thread can change at this time. For restartable sequences a
+        /// change is possible, but makes the sequence fail.
         #[inline]
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
-            // Relaxed: the word was stored by the caller, or acquired with the ring's lock.
+            // Relaxed: the word was stored on this processor, or acquired with the ring's lock.
             self.word(control, word).load(Ordering::Relaxed)
         }
 

@@ -315,8 +315,8 @@ pub struct Event<'e> {
 
 impl<'e> Event<'e> {
     /// Returns the event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`.
-    /// Events are copied in units of 32 bytes: returns `None` if `bytes` ends before the next
-    /// multiple of 32.
+    /// Returns `None` if `size` is less than a header's. Events are copied in units of 32 bytes:
+    /// returns `None` also if `bytes` is shorter than `size` rounded up to a multiple of 32.
     pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
         if size < HEADER_SIZE || size.checked_next_multiple_of(COPIED)? > bytes.len() {
             return None;

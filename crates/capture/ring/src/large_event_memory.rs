@@ -1,11 +1,12 @@
 //! Memory for events that are too large for a thread's stack: a signal handler may have only 8 KiB
 //! of stack.
 //!
-//! The process has a fixed number of rooms in each size class, a power of two. The lowest free room
-//! is acquired, so that only as many rooms touch memory as events are recorded at the same time. A
-//! room is acquired by setting its bit in a bitmap, which never waits and is possible in signal
-//! handlers. Rooms up to [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the
-//! library's memory; [`provide`] maps larger ones.
+//! The size classes of rooms are powers of two, from 4 KiB to the maximum size of a sub-buffer.
+//! Each class has no rooms, or a fixed number of them. The lowest free room is acquired, so that
+//! only as many rooms touch memory as events are recorded at the same time. A room is acquired by
+//! setting its bit in a bitmap, which never waits and is possible in signal handlers. Rooms of 4096
+//! bytes and of [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the library's memory;
+//! [`provide`] maps rooms of other sizes.
 //!
 //! Forked children find all rooms free. A child has one thread, which may be in a signal handler
 //! that has interrupted the user of a room. If that user continues to write, its bytes may get into

@@ -122,8 +122,8 @@ fn try_lock<'c>(
     Some(RingLock { cells, control, ring, owner, record })
 }
 
-/// Takes over a lock whose holder has died, or the lock of a function left by a jump on this
-/// thread.
+/// Locks one of `rings` that is free by now, or takes over the lock of a dead holder or of a
+/// function left by a jump on this thread.
 #[cold]
 fn take_over<'c>(
     cells: &'c Cells,
@@ -156,8 +156,8 @@ fn take_over<'c>(
     None
 }
 
-/// Maximum number of system calls per event that check whether a lock's holder is alive. Each event
-/// begins its checks at another ring.
+/// Maximum number of system calls of one search that check whether a lock's holder is alive. Each
+/// search begins at another ring.
 const LIVENESS_CHECKS_MAX: usize = 4;
 
 impl RingLock<'_> {
@@ -214,8 +214,9 @@ impl Drop for RingLock<'_> {
     fn drop(&mut self) {
         identity::forget(self.record);
         // If the lock was taken over, `OWNER` stays as it is. It can change between the load and
-        // the store only by a fork in a signal handler here. The second holder then cannot publish
-        // an event without the first one's.
+        // the store only by a fork in a signal handler here. The store may then release the lock of
+        // another writer. So two writers may hold the lock, but only one of them can publish an
+        // event at a position.
         let owner = self.cells.word(self.control, Word::Owner);
         if owner.load(Relaxed) == self.owner {
             // Release: pairs with the next holder's acquire in `try_lock`.
@@ -276,8 +277,9 @@ mod identity {
         TURN.fetch_add(1, Relaxed)
     }
 
-    /// Records a lock and returns the record's index. A signal handler that interrupts this
-    /// function frees its own record before it returns.
+    /// Records a lock and returns the record's index. Returns [`LOCKS_MAX`], and records nothing,
+    /// if all records are in use. A signal handler that interrupts this function frees its own
+    /// record before it returns.
     pub(super) fn remember(owner: u64, word: usize, mark: usize) -> usize {
         LOCKS.with(|locks| {
             let free = locks.iter().position(|lock| lock.get().word == 0);

@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::atomic::fence;
 
-/// Reader of one ring. The reader keeps its own position; the copy in the memory is for writers
-/// only.
+/// Reader of one ring. The reader keeps its own position; the copy in the memory is for writers and
+/// for other readers.
 #[derive(Clone, Debug)]
 pub struct Reader {
     ring: usize,
@@ -86,7 +86,8 @@ pub struct ReaderState {
 pub enum TakeOutcome {
     /// A packet with at least one event.
     Packet(Packet),
-    /// There are no new events.
+    /// There is no packet: the ring has no new events, or only events of a sub-buffer that is not
+    /// full yet, or it held invalid data before.
     Empty,
     /// Sub-buffers were overwritten before they could be read; their total size in bytes.
     Overwritten(u64),
@@ -262,8 +263,8 @@ impl Reader {
         cells.store(control, Word::Next, self.position, Release);
     }
 
-    /// Stores two counts for this process's successor: events discarded in replaced rings, and
-    /// events of this ring that are not reported.
+    /// Stores two counts for this process's successor: events discarded in replaced rings, and this
+    /// ring's discarded events that do not belong to the current recording.
     pub fn store_discarded(&self, cells: &Cells, shape: &Shape) {
         let control = shape.control_of(self.ring);
         cells.store(control, Word::Before, self.before, Relaxed);
@@ -293,9 +294,9 @@ impl Reader {
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// Returns true if the ring has no unread event. Unlike [`unread_size`](Self::unread_size),
-    /// ignores the header of a sub-buffer that a writer began before it was migrated to another
-    /// processor.
+    /// Returns true if the ring has no unread event, or holds invalid data. Unlike
+    /// [`unread_size`](Self::unread_size), ignores the header of a sub-buffer that a writer began
+    /// before it was migrated to another processor.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
@@ -639,8 +640,9 @@ impl Reader {
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
-    /// Returns the ring's current state. If events are recorded too fast to load the time of the
-    /// last one, the time is the maximum; readers limit it to the current time.
+    /// Returns the ring's current state. If events are recorded too fast for consistent loads, the
+    /// time and the number of discarded events are the maximum; readers limit both to the current
+    /// values.
     pub fn state(&self, shape: &Shape, ring: usize) -> RingState {
         let position = self.write_position(shape, ring);
         let without_time = RingState { position, time: u64::MAX, discarded: u64::MAX };
@@ -690,7 +692,7 @@ impl Cells {
     }
 
     /// Returns the number of events lost so far, as counted by a ring's writers. These events found
-    /// the ring full, or tried this ring first and could not be written to any ring.
+    /// the ring full, were larger than a sub-buffer, or could lock no ring.
     pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         // Acquire: a later load of the position stays after these loads.

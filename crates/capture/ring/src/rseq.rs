@@ -2,11 +2,11 @@
 //! migrated to another processor, nor interrupted by a signal. If one of these happens, the kernel
 //! continues the thread at the sequence's abort handler.
 //!
-//! Each sequence copies bytes to unpublished memory, and ends with a store to one word, which
-//! publishes them. So its effect is atomic on one processor. [`Sequences::record`], the path of
-//! nearly all events, computes the event's position within the sequence. The other sequences, for
-//! rarer cases, get the position as an argument. They check that the thread is still on the same
-//! processor, and that the word to change has not changed.
+//! Each sequence copies bytes to unpublished memory, and then publishes them by a store to one
+//! word. So its effect is atomic on one processor. [`Sequences::record`], the path of nearly all
+//! events, computes the event's position within the sequence. The other sequences, for rarer cases,
+//! get the position as an argument. They check that the thread is still on the same processor, and
+//! that the word to change has not changed.
 //!
 //! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a
 //! fixed offset from the thread pointer.
@@ -97,7 +97,7 @@ pub(crate) struct PlacedEvent<'a> {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct RingAddresses {
-    /// Number of rings for processors; a processor with a higher number has no ring.
+    /// Number of rings for processors; a processor with this number or a higher one has no ring.
     processors: u64,
     /// 1 if the processor has `rdpid`, otherwise 0.
     has_rdpid: u64,
@@ -121,7 +121,7 @@ unsafe impl Sync for RingAddresses {}
 
 impl RingAddresses {
     pub(crate) fn new(cells: &Cells, shape: &Shape) -> RingAddresses {
-        // The result is within the memory, as checked by `Shape::check` and the writer.
+        // The result is within the memory, as `Cells::shape` has checked.
         let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
         RingAddresses {
             processors: shape.rings as u64 - 1,
@@ -276,8 +276,8 @@ impl Sequences {
     }
 
     /// Returns true if the kernel does not maintain this thread's area, because the thread runs on
-    /// another processor than the area's. Checks repeatedly, as the thread may be migrated during a
-    /// check.
+    /// another processor than the area's. Returns true also if the processor's number is
+    /// unavailable. Checks repeatedly, as the thread may be migrated during a check.
     #[cold]
     pub(crate) fn is_foreign_area(self) -> bool {
         (0..FOREIGN_AREA_CHECKS).all(|_| {

@@ -45,7 +45,7 @@ pub struct Shape {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packet headers.
     pub stream: u32,
-    /// Maximum size of an event, in bytes; longer strings are shortened to fit. 0 for
+    /// Maximum size of an event, in bytes; the strings of larger events are shortened. 0 for
     /// [`EVENT_SIZE_DEFAULT`].
     pub event_size: u32,
     /// Time in microseconds that a writer waits for room in a full ring before the event is lost;
@@ -68,6 +68,7 @@ pub enum ShapeError {
     /// The first position is no multiple of a ring's size.
     Start(u64),
     /// The memory is smaller than a header page, or than its header requires; its size in bytes.
+    /// `usize::MAX` if the rings exceed the address space.
     Memory(usize),
     /// The memory has an unknown version, or is no set of rings.
     Unknown,
@@ -165,8 +166,9 @@ impl Shape {
         if !self.subbuffer_size.is_power_of_two() || !sizes.contains(&self.subbuffer_size) {
             return Err(ShapeError::SubbufferSize(self.subbuffer_size as u64));
         }
-        // In overwrite mode, a reader can read neither the sub-buffer that is being written nor the
-        // next one, which may be being overwritten. With two sub-buffers none would be readable.
+        // In overwrite mode, a reader cannot read the sub-buffer after the current one, because a
+        // writer may be about to begin it. With two sub-buffers only the current one would be
+        // readable.
         let count_min = if self.mode == Mode::Overwrite { 4 } else { 2 };
         let counts = count_min..=SUBBUFFER_COUNT_MAX;
         if !self.subbuffer_count.is_power_of_two() || !counts.contains(&self.subbuffer_count) {

@@ -29,7 +29,8 @@ pub struct Slot {
     writer: AtomicPtr<Writer>,
     /// Number of threads that use the writer outside of restartable sequences.
     users: AtomicU64,
-    /// Set while a writer is being inserted or removed, and for ever once a removal has timed out.
+    /// Set while a writer is being inserted, replaced or removed, and for ever once a removal has
+    /// timed out.
     is_changing: AtomicBool,
 }
 
@@ -67,7 +68,7 @@ impl Slot {
         self.record_slowly(&mut event.reborrow())
     }
 
-    /// Records an event with a shortened string, and counts the shortening.
+    /// Records an event with a shortened string. Counts the shortening if the event was recorded.
     #[cold]
     pub fn record_cut(&self, event: &mut Event<'_>) -> Outcome {
         let outcome = self.record(event);
@@ -148,7 +149,8 @@ impl Slot {
         Ok(Ok(unsafe { Box::from_raw(old) }))
     }
 
-    /// Waits until a removed writer has no users. Returns false after a timeout.
+    /// Waits until a removed writer has no users. Returns false after a timeout, or if the kernel
+    /// cannot restart sequences.
     fn is_unused_within(&self, patience: Duration, used_sequences: bool) -> bool {
         let end = Instant::now() + patience;
         let mut is_unused = !used_sequences || blkkin_sys::restart_sequences();
@@ -162,8 +164,8 @@ impl Slot {
 
     /// Removes the writer, and returns it once no thread uses it any more. Fails after `patience`
     /// if a thread still uses the writer, because the thread is stopped or was killed. The writer
-    /// is then leaked and the slot stays empty. Must not be called by a thread that other threads
-    /// wait for.
+    /// is then leaked and the slot stays empty. Fails at once, without a change, if another change
+    /// is in progress. Must not be called by a thread that other threads wait for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, WriterInUse> {
         let Some(guard) = ChangeGuard::acquire(self) else { return Err(WriterInUse) };
         let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
@@ -194,7 +196,8 @@ fn uses_sequences(writer: &Writer) -> bool {
     }
 }
 
-/// Exclusive right to insert or remove a slot's writer; dropping the guard releases the right.
+/// Exclusive right to insert, replace or remove a slot's writer; dropping the guard releases the
+/// right.
 struct ChangeGuard<'s>(&'s Slot);
 
 impl ChangeGuard<'_> {

@@ -26,7 +26,7 @@ const SIZE: usize = HEADER_SIZE + 40;
 const ROOM: usize = SIZE.next_multiple_of(GRAIN);
 
 /// Returns a shape with fewer rings than threads, so that locks are contended. Each ring has few
-/// packets, so that rings fill up.
+/// sub-buffers, so that rings fill up.
 fn shape(start: u64) -> Shape {
     Shape { start, ..Shape::default() }
 }

@@ -52,7 +52,7 @@ impl StringBudget {
     }
 
     /// Measures a string or appends it like [`append_string`]. A string longer than the bound is
-    /// shortened, and ends with a mark.
+    /// shortened, and ends with a mark if the bound has room for one.
     ///
     /// # Safety
     ///

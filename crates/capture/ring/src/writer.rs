@@ -252,15 +252,16 @@ impl Writer {
     /// Wakes the reader if it sleeps. Called after an event has been recorded.
     #[cfg(not(loom))]
     pub(crate) fn wake_reader(&self) {
-        // The position was stored before in this thread's program order. The reader's barrier in
-        // `Cells::fall_asleep` makes other processors see both in that order.
+        // The position was stored before, in program order. The reader's barrier (see
+        // `Cells::fall_asleep`) orders that store before the load of the flag.
         compiler_fence(SeqCst);
         if self.cells.wake() {
             self.waker.wake();
         }
     }
 
-    /// Wakes the reader if it dozes. Called when a ring fills up.
+    /// Wakes the reader if it dozes. Called when a ring fills up, and while an event waits for
+    /// room.
     #[cfg(not(loom))]
     fn rouse_reader(&self) {
         if self.cells.rouse() {
@@ -277,8 +278,9 @@ impl Writer {
         event: &mut Event<'_>,
         may_wait: bool,
     ) -> Outcome {
-        // An attempt fails only if this thread was preempted or interrupted, or another writer ran
-        // on this processor. Single-stepping by a debugger makes each attempt fail.
+        // An attempt fails only if this thread was preempted or interrupted, if another writer ran
+        // on this processor, or in a child that uses its parent's area. Single-stepping by a
+        // debugger makes each attempt fail.
         for tries in 0..TRIES_MAX {
             if tries > 0 && sequences.is_foreign_area() {
                 break;
@@ -322,8 +324,8 @@ impl Writer {
                 None => return self.too_large(cpu),
             }
         }
-        // For threads that the C library has not registered, children with their parent's area, and
-        // processors that were added later.
+        // For threads that the C library has not registered, children with their parent's area,
+        // processors that were added later, and threads whose attempts have all failed.
         let last = self.shape.rings - 1;
         self.record_with_lock(event, last..self.shape.rings, may_wait)
     }

@@ -32,7 +32,7 @@ stream {
 event { id = 7; name = "numbered"; stream_id = 3; fields := struct { uint64_t number; }; };
 "#;
 
-/// Size of an event in bytes. A sub-buffer has room for a whole number of events.
+/// Size of an event in bytes.
 const EVENT_SIZE: usize = HEADER_SIZE + 8;
 
 fn record(writer: &Writer, number: u64) -> Outcome {

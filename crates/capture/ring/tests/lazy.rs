@@ -45,7 +45,7 @@ fn l11_one_event_takes_a_few_pages() {
     });
 }
 
-/// Only two sub-buffers are allocated for a hundred times the ring's size, recorded and read in
+/// Only two sub-buffers are allocated for almost four times the ring's size, recorded and read in
 /// small parts. The parts rarely end at the end of a sub-buffer.
 #[test]
 fn l11_a_ring_that_is_read_in_time_uses_two_subbuffers() {

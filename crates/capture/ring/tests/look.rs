@@ -1,5 +1,5 @@
-//! Tests of readers for snapshots. They read in addition to a ring's main reader, for which writers
-//! wait.
+//! Tests of readers for snapshots. Such a reader frees no events, and reads beside the ring's main
+//! reader, which does.
 
 mod support;
 
@@ -35,7 +35,8 @@ fn who_only_looks_frees_nothing() {
         let before = read();
         let mut looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
         let taken = looker.take(&set.cells, &set.shape, true, &mut Vec::new());
-        // In overwrite mode, freed events may be overwritten at any time.
+        // In discard mode, freed events may be overwritten at any time, so the snapshot starts
+        // after them.
         let is_packet = matches!(taken, TakeOutcome::Packet(_));
         assert_eq!(is_packet, mode == Mode::Overwrite, "{mode:?}: {taken:?}");
         assert_eq!(read(), before, "{mode:?}");
@@ -77,8 +78,8 @@ fn what_is_taken_in_its_place_is_the_same() {
     let writer = set.writer(CLOCK);
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
     let mut number = 0;
-    // Copies the same events, so that both parts and whole sub-buffers occur, also after they are
-    // freed.
+    // Copies the events that `stays` consumes in place. The bursts give parts and whole
+    // sub-buffers, also after events were freed.
     let mut copies = Reader::new(&set.shape, 0, CLOCK).with_explicit_free();
     let mut stays = copies.clone();
     assert!(stays.takes_in_place(&set.shape) && !set.readers(CLOCK)[0].takes_in_place(&set.shape));

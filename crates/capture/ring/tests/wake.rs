@@ -151,8 +151,8 @@ const SLEEPING_AT: u64 = 128;
 /// same executable.
 const MEMORY: &str = "BLKKIN_TEST_SLEEPER";
 
-/// Program for the tests: records whenever all events are read, a little later each time, until it
-/// is killed. Does nothing as an ordinary test.
+/// Program for the tests: records an event whenever all events are read, after a random delay,
+/// until it is killed. Does nothing as an ordinary test.
 #[test]
 fn other_process() {
     let Ok(variable) = std::env::var(MEMORY) else { return };
@@ -224,7 +224,8 @@ fn race(has_barrier: bool, time: Duration) -> [u64; 3] {
         } else if bell.sleep() {
             woken += 1;
         } else if !is_read(&memory, rings) && !bell.sleep() {
-            // No wake-up was due: the other process had recorded without waking the reader.
+            // The other process has recorded without waking the reader, and no wake-up is under
+            // way.
             missed += 1;
         }
         bell.count();

@@ -58,8 +58,8 @@ impl ContextText {
 }
 
 /// Sets the application context `provider:name` for this process. Later events of all channels that
-/// record this context have the value. It is truncated at 255 bytes, and at a NUL. Returns false if
-/// the name is invalid, or there are too many names.
+/// record this context have the value, truncated at 255 bytes and at a NUL. Returns false if the
+/// name is invalid, if there are too many names, or if another thread holds the lock for too long.
 ///
 /// May be called by any thread, but not in a signal handler.
 pub fn set_context(name: &str, value: &str) -> bool {
@@ -82,7 +82,8 @@ fn truncate(value: &str) -> &[u8] {
 }
 
 /// Returns the index of an application context's name, and adds the name if it is new. Returns
-/// `None` if the name is invalid or there are too many names.
+/// `None` if the name is invalid, if there are too many names, or if another thread holds the lock
+/// for too long.
 pub(crate) fn reserve(name: &str) -> Option<usize> {
     find(name).or_else(|| with_lock(|| add(name)).flatten())
 }

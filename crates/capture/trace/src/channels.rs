@@ -114,9 +114,9 @@ pub(crate) fn attach_to_free_slot(mut writer: Box<Writer>, has_contexts: bool) -
     None
 }
 
-/// Replaces a channel's rings, and unmaps the old ones. Each event is recorded into the old rings
-/// or the new ones, never into both. Returns false, and changes nothing, if the channel has no
-/// rings.
+/// Replaces a channel's rings, and unmaps the old ones unless a thread still uses them after
+/// [`PATIENCE`]. Each event is recorded into the old rings or the new ones, never into both.
+/// Returns false, and changes nothing, if the channel has no rings.
 pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
     prepare_rooms(channel, &writer);
     find_slot(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())

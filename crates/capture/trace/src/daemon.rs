@@ -4,12 +4,12 @@
 //!
 //! # The thread
 //!
-//! The thread exists once an agent has accepted the program, at the program's start or later. The
-//! thread is called `blkkin`, blocks all signals, has a small stack, and sleeps until an agent
+//! The thread starts once the program has found an agent, or an agent has rung the program's bell.
+//! The thread is called `blkkin`, blocks all signals, has a small stack, and sleeps until an agent
 //! sends a message. When an agent has exited, the thread searches for another one every 0.5 s, and
 //! keeps the channels for the next agent for some seconds. While a connection exists, the thread
-//! does not poll for further agents: the kernel notifies it of files that appear at their paths. No
-//! panic leaves the thread.
+//! polls for further agents for a second only; then the kernel notifies it of files that appear at
+//! their paths. No panic leaves the thread.
 //!
 //! The module `start` starts the thread before `main`, so that `main` finds nothing changed but
 //! that thread. The start waits until the thread runs, because the program may then forbid itself
@@ -18,7 +18,7 @@
 //!
 //! An agent that starts later than the program rings the program's bell, and the next event starts
 //! the thread. An event in a signal handler cannot start a thread, so the next event outside of a
-//! handler does. So waiting for an agent costs only the load of one word per event.
+//! handler does. So waiting for an agent costs only a few loads per event.
 //!
 //! # Life of a process
 //!
@@ -30,7 +30,8 @@
 //! - **closefrom** and the like: descriptors have high numbers, and a descriptor that the program
 //!   has closed is not used; see [`blkkin_sys::descriptor`]. Shortly after it has connected, and at
 //!   each message of the agent, the thread checks whether the connection was closed, and then
-//!   connects again. A program without a connection is not found by agents that start later.
+//!   connects again. If the program has closed the page of its bell, agents that start later do not
+//!   find the program.
 //! - **exit**: a `Goodbye` is sent to the agent, if the socket has room.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
@@ -42,7 +43,7 @@
 //! | --- | --- |
 //! | `BLKKIN_DISABLE` | 1: do nothing at all |
 //! | `BLKKIN_SOCKET` | the only socket where an agent may listen |
-//! | `BLKKIN_WAIT` | milliseconds to wait for the agent before `main` |
+//! | `BLKKIN_WAIT` | milliseconds to wait for an agent before `main` and at a child's first event |
 //! | `BLKKIN_PROGRAM` | the program's name, as users see it |
 //! | `BLKKIN_SAMPLE` | which requests are sampled: [`sample`](crate::sample) |
 //! | `BLKKIN_DEBUG` | 1: report mistakes on standard error |

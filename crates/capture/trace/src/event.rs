@@ -129,8 +129,8 @@ impl EventType {
         if conditional == 0 {
             return;
         }
-        // The rules stay pinned meanwhile, so that the rings of these channels are not reused for a
-        // channel with other rules.
+        // The rules stay pinned meanwhile, so that the numbers of these channels are not reused for
+        // channels with other rules.
         rcu::with_rules(|table| {
             for channel in channels_in(conditional) {
                 let Some(rules) = table.rules_of(channel) else { continue };
@@ -166,7 +166,7 @@ impl EventType {
         fits
     }
 
-    /// Records an event that does not fit on the stack into `channel`. An event that the filters in
+    /// Records into `channel` an event that does not fit on the stack. An event that the filters in
     /// `rules` do not accept is not recorded.
     #[inline(never)]
     fn record_long(
@@ -197,7 +197,8 @@ impl EventType {
         });
     }
 
-    /// Registers the type and returns the bitmap of the channels that want its events now.
+    /// Registers the type and returns the bitmap of the channels that want its events now. Returns
+    /// 0 without registration while no event can be wanted.
     ///
     /// Several threads may register a type at once, and a signal handler in between. Each reserves
     /// an entry for the type, and the first id that is stored is final. So no thread waits for

@@ -17,7 +17,8 @@ pub(crate) enum ContextSource {
     Fixed32(u32),
     /// A 64-bit value, read once when the channel was added.
     Fixed64(u64),
-    /// An application context, given by its index; `None` if the table of contexts was full.
+    /// An application context, given by its index; `None` if the context could not be added to the
+    /// table.
     Supplied(Option<usize>),
 }
 
@@ -25,13 +26,13 @@ pub(crate) enum ContextSource {
 /// its own id when its first channel is added.
 static PID: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the process id, in the process's own namespace.
+/// Returns the process id, in the process's own PID namespace.
 pub(crate) fn pid() -> i32 {
     PID.load(Ordering::Relaxed).cast_signed()
 }
 
-/// Returns the thread id, in the process's own namespace. The first call in a thread makes a system
-/// call.
+/// Returns the thread id, in the process's own PID namespace. The first call in a thread makes
+/// system calls.
 pub(crate) fn tid() -> i32 {
     blkkin_sys::thread_id().cast_signed()
 }
@@ -83,8 +84,8 @@ fn source(context: &Context) -> ContextSource {
     })
 }
 
-/// Returns the inode of this process's namespace of a kind, such as `net`; 0 if the kernel has no
-/// namespaces of that kind.
+/// Returns the inode of this process's namespace of a kind, such as `net`; 0 if it is unknown, as
+/// with kernels without namespaces of that kind.
 fn namespace(kind: &str) -> u32 {
     let found = std::fs::metadata(format!("/proc/self/ns/{kind}"));
     found.ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)

@@ -48,7 +48,8 @@ impl EventType {
     ///
     /// # Panics
     ///
-    /// At compile time, if the provider or the name is empty.
+    /// If the name has no colon, or the provider or the rest is empty; for a `static`, at compile
+    /// time.
     pub const fn new(
         name: &'static str,
         level: Level,
@@ -86,7 +87,7 @@ impl EventType {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
     }
 
-    /// Makes a registered type undecided again; other types are undecided anyway.
+    /// Makes a registered type undecided again. Other types are undecided anyway, or refused.
     pub(crate) fn undecide(&self) {
         if self.id().is_some() {
             self.wanted_by.store(UNKNOWN, Ordering::Release);
@@ -101,7 +102,7 @@ impl EventType {
     }
 
     /// Returns the id of the type in the headers of its events; `None` before the type is
-    /// registered.
+    /// registered, or if it was refused.
     pub(crate) fn id(&self) -> Option<u16> {
         let id = self.id.load(Ordering::Acquire);
         (id < REFUSED).then_some(id as u16)

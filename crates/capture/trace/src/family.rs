@@ -3,8 +3,8 @@
 //! families, so a process that uses all three still has each type once.
 //!
 //! Annotations have the names and fields of blkin, which existing tools know from LTTng's traces.
-//! Their trace ids have 64 bits. The upper half of a longer id is recorded once, as a
-//! [`WIDE_TRACE_ID`] event.
+//! Their trace ids have 64 bits. The upper half of a longer id is recorded as a [`WIDE_TRACE_ID`]
+//! event, once in each process that the request reaches.
 
 use crate::event::Payload;
 use crate::{EventType, Kind, Level};

@@ -57,8 +57,8 @@ impl Kind {
         })
     }
 
-    /// Returns the size in bytes of the field at the start of `bytes`; more than the length of
-    /// `bytes` if the field is truncated.
+    /// Returns the size in bytes of the field at the start of `bytes`. For a truncated field, this
+    /// is the length of `bytes` if the field is a string, and more otherwise.
     pub(crate) fn size_in(self, bytes: &[u8]) -> usize {
         match self {
             Kind::String => {

@@ -1,8 +1,9 @@
 //! The tracing API: requests, spans and annotations with Dapper's semantics, and events.
 //!
-//! The crate runs inside other people's programs: it never blocks and never panics, and allocates
-//! nothing on their hot paths. Its only thread exists only while the program has an agent to serve:
-//! see [`daemon`].
+//! The crate runs inside other people's programs: it does not panic, and allocates nothing on their
+//! hot paths. A program waits only for an agent's rules, before `main` and at a forked child's
+//! first event, and for room in a full ring if the channel demands it. The crate's only thread
+//! starts once the program has found an agent: see [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] whose rules in the [`registry`]
 //! match. [`span`]s are the steps of requests. A span has an [`id`] and a [`context`], which is

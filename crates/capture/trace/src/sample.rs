@@ -2,8 +2,9 @@
 //! sampled. All other spans use the decision for their request, so that a request is recorded as
 //! a whole or not at all.
 //!
-//! A decision neither waits nor makes system calls, and can be made in signal handlers. Rules can
-//! be changed at any time; a concurrent decision uses the old rules, the new ones, or one of each.
+//! A decision never waits, and can be made in signal handlers. It makes no system calls, except for
+//! a process's first id (see [`id::prepare`]). Rules can be changed at any time; a concurrent
+//! decision uses the old rules, the new ones, or one of each.
 
 mod global;
 #[cfg(test)]

@@ -38,8 +38,9 @@
 //!
 //! # Cost
 //!
-//! A request that is not sampled costs the sampling decision, and one branch for each span or
-//! annotation. An annotation that no channel wants costs a load and a branch. Nothing is allocated.
+//! A request that is not sampled costs the sampling decision, and for each span or annotation at
+//! most a load and a few branches. An annotation that no channel wants costs a load and a branch.
+//! Nothing is allocated.
 
 mod annotations;
 mod endpoint;
@@ -95,9 +96,9 @@ impl<'a> Trace<'a> {
         Trace::begin(name, endpoint, decision, true).record_wide_id()
     }
 
-    /// Returns a child of the span in `incoming`. The sender's decision tells whether the request
-    /// is sampled; `sampler` decides if there is no decision or no context. See
-    /// [`Sampler::decide`].
+    /// Returns a child of the span in `incoming`, or the root span of a new request if no span was
+    /// received. The sender's decision tells whether the request is sampled; `sampler` decides if
+    /// there is none. See [`Sampler::decide`].
     #[inline(always)]
     pub fn receive(
         name: &'a str,
@@ -116,7 +117,7 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns a child of the sender's span like [`receive`](Self::receive), from the 24 bytes of
-    /// [`packed`]. A request with a trace id of 0 is not sampled.
+    /// [`packed`]. A request with a trace id of 0 is not sampled. Invalid bytes count as absent.
     pub fn receive_packed(
         name: &'a str,
         endpoint: &'a Endpoint<'a>,
@@ -352,7 +353,7 @@ impl<'a> Span<'a> {
         self.0.trace
     }
 
-    /// Returns the `Trace` of this span, which may outlive it.
+    /// Returns the span's `Trace`, which may outlive the span.
     #[inline]
     pub fn trace(&self) -> Trace<'a> {
         self.0.trace

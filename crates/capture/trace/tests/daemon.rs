@@ -431,7 +431,7 @@ fn a_program_is_called_as_is_said() {
     running.end();
 }
 
-/// Program: records events with fields of all types.
+/// Program: records events with fields of several types.
 #[test]
 #[ignore = "a program of other tests"]
 fn filters() {
@@ -954,8 +954,8 @@ fn a_forked_child_is_a_process_of_its_own() {
     assert_eq!(events[1].name, "fork:child");
     assert_eq!(events[1].fields, [[1, 0, 0, 0]]);
     assert_eq!(events[1].contexts, [pid.to_le_bytes(), pid.to_le_bytes()]);
-    // The child's first events were recorded before the child was attached, and none reached the
-    // parent's rings.
+    // The child's first events occurred before the child was attached. They were not recorded, not
+    // even into the parent's rings.
     assert_eq!(parent.names(0), ["fork:parent"]);
     let named = |program: &Program, name| {
         program.types().values().filter(|event| event.name == name).count()

@@ -374,7 +374,7 @@ fn requests_hold_together_across_threads() {
     }
 }
 
-/// Ends a span after `depth` nested children, each of which runs on a separate thread.
+/// Ends a span after `depth - 1` nested children, each on a separate thread.
 fn go_down(span: Span<'static>, depth: usize) {
     span.keyval("depth", depth);
     if depth > 1 {

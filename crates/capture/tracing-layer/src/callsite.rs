@@ -13,7 +13,7 @@ use tracing_core::Metadata;
 /// Number of entries of the hash table: a power of two, twice [`CALLSITES_MAX`].
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
-/// Value of `Callsite::interest` before the first decision; `UNWANTED` or `WANTED` afterwards.
+/// Value of `Callsite::interest` without a decision; with one it is `UNWANTED` or `WANTED`.
 const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
@@ -154,7 +154,7 @@ impl Callsite {
     }
 
     /// Decides whether events of this callsite are wanted, and caches the decision. Returns `None`,
-    /// and caches nothing, while the tracer is undecided.
+    /// and clears the cached decision, while the tracer is undecided.
     pub(crate) fn decide(&self) -> Option<bool> {
         if registry::is_undecided() {
             self.interest.store(UNDECIDED, Relaxed);
@@ -179,8 +179,8 @@ impl Callsite {
         self.metadata.fields().len()
     }
 
-    /// Records an event with the layer's `N` own fields, followed by the program's. Spans and
-    /// events have different numbers of own fields.
+    /// Records an event: the layer's `N` own fields, the fields of `service` if there is one, then
+    /// the program's fields. Spans and events have different numbers of own fields.
     #[inline]
     pub(crate) fn record<const N: usize>(
         &'static self,

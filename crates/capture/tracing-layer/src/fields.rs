@@ -6,7 +6,7 @@ use std::fmt;
 use tracing_core::Field;
 use tracing_core::field::Visit;
 
-/// Maximum number of fields of a span or event; `tracing` has the same limit.
+/// Maximum number of recorded fields of a span or event. Further fields are dropped.
 pub(crate) const FIELDS_MAX: usize = 32;
 
 /// Size of the memory for all values of a span or event, in bytes. Long strings are truncated;
@@ -87,7 +87,7 @@ impl FieldKinds {
     }
 }
 
-/// Values of one span's or event's fields, in the order in which they were set.
+/// Values of the fields of one span or event.
 pub(crate) struct FieldValues {
     kinds: FieldKinds,
     /// Offset of each field's value in `bytes`.
@@ -186,7 +186,8 @@ impl FieldValues {
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
-    /// Returns a writer for the string value of a field; `None` if there is no room.
+    /// Returns a writer for the string value of a field; `None` if there is no room, or if the
+    /// index is not below [`FIELDS_MAX`].
     fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
@@ -206,7 +207,7 @@ impl FieldValues {
     }
 
     /// Appends the values to an event with these field kinds. A value of another kind is converted
-    /// to text.
+    /// to text; a missing value becomes an empty string.
     pub(crate) fn encode(&self, kinds: &FieldKinds, encoder: &mut Encoder<'_>) {
         for (index, kind) in kinds.fields() {
             match self.kinds.kind(index) {
@@ -270,7 +271,7 @@ impl Visit for FieldValues {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if let Some(mut text) = self.begin_string(field.index()) {
-            // Never fails; text that does not fit is dropped.
+            // Fails only if the `Debug` implementation fails; text that does not fit is dropped.
             let _ = fmt::write(&mut text, format_args!("{value:?}"));
         }
     }

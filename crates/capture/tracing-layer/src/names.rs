@@ -19,7 +19,8 @@ pub(crate) fn event_name(metadata: &Metadata<'_>) -> String {
     whole
 }
 
-/// Returns true for a character that could be misread in metadata or on a screen.
+/// Returns true for a character that could be misread in metadata, in a pattern for names, or on a
+/// screen.
 fn is_special(char: char) -> bool {
     char.is_control() || matches!(char, '"' | '\\' | '*')
 }

@@ -66,8 +66,8 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
 }
 
 /// Returns the context of this thread's current span, or of the innermost enclosing span that is
-/// recorded; `None` outside of all spans. If the request is not sampled, each call returns a
-/// context with that decision and new ids.
+/// recorded; `None` outside of all such spans, or if the subscriber has no [`Layer`]. If the
+/// request is not sampled, each call returns a context with that decision and new ids.
 pub fn current_context() -> Option<SpanContext> {
     dispatcher::get_default(|dispatch| {
         let layer = dispatch.downcast_ref::<Layer>()?;

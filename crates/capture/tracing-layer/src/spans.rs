@@ -43,8 +43,8 @@ impl SpanData {
     /// Returns data from the pool, or newly allocated data. Only the values are initialised: they
     /// are empty, with room for `fields_count` fields.
     pub(crate) fn new(fields_count: usize) -> Box<SpanData> {
-        // The pool is gone in a thread that ends, and borrowed if a value's `Debug` implementation
-        // opens a span meanwhile.
+        // The pool is gone in a thread that ends. It is borrowed if the program's allocator opens a
+        // span while the pool grows.
         let pool = POOL.try_with(|pool| pool.try_borrow_mut().ok()?.pop());
         let mut span = pool.ok().flatten().unwrap_or_else(|| {
             let (context, start, callsite) = (None, Timestamp::NONE, None);

@@ -20,7 +20,7 @@ fn with_layer(work: impl FnOnce()) {
     dispatcher::with_default(&Dispatch::new(subscriber), work);
 }
 
-/// Returns the program's own fields of an event, without those that the layer adds.
+/// Returns the fields of an event without the ids and times that the layer adds.
 fn own(found: &DecodedEvent) -> Vec<(&str, &str)> {
     let ours = ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
     let own = found.fields.iter().map(|(name, value)| (&**name, &**value));
@@ -392,7 +392,7 @@ fn requests_cross_processes() {
         let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("refused"));
         span.in_scope(|| {
             tracing::info_span!("refused too").in_scope(|| {});
-            // The flags say: the trace id is random, and the request is not followed.
+            // The flags say: the trace id is random, and the request is not sampled.
             assert!(text().expect("a header").ends_with("-02"));
         });
 

@@ -225,7 +225,8 @@ impl Agent {
         }
     }
 
-    /// Opens the files that a confined thread cannot open, and confines this thread.
+    /// Opens the output directories of saved sessions, confines this thread, and starts the
+    /// page-cache trimmer. The files of suspended traces stay readable.
     fn begin(&mut self) -> io::Result<()> {
         let Node { directories, sessions, accounts, log, .. } = &mut self.node;
         directories.open_all(&mut sessions.list, accounts, log);

@@ -96,7 +96,8 @@ impl Announcement {
         }
     }
 
-    /// Rings programs in one scan of all processes; returns `None` if the announcer was dropped.
+    /// Rings programs in one scan of all processes. Returns `None` if the announcer was dropped, or
+    /// if `/proc` cannot be read.
     fn ring_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
         // The number in a page rings all processes that have mapped the page, so sandboxed
         // processes are collected first.
@@ -135,8 +136,9 @@ impl Announcement {
     }
 
     /// Writes `number` to the bell page at `path`, and so rings the program. Writes 0 instead if a
-    /// process that has mapped the page is sandboxed. The file is checked first, because any
-    /// process can create a file with a bell's name.
+    /// process that has mapped the page is sandboxed. Writes nothing if the program does not try
+    /// this agent's socket. The file is checked first, because any process can create a file with a
+    /// bell's name.
     fn ring(
         &self,
         process: &Path,
@@ -237,6 +239,7 @@ fn read(file: &File) -> io::Result<Page> {
 
 /// Returns whether a thread of the process has another number of seccomp filters than `filters`,
 /// the number when the process made its page. A new filter may kill the process when it connects.
+/// Returns true if the threads cannot be listed.
 fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return true };
     threads.filter_map(Result::ok).take(THREADS_MAX).any(|thread| {

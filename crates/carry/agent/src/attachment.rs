@@ -46,7 +46,7 @@ pub(crate) struct Attachment {
     pub(crate) has_sent_rules: bool,
     /// Rings of earlier agents, the oldest first. Their packets precede those of `rings`.
     pub(crate) adopted: Vec<AdoptedRings>,
-    /// Time of the next attempt to write; `None` unless the last write has failed.
+    /// Time of the next attempt to write; `None` unless the last write has failed or was postponed.
     pub(crate) retry: Option<Instant>,
     removal: Option<Removal>,
     /// Cause and error of the last failed write; `None` after a successful write.
@@ -384,7 +384,7 @@ impl Attachment {
         Some(oldest)
     }
 
-    /// Evicts all sets of rings, because the program has ended, and counts them in `totals`.
+    /// Evicts all adopted sets, and counts all sets in `totals`. The attachment is then dropped.
     pub(crate) fn evict_all(&mut self, totals: &mut Evictions) {
         while self.evict_oldest(totals).is_some() {}
         totals.packets_lost += self.packets_of_oldest();

@@ -1,4 +1,5 @@
-//! Runs an agent on a thread of the calling program. The agent serves only the program's own user.
+//! Runs an agent on a thread of the calling program. The agent serves only the program's own user,
+//! and root.
 
 use crate::agent::{Agent, Options};
 use crate::quota::Limits;

@@ -17,7 +17,8 @@ pub(crate) struct Catalog {
     types: Vec<EventType>,
     /// Number of entries of the file's table that were visited, including empty ones.
     scanned: usize,
-    /// Indexes below `scanned` whose entries are still empty.
+    /// Indexes below `scanned` whose types are not read yet: their entries were empty, or a read
+    /// failed.
     missing: Vec<usize>,
     /// Number of types that are not recorded: invalid types, and types beyond [`CatalogLimits`].
     refused_count: u32,

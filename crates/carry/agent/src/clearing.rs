@@ -59,7 +59,8 @@ impl ClearJob {
     /// caused are ignored.
     pub(crate) fn note(&mut self, done: io::Result<()>) {
         match done {
-            // Another process has removed the file, or has put a file into the directory.
+            // Another process has removed the file or put a file into the directory, or there are
+            // no traces.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             done => self.trouble = done.err().or(self.trouble.take()),

@@ -78,7 +78,7 @@ struct Moment {
 
 /// Divisor for the largest plausible deviation: an eighth of the last measured frequency. A larger
 /// deviation means that the counter has jumped, because the kernel's clock discipline changes the
-/// clocks' speed by a twelfth at most.
+/// clocks' speed by about a tenth at most.
 const DIFFERENT_PART: u64 = 8;
 
 /// Tolerance when two suspended times are compared, in nanoseconds. A suspended time is the
@@ -88,8 +88,8 @@ const SUSPENDED_NS: u64 = 1_000_000;
 /// Lowest plausible frequency of the processor's counter, in ticks per second.
 const FREQUENCY_MIN: u64 = 1_000_000;
 
-/// Maximum number of attempts to measure the frequency. An attempt fails if the counter jumps
-/// meanwhile.
+/// Maximum number of attempts to measure the frequency. An attempt fails if the counter went back
+/// or is slower than [`FREQUENCY_MIN`].
 const TRIES: usize = 3;
 
 impl Clocks {
@@ -97,8 +97,8 @@ impl Clocks {
         Clocks { start: Moment::now(), frequency: None, restarts: 0 }
     }
 
-    /// Returns the rate of `clock` for a session. The first call of a session measures the rate,
-    /// and stores it in `rates`.
+    /// Returns the rate of `clock` for a session: the rate in `rates` while that is valid.
+    /// Otherwise measures the rate, and stores it in `rates`.
     pub(crate) fn rate(&mut self, rates: &mut Rates, clock: Clock) -> Rate {
         let mut look = |after: Duration| {
             if !after.is_zero() {

@@ -24,7 +24,7 @@ pub(crate) struct Command {
     pub(crate) listing: Option<Listing>,
 }
 
-/// The user who makes a request, with the permission to control sessions of other users.
+/// The user who makes a request, and whether the user may control sessions of other users.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requester {
     pub(crate) owner: Owner,

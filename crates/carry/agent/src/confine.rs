@@ -199,8 +199,8 @@ fn restrict_calls() -> Result<(), String> {
     // The old calls `fork` and `vfork` start processes in any case.
     #[cfg(target_arch = "x86_64")]
     rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
-    // Refuses to start processes; threads can be started. Only Unix sockets can be made, which the
-    // service manager needs.
+    // Refuses to start processes; threads can be started. Only Unix sockets can be made; the agent
+    // needs them to notify the service manager.
     let is_process = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
     rules.insert(libc::SYS_clone, vec![rule(0, is_process, 0)?]);
     rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);

@@ -95,7 +95,8 @@ pub(crate) enum Intake {
     Open,
     /// Refusal for this turn of the event loop: too many descriptors wait to be closed.
     Later,
-    /// Permanent refusal: closing blocks for too long, so the user is considered hostile.
+    /// Refusal that ends the connection: closing blocks for too long, so the user is considered
+    /// hostile.
     Never,
 }
 
@@ -125,8 +126,8 @@ const THREADS_MAX: usize = 256;
 const THREADS_MIN: usize = 2;
 const STACK_SIZE: usize = 128 << 10;
 /// Maximum number of waiting jobs of one user. At this limit, the agent stops receiving descriptors
-/// from the user. The limit and the descriptors of one message are together less than the number of
-/// descriptors reserved for the agent's own work.
+/// from the user. The limit and the descriptors of one message are together less than the maximum
+/// number of descriptors reserved for the agent's own work.
 const WAITING_MAX: usize = 256;
 /// Maximum time that the first job of a full queue waits. After it, the user's connections are
 /// closed.

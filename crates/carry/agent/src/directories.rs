@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Directories {
     jobs: Vec<DirectoryJob>,
-    /// Set if users other than the agent's own user may connect.
+    /// Set if programs and commands of all users may connect.
     is_public: bool,
     own_uid: u32,
 }
@@ -136,8 +136,8 @@ impl Directories {
     }
 
     /// Opens the output directories of sessions that an earlier agent has saved. If a file system
-    /// does not answer, packets of sessions on it are lost until it answers. Other sessions are not
-    /// affected.
+    /// does not answer, nothing is written to it until it answers, and the same user's other
+    /// outputs may have to wait too. Sessions of other users are not affected.
     pub(crate) fn open_all(&self, sessions: &mut [Session], accounts: &mut Accounts, log: &Log) {
         let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
         for session in sessions {

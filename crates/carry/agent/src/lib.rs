@@ -6,7 +6,8 @@
 //! whether the peer is a program or a command. The peer's process and user are those that the
 //! kernel reports; no other statement of a peer is trusted, and no peer can block the agent.
 //!
-//! The agent writes packets as they are in the rings: it reads their headers, never an event.
+//! The agent writes events as they are in the rings, without decoding their fields. It generates
+//! the headers of the packets.
 //!
 //! The modules form layers. [`Agent`] is the event loop. Below it, `node` carries out the effects
 //! of handlers, which have no sockets: `recording` (what programs record), `requests` (what

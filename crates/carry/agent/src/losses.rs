@@ -113,7 +113,7 @@ pub(crate) fn no_space(reason: String) -> io::Error {
 /// Returns the cause under which losses by a failed write are counted.
 pub(crate) fn cause_of(error: &io::Error) -> Cause {
     match error.kind() {
-        // Only errors of file systems have an error number. The agent's own errors have none, and
+        // Only errors of system calls have an error number. The agent's own errors have none, and
         // are distinguished by their kind.
         _ if error.raw_os_error().is_some() => Cause::Output,
         io::ErrorKind::QuotaExceeded => Cause::Quota,

@@ -12,7 +12,8 @@ use blkkin_ctf::schema::{
 
 use std::collections::HashSet;
 
-/// Size of a thread's name with its NUL, in bytes. LTTng's traces have the same size.
+/// Size of a thread's name in an event: the kernel's 16 bytes and a NUL. LTTng's traces have the
+/// same size.
 const PROCNAME_SIZE: u64 = 17;
 
 /// Returns the schema of a trace, still without stream classes.
@@ -168,7 +169,7 @@ fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
 }
 
 /// Returns the name of a context. Names are those of LTTng's traces, for which scripts exist.
-/// Process and thread numbers in the program's own namespace have a `v` for virtual. Contexts that
+/// Process and thread ids in the program's own PID namespace have a `v` for virtual. Contexts that
 /// the program supplies are named `app_provider_name`.
 fn context_name(context: &Context, others: &[Member]) -> String {
     let name = match context {

@@ -1,6 +1,6 @@
 //! File in which the agent saves its sessions and traces for the next agent. Each entry is a note.
 //! The file is beside the socket. It is rewritten as a whole when sessions change; a note is
-//! appended when a trace begins or a loss is counted.
+//! appended for each new or closed trace, and for each counted loss or total.
 
 use crate::session::{Session, SessionId};
 use blkkin_control::{SavedCompletion, SavedTrace, StateRecord, encode};
@@ -31,8 +31,8 @@ pub(crate) struct Notebook {
     log: fn(&str),
 }
 
-/// Note of an open trace. The trace chooses its directory when it begins, and appends the note
-/// then.
+/// Note of an open trace. The trace appends the note when its program gets rings, and again if it
+/// begins in another directory.
 #[derive(Debug)]
 pub(crate) struct Note {
     notebook: Notebook,

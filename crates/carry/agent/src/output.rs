@@ -355,8 +355,8 @@ fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
     // Type, source and options follow a `-`, after a varying number of fields.
     let after = line.iter().position(|word| *word == "-").map_or(&[][..], |at| &line[at + 1..]);
     let [kind, .., options] = after else {
-        // The mount is in another namespace, entered through `/proc/PID/root`. There, users mount
-        // file systems freely.
+        // The mount is in another mount namespace, entered through `/proc/PID/root`. There, users
+        // mount file systems freely.
         return Err(io::Error::other(
             "its file system is not mounted in the agent's namespace; choose a directory that is on one",
         ));

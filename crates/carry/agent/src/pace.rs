@@ -1,6 +1,6 @@
 //! Polling interval: the time between drains of a program's rings.
 //!
-//! A program that records seldom wakes the agent, and the agent writes the event at once. While
+//! A program that seldom records an event wakes the agent, which writes the event at once. While
 //! further events follow, the agent polls, so that no event costs a system call. The interval is
 //! short at first: even at a thousand events a second, each event is written within a fraction of a
 //! millisecond. While each drain finds packets, the interval grows, so that packets hold more than

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Size in bytes of a piece: a part of a file that is written back or dropped at once.
+/// Size in bytes of a piece. Ranges in the queue consist of whole pieces.
 const PIECE: u64 = 16 << 20;
 /// Number of bytes for one call of `fadvise`, with [`PAUSE`] between calls. While a file system
 /// processes a larger part, it blocks appends to the file for so long that rings become full.

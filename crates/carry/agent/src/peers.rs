@@ -131,8 +131,7 @@ impl Peers {
         self.by_id.get_mut(&id)
     }
 
-    /// Returns the state of a command; `None` if the connection belongs to a program or is not
-    /// known.
+    /// Returns the state of a command; `None` if the connection is not that of a welcomed command.
     pub(crate) fn command_mut(&mut self, id: ConnectionId) -> Option<&mut Command> {
         match self.get_mut(id).map(|peer| &mut peer.state) {
             Some(PeerState::Command(command)) => Some(command),

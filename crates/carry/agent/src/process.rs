@@ -131,7 +131,7 @@ impl Executable {
 fn monotonic_ahead_ns(pid: u32) -> i64 {
     let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
     // `timens_offsets` has the offsets for future children of the process. They differ from its own
-    // if the children will be in another namespace.
+    // if the children will be in another time namespace.
     if namespace("time") != namespace("time_for_children") {
         return 0;
     }
@@ -161,7 +161,8 @@ fn executable_of(pid: u32) -> PathBuf {
     }
 }
 
-/// Returns the parent of a process; `None` if the parent is in another process namespace.
+/// Returns the parent of a process; `None` if the process has no parent in the agent's PID
+/// namespace, or has ended.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses, and may contain parentheses.
@@ -169,7 +170,7 @@ fn parent_of(pid: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
-/// Returns true unless process `pid` is known to have ended. Processes outside the agent's process
+/// Returns true unless process `pid` is known to have ended. Processes outside the agent's PID
 /// namespace have the id 0, so their end cannot be detected.
 pub(crate) fn may_run(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };

@@ -29,7 +29,7 @@ pub(crate) struct Program {
     pub(crate) process: Process,
     pub(crate) account: Arc<Account>,
     pub(crate) descriptors: Share,
-    /// Process id in the program's own namespace.
+    /// Process id in the program's own PID namespace, as the program reports it.
     pub(crate) pid_inner: u32,
     pub(crate) name: String,
     pub(crate) release: String,
@@ -254,12 +254,13 @@ impl Program {
         self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
     }
 
-    /// Returns the time of the next attempt to write; `None` if no write has failed.
+    /// Returns the time of the next attempt to write; `None` if no write has failed or was
+    /// postponed.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         self.attachments.iter().filter_map(|attachment| attachment.retry).min()
     }
 
-    /// Returns whether the last write of every trace has failed.
+    /// Returns whether the last write of every written attachment has failed or was postponed.
     pub(crate) fn has_all_writes_failed(&self) -> bool {
         let mut written = self.attachments.iter().filter(|attachment| attachment.is_written);
         written.all(|attachment| attachment.retry.is_some())

@@ -150,8 +150,8 @@ impl Programs {
         }
     }
 
-    /// Ends the oldest absence among a user's programs. Programs with unsealed rings are chosen
-    /// last. Returns false if no program of the user is absent.
+    /// Ends the oldest absence among a user's programs whose packets are written to traces.
+    /// Programs with unsealed rings are chosen last. Returns false if there is no such program.
     fn end_oldest_absence(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let is_absent = |one: &Program| {
             one.account.uid() == uid
@@ -171,8 +171,8 @@ impl Programs {
         first(&|one| !one.has_unsealed()).or_else(|| first(&|_| true))
     }
 
-    /// Ends absences of a user's programs, the oldest first, until `has_room` returns true or no
-    /// program is absent.
+    /// Ends absences of a user's programs, the oldest first, until `has_room` returns true or
+    /// [`end_oldest_absence`](Self::end_oldest_absence) finds no program.
     pub(crate) fn free_absent(
         &mut self,
         account: &Account,
@@ -183,8 +183,8 @@ impl Programs {
         while !has_room() && self.end_oldest_absence(account.uid(), sessions, log) {}
     }
 
-    /// Ends absences of a user's programs until `more` descriptors are within the quota, or no
-    /// program is absent.
+    /// Ends absences of a user's programs, like [`free_absent`](Self::free_absent), until `more`
+    /// descriptors are within the quota.
     pub(crate) fn free_descriptors(
         &mut self,
         account: &Account,
@@ -218,9 +218,9 @@ impl Programs {
         }
     }
 
-    /// Frees memory of a user's rings. Ends the user's oldest absence. If no program is absent,
-    /// evicts the oldest adopted rings that are kept for snapshots, or else drops the rings of the
-    /// user's oldest departed program. Returns false if nothing could be freed.
+    /// Frees memory of a user's rings. Ends the user's oldest absence. If there is none to end,
+    /// evicts a set of adopted rings that is kept for snapshots, or else drops the user's oldest
+    /// departed program. Returns false if nothing could be freed.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;
@@ -238,8 +238,8 @@ impl Programs {
         self.forget_departed(uid, sessions, log)
     }
 
-    /// Drops the user's program that disconnected first, after writing its packets; returns false
-    /// if the user has no departed program.
+    /// Drops the user's oldest departed program, after writing its packets. Programs with unsealed
+    /// rings are chosen last. Returns false if the user has no departed program.
     fn forget_departed(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         let oldest = self.oldest(|one| one.account.uid() == uid);
         let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {

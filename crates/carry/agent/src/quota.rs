@@ -41,7 +41,7 @@ impl Default for Limits {
             ring_bytes: memory_total() / RING_PART,
             type_bytes: 512 << 20,
             message_bytes: 64 << 20,
-            // 64 times the bytes of filters that a program accepts for one channel.
+            // 4 MiB: as many bytes of filters and patterns as a program accepts for one channel.
             rule_bytes: 64 * FILTER_SIZE_MAX as u64,
         }
     }
@@ -189,8 +189,8 @@ struct Total {
     used: [AtomicU64; Quota::ALL.len()],
 }
 
-/// Total of each quota, as a multiple of one user's limit: the number of users who can exhaust
-/// their limits at the same time.
+/// Total of each quota except descriptors, as a multiple of one user's limit. Fewer users can
+/// exhaust their limits at the same time: see [`SHARE_OF_REST`].
 const GREEDY_USERS: u64 = 4;
 /// Maximum ratio of a user's reserved amount to the unreserved part of the total. One user alone
 /// can reserve three quarters, two users three sevenths each. Some amount always remains for
@@ -289,7 +289,7 @@ impl Account {
         amount <= what.limit(&self.limits)
     }
 
-    /// Returns whether the user exceeds the quota.
+    /// Returns whether the user exceeds the limit, or leaves too little to other users.
     pub(crate) fn is_over(&self, what: Quota) -> bool {
         !self.has(what, 0)
     }

@@ -62,7 +62,8 @@ struct Adoption {
     replaces: Option<u32>,
     /// Sets of rings, the oldest first.
     sets: Vec<AdoptedRings>,
-    /// Trace that continues the sets' trace; `None` if the program has that trace open already.
+    /// Trace that continues the sets' trace; `None` if the program has that trace open already, or
+    /// if that trace cannot be continued.
     trace: Option<Trace>,
 }
 
@@ -151,9 +152,10 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Returns the session and channel of orphaned rings. Fails if their shape differs from that of
-    /// the channel's rings. No agent made such memory, so its size must not decide how much is
-    /// read.
+    /// Returns the session and channel of orphaned rings. Fails if there is no such session or
+    /// channel, or if the session may not record the program. Also fails if the shape differs from
+    /// that of the channel's rings: no agent made such memory, so its size must not decide how much
+    /// is read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);
@@ -180,7 +182,7 @@ impl<'n> Recorder<'n> {
     }
 
     /// Returns the unread packets and uncounted losses of a program's orphaned rings; `None` if
-    /// their session does not exist any longer.
+    /// [`channel_of`](Self::channel_of) fails for them.
     fn unread_in(&self, program: &Program, rings: &Rings) -> Option<UnreadRings> {
         let key = self.key_of(self.channel_of(program, rings.shape()).ok()?);
         let packets = rings.packets_waiting();

@@ -410,8 +410,8 @@ impl RequestHandler<'_> {
         Ok(())
     }
 
-    /// Enables or disables events by a new rule of a channel. Makes the first channel if there is
-    /// none.
+    /// Enables or disables events by a new rule of a channel. To enable events, makes the first
+    /// channel if there is none.
     fn change_events(&mut self, who: Requester, enabled: bool, events: Events) -> Outcome {
         let at = self.find(who, &events.session)?;
         if let Some(Err(error)) =

@@ -198,8 +198,8 @@ impl Rings {
         self.readers[ring].1
     }
 
-    /// Returns the number of events that were discarded so far because the ring was full. The
-    /// program counts them in the ring.
+    /// Returns the number of events that were discarded so far. They found the ring full,
+    /// were larger than a sub-buffer, or could lock no ring. The program counts them in the ring.
     pub(crate) fn discarded(&self, ring: usize) -> u64 {
         self.cells.lost(&self.shape, ring)
     }
@@ -366,7 +366,7 @@ impl Rings {
     }
 
     /// Adds a last packet with the number of events discarded since the last recorded event, if
-    /// there are any. The program must not record any more.
+    /// there are any. The ring must have no unread event.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
         let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);

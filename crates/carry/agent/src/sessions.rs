@@ -387,7 +387,7 @@ impl Sessions {
     /// Saves all sessions and traces for the next agent. `open` iterates over the notes of open
     /// traces.
     pub(crate) fn save<'n>(&mut self, open: impl Iterator<Item = &'n Note>) {
-        // Counts the suspended traces of ended programs as lost. They are dropped below.
+        // Counts an earlier agent's traces of ended programs as lost. They are dropped below.
         self.count_cut_off();
         let (sessions, mut room) = (&self.list, SUSPENDED_MAX);
         self.suspended.retain(|_, trace| {

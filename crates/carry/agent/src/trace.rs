@@ -57,7 +57,7 @@ pub(crate) struct Trace {
     text: String,
     written: WriteProgress,
     text_on_disk: usize,
-    /// Set if the text of the metadata may lack event types of the schema.
+    /// Set if the text of the metadata may lack streams or event types of the schema.
     has_more: bool,
     /// Streams of channels, in the order of the schema's streams.
     streams: Vec<Stream>,

@@ -329,8 +329,8 @@ fn forged_numbers_of_processes() {
     drop(program);
 }
 
-/// Sessions, channels and types beyond the limits are refused with a reason; other programs
-/// continue to record.
+/// Sessions and channels beyond the limits are refused with a reason. A program records without
+/// loss beside another program that adds ten thousand types.
 #[test]
 fn quotas() {
     let mut node = Node::new();

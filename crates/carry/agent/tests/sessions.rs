@@ -399,7 +399,7 @@ fn clear_drops_all_that_was_recorded() {
     eventually("nothing is left", || count_of(0)(&node));
 }
 
-/// Connects a program that has recorded one event.
+/// Connects a program, and records one event.
 fn start(node: &Node) -> Program {
     let mut program = Program::start(node);
     program.add_type(0, "test:first");

@@ -652,7 +652,7 @@ fn unwritten_packets_exceed_the_quota() {
 }
 
 /// L11: pages that a program has written are charged to its user. Rings that use much memory are
-/// replaced once their packets are written: no event is lost, and the memory is freed.
+/// replaced once their packets are written: no recorded event is lost, and the memory is freed.
 #[test]
 fn l11_rings_that_hold_much_are_given_up() {
     let limit = 3 << 18;

@@ -557,8 +557,8 @@ fn a_quota_of_descriptors() {
     eventually("they are gone", || {
         (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
     });
-    // The programs may reconnect for a while. Until then or until other programs need them, all of
-    // their descriptors but the connections stay charged.
+    // The programs may reconnect for a while. All of their descriptors but the connections stay
+    // charged until their absence ends, or until other programs need the descriptors.
     assert_eq!(quota(&mut root, SOMEBODY, "descriptors").0, 2 * (each - 1));
     let others = as_user(SOMEBODY, OWN, || [public.program(), public.program()]);
     assert!(others.iter().all(has_rings));

@@ -101,8 +101,9 @@ fn check_answers(what: &str, node: &Node) {
     assert!(longest < ANSWERED, "{what}: {longest:?}");
 }
 
-/// N8: A lingering socket blocks no other user. The socket is passed with invalid bytes, in place
-/// of a catalog, or with more descriptors than a message may have.
+/// N8: A lingering socket blocks no other user. The socket is passed with invalid bytes, with a
+/// message that has no descriptor, in place of a catalog, or with more descriptors than a message
+/// may have.
 #[test]
 fn n8_sockets_that_linger_have_nobody_wait() {
     let node = Node::new();
@@ -138,8 +139,8 @@ fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
     socket
 }
 
-/// N8: Sockets whose close never returns block eight threads of the pool. All other users are
-/// served, and the quota is returned once the sockets can be closed.
+/// N8: Sockets whose close blocks occupy eight threads of the pool. All other users are served, and
+/// the quota is returned once the sockets can be closed.
 #[test]
 fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     let mut node = Node::new();

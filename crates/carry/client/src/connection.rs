@@ -116,7 +116,7 @@ impl Connection {
 }
 
 /// Connects on another thread, which is abandoned at the deadline. Connecting blocks while the
-/// agent's backlog is full, and a socket has no timeout for connecting.
+/// agent's backlog is full, and [`UnixStream::connect`] has no timeout.
 fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     let (sender, connected) = mpsc::channel();
     let path = address.to_owned();

@@ -2,7 +2,7 @@
 //!
 //! Binding finds the nodes that the filter uses as operands, once for each trace. For each event,
 //! one walk collects the values of these nodes, with strings copied into one buffer, and the filter
-//! is evaluated on them. An event without any operand costs only the walk.
+//! is evaluated on them. The walk is omitted if no field of events is an operand.
 
 use crate::event::Event;
 use crate::trace::Trace;
@@ -48,8 +48,8 @@ struct OperandUse {
 }
 
 impl BoundFilter {
-    /// Parses a filter and binds it to `traces`. Returns an error if the filter names a field that
-    /// none of the traces has.
+    /// Parses a filter and binds it to `traces`. Returns an error if the filter is invalid, or
+    /// names a field that none of the traces has.
     pub fn new(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let bound = BoundFilter::of_growing(text, traces)?;
         bound.refuse_unknown(traces)?;
@@ -82,8 +82,8 @@ impl BoundFilter {
         binding
     }
 
-    /// Checks that each field that the filter names exists in one of `traces`. Returns an error
-    /// otherwise.
+    /// Returns an error if the filter names a field that no bound trace has. The error suggests a
+    /// name from `traces`; without traces, there is no error.
     pub fn refuse_unknown(&self, traces: &[Arc<Trace>]) -> Result<(), FilterError> {
         let known = |index: usize, operand: &Operand| {
             operand.pseudo().is_some()

@@ -87,7 +87,7 @@ pub(crate) struct Cursor {
     /// Set if the window reaches to the end of the packet's content.
     complete: bool,
     /// Number of bits that [`Cursor::next`] buffers from each event's start on; 0 if the window
-    /// reaches to the end of the packet's content.
+    /// reaches to the end of the packet's content, or was handed over.
     ahead_bits: u64,
     /// Start of the current event, in bits from the start of `buffer`. `body_start` has the same
     /// unit and origin.
@@ -666,8 +666,8 @@ impl Cursor {
         self.next_start.is_some()
     }
 
-    /// Returns true after a problem has ended the packet: it has no further bytes, and the current
-    /// event is incomplete.
+    /// Returns true after a problem or the end of a truncated file has ended the packet. The packet
+    /// then has no further bytes, and the current event is incomplete.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         self.buffered == 0
@@ -694,7 +694,8 @@ impl Cursor {
         self.problem(error.at_bits, kind)
     }
 
-    /// Returns the problem for a current event that exceeds [`EVENT_SIZE_MAX`].
+    /// Returns the problem for a current event that exceeds [`EVENT_SIZE_MAX`], or whose line is
+    /// too large.
     pub(crate) fn too_large(&self) -> Problem {
         self.problem(self.position(), ProblemKind::EventTooLarge)
     }

@@ -34,8 +34,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
     }
 
-    /// Clips a loss to the reading's range and adds it to the totals. Returns `None` if the loss is
-    /// outside of the range.
+    /// Adds a loss to the totals, clipped to the reading's range unless the reading delivers whole
+    /// losses. Returns `None` if the loss is outside of the range.
     pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
         let Reading { begin, end, losses_whole, .. } = *self.reading;
         if !loss.overlaps(begin, end) {
@@ -48,8 +48,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes the cursor's current event to `pass_on` if the filter accepts it. Records the problem
-    /// if the event cannot be decoded, and counts the event otherwise.
+    /// Passes the cursor's current event to `pass_on` if the filter accepts the event, and then
+    /// counts the event if it is whole. Records the problem of an invalid event.
     #[inline]
     pub(crate) fn deliver(
         &mut self,

@@ -32,12 +32,12 @@ pub enum Source {
     },
 }
 
-/// Result of opening sources: traces, and problems with traces that could not be opened.
+/// Result of opening sources: the traces, and the problems found.
 #[derive(Debug, Default)]
 pub struct OpenTraces {
     /// Traces that could be opened, in the order of their ids.
     pub traces: Vec<Arc<Trace>>,
-    /// Problems that kept a trace or file from being opened.
+    /// Problems that kept a trace or file from being opened, and warnings about opened traces.
     pub problems: Vec<Problem>,
 }
 
@@ -134,7 +134,7 @@ fn find_file(given: &Path) -> Result<TraceInput, Problem> {
     })
 }
 
-/// Directories that are opened as one trace, since they have the same UUID.
+/// Inputs that are opened as one trace: all with the same UUID, or one without a UUID.
 struct Group {
     /// Schema of the longest metadata. Metadata only grows, so it describes all streams.
     schema: Schema,
@@ -252,8 +252,8 @@ fn open_trace(
                 let class = packet.packet.stream;
                 let class_id = data.decoder.schema().streams[class].id;
                 let instance = packet.packet.instance;
-                // Without a stream id and a time, the order of files is unknown, so each file is a
-                // stream.
+                // Without a stream id or a begin, it is unknown which files form a stream, or in
+                // which order, so each file is a stream.
                 let joined = instance.is_some() && packet.packet.begin.is_some();
                 let unique = if joined { 0 } else { streams.len() + 1 };
                 let stream =
@@ -282,7 +282,7 @@ struct FileStream {
 }
 
 /// Maximum number of recorded runs in one file; a run is a byte range of adjacent packets of one
-/// stream. If the file has more runs, each stream scans all packets after the last recorded run.
+/// stream. If the file has more runs, each stream scans the file from its last recorded run on.
 const RUNS_MAX: usize = 1 << 20;
 
 /// Returns the streams that have packets in a file. On standard input, or in a trace with several
@@ -345,7 +345,7 @@ fn file_streams(
         }
         last = Some(part);
     }
-    // The stream of the last whole packet also reads the bytes after that packet, and reports
+    // The stream of the last scanned packet also reads the bytes after that packet, and reports
     // problems there.
     if let Some(run) = last.and_then(|last| runs[last].last_mut()) {
         run.end = u64::MAX;
@@ -355,8 +355,8 @@ fn file_streams(
     parts.map(|(first, runs)| FileStream { first, runs: is_mixed.then(|| runs.into()) }).collect()
 }
 
-/// Returns the trace's name as in babeltrace2: host name, and path relative to the path that the
-/// user gave.
+/// Returns the trace's name as in babeltrace2: the host name if known, then the path relative to
+/// the path that the user gave. A trace of several directories has no path in its name.
 fn name(schema: &Schema, group: &[TraceInput]) -> String {
     let [found, others @ ..] = group else { return String::new() };
     let way = found.path.strip_prefix(&found.source_path).unwrap_or(Path::new(""));

@@ -5,7 +5,8 @@ use blkkin_ctf::schema::Uuid;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Problem that kept a part of a trace from being read. The remaining parts are read nevertheless.
+/// Problem found in a trace. Unless the problem is a [warning](Problem::is_warning), a part of the
+/// trace was not read. The remaining parts are read nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Path of the affected file or directory.
@@ -26,7 +27,7 @@ pub enum ProblemKind {
         /// Message of the system's error.
         reason: String,
     },
-    /// No directory at or below the path has a metadata file.
+    /// The path is neither a directory at or above a metadata file, nor a stream file beside one.
     NoTrace,
     /// The metadata is invalid or unusable, for the reason in the text.
     Metadata(String),
@@ -35,7 +36,7 @@ pub enum ProblemKind {
         /// Number of bytes that are ignored.
         size: usize,
     },
-    /// Two directories have the same UUID, but their metadata differ.
+    /// Two directories have the same UUID, but the longer metadata does not extend the shorter.
     MetadataMismatch {
         /// Directory with the metadata that are used for both directories.
         described_by: PathBuf,
@@ -47,7 +48,7 @@ pub enum ProblemKind {
         /// UUID that the packet states.
         uuid: Uuid,
     },
-    /// A packet or event is invalid, for the reason in the text.
+    /// A packet, an event or a stream file is invalid, for the reason in the text.
     Data(String),
     /// The metadata lacks the class of an event, as happens while a trace is still being recorded.
     UnknownEventClass(String),
@@ -58,7 +59,7 @@ pub enum ProblemKind {
     },
     /// The file is truncated within a packet's header.
     TruncatedHeader,
-    /// An event is larger than the reader's limit.
+    /// An event, or the line printed for it, exceeds the reader's limit.
     EventTooLarge,
 }
 

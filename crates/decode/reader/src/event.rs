@@ -78,10 +78,10 @@ impl<'e> Event<'e> {
         self.record_problem(result)
     }
 
-    /// Passes the bytes of the event's contexts and payload to `read`, which returns their size. If
-    /// `read` returns `None` because it needs more bytes, it is called again with more. Only for
-    /// events with [`blkkin_ctf::decode::Decoder::plain_fields`]. Returns false in the same cases
-    /// as [`Event::visit`].
+    /// Calls `read` with the bytes from the start of the event's contexts and payload on; `read`
+    /// returns the size of both. If `read` returns `None` because it needs more bytes, it is called
+    /// again with more. Only for events with [`blkkin_ctf::decode::Decoder::plain_fields`]. Returns
+    /// false in the same cases as [`Event::visit`].
     #[inline]
     pub fn read_plain(&mut self, read: impl FnMut(&[u8]) -> Option<usize>) -> bool {
         let result = self.cursor.plain_body(read);
@@ -127,7 +127,7 @@ impl<'e> Event<'e> {
 /// Packet in the form in which [`crate::Unordered`] consumers receive it.
 #[derive(Debug)]
 pub struct PacketView<'p> {
-    /// Location of the packet in its file, and the fields of its header.
+    /// Location of the packet in its file, and the fields of its header and context.
     pub place: PacketLocation<'p>,
     /// Begin of the packet in nanoseconds from the clock's origin; `None` if unknown.
     pub begin_ns: Option<i64>,

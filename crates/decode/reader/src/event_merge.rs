@@ -27,8 +27,8 @@ pub trait Consumer {
 }
 
 impl Reading<'_> {
-    /// Passes all events to `consumer` in order of time, until the consumer returns
-    /// [`ControlFlow::Break`]. Returns the totals.
+    /// Passes the selected events and losses to `consumer` in order of time, until the consumer
+    /// returns [`ControlFlow::Break`] or the limit is reached. Returns the totals.
     pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
         let inputs =
             (0..self.stream_count()).map(|number| self.merge_input(number, self.packets(number)));

@@ -1,5 +1,5 @@
 //! Stream file, read at offsets and not mapped. If the file is truncated during the reading, a read
-//! returns an error, where a mapping would cause a signal. Read pages do not count as resident
+//! returns fewer bytes, where a mapping would cause `SIGBUS`. Read pages do not count as resident
 //! memory of the process.
 //!
 //! A trace may have more files than a process may open. A file stays open as long as a [`Handle`]

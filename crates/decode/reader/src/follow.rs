@@ -41,7 +41,7 @@ pub struct Follower {
     /// Files that end within the header of their first packet.
     unfinished: HashSet<PathBuf>,
     /// Streams for which the sources were opened again, because the streams were found in a file of
-    /// another stream. Each is reported only once per file.
+    /// another stream. Each stream causes only one reopening per file.
     reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 

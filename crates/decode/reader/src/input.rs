@@ -70,8 +70,8 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
     fs::read(path).map_err(|error| Problem::io(path, "read", &error))
 }
 
-/// Returns the reason why valid metadata is unusable: the schema has no stream class, or a clock
-/// out of range. Returns `None` if the metadata is usable.
+/// Returns the reason why valid metadata is unusable: CTF 2 metadata has no stream class, or a
+/// clock is out of range. Returns `None` if the metadata is usable.
 fn unusable_reason(schema: &Schema) -> Option<String> {
     if schema.streams.is_empty() && schema.version == Version::Ctf2 {
         return Some("there is no data stream class".to_owned());

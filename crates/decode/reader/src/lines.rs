@@ -2,8 +2,8 @@
 //!
 //! Time is divided into slices, and each thread prints one slice at a time. The thread with the
 //! earliest slice writes its text to the output. Each other thread keeps its text until its turn,
-//! or hands in the text of a whole slice to the writing thread. So no step is done by a single
-//! thread alone.
+//! or hands in the text of a whole slice to the writing thread. So no step needs a thread of its
+//! own.
 
 use crate::reading::Reading;
 use crate::stats::Stats;

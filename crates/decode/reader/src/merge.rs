@@ -6,7 +6,8 @@
 //!
 //! Assumption: times within a stream do not decrease, and no event is earlier than its packet. A
 //! broken trace can violate the assumption. The merge then treats an event that is too early as if
-//! it had the latest time before it in the stream, so the stream keeps its order.
+//! it had the latest time before it in the stream, or its packet's begin if that is later. So the
+//! stream keeps its order.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -326,7 +327,7 @@ pub(crate) struct Merge<'r> {
 #[derive(Debug, Default)]
 pub(crate) struct MergeReport {
     pub(crate) problems: Vec<Problem>,
-    /// Total size of all packets started so far, in bytes.
+    /// Total size of the packets started since the last progress report, in bytes.
     pub(crate) bytes: u64,
     /// Set once a slice's input had an event later than its packet's end.
     is_disordered: bool,

@@ -15,12 +15,13 @@ pub(crate) const NO_KEY: PacketKey = (None, None);
 /// class.
 pub(crate) type StreamId = (usize, Option<u64>);
 
-/// Packet in a stream file, with its location and the fields of its header.
+/// Packet in a stream file, with its location and the fields of its header and context.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketRef {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
-    /// Number of the packet in its stream, from 1, in the order in which packets are read.
+    /// Number of the packet, unique in its stream, in the order in which packets are read; 0 before
+    /// a number is assigned.
     pub(crate) number: u64,
     /// Size of the packet's content in the file, in bits. The size is smaller than the packet
     /// declares if the file is truncated.
@@ -54,7 +55,7 @@ pub(crate) struct Mark {
     pub(crate) ns: i64,
 }
 
-/// Location of a packet and its header, for messages and statistics.
+/// Location of a packet, with the fields of its header and context, for messages and statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketLocation<'p> {
     /// Path of the packet's stream file.

@@ -165,8 +165,8 @@ impl StreamPackets {
         }
     }
 
-    /// Continues after the packets of `before`, which is the source of the same stream with older
-    /// metadata.
+    /// Continues after the packets of `before`, the source of the same stream before the traces
+    /// were opened again.
     pub(crate) fn resume_from(&mut self, before: StreamPackets) {
         let StreamPackets {
             active, idle, mut finished, last, undescribed, has_foreign_uuid, ..
@@ -272,7 +272,8 @@ impl StreamPackets {
         }
     }
 
-    /// Scans a file for its next packet, and inserts the file at position `index` of `active`.
+    /// Scans a file for its next packet. If there is one, inserts the file at position `index` of
+    /// `active`; otherwise the file becomes idle or finished.
     fn advance_file(&mut self, mut scan: FileScan, index: usize) {
         match self.scan_packet(&mut scan, self.growing) {
             Ok(packet) => self.active.insert(index, (scan, packet)),
@@ -378,7 +379,8 @@ impl StreamPackets {
     }
 }
 
-/// Returns the losses between the packet `before` and `packet`, according to their counters.
+/// Returns the losses from the end of the packet `before` to the end of `packet`, according to
+/// their counters.
 fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) -> Vec<Loss> {
     let mut losses = Vec::new();
     let time = |cycles: Option<u64>| Some((scale?.ns(cycles?), cycles?));

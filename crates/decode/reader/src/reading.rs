@@ -29,7 +29,7 @@ pub struct Reading<'r> {
     pub(crate) progress: Arc<Progress>,
 }
 
-/// Total size of the windows of all cursors on one thread, in bytes.
+/// Desired total size of the windows of all cursors in an ordered reading, in bytes.
 const WINDOWS_SIZE: usize = 4 << 20;
 /// Minimum size of a cursor's window, in bytes.
 pub(crate) const WINDOW_SIZE_MIN: usize = 64 << 10;
@@ -57,7 +57,7 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// Sets the maximum number of threads that the reading uses.
+    /// Sets the maximum number of threads that decode events.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
@@ -83,7 +83,8 @@ impl<'r> Reading<'r> {
         self
     }
 
-    /// Makes the reading stop after `limit` events; `None` means no limit.
+    /// Makes the reading stop after `limit` events; `None` means no limit. [`Reading::unordered`]
+    /// ignores the limit.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
         self

@@ -17,7 +17,7 @@ pub struct Progress {
 /// Totals of a reading that has ended, or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Number of events delivered to the consumer.
+    /// Number of events delivered to the consumer, or only counted for it.
     pub events: u64,
     /// Number of events discarded by the tracer.
     pub events_lost: u64,

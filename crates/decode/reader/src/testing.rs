@@ -8,13 +8,13 @@
 //! a    0.1      10..20                         | 10 e 1, 15 f 2
 //! ```
 //!
-//! By default `SEQ` is the packet's number in its stream, and `DISCARDED` is 0. Both stream classes
-//! have the events `e` and `f`. The payload of `e` is `x`. The payload of `f` is `x`, a string `s`
-//! (the letter `s` and the number) and an array `a` (`x` and ten times `x`). The metadata of
-//! [`TraceFolder::write_metadata`] can also have an event `g`. The packet context has `cpu_id`,
-//! which is the stream's id, and the event context has `vtid`, which is the stream's id plus 100. A
-//! file in a subfolder belongs to a trace of its own. The order of the traces' UUIDs is the reverse
-//! of the order of their folders' names.
+//! By default `SEQ` is one more than in the stream's previous packet, from 0, and `DISCARDED` is 0.
+//! Both stream classes have the events `e` and `f`. The payload of `e` is `x`. The payload of `f`
+//! is `x`, a string `s` (the letter `s` and the number) and an array `a` (`x` and ten times `x`).
+//! The metadata of [`TraceFolder::write_metadata`] can also have an event `g`. The packet context
+//! has `cpu_id`, which is the stream's id, and the event context has `vtid`, which is the stream's
+//! id plus 100. A file in a subfolder belongs to a trace of its own. Subfolders with names of one
+//! letter have UUIDs in the reverse order of their names.
 
 use crate::event::Event;
 use crate::event_merge::Consumer;
@@ -44,7 +44,7 @@ pub(crate) struct TraceFolder {
     folder: TempDir,
     decoder: Decoder,
     encoder: Arc<Encoder>,
-    /// Number of packets written so far, by subfolder, class and id of the stream.
+    /// Default `SEQ` of the next packet, by subfolder, class and id of the stream.
     packet_counts: HashMap<(PathBuf, usize, u64), u64>,
 }
 

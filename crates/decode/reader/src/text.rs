@@ -30,8 +30,8 @@ pub struct Piece {
 
 const CHUNK: usize = 32;
 
-/// Maximum number of bytes that one call of [`Text::append`] may append; the line of the largest
-/// event fits.
+/// Maximum number of bytes that one call of [`Text::append`] may append: 128 MiB, eight times the
+/// size of the largest event.
 const APPENDED_MAX: u32 = 128 << 20;
 
 impl Text {

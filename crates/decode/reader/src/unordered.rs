@@ -16,7 +16,7 @@ use std::vec;
 
 /// Consumer that receives events without order, packet by packet.
 pub trait Unordered: Send {
-    /// True if events are delivered; otherwise they are only decoded and counted.
+    /// True if events are delivered; otherwise they are only counted.
     const EVENTS: bool = true;
 
     /// Receives a packet. The packet's events follow.

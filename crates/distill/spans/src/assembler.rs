@@ -32,7 +32,7 @@ pub struct Limits {
     /// Maximum memory of all open requests, in bytes.
     pub bytes: usize,
     /// Maximum number of spans in all open requests. A span counts once for each distinct
-    /// combination of parent, name, service and address in its events.
+    /// combination of parent, name, service, address and upper half of the trace id in its events.
     pub spans: usize,
     /// Maximum memory of a single request, in bytes.
     pub bytes_of_request: usize,

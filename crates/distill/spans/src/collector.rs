@@ -6,7 +6,7 @@ use crate::refusal::Refusals;
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::ops::ControlFlow;
 
-/// Consumer of events that passes each complete request to a sink.
+/// Consumer of events that passes each emitted request to a sink.
 #[derive(Debug)]
 pub struct Collector<S> {
     extractor: Extractor,

@@ -61,8 +61,8 @@ enum EventShape {
     },
 }
 
-/// Number of fields that the tracing layer puts first in a span of the `tracing` crate. The
-/// program's own fields follow.
+/// Number of fields that the tracing layer puts first in a span of the `tracing` crate. The fields
+/// of the service, if any, and the program's own fields follow.
 const TRACING_SPAN: usize = 6;
 /// Number of fields that the tracing layer puts first in an event of the `tracing` crate.
 const TRACING_EVENT: usize = 3;
@@ -375,7 +375,7 @@ impl<'r> ReportBuilder<'r> {
         Ok(())
     }
 
-    /// Returns start and duration of a span in nanoseconds, converted from clock ticks.
+    /// Returns start and duration of a span in nanoseconds, converted from clock cycles.
     fn times(&self, event_time: i64) -> Result<(u64, u64), Option<Reason>> {
         let scale = self.shapes.scales.get(self.stream).copied().flatten();
         let scale = scale.ok_or(Some(Reason::NoTime))?;

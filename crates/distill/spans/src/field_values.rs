@@ -183,7 +183,7 @@ impl FieldVisitor<'_> {
         let text = &mut self.fields.text;
         let start = text.len();
         text.push_str(value);
-        // An event has a few MiB at most, so its texts fit.
+        // An event has at most 16 MiB, so offsets in its texts fit into 32 bits.
         Value::Text(start as u32, text.len() as u32)
     }
 

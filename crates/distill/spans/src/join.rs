@@ -408,7 +408,7 @@ impl Address {
         }
         self.parsed = Some(reporter.ip);
         match resolver.get(reporter.ip) {
-            // Placeholder of blkin for an unknown address.
+            // Unknown address: empty, or the placeholder of blkin.
             "" | "NaN" => {}
             text => match text.parse::<IpAddr>() {
                 Ok(ip) if ip.is_unspecified() => {}
@@ -426,7 +426,8 @@ impl Address {
     }
 }
 
-/// Restores a port number that the original library recorded as a signed 16-bit number.
+/// Restores a port number that the original library recorded as a signed 16-bit number. There, -1
+/// means an unknown port.
 fn port(port: i32) -> i32 {
     match port {
         -1 => 0,

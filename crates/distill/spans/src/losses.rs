@@ -1,5 +1,6 @@
 //! Events that tracers lost. If a trace lost events after a span's start, the missing end of the
-//! span is marked as possibly lost, not as unfinished.
+//! span is marked as possibly lost, not as unfinished. The same holds for a missing start and
+//! losses before the span's last event.
 
 use std::collections::HashMap;
 

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Reason {
     /// The stream has no clock.
     NoTime,
-    /// The event's time is before 1970 or out of range.
+    /// A time of the event or its span is before 1970 or out of range.
     TimeOutOfRange,
     /// The field with this name is missing.
     Missing(&'static str),
@@ -43,7 +43,7 @@ pub struct Example {
     pub reason: Reason,
     /// Name of the event.
     pub event: String,
-    /// Event time, in nanoseconds since 1970.
+    /// Event time, in nanoseconds since 1970; `None` without a clock.
     pub time_ns: Option<i64>,
     /// Name of the stream file that contains the event.
     pub file: String,
@@ -64,7 +64,7 @@ impl Refusals {
     pub(crate) fn add(&mut self, reason: Reason, example: impl FnOnce() -> Example) {
         self.events += 1;
         self.first.get_or_insert_with(example);
-        // The list stays short: there are no more reasons than fields.
+        // The list stays short: there are at most three reasons for each field, and four others.
         match self.reasons.binary_search_by_key(&reason, |known| known.0) {
             Ok(at) => self.reasons[at].1 += 1,
             Err(at) => self.reasons.insert(at, (reason, 1)),

@@ -51,7 +51,7 @@ pub struct CompleteSpan<'a> {
     pub start_ns: u64,
     /// Duration of the span, in nanoseconds.
     pub duration_ns: u64,
-    /// Role in the call: client, server, producer, consumer or internal.
+    /// Role in the call: client, server, producer, consumer or internal; `Unspecified` if unknown.
     pub kind: Kind,
     /// Set if the span has the debug flag, which exempts it from sampling.
     pub debug: bool,

@@ -82,7 +82,7 @@ macro_rules! oddities {
 oddities! {
     /// The parent span is missing.
     MissingParent "missing_parent";
-    /// The span is a second root of the request.
+    /// The span is a further root of the request, with another id than the first root.
     OtherRoot "other_root";
     /// The span was its own ancestor; its parent link was cut.
     Cycle "cycle";

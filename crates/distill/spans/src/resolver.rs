@@ -26,8 +26,8 @@ impl<'p> Resolver<'p> {
         if a == b { Ordering::Equal } else { self.get(a).cmp(self.get(b)) }
     }
 
-    /// Compares two reports by span and time, and then by all other contents, so that the order is
-    /// total.
+    /// Compares two reports by span and time, and then by all other contents except the source, so
+    /// that only duplicates are equal.
     pub(crate) fn compare(self, a: &Report, b: &Report) -> Ordering {
         let (reporter_a, reporter_b) = (self.request.reporter_of(a), self.request.reporter_of(b));
         let by_time = reporter_a.span.cmp(&reporter_b.span).then(a.time.cmp(&b.time));

@@ -1,9 +1,9 @@
 //! Correction of clock skew between hosts, by Zipkin's rule.
 //!
 //! A server cannot start before its client. A server's span that starts earlier is shifted: to the
-//! middle of the call if the span is no longer than the call, else to one microsecond after the
-//! call's start. Durations do not change. Spans that the server caused on the same host are shifted
-//! by the same time.
+//! middle of the call if both durations are known and the span is no longer than the call, else to
+//! one microsecond after the call's start. Durations do not change. Spans that the server caused on
+//! the same host are shifted by the same time.
 
 use crate::join::Draft;
 use crate::resolver::Resolver;
@@ -39,7 +39,8 @@ pub(crate) fn corrections(
     shifts
 }
 
-/// Returns true if two spans are from different hosts.
+/// Returns true if two spans are from different hosts: their IP addresses differ or, if one of them
+/// is unknown, their services.
 fn is_elsewhere(a: &Draft, b: &Draft, resolver: Resolver<'_>) -> bool {
     match (a.address.ip, b.address.ip) {
         (Some(a), Some(b)) => a != b,

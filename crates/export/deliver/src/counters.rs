@@ -23,8 +23,8 @@ macro_rules! causes {
 }
 
 causes! {
-    /// The destination refused the batch. The batch is stored in the folder of refused batches, if
-    /// that folder exists and has room.
+    /// The destination refused the batch, or failed in the last permitted attempt. With a queue
+    /// folder, the batch is stored in the folder of refused batches, if there is room.
     Refused "refused";
     /// The destination accepted the batch without these spans (partial success).
     Rejected "rejected";
@@ -58,13 +58,14 @@ pub struct Counters {
     pub batches: u64,
     /// Size of the accepted batches, in bytes.
     pub bytes: u64,
-    /// Failed attempts that were followed by a retry.
+    /// Failed attempts after which a retry was scheduled.
     pub retries: u64,
     /// Refused batches that were stored in the folder of refused batches.
     pub refused_stored: u64,
-    /// Refused batches that were not stored: the folder is missing or full, or the disk failed.
+    /// Refused batches that were not stored: there is no queue folder, the folder of refused
+    /// batches is full, or the disk failed.
     pub refused_not_stored: u64,
-    /// Number of damaged ranges found in the queue.
+    /// Number of damaged or missing ranges found in the queue.
     pub damages: u64,
     /// Malformed answers to accepted batches.
     pub answers_malformed: u64,

@@ -14,7 +14,7 @@ pub struct Destination {
     /// Host name or address; an IPv6 address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Path of the URL; for Scribe, the category.
+    /// Path and query of each request; for Scribe, the category.
     pub(crate) path: PathAndQuery,
     format: Format,
 }
@@ -34,7 +34,8 @@ pub(crate) enum Protocol {
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl Destination {
-    /// Parses a URL. `format` applies where the URL permits several formats. The defaults are:
+    /// Parses a URL. `format` selects one of the formats that the path permits, and is required for
+    /// an unknown path. The defaults are:
     ///
     /// - JSON for Zipkin: protobuf is smaller, but requires Zipkin 2.8, and other systems with
     ///   Zipkin's interface may not support it, while JSON is always supported;

@@ -1,4 +1,5 @@
-//! Errors: [`Error`] when an exporter is opened, and [`Refusal`] when a span is pushed.
+//! Errors: [`Error`] when an exporter is configured or opened, and [`Refusal`] when a span is
+//! pushed or flushed.
 
 use crate::supported_urls::SUPPORTED_URLS;
 use blkkin_wire::Format;
@@ -6,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// Error when an exporter is opened.
+/// Error when an exporter is configured or opened.
 #[derive(Debug)]
 pub enum Error {
     /// The URL is not supported.
@@ -89,7 +90,7 @@ impl From<blkkin_journal::Error> for Error {
     }
 }
 
-/// Reason why a span was refused, or is not durable yet. Only the last reason is permanent.
+/// Reason why a span was refused, or is not durable yet. Only [`Refusal::Closed`] is permanent.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The queue is full.

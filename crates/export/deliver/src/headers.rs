@@ -51,7 +51,8 @@ impl Headers {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// Replaces header values in a text with `***`.
+    /// Replaces header values, and the words in them, by `***` if they have at least
+    /// [`SECRET_BYTES_MIN`] bytes.
     pub(crate) fn redact(&self, text: &str) -> String {
         let values = self.0.iter().filter_map(|(_, value)| value.to_str().ok());
         let mut words: Vec<&str> = values

@@ -2,9 +2,10 @@
 //! Start at [`Exporter`].
 //!
 //! Spans are collected into batches ([`Exporter::push`]), each encoded once in the destination's
-//! format. Batches wait in a queue. A thread sends the batches in order, one at a time, until the
-//! destination has accepted or finally refused each. [`Counters`] count delivered, dropped and
-//! waiting spans; their sum always equals the spans pushed and found in the queue.
+//! format. Batches wait in a queue. A thread sends the batches in order, one at a time, and repeats
+//! each until the destination has accepted or refused it, or it is dropped ([`Cause`]).
+//! [`Counters`] count delivered, dropped and waiting spans; their sum always equals the spans
+//! pushed and found in the queue.
 //!
 //! - With a queue folder, spans pushed before [`Exporter::flush`] returned are durable: they
 //!   survive a crash of the program and a power failure. The next exporter that opens the folder
@@ -21,8 +22,8 @@
 //!
 //! # Duplicates
 //!
-//! Spans may arrive twice: if an answer is lost, the batch is sent again. Receivers can identify a
-//! span by its ids.
+//! Spans may arrive twice: a batch is sent again if its answer is lost, or if a crash loses the
+//! latest position in the queue. Receivers can identify a span by its ids.
 
 mod backoff;
 mod client;

@@ -51,7 +51,8 @@ pub(crate) struct DiskReader {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) spans: u64,
-    /// Number of spans ever queued, computed from the readable records.
+    /// Number of spans up to and including the last readable batch, as stored with it; 0 without
+    /// such a batch.
     pub(crate) spans_up_to: u64,
     /// Time of the last queued batch.
     pub(crate) time_ms: Option<u64>,

@@ -3,7 +3,8 @@
 //! ```text
 //! 0   u8   1, the version of the encoding
 //! 1   u32  number of spans
-//! 5   u64  number of spans in all earlier batches, to count the spans of missing batches
+//! 5   u64  number of spans in all earlier batches, to count the spans of missing batches; starts
+//!          at 0 if the queue is empty when it is opened
 //! 13  u64  time of queueing by the queue's own clock: milliseconds since 1970, but stopped
 //!          while no exporter has the queue open
 //! 21  …    body, as it is sent
@@ -12,7 +13,7 @@
 //! Scribe needs a message for each span, so a Scribe body has the size (u32) of each span before
 //! the span.
 //!
-//! Numbers are little-endian. The type of the journal record encodes the format, with bit 7 for
+//! Numbers are little-endian. The kind of the journal record encodes the format, with bit 7 for
 //! gzip. The journal has checksums; still, malformed data is an error, not a panic.
 
 use blkkin_wire::Format;

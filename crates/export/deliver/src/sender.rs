@@ -1,5 +1,5 @@
 //! The thread that sends batches in order. Each batch is settled before the next batch is read: it
-//! is delivered, or dropped with a counted reason. Start at [`Sender::run`].
+//! is delivered, or dropped with a counted cause. Start at [`Sender::run`].
 
 use crate::backoff::Backoff;
 use crate::client::Client;
@@ -24,14 +24,14 @@ pub(crate) struct Sender {
     runtime: Runtime,
 }
 
-/// Result of a batch that is settled: delivered, or dropped.
+/// Result of a batch that is settled: delivered, dropped or refused.
 enum Settlement {
     Delivered { rejected: u64, is_malformed: bool },
     Dropped(Cause),
     Refused { is_kept: bool },
 }
 
-/// Delay before a failing disk is read again.
+/// Delay before a failed read of the queue, or a refused append, is repeated.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Upper bound of all delays: 24 hours, since an [`Instant`] has a limited range.
@@ -168,7 +168,8 @@ impl Sender {
     }
 
     /// Waits before the next attempt, for the requested delay or else the backoff's. The wait ends
-    /// early when the batch becomes too old.
+    /// early when the batch becomes too old, the exporter stops, or the oldest batches must be
+    /// dropped.
     fn pause(&mut self, record: &Record, reason: &str, requested: Option<Duration>) {
         let Options { pause_asked_max, age_max, .. } = self.shared.options;
         let pause = match requested {

@@ -41,7 +41,8 @@ pub(crate) struct State {
     /// Set while a thread waits for room: the sender then drops the oldest batches.
     pub(crate) drop_oldest: bool,
     pub(crate) is_stopping: bool,
-    /// Reason why delivery is blocked; `None` while it works.
+    /// Reason why delivery is blocked, or the destination's last error message; `None` while
+    /// delivery works.
     pub(crate) trouble: Option<String>,
 }
 
@@ -222,8 +223,8 @@ impl State {
     }
 }
 
-/// Returns an upper bound for the size of a span in any format, to detect too large spans before
-/// they are added.
+/// Returns an upper bound for the size of a span in any format, so that a large span gets a batch
+/// of its own.
 pub(crate) fn bytes_max(span: &SpanRef<'_>) -> usize {
     use blkkin_model::ValueRef;
     // A control character takes six bytes in JSON.

@@ -44,7 +44,7 @@ impl Verdict {
     }
 }
 
-/// Maximum size of a displayed and stored message, in bytes.
+/// Size at which a displayed or stored message is cut off, in bytes.
 const REASON_BYTES_MAX: usize = 600;
 
 /// Makes a message of the destination safe to display: one line, no control characters, limited

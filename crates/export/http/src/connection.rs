@@ -64,7 +64,8 @@ impl Connection {
         Connection { peer, open: None }
     }
 
-    /// Sends a request and returns the answer, or the reason why there is no answer. If the future
+    /// Sends a request and returns the answer, or the reason why there is no answer. A request that
+    /// fails on a reused connection, except by a timeout, is sent again on a new one. If the future
     /// is dropped, it is unknown whether the server has received the request.
     pub async fn send(
         &mut self,

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Error of writing a file or directory.
+/// Error of writing a file or directory, or of a source trace that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Path of the file or directory.
+    /// Path of the file or directory, or of the source trace.
     pub path: PathBuf,
     /// Description of the error, as a lower-case phrase.
     pub message: String,

@@ -66,15 +66,18 @@ struct OutputTrace {
     instances: Vec<u64>,
 }
 
-/// Size at which a packet is completed, in bytes.
+/// Size at which a packet is completed, in bytes; smaller with many streams, because of
+/// [`PACKETS_SIZE`].
 const PACKET_SIZE: usize = 256 << 10;
-/// Maximum total size of the incomplete packets of all streams, in bytes.
+/// Limit on the total size of all streams' incomplete packets, in bytes. With many streams, the
+/// packet size is reduced accordingly, down to 4 KiB.
 const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
     /// Prepares to write `traces` into `root`, a directory that is empty or does not exist yet.
-    /// Returns an error if a trace cannot be written in `form`. `stop` is polled at each event, and
-    /// ends the writing when it returns true.
+    /// Returns the rewriter, and an error for each trace that cannot be written in `form` and is
+    /// left out. Fails if the directory cannot be written. `stop` is polled at each event and loss,
+    /// and ends the writing when it returns true.
     pub fn new(
         traces: &[Arc<Trace>],
         root: &Path,

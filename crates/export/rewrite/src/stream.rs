@@ -4,7 +4,8 @@
 //! by their sequence numbers. A reader places lost events between the ends of the packets before
 //! and after the loss, and lost packets between the end of the packet before and the begin of the
 //! packet after the loss. So that the written trace has the same losses, a packet ends where a loss
-//! begins, and the next packet ends no earlier than the loss.
+//! begins. The next packet begins where a loss of packets ends, and ends no earlier than a loss of
+//! events.
 
 use crate::directory::OutputDirectory;
 use crate::error::Error;
@@ -34,12 +35,13 @@ pub(crate) struct StreamWriter {
     encoder: Arc<Encoder>,
     id: StreamId,
     writer: PacketWriter,
-    /// Packet header and packet context, copied from the source packet.
+    /// Packet header, and packet context with the fields of the source packet's context.
     head: Option<PacketHead>,
     source_packet: Option<u64>,
     /// Packet to which events are added.
     open: Option<OpenPacket>,
-    /// Packet that is written after the open packet, even without events.
+    /// Next packet after a loss, which is written even without events; set only while no packet is
+    /// open.
     pending: Option<PendingPacket>,
     /// End of the last written packet, in cycles; `None` before the first packet.
     end: Option<u64>,
@@ -55,7 +57,8 @@ struct OpenPacket {
     begin: u64,
     /// Time of the last event, in cycles.
     last: u64,
-    /// Time in cycles at which the next packet must end, because a loss ends there.
+    /// Time in cycles at which the packet must end, because a loss ends there; `None` if no loss
+    /// does.
     forced_end: Option<u64>,
 }
 
@@ -93,8 +96,9 @@ impl StreamWriter {
         }
     }
 
-    /// Appends an event to the open packet. Completes the packet first if it is full or its source
-    /// packet has ended.
+    /// Appends an event to the open packet. Completes the packet first if the source packet's
+    /// context has changed or the event is after the forced end, and afterwards if the packet is
+    /// full.
     #[inline]
     pub(crate) fn event(
         &mut self,
@@ -169,8 +173,8 @@ impl StreamWriter {
         self.open = Some(OpenPacket { begin, last, forced_end });
     }
 
-    /// Completes the open packet, if any. It ends at its last event, at its forced end or at `end`,
-    /// whichever is latest.
+    /// Completes the open packet, if any. The packet ends at its forced end, or at `end` if it has
+    /// none, but not before its last event.
     fn close(&mut self, output: &mut OutputDirectory, end: u64) -> Result<(), Error> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let end = open.forced_end.unwrap_or(end).max(open.last).max(open.begin);

@@ -145,7 +145,7 @@ fn packets_are_joined_and_cut() {
 #[test]
 fn losses_are_between_packets() {
     // Events lost until 40: the packet before the loss ends where the loss begins, the packet after
-    // the loss ends where it ends.
+    // the loss ends where the loss ends.
     check(
         LARGE,
         &[(0, 20, 0, 0, 1, &[5]), (20, 40, 1, 3, 1, &[25]), (40, 50, 2, 3, 1, &[45])],

@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// Number of leading bytes that a new UUID copies from the source.
 const PREFIX_BYTES: usize = 10;
 
-/// Returns a new UUID for each of `sources`, in the same order.
+/// Returns a new UUID for each of `sources`, in the same order; `None` for a source without a UUID.
 pub(crate) fn renew(sources: &[Option<Uuid>]) -> Vec<Option<Uuid>> {
     // The hasher's keys are random, and different for each `RandomState`.
     let random = RandomState::new().build_hasher().finish() >> 17;

@@ -47,7 +47,8 @@ pub fn encode(bytes: &[u8], out: &mut String) {
     ENGINE.encode_string(bytes, out);
 }
 
-/// Removes characters that are not part of the alphabet.
+/// Removes padding and characters that are not part of the alphabet. Fails if text follows the
+/// padding.
 fn clean(text: &[u8]) -> Result<Vec<u8>, Incomplete> {
     let means = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
     let end = text.iter().position(|byte| *byte == b'=').unwrap_or(text.len());

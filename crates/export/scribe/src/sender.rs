@@ -53,7 +53,8 @@ pub struct SenderCounts {
     pub too_large: u64,
     /// Number of `TRY_LATER` results.
     pub tries_later: u64,
-    /// Number of failed or broken connections. Messages in flight may have been delivered twice.
+    /// Number of attempts that failed with an error, mostly of the connection. Their messages may
+    /// have been delivered twice.
     pub broken: u64,
 }
 
@@ -118,7 +119,8 @@ impl<'s> Sender<'s> {
         if self.batch.frame_bytes() >= self.options.batch_bytes { self.flush() } else { Ok(()) }
     }
 
-    /// Sends the current batch. Retries until the server accepts it or the patience is exhausted.
+    /// Sends the current batch. Retries until the server accepts it, the patience is exhausted, or
+    /// `stop` returns true.
     pub fn flush(&mut self) -> Result<(), DeliveryError> {
         let start = Instant::now();
         while !self.batch.is_empty() {

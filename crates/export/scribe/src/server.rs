@@ -3,8 +3,9 @@
 //!
 //! Idle or slow peers cannot block the server. A frame must be complete within a time limit. When
 //! the maximum number of connections is reached, the connection that was idle for the longest time
-//! is closed. Memory for incomplete frames is limited across all connections: a batch beyond the
-//! limit is discarded and answered with `TRY_LATER`.
+//! is closed if that time is at least `idle_evictable`; otherwise the new connection is closed.
+//! Memory for incomplete frames is limited across all connections: a batch beyond the limit is
+//! discarded and answered with `TRY_LATER`.
 
 mod connection;
 mod counters;
@@ -127,7 +128,7 @@ impl<H: Handler> Drop for RunningServer<H> {
     }
 }
 
-/// Pause after `accept` failed for lack of file descriptors.
+/// Pause after a failed `accept`, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 fn accept<H: Handler>(state: &Arc<ServerState<H>>, listener: &TcpListener) {

@@ -57,7 +57,8 @@ pub trait Handler: Send + Sync + 'static {
         "2.2"
     }
 
-    /// Reports a connection that was closed because of the peer's behaviour.
+    /// Reports a connection that the server closed or could not serve, with the reason. Not called
+    /// if the peer closes the connection between frames.
     fn closed(&self, _peer: Option<SocketAddr>, _why: &CloseReason) {}
 }
 

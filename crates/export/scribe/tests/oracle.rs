@@ -346,8 +346,8 @@ fn unknown_methods_are_exceptions() {
     assert_eq!(exception(&reply), (1, format!("there is no method {name}")));
 }
 
-/// A message truncated at any position gives an exception with the position, and ends the
-/// connection.
+/// A message truncated at any position ends the connection. If its header is complete, an exception
+/// states the position.
 #[test]
 fn bad_arguments_are_exceptions_with_their_byte() {
     let service =

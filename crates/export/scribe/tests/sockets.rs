@@ -235,8 +235,7 @@ fn connections_are_limited() {
     for client in &mut clients[1..] {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
-    // The first connection has been idle for long enough and is closed; its client detects that and
-    // reconnects.
+    // The first connection has been idle for long enough and is closed; its client gets an error.
     let mut next = connect(&server);
     assert_eq!(next.probe().expect("an answer"), ResultCode::Ok);
     assert!(matches!(clients[0].probe(), Err(ClientError::Io(_))));

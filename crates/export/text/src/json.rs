@@ -41,7 +41,7 @@ struct TraceText {
 /// Text that the lines of one event class share.
 #[derive(Debug)]
 struct ClassText {
-    /// Text between the stream's number and the event's name.
+    /// Text after the stream's number, up to and including the event's name.
     head: Piece,
     program: Option<Program>,
 }
@@ -256,7 +256,8 @@ struct Fields<'f> {
     out: &'f mut Text,
     keys: &'f Keys,
     start: usize,
-    /// Set for each enclosing array that already has an element, outermost array first.
+    /// For each enclosing array, optional or variant, outermost first: true if it already has an
+    /// element.
     arrays: Vec<bool>,
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Text that lines share is formatted once: `Styles` has the text before each field's value, and
 //! `LineText` the text between time and fields, for each event class and packet. Nearly all event
-//! classes have only decimal integers and strings; without colour, a compiled `Program` prints
-//! their fields.
+//! classes have only decimal integers and strings; a compiled `Program` prints their fields.
 
 use crate::class;
 use crate::number;
@@ -358,8 +357,7 @@ fn push_name(out: &mut Text, colors: &Colors, name: &str) {
 /// Length of a delta below a second, in bytes: sign, digit, point, nanoseconds.
 const DELTA_SIZE: usize = 12;
 
-/// Formats a delta that does not fit the placeholder: it is unknown, at least a second, or in
-/// cycles.
+/// Formats a delta of any form: unknown, in cycles, or in seconds with nanoseconds.
 fn long_delta(since: Option<u64>, in_cycles: bool) -> String {
     match since {
         None if in_cycles => "+????????????".to_owned(),
@@ -525,7 +523,8 @@ struct Fields<'f> {
     has_scope_before: bool,
     /// True before the first scope of this visit is printed.
     first_scope: bool,
-    /// Indexes of the next elements of the enclosing arrays.
+    /// Indexes of the next elements of the enclosing arrays; for an optional, 1 if it is present,
+    /// else 0.
     indexes: Vec<u64>,
 }
 
@@ -577,7 +576,7 @@ impl<'f> Fields<'f> {
         }
     }
 
-    /// Prints an integer with the sign-extended bits `raw`.
+    /// Prints an integer, given its bits `raw`, which are sign-extended if it is signed.
     #[inline]
     fn integer(&mut self, raw: u64, signed: bool, size: u32, base: Base) {
         self.text(self.colors.value);

@@ -167,8 +167,8 @@ impl Step {
         self.print_any_string::<Q>(out, bytes, at)
     }
 
-    /// Appends the prefix and a string that is longer than its `first` lane; returns the position
-    /// of the next field.
+    /// Appends the prefix and a string that starts with the whole lane `first`, which needs no
+    /// escape; returns the position of the next field.
     #[inline(never)]
     fn print_long_string<Q: EscapeRules>(
         &self,

@@ -214,8 +214,8 @@ pub fn latency(found: &Latency, options: &Options) -> String {
     out
 }
 
-/// Joins bars into about [`ROWS`] rows of equal width on a logarithmic scale. A row that covers no
-/// bar is empty.
+/// Joins bars into rows of equal width on a logarithmic scale: about [`ROWS`], but one to eight for
+/// each doubling of the duration. A row that covers no bar is empty.
 fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return Vec::new() };
     let scale = |ns: u64| (ns.max(1) as f64).log2();

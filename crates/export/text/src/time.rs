@@ -59,7 +59,7 @@ impl TimePrinter {
         out.push_with(|place: &mut [u8; TIME_SIZE]| self.put(place, 0, ns, cycles));
     }
 
-    /// Appends a time in the printer's format, but in seconds if that format is cycles.
+    /// Appends a time in the printer's format, but as time of day if that format is cycles.
     pub(crate) fn print_wall(&mut self, out: &mut Text, ns: i64) {
         out.push_with(|place: &mut [u8; TIME_SIZE]| self.put_wall(place, 0, ns));
     }

@@ -80,7 +80,7 @@ const FLAWS: [Flaw; 9] = [
     Flaw::Cut,
 ];
 
-/// Maximum number of packets of a stream, and maximum number of events of a packet.
+/// Exclusive upper limits of the number of packets of a stream and of events of a packet.
 type Sizes = (u64, u64);
 
 /// Writes a random trace with the given flaw; returns the frequency of its clock.

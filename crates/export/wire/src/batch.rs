@@ -107,7 +107,7 @@ impl<'w> Batch<'w> {
     /// Passes a span that starts at `offset` to the sink.
     #[inline]
     pub(crate) fn emit(&mut self, span: &SpanRef<'_>, offset: usize) -> Result<(), Stop> {
-        // Every format passes this check, even if its spans share values.
+        // All formats are checked here, so shared values count once for each span.
         self.expanded_bytes += span.text_bytes() as u64;
         let count_max = self.expanded_bytes_max;
         if self.expanded_bytes > count_max {

@@ -35,7 +35,7 @@ impl Decoder {
     }
 
     /// Sets whether any fault refuses the whole batch, as in Zipkin. The sink then gets no span of
-    /// a faulty batch, at the cost of decoding each batch twice.
+    /// a faulty batch, at the cost of decoding each batch without faults twice.
     pub fn strict(self, strict: bool) -> Decoder {
         Decoder { strict, ..self }
     }

@@ -7,9 +7,9 @@
 //! `cargo xtask bench wire`). In this comparison only the parser obeys all of Zipkin's rules;
 //! serde_json just fills structures with borrowed text and cannot decode escapes.
 //!
-//! The parser allocates nothing: text is borrowed. Each key is first compared with the key that
-//! followed the previous key in earlier objects ([`KeyOrder`]). The ends of strings are searched 16
-//! bytes at a time.
+//! The parser allocates only for escaped text and invalid UTF-8; all other text is borrowed. Each
+//! key is first compared with the key that followed the previous key in earlier objects
+//! ([`KeyOrder`]). The ends of strings are searched 16 bytes at a time.
 
 mod number;
 mod scan;

@@ -11,7 +11,8 @@
 //! scopes are dropped.
 //!
 //! The service is the resource's `service.name`, or the first alternative in [`SERVICES`]. The
-//! message of an error status becomes the tag `error`, unless the span has such a tag.
+//! message of an error status becomes the tag `error`, unless the span has a tag `error` other than
+//! `false`.
 
 pub(crate) mod answer;
 mod endpoints;
@@ -43,7 +44,8 @@ struct Group<'g> {
     shared: Lists<'g>,
 }
 
-/// Tag lists of a resource and of its scopes and spans. Their memory is reused for the next group.
+/// Tag lists of a resource, and of a resource with a scope. Their memory is reused for the next
+/// group.
 #[derive(Debug, Default)]
 struct GroupBuffers {
     resource: Vec<TagRef<'static>>,

@@ -160,8 +160,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads a tag. Absent parts are empty, as defined by protobuf; a tag without key is dropped,
-    /// as in Zipkin.
+    /// Reads a tag. Absent parts are empty, as defined by protobuf, so the key may be empty.
     fn tag(self, input: &mut Input<'t>, lists: &mut Lists<'t>) -> Result<()> {
         let (start, mut input) = (input.at(), input.message()?);
         let (mut key, mut value) = ("", "");

@@ -1,4 +1,5 @@
-//! JSON writer for tags with lists or maps, and for Zipkin's JSON.
+//! JSON writer for the JSON formats and for tags with lists or maps. Also encodes and decodes
+//! base64.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;

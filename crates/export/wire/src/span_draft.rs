@@ -89,7 +89,7 @@ impl<'b> Lists<'b> {
         Lists { annotations: recycle(self.annotations), tags: recycle(self.tags) }
     }
 
-    /// Adds an annotation. `offset` is the start of the span in the batch.
+    /// Adds an annotation. `offset` is the start of the annotation in the batch.
     #[inline]
     pub(crate) fn annotate(
         &mut self,
@@ -114,8 +114,8 @@ impl<'b> Lists<'b> {
         Ok(())
     }
 
-    /// Sorts annotations and tags and removes duplicates. Of several tags with the same key, the
-    /// last tag remains.
+    /// Sorts annotations and tags and removes duplicates. Of several tags with the same key and
+    /// origin, the last tag remains.
     #[inline]
     pub(crate) fn normalize(&mut self) {
         if !self.annotations.is_sorted_by(|a, b| a < b) {

@@ -50,7 +50,8 @@ pub(crate) fn decode_one(
     decode_span(&mut Input::new(bytes), scratch, batch)
 }
 
-/// Returns the size of the structure at the start of `bytes`; `None` if it is incomplete.
+/// Returns the size of the structure at the start of `bytes`; `None` if it is incomplete, invalid
+/// or nested too deep.
 pub fn thrift_span_size(bytes: &[u8], limits: &Limits) -> Option<usize> {
     let mut input = Input::new(bytes);
     input.skip(STRUCT, limits.depth.min(DEPTH_MAX)).ok()?;

@@ -2,7 +2,7 @@
 //! microseconds, ports and addresses, by Zipkin's rules.
 //!
 //! Times are stricter than in Zipkin: times after the year 2554 (usually nanoseconds mistaken for
-//! microseconds) and annotations before 1970 are refused.
+//! microseconds) are refused. The JSON formats also refuse annotations before 1970.
 
 use crate::error::Reason;
 use blkkin_model::{EndpointRef, SpanId, TraceId};

@@ -49,7 +49,8 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     let mut added = status_tags(span).into_iter().flatten().peekable();
     while let Some((tag, more)) = rest.split_first() {
         rest = more;
-        // Of several tags with the same key, the last is written: the tag of the span itself.
+        // Of several tags with the same key, the last is written. Tags of the span come after those
+        // of its scope and resource.
         if more.first().is_some_and(|next| next.key == tag.key) || is_error_false(tag) {
             continue;
         }

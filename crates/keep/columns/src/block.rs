@@ -1,8 +1,9 @@
 //! [`Block`]: an append-only batch of spans in columns. Start at [`Block::push`].
 //!
-//! A row takes 66 bytes, four more for each tag, eight more for each numeric tag value, and twelve
-//! for each annotation. Once any trace id has a nonzero upper half, the upper half takes eight more
-//! bytes in each row. Texts, byte strings, endpoints and tag layouts are stored once per block.
+//! A row takes 66 bytes, four more for each tag, at most eight more for each numeric tag value, and
+//! twelve for each annotation. Once any trace id has a nonzero upper half, the upper half takes
+//! eight more bytes in each row. Texts, byte strings, endpoints and tag layouts are stored once per
+//! block.
 
 use crate::dictionary::{Blobs, Texts};
 use crate::endpoint::{EndpointId, Endpoints, Entry};

@@ -91,8 +91,8 @@ impl DecodedPage {
         Ok(DecodedPage { is_same: true, ..cells })
     }
 
-    /// Decodes from the definition levels which rows of a page have a value. The column must have
-    /// at most one value in each row.
+    /// Decodes from the definition levels which rows of a page have a value. The column must be
+    /// optional: with no value or one value in each row.
     pub(crate) fn decode_presence(
         column: Column,
         page: &Page,

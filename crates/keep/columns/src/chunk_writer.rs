@@ -56,8 +56,8 @@ impl PageCompressor {
         if self.recurs { self.recurring_level } else { self.level }
     }
 
-    /// Compresses the body of the current page into `stored`. Each section of the body gets its own
-    /// zstd block.
+    /// Compresses the body of the current page into `stored`. The body is divided into zstd blocks
+    /// by [`PageBody::end_block`].
     fn compress(&mut self) -> Result<(), Error> {
         let PageCompressor {
             compressor,
@@ -120,8 +120,9 @@ impl PageBody {
     }
 
     /// Ends a section of the body, so that the next bytes get their own zstd block with its own
-    /// entropy code. If a few bytes of another kind shared the block of hexadecimal digits, the
-    /// codes of some digits would be longer than four bits.
+    /// entropy code. A section below [`BLOCK_BYTES_MIN`] is joined with the next. If a few bytes of
+    /// another kind shared the block of hexadecimal digits, the codes of some digits would be
+    /// longer than four bits.
     pub(crate) fn end_block(&mut self) {
         let at = self.bytes.len();
         if at - self.block_ends.last().copied().unwrap_or(0) >= BLOCK_BYTES_MIN {
@@ -134,9 +135,9 @@ impl PageBody {
 /// for every value, present or missing.
 #[derive(Default)]
 pub(crate) struct Levels {
-    /// Repetition levels: 0 at the first value of a row. Empty if each row has at most one value.
+    /// Repetition levels: 0 at the first value of a row. Empty unless the column has lists.
     pub(crate) repeats: Vec<u32>,
-    /// Definition levels: 0 for a missing value. Empty if each row has a value.
+    /// Definition levels: 0 for a missing value. Empty if the column is required.
     pub(crate) present: Vec<u32>,
     /// Index of the first level and of the first present value of each page. A last entry has the
     /// total numbers of levels and of present values.

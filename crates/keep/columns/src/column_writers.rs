@@ -12,7 +12,7 @@ use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
 use std::ops::Range;
 
-/// False-positive rate of the Bloom filter of trace ids. Half of this rate would double the
+/// False positive rate of the Bloom filter of trace ids. Half of this rate would double the
 /// filter's size in most files.
 const BLOOM_FALSE_POSITIVES: f64 = 0.05;
 

@@ -1,5 +1,5 @@
-//! Decoders of the Parquet encodings in BlkKin's files. No input causes a panic, and memory is
-//! allocated only for values that the input contains. `encode` has the encoders.
+//! Decoders of the Parquet encodings in BlkKin's files. No input causes a panic, and the limits in
+//! `index` bound the memory that is allocated. `encode` has the encoders.
 
 use crate::encode::{BLOCK, MINIBLOCK};
 use std::ops::Range;

@@ -49,7 +49,8 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Writes numbers of `width` bits in the hybrid encoding. Runs of eight or more equal numbers are
+/// Writes numbers of `width` bits in the hybrid encoding. Bit-packed numbers form groups of eight,
+/// so a run of equal numbers first fills the last group. If at least eight of them remain, they are
 /// written as a count and a value. Other numbers are bit-packed.
 pub(crate) fn runs(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     let (mut packed_from, mut at) = (0, 0);

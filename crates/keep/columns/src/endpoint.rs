@@ -23,7 +23,7 @@ pub(crate) struct Endpoints {
     entries: Vec<Entry>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Ids of the two most recently interned endpoints, newest first.
+    /// Ids of the last two endpoints that were looked up in `table`, newest first.
     recent: [EndpointId; 2],
 }
 

@@ -17,7 +17,7 @@ pub enum Error {
     /// The file was written by a newer version, in a format that this version cannot read. The
     /// value is the file's bitmap of incompatible features.
     TooNew(u32),
-    /// The file has the maximum number of row groups, or its index has the maximum number of pages.
+    /// The file has the maximum number of row groups, or its index has the maximum size.
     Full,
     /// The Parquet library failed to write the file.
     Parquet(parquet::errors::ParquetError),

@@ -165,8 +165,8 @@ impl Page {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
-    /// Set if all rows of the chunk are equal. The only page then has one row that stands for all
-    /// rows.
+    /// Set if all rows of the chunk are equal. The only page then has all rows, and readers decode
+    /// its first row only.
     pub(crate) is_same: bool,
     pub(crate) pages: Vec<Page>,
 }

@@ -3,8 +3,9 @@
 //! can read (`docs/span-files.md`). A [`File`] reads rows of such a file, and decodes only the
 //! pages with these rows.
 //!
-//! Each text of a block has a number, and spans with the same tag keys share a layout. A condition
-//! on a text or a key is therefore evaluated once for each distinct text, not once for each span.
+//! Each text of a block has a number, and spans whose tags have the same keys, types and origins
+//! share a layout. A condition on a text or a key is therefore evaluated once for each distinct
+//! text, not once for each span.
 
 mod block;
 mod cells;

@@ -52,7 +52,7 @@ impl<R: ReadAt> File<R> {
     }
 
     /// Reads which rows of a page have a value of a column. This costs less than reading the
-    /// values. The column must have at most one value in each row.
+    /// values. The column must be optional: with no value or one value in each row.
     pub fn read_presence(&self, page: &mut PageColumns, column: Column) -> Result<(), Error> {
         if page.columns[column as usize].is_none() {
             let all = self.presence(page.group, page.page, column)?;
@@ -102,7 +102,7 @@ impl PageColumns {
         }
     }
 
-    /// Returns whether a column was read.
+    /// Returns whether the values of a column, or their presence alone, were read.
     pub fn has(&self, column: Column) -> bool {
         self.columns[column as usize].is_some()
     }

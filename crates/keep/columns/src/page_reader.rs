@@ -47,9 +47,9 @@ impl PageReader {
         }
     }
 
-    /// Returns the first list of levels of a page, preceded by the list's length. The other
-    /// sections of the page are in other zstd blocks and are not decompressed. A page too large for
-    /// streaming is returned whole.
+    /// Returns the first list of levels of a page, preceded by the list's length. If the levels
+    /// have a zstd block of their own, the other sections of the page are not decompressed. A page
+    /// too large for streaming is returned whole.
     pub(crate) fn read_levels(
         &mut self,
         source: &impl ReadAt,

@@ -173,7 +173,7 @@ impl Column {
     }
 
     /// Returns whether most values repeat values of earlier rows, in whole or in part. Such columns
-    /// justify a higher zstd level.
+    /// justify a higher zstd level. Trace ids do not count, since their encoding omits repetitions.
     pub(crate) fn recurs(self) -> bool {
         use Column::{AnnotationTime, Duration, ParentId, SpanId, StartTime, TraceId};
         !matches!(self, TraceId | SpanId | ParentId | StartTime | Duration | AnnotationTime)

@@ -173,8 +173,8 @@ mod tests {
         [(run.len() as u32).to_le_bytes().to_vec(), run].concat()
     }
 
-    /// Returns the encoding and the body of the smallest page with `rows` rows. In list columns,
-    /// all rows have empty lists.
+    /// Returns the encoding and the body of a page with `rows` equal rows. In list columns, all
+    /// rows have empty lists.
     fn rows(column: Column, rows: usize) -> (u8, Vec<u8>) {
         let (mut body, rows) = match column.repetition() {
             Repetition::Required => (Vec::new(), rows),
@@ -274,7 +274,7 @@ mod tests {
         }
         check(Err("too large"), with(Column::Name, PageClaims { values: u32::MAX, ..name }));
 
-        // The longest text that a page can have, longer than the text of any span.
+        // A text of 16 MiB, longer than the texts of any span.
         let mut body = levels(many, 1);
         let mut lengths = vec![0; many];
         lengths[0] = 16 << 20;

@@ -2,8 +2,8 @@
 //! describes the contents of a file, `index` its layout.
 //!
 //! Pages are encoded here and not by the Parquet library, which would hash every text in every row.
-//! In a block, each text already has an id. A table maps this id to the code in the file's
-//! dictionary.
+//! In a block, each text already has an id. A table maps this id to the code in the dictionary of a
+//! column chunk.
 //!
 //! Bytes per span in the server bench (spans of OpenTelemetry senders), 36 in total: span id 8.0,
 //! parent id 6.1, trace id 2.1, start 2.9, duration 2.7, annotation times 3.2, tags 6.9. Ids are
@@ -50,8 +50,8 @@ pub struct Writer<W: Write + Send> {
 /// Maximum number of row groups in a Parquet file.
 const GROUPS_MAX: usize = i16::MAX as usize;
 
-/// Output that forwards writes to `to`. Once `footer` is set, it collects the footer there instead,
-/// so that the footer can be sealed.
+/// Output that forwards writes to `to`. Once `footer` is set, it collects all later bytes there
+/// instead, so that the footer among them can be sealed.
 struct FooterBuffer<W> {
     to: W,
     footer: Option<Vec<u8>>,

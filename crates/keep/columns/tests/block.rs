@@ -1,4 +1,4 @@
-//! Tests of blocks. They return the spans that were pushed or appended, and sorting keeps each
+//! Tests that blocks return the spans that were pushed or appended, and that sorting keeps each
 //! distinct span once.
 
 mod support;
@@ -92,7 +92,7 @@ fn byte_strings_are_kept_once() {
     let (value, other) = (vec![1; 1 << 20], [2; 3]);
     let keys: Vec<String> = (0..50).map(|number| format!("key {number}")).collect();
     let mut one = Block::new();
-    // Each span has another layout, so that no value is the most recent value of its layout.
+    // Each key has its own layout, so that no value equals the most recent value of its layout.
     for key in &keys {
         let tag = |value| TagRef { value: ValueRef::Bytes(value), ..TagRef::text(key, "") };
         for value in [&value[..], &other, &[]] {
@@ -114,7 +114,7 @@ fn byte_strings_are_kept_once() {
 }
 
 /// Sorting thousands of spans that share values of megabytes takes less than 3 s. The spans differ
-/// only in their last tag.
+/// only in their last two tags.
 #[test]
 fn values_that_spans_share_are_compared_once() {
     const SPANS: usize = 4000;

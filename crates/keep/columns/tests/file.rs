@@ -111,7 +111,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Values read by column equal the values of spans read by row. This holds for whole pages and
+    /// Values read by column equal the values of the written spans. This holds for whole pages and
     /// for ranges of rows.
     #[test]
     fn columns_agree_with_rows(all in spans(40), range in (0..40_u64, 0..40_u64)) {

@@ -24,7 +24,7 @@ fn python(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// Generates 3000 spans of 1000 requests. The number of a span determines its fields.
+/// Generates 3000 spans, each of a request of its own. The number of a span determines its fields.
 fn spans() -> Vec<Span> {
     (1..=3000_u64)
         .map(|number| {

@@ -17,8 +17,9 @@
 //! # Not promised
 //!
 //! The spans of one request may be in several files if they arrived far apart in time. Searches
-//! find such a request once, and reads return all of its spans. In searches ordered by start or
-//! duration, the request can appear a page late, since each file is searched by its own index.
+//! find such a request once, and reads return all of its spans. In searches, such a request can
+//! appear a page late if the index of its last file does not cover all of its spans in earlier
+//! files.
 
 mod calls;
 mod clock;

@@ -13,7 +13,8 @@ use blkkin_wire::{Decoder, End, Outcome};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Maximum time that a new batch waits for the head to shrink before the batch is rejected.
+/// Maximum time that a new batch waits for the head to shrink, and then for space in the journal,
+/// before the batch is rejected.
 pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -37,7 +38,8 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) head: Head,
-    /// Uptime at which the head received the oldest of its spans. `None` if all spans are in files.
+    /// Uptime from which the age of spans in the head is measured: the arrival of the first span,
+    /// or the start of the last flush if spans were left. `None` if no span awaits a flush.
     pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,
     /// Counts of all accepted spans, in the head and in files.

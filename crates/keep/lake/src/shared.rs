@@ -40,7 +40,7 @@ pub(crate) type FileList = Arc<Vec<Arc<IndexedFile>>>;
 /// snapshot has each span either in the head or in a file. A thread that removes files from the
 /// disk holds no lock from `state` on, since the removal takes long.
 ///
-/// Other mutexes have no rank: the mutexes of the cache, of unused decoders and blocks, and of a
+/// Other mutexes have no rank: the mutexes of the cache, of spare decoders and blocks, and of a
 /// file's retry times. No lock of the table is acquired under them.
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,

@@ -220,7 +220,8 @@ fn adopting_finds_each_span_once() {
     assert!(adopted.keeps_all && adopted.damage.is_empty(), "{adopted:?}");
     assert_eq!(spans_kept(&copy_of(&disk)), 40);
 
-    // The spans of these files are in the store already, so the files are renamed.
+    // The spans of two of these files are in the store already, and the third is no span file. All
+    // three are renamed.
     let (one, copy) = ("spans/0000000001.parquet", "spans/0000000077.parquet");
     disk.set_bytes(copy, disk.bytes(one).expect("is there"));
     disk.set_bytes("spans/mine.parquet", disk.bytes(one).expect("is there"));

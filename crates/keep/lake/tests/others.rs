@@ -1,5 +1,5 @@
-//! Test of other programs that read the store's Parquet files at any time. All files that match the
-//! name pattern are complete.
+//! Test for programs that read the store's Parquet files at any time: all files that match the name
+//! pattern are complete.
 
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_model::{SpanId, SpanRef, TraceId};

@@ -28,7 +28,7 @@ pub enum Policy {
 /// Nothing is written to disk if no span was accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
-    /// Result of the decoder. All spans that it counts as given were accepted.
+    /// Result of the decoder. The store accepted all spans that [`Outcome::accepted`] counts.
     pub outcome: Outcome,
 }
 

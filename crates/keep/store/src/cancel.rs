@@ -31,8 +31,8 @@ impl Cancel {
         question()
     }
 
-    /// Returns the handle of the query that this thread runs. A query that starts threads must pass
-    /// the handle on to them.
+    /// Returns the handle of the query that this thread runs, or a new handle if the thread runs no
+    /// query. A query that starts threads must pass the handle on to them.
     pub fn current() -> Cancel {
         CURRENT.with_borrow(Option::clone).unwrap_or_default()
     }

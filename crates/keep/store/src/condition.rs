@@ -14,8 +14,8 @@ use blkkin_filter::Glob;
 use blkkin_model::{Kind, Origin, SpanRef, Status, TraceId, ValueRef};
 use std::borrow::Cow;
 
-/// Predicate on a span, as a tree. Each leaf tests a single field, so a store can evaluate the leaf
-/// on the column of that field alone.
+/// Predicate on a span, as a tree. Most leaves test a single field, so a store can evaluate them on
+/// the columns of that field alone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// Conjunction. An empty conjunction holds for every span.
@@ -28,8 +28,8 @@ pub enum Condition {
     Text(TextField, TextTest),
     /// True for spans of the given kind.
     Kind(Kind),
-    /// True for failed spans. Either the sender set the status to error, or the span has a tag
-    /// `error`.
+    /// True for failed spans ([`SpanRef::is_error`]). The status is error, or it is unset and the
+    /// span has a tag `error` of its own that is not the boolean `false`.
     Error,
     /// True for spans whose sender set the status to success. Most successful spans have no status
     /// and do not match.
@@ -104,8 +104,8 @@ pub enum TagTest {
     Above(Number),
 }
 
-/// Number with which a tag's value is compared. Without a fraction and an exponent, it is an
-/// integer.
+/// Number in a comparison: a tag's value, or the bound with which it is compared. A text is an
+/// `Int` if it parses as one, and otherwise a `Float`.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Number {
     /// Signed integer of 64 bits.

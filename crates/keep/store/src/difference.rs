@@ -70,8 +70,8 @@ pub struct ValueCount {
     pub outside: u64,
 }
 
-/// Counter of words with bounded memory. The counts of words inside the box are exact if all spans
-/// inside are added first.
+/// Counter of words with bounded memory. The listed counts inside the box are exact if all spans
+/// inside are added first and have no more distinct words than the tally can hold.
 #[derive(Debug, Default)]
 pub struct Tally {
     inside: u64,

@@ -6,7 +6,8 @@ use std::fmt;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store does not support the query. The text names the unsupported part.
+    /// The query has invalid parameters, or the store does not support the query. The text names
+    /// the cause.
     UnsupportedQuery(String),
     /// The query would exceed a limit of time or memory. The text names the limit.
     TooLarge(String),

@@ -49,7 +49,8 @@ impl Heat {
     #[inline]
     pub fn add(&mut self, start_ns: u64, duration_ns: u64) {
         if self.window.holds(start_ns) {
-            // Rounding may put the window's last nanosecond after the last column.
+            // The width of a single column over all times saturates. The window's last nanosecond
+            // would then be after the last column.
             let column = ((start_ns - self.window.start_ns) / self.column_ns) as usize;
             self.counts[column.min(self.columns - 1) * ROWS + Heat::row(duration_ns)] += 1;
         }
@@ -76,7 +77,7 @@ impl Heat {
     }
 
     /// Returns the shortest and the longest duration of a row, in nanoseconds. `None` if no
-    /// duration belongs to the row: below 8 ns, there are fewer integers than rows.
+    /// duration belongs to the row: below 4 ns, there are fewer integers than rows.
     pub fn bounds(row: usize) -> Option<(u64, u64)> {
         let (least, behind) = match row {
             0 => (0, Some(1)),

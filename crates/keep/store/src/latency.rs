@@ -2,7 +2,8 @@
 
 use blkkin_model::{SpanId, TraceId};
 
-/// Number of bits after the leading bit of a duration. These bits select its bucket.
+/// Number of bits after the leading bit of a duration. These bits select its bucket among the
+/// durations with the same leading bit.
 const DIGITS: u32 = 6;
 
 /// Mergeable histogram of durations. The middle of a bucket differs from each of its durations by

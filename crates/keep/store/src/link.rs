@@ -1,14 +1,14 @@
 //! Calls between services, by the rules of Zipkin's dependency linker. Start at [`Linker`].
 //!
 //! 1. `clean`: turns spans into nodes. Merges the parts of a span that arrived separately. A
-//!    server's part of a shared span takes fields that it lacks from the client's part.
+//!    server's part of a shared span takes its parent's id from the client's part if it lacks one.
 //! 2. `tree`: finds each node's parent, and the nearest ancestor that is known to be a call or a
 //!    message.
 //! 3. `call_counting`: derives calls from nodes. A call is counted for the server's node, and for
 //!    the client's node only if it has no children.
 //!
-//! Apart from sorting, time is linear in the number of spans even for hostile parent ids: 80 ns per
-//! span of an ordinary request.
+//! Apart from sorting and binary searches, time is linear in the number of spans even for hostile
+//! parent ids: 80 ns per span of an ordinary request.
 //!
 //! There are two differences to Zipkin's linker. First, spans of several hosts may have the same id
 //! although none is marked as shared. Zipkin then keeps a single span, while here each span has a

@@ -13,13 +13,14 @@ use std::ops::ControlFlow;
 /// Queries compare names of services and spans ignoring the case of ASCII letters, and return the
 /// names as received.
 pub trait SpanStore: Send + Sync {
-    /// Decodes a batch, then returns. Calls `done` once the spans of the batch are durable and
-    /// queryable, or the batch is rejected.
+    /// Decodes a batch, then returns. Calls `done` once the spans of the batch are queryable and as
+    /// durable as the store makes them, or the batch is rejected.
     fn accept(&self, batch: Batch<'_>, done: AcceptCallback);
 
     /// Calls `each` with the distinct spans of all requests whose trace ids have the lower half
     /// `low`, until `each` returns `Break`. Spans are in order of trace id and then of
-    /// [`compare`](crate::compare). The memory used does not grow with the number of spans.
+    /// [`compare`](crate::compare). The spans are lent one at a time, so that the caller need not
+    /// hold all of them.
     fn each_span(
         &self,
         low: u64,
@@ -69,7 +70,8 @@ pub trait SpanStore: Send + Sync {
     /// Returns the keys of all stored tags with their frequency, in order of key.
     fn tag_keys(&self) -> Result<Vec<TagField>, Error>;
 
-    /// Returns at most `limit` distinct values of a tag, converted to text, in byte order.
+    /// Returns at most `limit` distinct nonempty values of a tag, converted to text, in byte order.
+    /// If a key has very many values, some may be missing.
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error>;
 
     /// Returns the calls of requests that began in the window, in order of caller and callee. Calls
@@ -77,8 +79,9 @@ pub trait SpanStore: Send + Sync {
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
     /// Returns the latency of spans that match the condition, in requests that began in the window.
-    /// If very many durations are close to a bound of the condition, the store may round the bound
-    /// to the precision of [`Durations`].
+    /// A store may measure parts of a request that arrived far apart by their own starts. If very
+    /// many durations are close to a bound of the condition, the store may round the bound to the
+    /// precision of [`Durations`].
     ///
     /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
@@ -124,9 +127,10 @@ pub struct Counters {
     pub batches: u64,
     /// Number of spans accepted since the store was created.
     pub accepted: u64,
-    /// Number of invalid spans, which were refused.
+    /// Number of invalid spans, which were refused. A batch whose decoding stopped at a fault
+    /// counts as one more.
     pub refused: u64,
-    /// Number of valid batches rejected because the store was full or the disk failed.
+    /// Number of batches rejected because the store was full or the disk failed.
     pub turned_away: u64,
     /// Number of spans that are in the store now.
     pub kept: u64,
@@ -141,7 +145,7 @@ pub struct Counters {
     /// Number of damaged places in files and journal that were found when the store was opened,
     /// with or without loss of spans.
     pub damages: u64,
-    /// Memory that the spans use, in bytes.
+    /// Memory that the store uses for spans, indexes and caches, in bytes; approximate.
     pub memory_bytes: u64,
     /// Disk space that the store uses, in bytes.
     pub disk_bytes: u64,

@@ -23,21 +23,22 @@ pub enum Transport {
 pub struct Counters {
     /// Received messages. A message is the body of an HTTP request, or a call.
     pub messages: u64,
-    /// Invalid messages of which no span was stored.
+    /// Messages of which no span was stored because they were invalid, of an unknown format, too
+    /// large or late.
     pub messages_dropped: u64,
     /// Messages refused for lack of memory or space, or because the store failed. The answer
     /// requested a retry.
     pub messages_turned_away: u64,
-    /// Total size of the messages after decompression, in bytes.
+    /// Total size of the messages that the store has decoded, after decompression, in bytes.
     pub bytes: u64,
     /// Spans that the store accepted.
     pub spans: u64,
-    /// Refused spans. Spans of an undecodable message are not counted, as their number is
-    /// unknown.
+    /// Refused spans. A message that cannot be decoded to its end adds one for all further spans,
+    /// as their number is unknown; a message that is refused before decoding adds none.
     pub spans_dropped: u64,
-    /// Number of spans in the most recent message.
+    /// Number of accepted and refused spans in the message that the store decoded last.
     pub message_spans: u64,
-    /// Size of the most recent message after decompression, in bytes.
+    /// Size of that message after decompression, in bytes.
     pub message_bytes: u64,
     /// First and last time at which [`Self::messages_dropped`] grew; `None` if it is 0.
     pub messages_dropped_in: Option<Interval>,

@@ -10,10 +10,10 @@ pub struct Settings {
     pub message_bytes: usize,
     /// Maximum total size of all messages that are in memory at the same time, in bytes.
     pub flight_bytes: usize,
-    /// Maximum number of batches that are decoded concurrently.
+    /// Maximum number of batches over HTTP and gRPC that are decoded concurrently.
     pub workers: usize,
-    /// Decision on the valid spans of a Zipkin batch that also has invalid spans. For
-    /// OpenTelemetry, valid spans are always stored.
+    /// Decision on the valid spans of a Zipkin batch that also has invalid spans. Over Scribe and
+    /// for OpenTelemetry, valid spans are always stored.
     pub policy: Policy,
     /// Maximum time until the next part of a body arrives.
     pub part_patience: Duration,

@@ -1,11 +1,11 @@
-//! Check of a batch's first bytes against its format. Zipkin's server makes the same check before
-//! decoding. Start at [`check`].
+//! Check of a batch against its format: its first bytes and, for JSON, names of fields of the other
+//! version. Zipkin's server makes the same check before decoding. Start at [`check`].
 
 use blkkin_wire::Format;
 use memchr::memmem;
 
-/// Checks that the first bytes of a batch fit its declared format. Errors have the wording of
-/// Zipkin's server.
+/// Checks that the first bytes of a batch fit its declared format, and that Zipkin's JSON has no
+/// fields of its other version. Errors have the wording of Zipkin's server.
 pub(crate) fn check(format: Format, batch: &[u8]) -> Result<(), String> {
     let first = batch.first().copied();
     let (name, fits) = match format {

@@ -34,7 +34,7 @@ pub struct ApiQuery<'a> {
     pub path: &'a str,
     /// Parameters of the query string.
     pub params: Params<'a>,
-    /// Current time, in nanoseconds since 1970; the default end of time windows.
+    /// Current time, in nanoseconds since 1970; in Zipkin's API the default end of a time window.
     pub now_ns: u64,
 }
 

@@ -24,8 +24,8 @@ const LIMIT: i32 = 10;
 /// server accepts any 32-bit number.
 const LIMIT_MAX: u64 = 10_000;
 
-/// Maximum length of a list of names that clients must not cache, so that the first new names
-/// appear at once.
+/// Maximum number of services with which clients must not cache lists of names, so that the first
+/// new names appear at once. For values of a tag, their own number counts.
 const UNCACHED_NAMES_MAX: usize = 3;
 
 /// Maximum number of values in an answer to `autocompleteValues`.

@@ -77,8 +77,8 @@ impl Daemon {
         self.server.counters()
     }
 
-    /// Runs until [`Remote::stop`], handling reloads. On return, open calls are answered and
-    /// accepted messages are durable.
+    /// Runs until [`Remote::stop`] or a permitted `shutdown` call, handling reloads. On return,
+    /// open calls are answered, unless they exceed [`PATIENCE`], and accepted messages are durable.
     pub fn run(mut self) {
         while let Ok(Control::Reload) = self.commands.recv() {
             (self.options.log)("reading the configuration again");

@@ -1,6 +1,6 @@
 //! Delivery of a category's messages to one store. An outlet reads the journal and writes each
-//! message to the store, in order, with retries until the store has accepted it. Start at
-//! [`Outlet::run`].
+//! message to the store, in order, with retries until the store has accepted it. Without
+//! `must_succeed`, a failed message counts as lost instead. Start at [`Outlet::run`].
 //!
 //! The outlet's position advances only after the store has made the messages before it durable. So
 //! after a crash some messages are delivered twice, and none is lost.
@@ -43,8 +43,8 @@ impl Target {
     }
 }
 
-/// Shortest retry interval for stores on other machines; `RETRY_LONGEST` is the longest. Buffer
-/// stores configure their own intervals.
+/// First retry interval for stores and for reading the journal; `RETRY_LONGEST` is the longest for
+/// stores on other machines. Buffer stores configure their own intervals.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
@@ -115,7 +115,8 @@ fn name(kind: &Kind) -> String {
 pub(crate) struct OutletState {
     /// Position in the journal before which the store has all messages durably.
     pub(crate) position: AtomicU64,
-    /// Reason why the outlet makes no progress; empty while it does.
+    /// Reason why the outlet makes no progress, or `SENDING_BUFFER` while a buffer store catches
+    /// up; else empty.
     status: Mutex<String>,
 }
 

@@ -1,8 +1,9 @@
 //! Validated configuration: stores, their categories and options. Start at [`Plan::of`].
 //!
 //! As in Scribe, a key that a store lacks is looked up as `type::key` in the store, in the
-//! enclosing blocks, and at the top level. A store with an invalid setting is omitted and
-//! reported as a problem; settings without effect are reported as notes.
+//! enclosing blocks, and at the top level. Invalid settings are reported as problems. Their
+//! defaults are used if there are any; else the store is omitted. Settings without effect are
+//! reported as notes.
 
 mod read;
 
@@ -113,8 +114,8 @@ pub(crate) struct FilePlan {
     pub(crate) adds_newlines: bool,
     pub(crate) writes_category: bool,
     pub(crate) writes_meta: bool,
-    /// Chunk size in bytes: no message crosses a chunk boundary in the file. 0 for files without
-    /// chunks.
+    /// Chunk size in bytes: in the file, no message up to this size crosses a chunk boundary. 0 for
+    /// files without chunks.
     pub(crate) chunk_bytes: u64,
 }
 
@@ -145,7 +146,7 @@ pub(crate) struct BufferPlan {
     /// Directory of the store's journals; `None` if the configuration's secondary store names no
     /// directory.
     pub(crate) directory: Option<PathBuf>,
-    /// Shortest interval between two retries; `retry_longest` is the longest.
+    /// First retry interval; `retry_longest` is the longest.
     pub(crate) retry_first: Duration,
     pub(crate) retry_longest: Duration,
 }
@@ -159,7 +160,7 @@ pub(crate) struct BucketPlan {
     pub(crate) directory: String,
     pub(crate) offset: usize,
     /// Plan from which the store of each bucket is created; `None` if `each` lists the buckets'
-    /// stores. Bucket 0 gets the messages without a key.
+    /// stores. Bucket 0 gets the messages without a key, unless the rule is random.
     pub(crate) model: Option<Kind>,
     pub(crate) each: Vec<Kind>,
     /// Number of buckets, excluding bucket 0.

@@ -1,5 +1,6 @@
 //! Routing of messages: appends each message to the journal of its category, and answers `OK` once
-//! all messages of a call are durable. Start at [`Router::begin`].
+//! all messages of a call are durable. Messages that no store can take are only counted. Start at
+//! [`Router::begin`].
 
 use crate::counters::{Counters, add};
 use crate::plan::{Pattern, Plan, StorePlan};
@@ -131,8 +132,8 @@ impl Router {
     /// Stops accepting messages, and ends all queues of the current configuration.
     pub(crate) fn end(&self) {
         let state = write(&self.state).take();
-        // A queue ends when the last call that uses it drops it. The requests to stop, sent first,
-        // make all queues end in parallel.
+        // Dropping the state waits for the threads of one queue after the other. The requests to
+        // stop, sent first, make all queues end in parallel.
         if let Some(state) = &state {
             read(&state.queues).values().for_each(|queue| queue.request_stop());
         }
@@ -305,8 +306,8 @@ impl State {
         Ok(Some(queue))
     }
 
-    /// Describes the first problem found: of the configuration, of a failed category, or of a
-    /// queue. Empty if there is no problem.
+    /// Describes the problems of the configuration, or else the first problem of a failed category
+    /// or of a queue. Empty if there is no problem.
     fn details(&self) -> String {
         if !self.problems.is_empty() {
             return self.problems.join("; ");

@@ -68,7 +68,7 @@ pub(crate) struct StoreContext {
     pub(crate) is_exact: bool,
     /// Subdirectory of the bucket, if the store is created from a bucket store's model.
     pub(crate) bucket: Option<String>,
-    /// True if the daemon was killed before, so that files may end in a torn message.
+    /// True if the daemon was killed or crashed before, so that files may end in a torn message.
     pub(crate) may_be_torn: bool,
 }
 

@@ -486,7 +486,7 @@ fn rates_are_limited() {
     let configuration = "max_msg_per_second=100\n<store>\ncategory=default\ntype=null\n</store>\n";
     let daemon = start(&scratch.0, configuration);
     let mut denied = 0;
-    // On any machine, however slow, at most the limit of one second is accepted at once.
+    // Only one of the calls in a second is accepted, since two have more messages than the limit.
     for _ in 0..20 {
         denied += u64::from(daemon.send(b"c", numbered(60)) == ResultCode::TryLater);
     }

@@ -27,9 +27,9 @@ pub(crate) enum Count {
     DeniedHost,
     /// A page of another origin sent a request that changes something.
     DeniedOrigin,
-    /// A request had no valid token.
+    /// A request had no token that permits it.
     DeniedToken,
-    /// A query exceeded its deadline.
+    /// A query was cancelled after its time limit, or after half of it while other queries waited.
     QueriesLate,
     /// An answer was refused for lack of memory.
     AnswersTurnedAway,

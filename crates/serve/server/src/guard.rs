@@ -2,8 +2,8 @@
 //!
 //! A page in a browser can send requests to any server that the browser reaches, including a server
 //! on this machine. But the page cannot forge two headers that the browser adds. `Host` contains
-//! the server's name in the page's request, which reveals DNS rebinding. `Origin` contains the
-//! page's origin, and is sent with requests that change something.
+//! the name under which the page addresses the server, which reveals DNS rebinding. `Origin`
+//! contains the page's origin, and is sent with requests that change something.
 
 use crate::settings::{Settings, StartError};
 use http::uri::Authority;
@@ -98,8 +98,8 @@ impl Guard {
         if ![Some(host), target].into_iter().flatten().all(|host| self.is_own_host(host, local)) {
             return Err(Denial::Host);
         }
-        // GET, HEAD and OPTIONS change nothing, and browsers send a preflight before any other
-        // request of a foreign page.
+        // GET, HEAD and OPTIONS change nothing. Browsers send OPTIONS as a preflight for pages of
+        // other origins.
         let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(&head.method);
         if !is_safe
             && head
@@ -161,8 +161,8 @@ impl Guard {
 }
 
 impl Tokens {
-    /// Reads the token files. Fails if there is a file for one permission only, as the other
-    /// permission would be open to everybody.
+    /// Reads the token files. Fails if there is a file for one permission only, as no token would
+    /// have the other permission.
     pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
         let Settings { token_file, read_token_file, write_token_file, .. } = settings;
         match (token_file, read_token_file, write_token_file) {

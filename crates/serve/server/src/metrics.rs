@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 /// Function that returns one counter of a transport.
 type CounterReader = fn(&Counters) -> u64;
 
-/// Metrics that Zipkin's server also has: name, type, help text, and counter.
+/// Metrics of the collector: name, type, help text, and counter. Zipkin's server has all but
+/// `messages_turned_away`.
 const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("messages", Type::Counter, "Messages that came", |counters| counters.messages),
     (
@@ -233,7 +234,7 @@ fn write_latencies(shared: &Shared, out: &mut Exposition) {
     }
 }
 
-/// Returns the metrics that Zipkin's server also has, in the JSON of Zipkin's server.
+/// Returns the collector's metrics in the JSON of Zipkin's server.
 pub(crate) fn zipkin(shared: &Shared) -> Value {
     let mut numbers = Map::new();
     for (name, kind, _, read) in COLLECTOR_METRICS {
@@ -249,7 +250,8 @@ pub(crate) fn zipkin(shared: &Shared) -> Value {
     Value::Object(numbers)
 }
 
-/// Returns all metrics in the JSON of BlkKin's own API.
+/// Returns the counters of collector, store and server, and the drops, in the JSON of BlkKin's own
+/// API.
 pub(crate) fn blkkin_json(shared: &Shared) -> Value {
     let mut transports = Map::new();
     for transport in Transport::ALL {

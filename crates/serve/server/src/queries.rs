@@ -15,7 +15,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Size in bytes above which answers are compressed.
 const COMPRESSED_MIN: usize = 2 << 10;
 
-/// Interval at which a query past half of its time limit checks for queries waiting for a slot.
+/// Interval between two checks of the running queries for queries that wait for a slot. Each query
+/// checks after half of its time limit, and then every `queries_max` intervals.
 const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs a query on a blocking thread. A query that exceeds its deadline is cancelled and answered

@@ -115,7 +115,7 @@ pub struct ServerState(Arc<Shared>);
 
 impl ServerState {
     /// Returns the number of messages that the collector or the store refused for lack of memory or
-    /// space.
+    /// space, or because the store failed.
     pub fn turned_away(&self) -> u64 {
         self.sum(|counters| counters.messages_turned_away)
     }
@@ -125,7 +125,8 @@ impl ServerState {
         self.sum(|counters| counters.messages_dropped)
     }
 
-    /// Returns the reason of the store's last refusal; `None` if the store accepts batches.
+    /// Returns the reason of the store's last refusal; `None` if the store has accepted a batch
+    /// since, or if the refusal is older than a minute.
     pub fn refusal(&self) -> Option<String> {
         self.0.collector.refusal()
     }
@@ -171,7 +172,7 @@ impl Running {
 }
 
 /// Returns an error if other machines can reach a listener, unless there are a certificate and
-/// tokens, or trusted networks.
+/// tokens, or trusted networks. Listeners for Scribe must be on loopback addresses in any case.
 fn check_open(settings: &Settings) -> Result<(), StartError> {
     let listen = &settings.listen;
     let is_open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();

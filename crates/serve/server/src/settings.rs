@@ -112,8 +112,8 @@ impl FromStr for Network {
 }
 
 impl Settings {
-    /// Returns whether a host with this address may connect: one on this machine, or in a trusted
-    /// network.
+    /// Returns whether a host with this address may connect: any host if there are no trusted
+    /// networks, otherwise one on this machine or in a trusted network.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let networks = &self.trusted_networks;
         networks.is_empty()
@@ -172,10 +172,10 @@ pub enum StartError {
         /// Protection that is missing, as text for the message.
         missing: &'static str,
     },
-    /// The token files permit only queries or only sending spans, so the other access would need no
-    /// token.
+    /// The token files permit only queries or only sending spans, so no token would permit the
+    /// other access.
     Tokens {
-        /// Access that would require no token: `reading` or `writing`.
+        /// Access that no token would permit: `reading` or `writing`.
         missing: &'static str,
     },
     /// A listening socket cannot be opened.

@@ -117,7 +117,7 @@ impl AggregateUDFImpl for ValueAt {
 
 /// Function `width_bucket(value, low, high, count)`: the number of the bucket that contains
 /// `value`, if the range from `low` to `high` is divided into `count` equal buckets. Buckets are
-/// numbered from 1. The result is 0 below the range and `count + 1` above.
+/// numbered from 1. The result is 0 below `low`, and `count + 1` from `high` on.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WidthBucket {
     signature: Signature,

@@ -17,7 +17,7 @@ pub enum Format {
     /// result ends.
     #[default]
     Table,
-    /// CSV by RFC 4180; NULL is an empty field, an empty text is `""`.
+    /// CSV, quoted as in RFC 4180; NULL is an empty field, an empty text is `""`.
     Csv,
     /// JSON array with an object for each row.
     Json,
@@ -215,8 +215,8 @@ fn nanoseconds(array: &dyn Array, row: usize) -> Option<i64> {
     }
 }
 
-/// Formats a duration with a unit and four digits, such as `12.34 ms`. An integer part of more than
-/// four digits is printed whole.
+/// Formats a duration with a unit and four digits, such as `12.34 ms`. Nanoseconds have no
+/// decimals, and an integer part of more than four digits is printed whole.
 fn duration_text(ns: i64) -> String {
     const UNITS: [(u64, &str); 6] = [
         (3_600_000_000_000, "h"),

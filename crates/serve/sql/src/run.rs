@@ -65,7 +65,7 @@ pub struct Summary {
     pub files: usize,
     /// Number of bytes that the query read from files, without footers.
     pub bytes_read: u64,
-    /// Descriptions of the skipped damaged files, one for each file.
+    /// Descriptions of the skipped damaged files and of unreadable parts of the journal.
     pub left_out: Vec<String>,
 }
 
@@ -124,8 +124,8 @@ pub fn run<W: Write>(
 }
 
 /// Takes a snapshot of the store, without damaged files if `skip_damaged` is set. Verifying the
-/// files may take long, so the limits apply. Returns the snapshot and descriptions of the skipped
-/// files.
+/// files may take long, so the limits apply. Returns the snapshot and descriptions of what was
+/// skipped.
 fn take_snapshot(options: &Options, watch: &LimitWatch) -> Result<(Snapshot, Vec<String>), Error> {
     let (sender, events) = sync_channel(1);
     let (directory, skips) = (options.directory.clone(), options.skip_damaged);

@@ -70,8 +70,9 @@ impl AgentArgs {
         })
     }
 
-    /// Reports a completed action. As text: a sentence to standard error, and the paths of written
-    /// traces to standard output. As JSON: one object, with the additional members `more`.
+    /// Reports a completed action. As text: a sentence and the losses to standard error, and the
+    /// paths of written traces to standard output. As JSON: one object, with the additional members
+    /// `more`.
     pub(crate) fn report(
         &self,
         done: &ActionResult,

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Everything succeeded.
     Ok,
-    /// A part could not be read or written; everything else was processed.
+    /// The command failed, or a part could not be read or written.
     Failed,
     /// The command line was wrong, and nothing was done.
     Usage,

@@ -17,13 +17,13 @@ macro_rules! agent_help {
     };
 }
 
-/// Notes at the end of every command's help page.
+/// Notes at the end of the help pages of commands without notes of their own.
 pub(crate) const EXIT_HELP: &str = exit_help!();
 
 /// Notes at the end of the help pages of commands that use the node's agent.
 pub(crate) const AGENT_HELP: &str = agent_help!();
 
-/// Notes at the end of the help pages of commands that record, or that end or show recordings.
+/// Notes at the end of the help pages of commands that end or show recordings.
 pub(crate) const LOSS_HELP: &str = concat!(
     "Exit status 3: done, but something of the recording was lost; messages say how much and why.\n",
     agent_help!()

@@ -38,8 +38,8 @@ impl Interrupt {
     }
 }
 
-/// Returns the signals that end a program in good order. An ignored SIGHUP, as under `nohup`, is
-/// not among them, so that the program outlives its terminal.
+/// Returns the signals for graceful termination. An ignored SIGHUP, as under `nohup`, is not among
+/// them, so that the program outlives its terminal.
 pub(crate) fn ending_signals() -> impl Iterator<Item = c_int> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignores_hangup = ignores(&status, SIGHUP);

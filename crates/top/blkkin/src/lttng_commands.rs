@@ -20,7 +20,8 @@ const EQUIVALENTS: [(&str, &str); 13] = [
     ("untrack", "event disable --pid"),
 ];
 
-/// Replaces clap's suggestion, the most similar name, by the equivalent of an `lttng` subcommand.
+/// Replaces clap's suggestion, the most similar name: by the equivalent of an `lttng` subcommand,
+/// or by a note for `sql` if this build lacks it.
 pub(crate) fn suggest_equivalent(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;

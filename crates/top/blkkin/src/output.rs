@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb.
+    /// On a terminal, unless TERM is dumb; NO_COLOR means never, CLICOLOR_FORCE means always.
     #[default]
     Auto,
     /// Always.
@@ -61,8 +61,8 @@ pub(crate) fn locale_is_utf8() -> bool {
 
 /// Output stream that may be a terminal. On a terminal, C1 control characters (U+0080 to U+009F)
 /// are written as escapes, since a terminal would obey them. They may occur in texts of traces,
-/// requests and programs; other consumers get the bytes unchanged. All output of the program passes
-/// through this type, in pieces of whole characters.
+/// requests and programs; other consumers get the bytes unchanged. All output with such texts
+/// passes through this type, in pieces of whole characters.
 #[derive(Debug)]
 pub(crate) struct EscapedOutput<W> {
     out: W,
@@ -202,7 +202,7 @@ pub(crate) fn shell_word(path: &Path) -> String {
     }
 }
 
-/// Describes the losses that the tracer reported, if any.
+/// Describes the losses that the traces report; `None` without losses.
 pub(crate) fn describe_losses(stats: &Stats) -> Option<String> {
     let unknown = |what: &str, count: u64| {
         format!("an unknown number of {what} at {}", plural(count, "place"))

@@ -7,7 +7,6 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
-    /// Alignment for numbers.
     Right,
 }
 

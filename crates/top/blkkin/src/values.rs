@@ -145,8 +145,8 @@ pub(crate) fn age_text(age: Duration) -> String {
     unit.map_or_else(|| format!("{seconds}s"), |(of, unit)| format!("{}{unit}", seconds / of))
 }
 
-/// Parses a context: its name, LTTng's name for it, or `provider:name` for a context that a program
-/// supplies.
+/// Parses a context: its name or LTTng's name for it; for a context that a program supplies,
+/// `provider:name` or LTTng's form `$app.provider:name`.
 pub(crate) fn context(text: &str) -> Result<Context, String> {
     let word = match text {
         "vpid" => "pid",

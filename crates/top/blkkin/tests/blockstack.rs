@@ -1,5 +1,5 @@
-//! Recording of the block storage example. Each sampled request is one tree across all five
-//! services; its shape depends on the kind of request. Requests that are not sampled leave no span.
+//! Recording of the block storage example. Each sampled request is one tree across the services;
+//! its shape depends on the kind of request. Requests that are not sampled leave no span.
 
 mod support;
 

@@ -52,8 +52,8 @@ fn lines_come_as_packets_come() {
     growing.packet(packet(0, 2, &[(0, 30, 3)]));
     running.expect(&[&line(0, 0, 30, 3)]);
 
-    // Half a packet, and half the header of a new stream's first packet; neither is printed before
-    // the packet is complete.
+    // A packet without its last 20 bytes, and the first 30 bytes of a new stream; neither is
+    // printed before the packet is complete.
     let next = growing.bytes(packet(0, 3, &[(0, 41, 5)]));
     let second = growing.bytes(packet(1, 0, &[(0, 40, 4)]));
     growing.append("stream_0", &next[..next.len() - 20]);
@@ -197,7 +197,7 @@ fn metadata_grows_with_the_recording() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
-/// Events whose metadata is not written yet are printed once LTTng has written it.
+/// Events whose metadata is not written yet are printed once it is.
 #[test]
 fn events_wait_for_their_metadata() {
     let scratch = Scratch::new("follow-later");
@@ -288,7 +288,8 @@ fn files_are_moved_and_deleted() {
         growing.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
         running.expect(&[&line(0, 0, 1000 + seq, 3)]);
     }
-    // A copy of the printed packets, with five more packets at its end: only those are printed.
+    // Packets with the sequence numbers of printed packets, and five more: only those five are
+    // printed.
     let copy = Growing::begin(&path.join("copy"), 0);
     for seq in 0..14 {
         copy.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));

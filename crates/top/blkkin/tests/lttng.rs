@@ -345,8 +345,8 @@ fn a_recording_is_followed_while_it_goes_on() {
         following.end(&directory);
     }
 
-    // With a timer, data arrives later; metadata, including that of new event classes, only with a
-    // rotation.
+    // With a switch timer, data is written without a rotation; metadata, including that of new
+    // event classes, only with one.
     let by_timer = [BY_USER, &["--switch-timer=20000"]].concat();
     let session = lttng.session_of("follow-timer", &[], &by_timer, "blkkin_sample:integers");
     let mut following = Following::start(&session);

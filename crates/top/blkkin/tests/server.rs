@@ -67,7 +67,7 @@ fn spans_outlive_a_server_that_is_killed() {
     assert_eq!(other.status.code(), Some(1), "{told}");
     assert!(told.contains("cannot keep spans in kept: "), "{told}");
     server.end();
-    // After an orderly end, spans are in files or still in the journal.
+    // After graceful termination, spans are in files or still in the journal.
     let server = start();
     let reply = server.ask("GET", "/api/v2/traceMany?traceIds=1,2,3", "", b"");
     assert!((1..=3).all(|round| reply.contains(&format!("work-{round}"))), "{reply}");
@@ -169,8 +169,8 @@ fn descriptors_are_raised_and_shared_out() {
     server.end();
 }
 
-/// SIGHUP reloads the tokens and never ends the server. A file that cannot be read only causes a
-/// log message.
+/// SIGHUP reloads the tokens and never ends the server. A file without a token only causes a log
+/// message.
 #[test]
 fn hangups_reload() {
     let scratch = Scratch::new("server-hangup");
@@ -239,7 +239,7 @@ fn lines_can_be_json() {
 }
 
 /// The server runs as a service: it reads options from a file and from the environment, and tells
-/// systemd when it is ready.
+/// systemd when it is ready and when it stops.
 #[test]
 fn it_runs_as_a_service() {
     let scratch = Scratch::new("server-service");

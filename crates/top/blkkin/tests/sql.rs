@@ -103,7 +103,7 @@ fn nothing_outlives_its_limits() {
         (1..=40).map(|n| format!(", q{n} AS (SELECT t || t AS t FROM q{})", n - 1)).collect();
     let sql_text =
         format!("WITH q0 AS (SELECT name AS t FROM spans){doubled} SELECT length(t) FROM q40");
-    // As a safeguard, the address space is limited, to 2 GiB beside the threads' stacks.
+    // As a safeguard, the address space is limited to 6,000,000 KiB, including the threads' stacks.
     let mut question = sql(&store.0);
     question.args(["--memory", "128M", "--timeout", "20", &sql_text]);
     let output = run(&mut with_limit("-v 6000000", &question));

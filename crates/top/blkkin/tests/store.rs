@@ -82,7 +82,8 @@ fn check(output: &Output, status: i32, told: &str) {
     assert!(all.contains(told), "{told}: {all}");
 }
 
-/// The commands of docs/backup.md, run in order, create stores that have all spans.
+/// The commands of docs/backup.md run in order. The stores from the export and from the full copy
+/// have all spans.
 #[test]
 fn the_document_backs_up_and_restores() {
     let scratch = Scratch::new("store-backup");

@@ -90,7 +90,8 @@ impl Connection {
         output.extend_from_slice(&length.to_be_bytes());
     }
 
-    /// Sends pending requests and waits for input; returns false if none arrives within `timeout`.
+    /// Sends pending requests, waits for input or room for unsent requests, and reads the input.
+    /// Returns false after `timeout`.
     fn wait(&mut self, timeout: Duration) -> Result<bool, String> {
         let failed = |error: std::io::Error| format!("the connection has ended: {error}");
         self.link.send().map_err(failed)?;

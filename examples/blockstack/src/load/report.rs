@@ -44,7 +44,7 @@ impl Report {
         self.writes.sort_unstable();
     }
 
-    /// Returns the number of successful requests per second.
+    /// Returns the number of successful reads and writes per second.
     pub fn iops(&self) -> f64 {
         (self.reads.len() + self.writes.len()) as f64 / self.duration.as_secs_f64().max(1e-9)
     }

@@ -75,7 +75,8 @@ impl Handshake {
         let Some(flags) = self.client_flags else {
             let Some((flags, _)) = input.split_first_chunk::<4>() else { return Step::Short(4) };
             let flags = u32::from_be_bytes(*flags);
-            // The protocol requires option replies, and the meaning of unknown flags is undefined.
+            // Without the fixed newstyle, the client does not understand option replies. The
+            // meaning of unknown flags is undefined.
             if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 || flags & FIXED_NEWSTYLE == 0 {
                 return Step::End;
             }

@@ -41,7 +41,8 @@ pub(crate) struct Request {
 /// Action of the server for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Call of the composer. `name` is the operation's name in spans, such as `write zeroes`.
+    /// Call of the composer, or operation in memory. `name` is the operation's name in spans, such
+    /// as `write zeroes`.
     Forward { kind: Kind, fua: bool, name: &'static str },
     /// Immediate reply without an error.
     Done,

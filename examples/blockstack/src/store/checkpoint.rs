@@ -51,7 +51,7 @@ pub(super) struct ReplayStats {
 }
 
 impl Journal {
-    /// Applies the records of all files to the objects, and starts a new file.
+    /// Applies the records of all files to the objects, removes the files, and starts a new one.
     pub(super) fn open(
         directory: &Path,
         objects_directory: &Path,

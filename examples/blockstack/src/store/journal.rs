@@ -1,6 +1,6 @@
 //! Encoding of the journal: records of changes to objects, appended to a file, and their replay. A
-//! truncated or damaged record ends the replay: the records after it were not acknowledged as
-//! durable, or the disk has lost them.
+//! truncated or damaged record ends the replay of its file: the records after it were not
+//! acknowledged as durable, or the disk has lost them.
 //!
 //! | offset | field |
 //! | --- | --- |
@@ -88,7 +88,7 @@ pub(super) fn read(
     loop {
         let size = read_up_to(input, &mut header)?;
         if size < HEADER_SIZE {
-            // Zeros are preallocated space, or left by a write before a crash.
+            // Zeros may be left by a write before a crash.
             read.is_torn = header[..size].iter().any(|byte| *byte != 0);
             return Ok(read);
         }

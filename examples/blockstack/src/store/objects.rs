@@ -63,7 +63,7 @@ impl Objects {
                 let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 match fallocate(file, hole, offset, u64::from(length)) {
                     Ok(()) => Ok(()),
-                    // The file system does not support holes.
+                    // For instance, the file system does not support holes.
                     Err(_) => file.write_all_at(&vec![0; length as usize], offset),
                 }
             }

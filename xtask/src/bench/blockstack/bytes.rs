@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Number of requests. A read has eight spans and a write thirteen, so the spans fill enough files
+/// Number of requests. A read has seven spans and a write thirteen, so the spans fill enough files
 /// for a merge.
 const REQUESTS: u64 = 480_000;
 const REQUESTS_QUICK: u64 = 120_000;

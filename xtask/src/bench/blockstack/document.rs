@@ -161,7 +161,8 @@ fn memory(told: &str) -> String {
     kib.map_or_else(|| told.to_owned(), |kib| show_bytes(kib << 10))
 }
 
-/// Formats the minimum and the maximum of figures as `1.2 to 3.4`.
+/// Formats the minimum and the maximum of figures as `1.2 to 3.4`, or as `1.2` if both look the
+/// same.
 fn range(figures: impl Iterator<Item = f64>, digits: usize) -> String {
     let figures: Vec<f64> = figures.collect();
     let (least, most) = (

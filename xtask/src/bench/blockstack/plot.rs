@@ -38,7 +38,7 @@ impl Axis {
         LEFT + part * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Returns the positions of ticks: about eight round figures.
+    /// Returns the figures of the ticks: at most nine round figures in equal steps.
     fn ticks(self) -> Vec<f64> {
         let rough = (self.to - self.from) / 8.0;
         let power = 10f64.powf(rough.log10().floor());

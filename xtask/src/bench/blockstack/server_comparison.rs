@@ -46,7 +46,8 @@ impl Candidate {
         }
     }
 
-    /// Returns the server with which this one is compared; `None` if it is a baseline itself.
+    /// Returns the server with which this one is compared; `None` for [`Candidate::Untraced`] and
+    /// [`Candidate::Nbdkit`].
     pub(super) fn baseline(self) -> Option<Candidate> {
         match self {
             Candidate::Off => Some(Candidate::Untraced),

@@ -26,7 +26,7 @@ pub(super) struct Server {
 }
 
 /// CPU of a single server; `LOAD_CPU` is the CPU of its load. Without pinning, both sometimes share
-/// a CPU, which changes the rate of sequential requests several times.
+/// a CPU, which changes the rate several-fold if one request is in flight at a time.
 const SERVER_CPU: &str = "0";
 pub(super) const LOAD_CPU: &str = "1";
 

@@ -75,8 +75,8 @@ impl Target {
         }
     }
 
-    /// Returns the number of rounds. The server alone has more rounds, because goals refer to it
-    /// and its slowdowns are smaller.
+    /// Returns the number of rounds. The server alone has more rounds, because goals refer to each
+    /// of its loads and its slowdowns are smaller.
     pub(super) fn rounds(self, setup: &Setup) -> usize {
         match self {
             Target::Alone => 3 * setup.rounds,

@@ -35,7 +35,7 @@ struct Row {
     what: String,
     unit: String,
     figures: Vec<f64>,
-    /// Part of each time that was spent on waiting for the server; empty for counts.
+    /// Part of each time that was spent on waiting for the server; empty if nothing was requested.
     server: Vec<f64>,
 }
 

@@ -159,7 +159,7 @@ impl QueryProcess {
         }
     }
 
-    /// Runs the queries with the numbers `from` to `to`, and returns their answers.
+    /// Runs the queries with the numbers `from..to`, and returns their answers.
     pub(in crate::bench) fn ask(&mut self, from: usize, to: usize) -> Result<Vec<Answer>, String> {
         writeln!(self.questions, "{from} {to}").map_err(|error| error.to_string())?;
         let value = self.line()?;

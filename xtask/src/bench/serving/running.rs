@@ -142,7 +142,7 @@ impl Running {
         Ok(start.elapsed())
     }
 
-    /// Ends the server regularly, by SIGTERM.
+    /// Terminates the server gracefully, by SIGTERM.
     pub(in crate::bench) fn stop(mut self) {
         end(&mut self.child);
     }

@@ -15,8 +15,8 @@ const IDS: [&str; 3] = ["trace_id = ", "span_id = ", "parent_span_id = "];
 /// Prefixes of numbers that differ between recordings.
 const NUMBERS: [&str; 5] = ["program:(", "trace:vpid = (", "cpu_id = ", "vpid = ", "vtid = "];
 
-/// Returns a line of babeltrace2 without times, and with each id replaced by its order of first
-/// occurrence.
+/// Returns a line of babeltrace2 without times and [`NUMBERS`], and with each id replaced by its
+/// order of first occurrence.
 fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     let mut rest = line;
     let mut out = String::new();

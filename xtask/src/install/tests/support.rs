@@ -78,7 +78,7 @@ pub(super) fn sources(folder: &str) -> PathBuf {
     crate::tools::workspace_root().join("tests").join(folder)
 }
 
-/// Compiles a program that must cause no warnings, and returns its path.
+/// Compiles sources to `program`; a warning is an error.
 #[track_caller]
 pub(super) fn compile<S: AsRef<OsStr>>(
     compiler: &str,

@@ -126,7 +126,7 @@ fn nothing_is_allocated_for_what_is_said() {
     assert!(decoder.room() <= 2 * 100_006, "{}", decoder.room());
 }
 
-/// The decoder frees the memory of a large message once the message has been decoded.
+/// The decoder frees a large buffer in the first feed after all messages in it have been decoded.
 #[test]
 fn room_is_given_back() {
     let mut decoder: Decoder<Request, usize> = Decoder::new();

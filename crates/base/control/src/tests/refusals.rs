@@ -55,8 +55,7 @@ fn frames() {
     check::<FromApplication>(&ping[..7], 1, &left(1));
 }
 
-/// A descriptor received after the last byte of a message is an error at the message's end, and the
-/// decoder returns no later message.
+/// A descriptor sent with a message whose kind has none is an error at the message's end.
 #[test]
 fn descriptors_behind_a_message() {
     let mut decoder: Decoder<ToApplication, usize> = Decoder::new();

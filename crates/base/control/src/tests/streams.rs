@@ -14,7 +14,7 @@ use crate::{
     ToApplication, Version, Width,
 };
 
-/// Calls a generic test function for every message type.
+/// Calls a generic test function for every message type of a connection.
 macro_rules! for_all {
     ($test:ident) => {
         $test::<Opening>();

@@ -406,8 +406,9 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Reads the property `roles`. Roles without a meaning in the current scope are ignored; for
-    /// all others, `fits` checks whether the class may have the role.
+    /// Reads the property `roles`. Ignores roles without a meaning in the current scope; in an
+    /// alias declaration, ignores all roles. For each other role, checks that the UUID or clock
+    /// exists that the role needs, and calls `fits` to check whether the class may have the role.
     fn roles(
         &self,
         object: &Object<'_>,
@@ -463,7 +464,7 @@ enum ClassType {
 }
 
 /// Values of the `type` property, with their meanings. The enumeration types are from drafts of CTF
-/// 2, which used them in place of mappings.
+/// 2, in which plain integers had no mappings.
 const CLASS_TYPES: [(&str, ClassType); 22] = [
     ("fixed-length-bit-array", ClassType::Fixed(IntKind::BitArray)),
     ("fixed-length-bit-map", ClassType::Fixed(IntKind::BitMap)),

@@ -1,5 +1,5 @@
-//! Resolution of field locations. A length or selector must be an integer field that precedes the
-//! dependent field; a tree of the names read so far serves to check this.
+//! Resolution of field locations. A length or selector must be an integer or boolean field that
+//! precedes the dependent field; a tree of the names read so far serves to check this.
 //!
 //! [`FieldTree`] follows the reader through structures and members; [`FieldTree::resolve`] resolves
 //! a location.

@@ -75,8 +75,8 @@ pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     }
 }
 
-/// Returns the meaning of `word` in `table`. An unknown word is an error; the hint is the nearest
-/// word of the table, or all its words.
+/// Returns the meaning of `word` in `table`. An unknown word is an error with the hint of
+/// [`unknown_word`].
 pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Problem> {
     let found = table.iter().find(|(name, _)| *name == word);
     found
@@ -90,8 +90,8 @@ pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)])
     found.map_or("", |entry| entry.0)
 }
 
-/// Makes the error for a word that is not in `known`. The hint is the nearest known word, or the
-/// whole list.
+/// Makes the error for a word that is not in `known`. The hint is the nearest known word; if none
+/// is near, the whole list of at most six words, and no hint for a longer list.
 pub(super) fn unknown_word<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
     const LIST_MAX: usize = 6;
     let known: Vec<&str> = known.collect();
@@ -106,7 +106,8 @@ pub(super) fn unknown_word<'a>(word: &str, known: impl Iterator<Item = &'a str>)
     Problem::new(format!("{} is not known here", quote(word))).hint(hint)
 }
 
-/// Returns the edit distance: the number of letters to change, add or remove.
+/// Returns the edit distance: the number of letters to change, add or remove. If `from` is more
+/// than twice as long as `to`, returns the length of `from` without a comparison.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     if from.len() > 2 * to.len() {

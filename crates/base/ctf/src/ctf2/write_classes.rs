@@ -81,7 +81,8 @@ impl ClassWriter {
     }
 
     fn int(&self, int: &IntClass, position: Position) -> Value {
-        // CTF 2 allows roles on unsigned integers only, and a role matters more than the sign.
+        // Of the integers, CTF 2 allows roles on unsigned ones only, and a role matters more than
+        // the sign.
         let kind = match int.kind {
             IntKind::Signed if !int.roles.is_empty() => IntKind::Unsigned,
             IntKind::BitMap if int.mappings.as_deref().is_none_or(<[_]>::is_empty) => {

@@ -284,9 +284,10 @@ impl Compiler {
         Ok(())
     }
 
-    /// Returns whether the current field is visible. A field with a role or clock is visible only
-    /// if another field depends on it. A structure, array or variant is visible if any of its
-    /// contents is.
+    /// Returns whether the current field is visible. In headers no field is. A field with a role or
+    /// clock is visible only if another field depends on it. A structure, array or variant is
+    /// visible if any of its contents is. All other fields are visible, and so are empty
+    /// structures.
     fn is_visible(&mut self, class: &FieldClass) -> bool {
         if !self.visible {
             return false;

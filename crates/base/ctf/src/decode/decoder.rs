@@ -294,8 +294,10 @@ impl Decoder {
         self.walk(body, view, position, machine, visitor)
     }
 
-    /// Returns the fields of an event's body. `None` unless each field is a little-endian integer
-    /// of whole bytes or a string, and starts on a byte boundary.
+    /// Returns the fields of an event's body in plain form. `None` unless each field is visible,
+    /// starts on a byte boundary, and is one of: an integer of 1, 2, 4 or 8 bytes in little-endian
+    /// order without a role or slot, a null-terminated string, or a string of constant length, both
+    /// in UTF-8 or ASCII.
     pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
         let body = self.streams.get(stream)?.bodies.get(event)?;
         body.plain.as_ref().map(|plain| &*plain.fields)

@@ -20,11 +20,11 @@ pub enum DecodeErrorKind {
     /// No stream class has this id: the metadata is older than the data, or belongs to another
     /// trace.
     UnknownStream(u64),
-    /// The packet has no stream class id, and there are several stream classes.
+    /// The packet has no stream class id, and the schema has several stream classes or none.
     AmbiguousStream,
     /// No event class of the stream has this id.
     UnknownEvent(u64),
-    /// The event has no event class id, and there are several event classes.
+    /// The event has no event class id, and its stream class has several event classes or none.
     AmbiguousEvent,
     /// The event has no bits, so a loop over such events would never end.
     EmptyEvent,
@@ -50,7 +50,7 @@ pub enum DecodeErrorKind {
     NoOption(i128),
     /// A variable-length integer has more than 64 bits.
     VarInt,
-    /// An array of elements of zero size claims an implausible length.
+    /// Arrays whose elements may have no bits claim too many elements in one event or context.
     EmptyElements,
 }
 

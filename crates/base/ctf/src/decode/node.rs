@@ -10,8 +10,8 @@ use crate::schema::{Base, Encoding, IntKind, Mapping, Scope};
 pub struct Node {
     /// Index of this node in [`super::Decoder::nodes`].
     pub id: u32,
-    /// Name of the structure member or variant option; `None` for elements of arrays, contents of
-    /// optionals, and scopes.
+    /// Name of the structure member or variant option; `None` for an option without a name,
+    /// elements of arrays, contents of optionals, and scopes.
     pub name: Option<Box<str>>,
     /// Id of the enclosing node; `None` for a scope's structure.
     pub parent: Option<u32>,
@@ -56,9 +56,9 @@ pub enum NodeKind {
     Struct,
     /// An array; its element is a child node.
     Array,
-    /// An optional; its content is a child node.
+    /// An optional; its content, if visible, is a child node.
     Optional,
-    /// A variant; its visible options are child nodes.
+    /// A variant; all its options are child nodes, in the order of the schema.
     Variant {
         /// Names of the options, by index in the schema; `None` for an option without a name.
         options: Vec<Option<Box<str>>>,

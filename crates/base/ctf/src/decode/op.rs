@@ -23,7 +23,7 @@ pub(super) enum Op {
         signed: bool,
         big: bool,
     },
-    /// A fixed-width integer of any other size or alignment.
+    /// A fixed-width integer of any other size, alignment or bit order.
     Bits {
         node: u32,
         save: u32,

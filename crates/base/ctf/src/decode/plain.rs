@@ -103,7 +103,8 @@ impl PlainProgram {
             fields.push(PlainField { node, kind });
         }
         if bytes == 0 && before_strings.is_empty() {
-            // A program without bytes does not align, so its fields may start within a byte.
+            // The plain form starts on a byte boundary; a program without bytes may start within a
+            // byte.
             return None;
         }
         let (fields, before_strings) = (fields.into(), before_strings.into());
@@ -122,7 +123,7 @@ impl PlainProgram {
     }
 
     /// Returns the end of the fields that start at index `at` of the map; `None` if the map ends
-    /// before the last of them.
+    /// before the last NUL, or the view before the last field.
     #[inline(always)]
     pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
         self.end(map.rest(), at, |at, more| map.find(at, more))

@@ -19,7 +19,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Returns whether the program consumes no bits.
+    /// Returns whether the program has no op that reads fields. Alignment alone does not count.
     pub(super) fn is_empty(&self) -> bool {
         !self.ops.iter().any(|op| {
             !matches!(

@@ -10,8 +10,8 @@ use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 
 /// Memory of the ops of one field class, in bytes: up to three ops, for alignment, begin and end.
-/// The plain form of a program needs no extra bytes: such a program has no alignment ops, and a
-/// field's plain form is smaller than an alignment op.
+/// The plain form of a program needs no extra bytes: such a program has an alignment op at its
+/// start only, and a field's plain form is smaller than an alignment op.
 const OPS: usize = 3 * size_of::<Op>();
 
 /// Memory of any field class in bytes, without members, options, labels and references.

@@ -8,7 +8,7 @@ use blkkin_sys::{SPAN, zeros, zeros_of_all};
 
 /// A forward search through `bytes` in windows of 64 bytes.
 ///
-/// The next window always directly follows the current one, independent of the search position. The
+/// The next window directly follows the current one, except after a jump over 64 bytes or more. The
 /// processor therefore knows its address, and can examine it, before the end of the current string
 /// is known.
 #[derive(Clone, Copy, Debug)]
@@ -119,12 +119,13 @@ impl<'b> NulMap<'b> {
     }
 
     /// Returns the index of a NUL at or after `at`: the first one if `more` is 0, the second one if
-    /// `more` is 1, and so on. Returns `None` if the map ends before that NUL.
+    /// `more` is 1, and so on. Returns `None` if the map ends before that NUL; a NUL in the map's
+    /// last 64 bytes may also be missed.
     #[inline(always)]
     pub(super) fn find(&self, mut at: usize, mut more: u32) -> Option<usize> {
         loop {
-            // The next event depends on this result, so it takes a single load at any address and
-            // one shift.
+            // The next event depends on this result, so the search takes a single load, at any
+            // address, and one shift.
             let span = u64::from_le_bytes(*self.bits.get(at / 8..)?.first_chunk()?);
             let mut span = span >> (at % 8);
             while more > 0 && span != 0 {

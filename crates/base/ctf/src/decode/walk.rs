@@ -13,8 +13,8 @@ use super::visit::Visitor;
 use crate::schema::{ByteOrder, Encoding, Role, Uuid};
 use crate::{bits, float};
 
-/// Maximum work in one walk for array elements of zero size. Each such element counts as its number
-/// of ops plus one.
+/// Maximum work in one walk for array elements whose minimum size is zero. Each such element counts
+/// as its number of ops plus one.
 const EMPTY_BUDGET: u64 = 1 << 20;
 
 const ROLE_COUNT: usize = 11;
@@ -122,8 +122,8 @@ impl Machine {
 /// Bit that is flipped in stored signed values, so that they compare as unsigned numbers.
 pub(super) const SIGN_BIT: u64 = 1 << 63;
 
-/// Updates a clock from a reading of its low `size` bits. A reading below the clock's low bits
-/// means that these bits have wrapped once.
+/// Returns a clock's value after a reading of its low `size` bits. A reading below the clock's low
+/// bits means that these bits have wrapped once.
 #[inline]
 pub(crate) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
     if size >= 64 {

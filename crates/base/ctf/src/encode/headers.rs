@@ -60,7 +60,7 @@ pub(super) struct Layout {
     /// Event class ids that the layout can represent; `None` for no restriction.
     ids: Option<Ranges>,
     /// Minimum alignment of the next field in bits, in addition to the field's own; set at the
-    /// start of a structure.
+    /// start of a structure or array.
     align: u64,
 }
 

@@ -61,7 +61,8 @@ enum ContextPart {
 }
 
 impl Encoder {
-    /// Compiles a lowered schema into an encoder. Fails if a header has no possible layout.
+    /// Compiles a lowered schema into an encoder. Fails if a header has no possible layout or too
+    /// many fields, or if a structure in a packet context has fields with and without a role.
     pub fn new(lowered: LoweredSchema) -> Result<Encoder, EncodeError> {
         let LoweredSchema { schema, steps, slot_count, context_visited } = lowered;
         let packet_header = match &schema.trace.packet_header {
@@ -103,7 +104,7 @@ impl Encoder {
     }
 
     /// Makes the header and context of a stream's packets. Fields without a role are blank: zeros
-    /// and empty strings.
+    /// and empty strings, but a variant's selector has a value that selects an option.
     pub fn head_blank(&self, stream: usize, instance: u64) -> PacketHead {
         let mut head = self.head_start(stream, instance);
         fill(&self.streams[stream].context_blank, &mut head.sink, &mut head.patches);

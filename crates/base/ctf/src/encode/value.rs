@@ -164,7 +164,6 @@ impl Visitor for ValueCollector {
         self.begin();
     }
     fn end_scope(&mut self, scope: Scope) {
-        // A scope without visible fields has an end but no start.
         if let Some(members) = self.open.pop() {
             self.scopes.push((scope, Value::Struct(members)));
         }

@@ -6,8 +6,9 @@ use super::error::MetadataError;
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
-/// Returns the candidate closest to `name`; `None` if the edit distance exceeds a third of the
-/// letters of `name`.
+/// Returns the candidate closest to `name`, with an edit distance of at most a third of the letters
+/// of `name`; `None` if there is none. Ignores names longer than [`LENGTH_MAX`], and all candidates
+/// after the first [`CANDIDATES_MAX`].
 fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;
@@ -23,7 +24,7 @@ fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Adds the nearest of `candidates` to the error as a hint.
+/// Adds the nearest of `candidates` to the error as a hint, if [`nearest`] finds one.
 pub(crate) fn did_you_mean<'c>(
     error: MetadataError,
     name: &str,

@@ -88,7 +88,8 @@ impl<'t> Declarations<'t> {
         Ok(None)
     }
 
-    /// Converts a type specification. Also declares the name in `struct name { … }`.
+    /// Converts a type specification. Also declares a name that it defines, as in
+    /// `struct name { … }`.
     pub(super) fn type_of(&mut self, spec: &TypeSpec<'t>) -> Result<Type<'t>, MetadataError> {
         match &spec.kind {
             TypeKind::Named(name) => self.lookup(name, spec.at),

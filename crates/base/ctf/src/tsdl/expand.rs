@@ -1,5 +1,6 @@
 //! Expansion of a [`Type`] to a tree of field classes at its place of use. The expander assigns
-//! roles and display names, and replaces aliases by their types. Start at [`Expander::scope`].
+//! display names and reserved roles, resolves lengths and tags, and copies shared types. Start at
+//! [`Expander::scope`].
 
 use super::frame::{Frame, Level, Purpose};
 use super::roles;

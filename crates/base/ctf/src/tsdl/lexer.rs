@@ -36,7 +36,7 @@ impl Kind<'_> {
     }
 }
 
-/// Keywords, which cannot name a field or a type.
+/// Keywords, which cannot name a field. Those of [`is_type_keyword`] can be words of a type's name.
 const KEYWORDS: [&str; 28] = [
     "align",
     "callsite",
@@ -68,7 +68,7 @@ const KEYWORDS: [&str; 28] = [
     "_Imaginary",
 ];
 
-/// Returns whether `word` is a keyword of TSDL, which cannot name a field or a type.
+/// Returns whether `word` is a keyword of TSDL, which cannot name a field.
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }

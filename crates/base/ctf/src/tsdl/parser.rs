@@ -84,7 +84,8 @@ impl<'t, 'b> Parser<'t, 'b> {
             match self.advance()?.kind {
                 Kind::Symbol("{") => open += 1,
                 Kind::Symbol("}") => open -= 1,
-                // The braces do not match; the full parser reports the position of the missing one.
+                // A closing brace is missing; the full parser reports the position of its opening
+                // brace.
                 Kind::End => return event(self.text, at, self.budget).map(|block| block.at),
                 _ => {}
             }

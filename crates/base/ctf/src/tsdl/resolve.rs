@@ -116,7 +116,8 @@ impl<'t> Expander<'t> {
         })
     }
 
-    /// Returns the members of an earlier scope's structure; `None` if the scope has no fields.
+    /// Returns the members of an earlier scope's structure; `None` if the metadata declares no such
+    /// scope.
     fn scope_members(&self, scope: Scope) -> Option<&Members<'t>> {
         match &self.scopes[scope as usize] {
             Some(Type::Struct(structure)) => Some(&structure.members),

@@ -55,7 +55,8 @@ pub struct WriteProgress {
 }
 
 /// Writes the new streams, and the new events of each stream, since the last call with this
-/// `written`. The concatenated results of all these calls are the text of the whole schema.
+/// `written`. The first call also writes the trace, environment and clocks. The concatenated
+/// results of all these calls are the text of the whole schema.
 pub fn write_additions(schema: &Schema, written: &mut WriteProgress) -> Result<String, WriteError> {
     let mut writer = Writer {
         schema,

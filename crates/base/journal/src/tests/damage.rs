@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Cleanly closed journal of 64 KiB, with the location of each record.
+/// Cleanly closed journal of about 64 KiB, with the location of each record.
 struct Sample {
     disk: SimulatedDisk,
     records: BTreeMap<u64, Place>,

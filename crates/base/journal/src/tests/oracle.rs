@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Naive model of a journal: all records that were ever appended, and those that were acknowledged.
+/// Naive model of a journal: all records that were ever appended, and those that must persist.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
     /// Appended records by sequence number. A sequence number may have several records: it is
@@ -51,7 +51,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the sequence number after the last acknowledged record.
+    /// Returns the sequence number after the last record that was acknowledged, or returned by a
+    /// following reader.
     pub(super) fn promised_end(&self) -> u64 {
         self.promised.last_key_value().map_or(0, |(last, _)| last + 1)
     }

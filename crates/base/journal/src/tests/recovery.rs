@@ -105,8 +105,8 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
-/// A reader of a journal that another process writes reads the present records. It reports a record
-/// in flight as a torn end.
+/// A reader of a journal that another process writes reads the present records. It ends before a
+/// record that is still being written.
 #[test]
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
@@ -138,7 +138,7 @@ fn opening_again_and_again_leaves_nothing_behind() {
     for _ in 0..20 {
         let (mut log, recovery) = open(&disk).unwrap();
         assert_eq!((recovery.next_sequence, recovery.was_closed), (6, false));
-        // A check that the disk is writable leaves no files either.
+        // Leaves an empty segment, so the files are counted only after this loop.
         log.prepare().unwrap();
     }
     let segments = disk.names().len();
@@ -502,7 +502,7 @@ fn positions_outlive_restarts_and_hold_sequence_numbers() {
         assert_eq!(position::read(&disk, "forwarder").unwrap(), Some(sequence));
     }
     position::write(&disk, "store", 2).unwrap();
-    // Sequence numbers up to a consumer's position must not be assigned to new records.
+    // Sequence numbers below a consumer's position must not be assigned to new records.
     assert_eq!(open(&disk).unwrap().1.next_sequence, 5000);
     position::forget(&disk, "forwarder").unwrap();
     position::forget(&disk, "forwarder").unwrap();

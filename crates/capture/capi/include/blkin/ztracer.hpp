@@ -6,10 +6,10 @@
 //   ZTraceEndpoint::create, ZTrace::create   shared pointers, made by static members
 //   create_ZTraceEndpoint, create_ZTrace     the same, made by free functions
 //
-// The shared pointers are std's. A program that says boost::shared_ptr itself, rather than
-// ZTraceRef, defines BLKIN_BOOST before this; one that relies on the first generation's global
-// `using std::string` and `using std::ostringstream` defines BLKIN_GLOBAL_STRING. All files of a
-// program have to agree on BLKIN_BOOST. C++11 or later.
+// The shared pointers are std's. A program that names boost::shared_ptr instead of ZTraceRef
+// defines BLKIN_BOOST before it includes this header; one that relies on the first generation's
+// global `using std::string` and `using std::ostringstream` defines BLKIN_GLOBAL_STRING. All files
+// of a program have to agree on BLKIN_BOOST. C++11 or later.
 #ifndef ZTRACER_H
 #define ZTRACER_H
 
@@ -196,8 +196,8 @@ public:
 		return blkin_init_new_trace(this, span, ep);
 	}
 
-	// Without `child`, no argument may be NULL. An empty name keeps a name that copy_name copied. (The
-	// original kept it for any argument, so a name passed here was never recorded.)
+	// Without `child`, `ep` and `i` must not be NULL. A NULL or empty name keeps a name that copy_name
+	// copied. (The original kept it for any argument, so a name passed here was never recorded.)
 	int init(const char *span, const Endpoint *ep, const blkin_trace_info *i,
 		 bool child = false)
 	{
@@ -309,7 +309,8 @@ class ZTrace {
 	blkin_trace_info _info;
 	ZTraceEndpointRef _ep;
 
-	// The structure for the C API. Its pointers point into this object and the two endpoints.
+	// The structures for the C API. Their pointers point into the ZTrace, the ZTraceEndpoint and this
+	// object.
 	struct InC {
 		blkin_endpoint endpoint;
 		blkin_trace trace;
@@ -353,14 +354,14 @@ public:
 		begin_root();
 	}
 
-	// Begins a child of `t` at the endpoint of `t`.
+	// Begins a child of `t` at the endpoint of `t`, or a root without endpoint if `t` is NULL.
 	ZTrace(const string &name, ZTraceRef t)
 	    : _name(name), _info(), _ep(t ? t->_ep : ZTraceEndpointRef())
 	{
 		begin(t);
 	}
 
-	// Begins a child of `t` at another endpoint.
+	// Begins a child of `t`, or a root if `t` is NULL. A NULL `ep` means the endpoint of `t`.
 	ZTrace(const string &name, ZTraceRef t, ZTraceEndpointRef ep)
 	    : _name(name), _info(), _ep(ep || !t ? ep : t->_ep)
 	{

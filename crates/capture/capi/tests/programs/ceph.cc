@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// Headers that only pass them on declare them so.
+// Forward declarations like those of Ceph's headers that only pass these types on.
 struct blkin_trace_info;
 namespace ZTracer {
 class Trace;
@@ -19,7 +19,7 @@ static void pass(const ZTracer::Trace &trace);
 
 #include "listener.h"
 
-// Ceph has these at global scope.
+// Ceph defines encode and decode at global scope.
 static void encode(const blkin_trace_info &info, std::vector<int64_t> &out)
 {
 	out = {info.trace_id, info.span_id, info.parent_span_id};

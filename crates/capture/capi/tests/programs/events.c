@@ -1,4 +1,5 @@
-/* Records events with fields of its own, once for each line of input. Compiles as C and as C++. */
+/* Records events with fields of its own, at the start and for each line of input. Each time it
+ * prints how often an argument was evaluated so far. Compiles as C and as C++. */
 #include <blkkin.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static int count_up(void)
 	return ++evaluated;
 }
 
-/* An event has the source line of its caller. */
+/* Each event type has the source line of its BLKKIN_EVENT. */
 static void record_all(void)
 {
 	static const int32_t offsets[] = {-1, 2, 3};

@@ -18,7 +18,7 @@ using Held = std::shared_ptr<ZTrace>;
 static_assert(sizeof(::string) && sizeof(::ostringstream), "both are global");
 #endif
 
-// In the first generation, free functions record annotations.
+// In the first generation, free functions create endpoints and traces.
 static void first()
 {
 	ZTraceEndpointRef here = create_ZTraceEndpoint(std::string("0.0.0.0"), 50000, "messenger");
@@ -59,7 +59,7 @@ static void first()
 	delete[] copy;
 }
 
-// In the second, by static members, and there are integers.
+// In the second generation, static members create them, and values may be integers.
 static void second()
 {
 	ZTraceEndpointRef here = ZTraceEndpoint::create("0.0.0.0", 1, "parent");

@@ -1,5 +1,5 @@
-/* The first generation's C, as Archipelago uses it: the ids of a request are unaligned in a
- * message, and a child process continues it. */
+/* The first generation's C API, as Archipelago uses it: the ids of a request are unaligned in a
+ * message. A forked process makes other ids than its parent. */
 #define _POSIX_C_SOURCE 200809L
 
 struct blkin_trace_info;

@@ -1,5 +1,5 @@
-/* Forks, sandboxes itself or closes descriptors, by its first argument, and records an annotation for
- * each line of input meanwhile. */
+/* Forks, sandboxes itself, closes descriptors or ends, as its first argument selects. All modes but
+ * "sandboxes" wait for lines of input and record annotations. */
 #define _GNU_SOURCE
 #include <blkkin.h>
 
@@ -56,7 +56,7 @@ static void counts(void)
 	}
 }
 
-/* Forbids all of its threads, at once, the system calls that a new thread makes at first. */
+/* Forbids all of its threads, at once, the system call rseq, which a new thread makes at first. */
 static int sandboxes(void)
 {
 	struct sock_filter filter[] = {
@@ -115,8 +115,8 @@ static void unshares(void)
 	}
 }
 
-/* Closes all files but the standard ones, opens its own under all numbers, and checks that they stay
- * unchanged. */
+/* Closes all files but the standard ones, opens its own under the numbers 3 to 699, and checks that
+ * it stays unchanged. */
 static void closes(void)
 {
 	char path[] = "/tmp/blkkin-life-XXXXXX";
@@ -190,7 +190,7 @@ static void plugs(const char *library)
 			abort();
 		dlclose(plugin);
 		if (turn == 0) {
-			/* Until the agent has accepted the program. */
+			/* The test goes on once its agent has accepted the program. */
 			say("plugged");
 			next();
 			threads = count("/proc/self/task");

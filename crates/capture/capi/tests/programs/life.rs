@@ -41,7 +41,7 @@ fn build(name: &str, link: Link) -> Option<TestProgram> {
         Link::Statically => {
             command.arg(folder.join("libblkkin.a")).args(["-lm", "-lgcc_s"]);
         }
-        // Defines only the symbols that the program looks up in a plugin.
+        // Links stubs of the library's symbols. The program loads the library as a plugin.
         Link::Not => {
             let none = scratch.0.join("none.c");
             let text = "int blkkin_enabled_levels; int blkkin_set_context(void){return 0;}\n\

@@ -1,9 +1,10 @@
-/* Linked in front of the library, this prints what programs record through macros and in C++:
- * one line for each annotation:
+/* Linked in front of the library, these functions print what programs record through macros and in
+ * C++, one line for each annotation:
  *
  *     LEVEL TRACE/SPAN/PARENT name @ service ip:port, and the event or key=value
  *
- * with ids replaced by numbers in the order in which they come, so that it is the same each time. */
+ * with ids replaced by numbers in the order in which they come, so that the output is the same each
+ * time. */
 #define blkkin_enabled_levels levels_of_the_header
 #include <blkkin.h>
 #undef blkkin_enabled_levels

@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* A bit for each level; before the first call, no level is recorded. */
+/* Sets the recorded levels, a bit for each. Before the first call, no level is recorded. */
 void listen_to(int levels);
 
 #ifdef __cplusplus

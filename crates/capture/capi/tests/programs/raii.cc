@@ -91,7 +91,8 @@ int main()
 	std::printf("allocations: %d\n", allocations);
 	nest("");
 
-	// A trace that is not sampled, or is no request, records nothing; the decision is passed on.
+	// A trace that is not sampled, or belongs to no request, records nothing. The decision
+	// is passed on.
 	const auto denied =
 		blkkin::parse_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00");
 	if (!denied)

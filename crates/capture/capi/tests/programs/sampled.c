@@ -1,5 +1,6 @@
-/* Begins 100 requests, each with a child here and one in another process, for which only the 24
- * bytes travel; once for each line of input. Then prints how many contexts were sampled. */
+/* For each line of input, begins 100 requests and 100 contexts, and prints how many of the contexts
+ * are sampled. Each request has a child, and a grandchild made from the child's packed ids as in
+ * another process. */
 #include <blkkin.h>
 #include <stdio.h>
 

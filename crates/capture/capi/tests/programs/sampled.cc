@@ -1,4 +1,4 @@
-// sampled.c in C++, with the classes of all generations.
+// Like sampled.c, with the classes of ztracer.hpp and of blkkin.hpp.
 #include <blkkin.hpp>
 #include <ztracer.hpp>
 

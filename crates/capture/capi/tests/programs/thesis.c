@@ -9,7 +9,7 @@ static void check(const char *what, int result)
 	printf("%s: %d\n", what, result);
 }
 
-/* Contents of a message. */
+/* Returns the ids that a message with the trace `from` carries. */
 static struct blkkin_trace_info receive(const struct blkkin_trace *from)
 {
 	struct blkkin_trace_info info;

@@ -47,7 +47,7 @@ fn check_packed(words: &[u64], expected: &str) {
 fn packed_is_read() {
     check_packed(&[1, 2, 3], "0000000000000001 0000000000000002 0000000000000003 Yes");
     check_packed(&[u64::MAX, 1 << 63, 0], "ffffffffffffffff 8000000000000000 - Yes");
-    // A trace id of 0 means that there is no trace, for blkin and for Ceph.
+    // For blkin and for Ceph, a trace id of 0 means that the request is not sampled.
     check_packed(&[0, 0, 0], "nothing");
     check_packed(&[0, 2, 3], "nothing");
     check_packed(&[1, 0, 3], "error: packed context, byte 8: an id that is 0");
@@ -75,8 +75,8 @@ fn packed_is_written() {
     check(context(5 << 64 | 1, 2, 3, Decision::Yes), followed);
 }
 
-/// A root's trace id is its span id. Children have the same trace id, and the span id of their
-/// parent as parent span id.
+/// The lower half of a root's trace id is its span id. Children have the same trace id, and the
+/// span id of their parent as parent span id.
 #[test]
 fn roots_and_children() {
     for root in [SpanContext::root(Decision::Yes), SpanContext::root_wide(Decision::Debug)] {

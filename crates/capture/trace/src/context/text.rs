@@ -14,8 +14,8 @@ impl<const SIZE_MAX: usize> Text<SIZE_MAX> {
         Text { bytes: [b' '; SIZE_MAX], size: 0 }
     }
 
-    /// Appends a byte. A byte beyond `SIZE_MAX` is dropped, so callers choose a sufficient
-    /// `SIZE_MAX`.
+    /// Appends a byte; `?` in place of a byte that is not ASCII. A byte beyond `SIZE_MAX` is
+    /// dropped, so callers choose a sufficient `SIZE_MAX`.
     pub(super) fn push(&mut self, byte: u8) {
         if let Some(slot) = self.bytes.get_mut(self.size) {
             *slot = if byte.is_ascii() { byte } else { b'?' };

@@ -2,7 +2,7 @@
 //! connect.
 //!
 //! No event can be wanted without a connection to an agent, so event types stay undecided. Each
-//! event then loads one word, [`CALL`]. An agent stores its number there to make the program
+//! event then loads the word [`CALL`]. An agent stores its number there to make the program
 //! connect. So waiting for an agent takes neither a thread nor a system call.
 
 use super::purpose::OTHER;
@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The shared page. Private memory, all zeros, until [`publish_page`] maps a file over it.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
-/// File that is mapped over the page; `None` while the page is private memory.
+/// File that is mapped over the page; `None` while the page is private memory, and once
+/// [`withdraw_page`] has closed the file.
 static FILE: Mutex<Option<RegisteredDescriptor<OwnedFd>>> = Mutex::new(None);
 
 /// Set once the thread runs, because it finds agents itself, or once no thread will ever run. Event
@@ -69,7 +70,7 @@ pub(super) fn publish_page() -> bool {
     if file.as_ref().and_then(RegisteredDescriptor::get).is_some() {
         return true;
     }
-    // The program has closed the file.
+    // If there was a file, the program has closed it.
     *file = None;
     let made = match PAGE.share(bell::NAME) {
         Ok(made) => made,

@@ -15,8 +15,8 @@ use std::io;
 pub(super) struct CatalogFile(Option<RegisteredDescriptor<File>>);
 
 impl CatalogFile {
-    /// Returns the catalog's file. Creates another catalog if the process has no catalog, or if the
-    /// program has closed the file.
+    /// Returns the catalog's file; `None` on failure. Creates a catalog if the process has none, or
+    /// if the program has closed the file.
     pub(super) fn get(&mut self) -> Option<&File> {
         if self.0.as_ref().and_then(RegisteredDescriptor::get).is_none() {
             match make() {

@@ -36,7 +36,7 @@ const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 pub(super) enum EndReason {
     /// The agent has exited or refuses the program for now, or an operation of this process failed.
     Disconnected,
-    /// The agent sent an invalid message.
+    /// The agent sent an invalid message, or does not read the program's answers.
     ProtocolError,
     /// The agent refuses this program for good.
     Refused,
@@ -100,7 +100,7 @@ enum OrphanRings {
 }
 
 impl Orphan {
-    /// Stops recording into the rings and unmaps them.
+    /// Stops recording into live rings and unmaps them; of spent rings, closes the descriptor.
     pub(super) fn remove(self) {
         if let OrphanRings::Live(channel) = self.rings {
             channel.remove();
@@ -146,8 +146,8 @@ struct AttachedRings {
 }
 
 impl Connection {
-    /// Connects to the agent at `path`. Returns `None` unless the agent runs as root or as this
-    /// process's user.
+    /// Connects to the agent at `path`. Returns `None` if there is no agent, or if it runs neither
+    /// as root nor as this process's user.
     pub(super) fn new(path: &Path, clock: Clock, orphans: &mut Vec<Orphan>) -> Option<Connection> {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
@@ -449,7 +449,7 @@ fn next_message<M: Messages>(
 }
 
 /// Attaches the rings of a channel. If `replaced` is a live orphan, the new rings replace its
-/// rings, provided that both or neither of the two have contexts.
+/// rings, provided that both or neither of the two have contexts. Otherwise the orphan is removed.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,

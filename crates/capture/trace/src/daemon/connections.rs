@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between attempts to connect to an absent agent: 0.5 s.
 const SEARCH_PAUSE: Duration = Duration::from_millis(500);
-/// How long absent agents are polled for at the start, and after a watched directory has changed.
+/// How long absent agents are polled for while another agent is connected: at the start, and after
+/// a watched directory has changed.
 const SEARCH_TIME: Duration = Duration::from_secs(1);
 /// How long the channels of an agent that has exited are kept for the next agent.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
@@ -57,7 +58,7 @@ pub(super) struct Connections {
 struct AgentAddress {
     path: &'static Path,
     state: State,
-    /// Pause after the next failed attempt to connect.
+    /// Pause before the program reconnects after the next end of a connection.
     pause: Duration,
     /// Channels of an agent that has exited; kept for the next agent until `orphans_until`.
     orphans: Vec<Orphan>,
@@ -74,7 +75,7 @@ enum State {
     },
     Paused {
         until: Instant,
-        /// Set if no agent listened at this path at the last attempt.
+        /// Set if the last attempt to connect failed.
         is_absent: bool,
     },
     /// The agent has refused this program for good.
@@ -203,7 +204,8 @@ impl Connections {
     }
 
     /// Sets up notifications of absent agents, if possible. Returns true if they replace polling.
-    /// Polling continues without any connection, because notifications do not cover every case.
+    /// While there is no connection, polling continues, because notifications do not cover every
+    /// case.
     fn can_rely_on_watch(&mut self) -> bool {
         let absent = self.absent();
         let is_idle = self.connections().next().is_some() && Instant::now() >= self.search_until;
@@ -256,7 +258,7 @@ impl AgentAddress {
     }
 
     /// Returns the time of the next timer: a check of the connection, or an attempt to connect.
-    /// Returns `None` if neither is due.
+    /// Returns `None` if neither is planned.
     fn next_timer(&self) -> Option<Instant> {
         match &self.state {
             State::Connected { closed_checks, .. } => closed_checks.last().copied(),

@@ -92,7 +92,7 @@ fn refused_calls_do_no_harm() {
     }
 }
 
-/// Ids need no system calls after `prepare`. A seccomp filter kills a thread that makes one.
+/// Ids need no system calls after `prepare`. Seccomp's strict mode kills a thread that makes one.
 #[test]
 fn ids_need_no_system_calls() {
     let found = in_child(Fork::Library, |words: &[AtomicU64; 100]| {

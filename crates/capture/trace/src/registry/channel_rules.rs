@@ -146,7 +146,7 @@ impl<'e> EventValues<'e> {
                 let name = self.procname.get_or_init(event_context::procname);
                 Value::Str(name.split(|byte| *byte == 0).next().unwrap_or_default())
             }
-            // The reader assigns these after recording.
+            // Unknown now: the writer assigns the time later, and the reader stream and trace.
             PseudoField::Time | PseudoField::Stream | PseudoField::Trace => Value::Absent,
         }
     }

@@ -35,7 +35,8 @@ pub(crate) fn refresh_all() {
     }
 }
 
-/// Decides which channels record each event type, once a forked child has received its rules.
+/// Decides which channels record each event type. Called once a forked child has received its
+/// rules, and if the library is disabled.
 pub(crate) fn decide_all() {
     refresh_all();
     notify_change();
@@ -80,7 +81,8 @@ pub fn set_rules(channel: usize, rules: &[EventRule]) {
 }
 
 /// Replaces the rules of a channel. Returns true if no thread uses the replaced rules any more.
-/// Otherwise a thread may still record an event by them.
+/// Returns false if a thread may still record an event by them, or if all other copies of the rules
+/// are pinned and nothing was replaced.
 pub(crate) fn set_channel_rules(channel: usize, rules: Option<ChannelRules>) -> bool {
     change(|table| table.set(channel, rules))
 }
@@ -139,8 +141,9 @@ pub fn is_quiet() -> bool {
     bell::is_quiet()
 }
 
-/// Registers a function to be called after each change of the rules. Calls the function at once,
-/// unless events are still undecided. At most eight functions; further ones are ignored.
+/// Registers a function to be called after each change of the rules. Calls the function at once if
+/// a channel has rules, or if events are decided. At most eight functions; further ones are
+/// ignored.
 pub fn on_change(on_change: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {

@@ -1,6 +1,6 @@
 //! Rate limit by a token bucket, stored as the moment at which the bucket will be full again (the
-//! "virtual scheduling algorithm" of ITU-T I.371). All state is in one word, so taking a token is
-//! one compare-and-swap and a refusal is one load.
+//! "virtual scheduling algorithm" of ITU-T I.371). The bucket's state is one word, so taking a
+//! token is one compare-and-swap, and a refusal stores nothing.
 
 use blkkin_control::sampling::Limit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -73,7 +73,8 @@ impl TokenBucket {
             } else {
                 return false;
             };
-            // Fails only if another thread has taken a token, so the loop is lock-free.
+            // Fails only spuriously, or if another thread has taken a token, so the loop is
+            // lock-free.
             let after = start.saturating_add(interval_ns);
             match self.full_at_ns.compare_exchange_weak(full_at, after, Relaxed, Relaxed) {
                 Ok(_) => return true,

@@ -223,9 +223,10 @@ pub(crate) struct Program {
     /// channel number.
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
-    /// Rings of earlier connections, by their numbers in messages; `None` once they were released.
+    /// Rings of earlier connections, by their numbers in messages; `None` once they were released
+    /// or turned into a channel.
     orphans: Vec<Option<OrphanedRings>>,
-    /// Channel number in the last `AddChannel`.
+    /// Channel number in the last `AddChannel` or `KeepChannel`.
     pub(crate) newest: u32,
 }
 

@@ -42,7 +42,7 @@ pub enum Target {
     Messages,
 }
 
-/// Size above which a block of text is written: 256 KiB.
+/// Size from which a block of text is full: 256 KiB.
 pub(super) const BLOCK_SIZE: usize = 256 << 10;
 
 /// Consumer that prints each event when it is delivered, on one thread.

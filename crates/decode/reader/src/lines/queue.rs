@@ -67,8 +67,8 @@ struct State {
 
 /// First delta of a slice. It depends on the previous slice, so it is written in the slice's turn.
 struct PendingDelta {
-    /// Index of the block that contains the delta, among the slice's blocks. Earlier blocks have
-    /// only lines of losses.
+    /// Index of the block that contains the delta, among the slice's unwritten blocks. Earlier
+    /// blocks have only lines without a reference value.
     block: usize,
     now: u64,
     place: Range<usize>,
@@ -341,7 +341,8 @@ where
     }
 
     /// Hands in the slice's text to the thread whose turn it is. Returns false if it is this
-    /// slice's turn, or if the text of all finished slices would exceed its limit.
+    /// slice's turn, if the slice is invalid, if a thread has panicked, or if the text of all
+    /// finished slices would exceed its limit.
     fn hand_in(&mut self) -> bool {
         let size = self.waiting_size + self.block.text.room();
         let mut state = self.queue.lock();

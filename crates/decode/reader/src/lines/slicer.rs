@@ -1,12 +1,13 @@
 //! Division of time into slices of a few packets of each stream.
 //!
-//! A slice ends where a packet of any stream begins. A packet that extends beyond that time also
-//! belongs to the next slice, which skips its earlier events: half a packet of each stream, on
-//! average. So slices should have several packets of each stream. But the text of several slices
-//! must fit into memory, and there should be enough slices for all threads until the end.
+//! A slice ends right after the begin of a packet of any stream. A packet that extends beyond that
+//! time also belongs to the next slice, which skips its earlier events: half a packet of each
+//! stream, on average. So slices should have several packets of each stream. But the text of
+//! several slices must fit into memory, and there should be enough slices for all threads until the
+//! end.
 //!
-//! If packets are too large for that, a [`Scout`] in each stream skips over events in steps of a
-//! few kilobytes, always in the stream that is furthest behind. A slice ends at the time that all
+//! If packets are too large for that, a [`Scout`] in each stream skips over events in steps of at
+//! most 32 KiB, always in the stream that is furthest behind. A slice ends at the time that all
 //! scouts have passed, and the next slice starts at the scouts' last marks before that time. Scouts
 //! cost as much as counting the events, which is a tenth of printing them. A scout hands over its
 //! read bytes with the slice, so most bytes are read from the file once.
@@ -26,7 +27,7 @@ use std::sync::Arc;
 const SLICES_PER_THREAD: u64 = 16;
 /// Total packet size up to which a slice may have more than two packets of each stream: 1 MiB.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
-/// Maximum total size of the packets in a slice, in bytes.
+/// Maximum desired total size of the packets in a slice, in bytes.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
 /// Maximum total size of one packet of each stream, in bytes, divided among the threads that wait
 /// for their turn. If the packets exceed a thread's share, slices are cut within packets.
@@ -44,8 +45,8 @@ const SCOUTS_MAX: usize = 64;
 const HANDING_OVER_MAX: usize = 16;
 /// Size of a scout's window in bytes. Each slice copies the unread part of the window.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
-/// Number of marks that a scout retains. At the end of a slice the newest mark may be beyond that
-/// end, and the scout may be one step further, so a few older marks are needed.
+/// Number of marks that a scout retains. A scout may be some steps beyond the end of a slice, so a
+/// few older marks are needed.
 const MARKS: usize = 4;
 /// Maximum size of a scout's step, in bytes.
 const STEP_SIZE_MAX: u64 = 32 << 10;
@@ -72,7 +73,8 @@ pub(super) struct SlicePart {
     pub(super) started_packets: usize,
     /// Number of the stream's last packet that this slice or an earlier one has started.
     pub(super) last_number: u64,
-    /// Bytes of the last packet that a scout has handed over; `None` if no scout has read it.
+    /// Bytes of the last packet that a scout has handed over; `None` if no scout has handed over
+    /// any.
     pub(super) read: Option<PacketBytes>,
 }
 
@@ -426,8 +428,8 @@ impl Scout {
         Some(last.ns.saturating_add(last.ns.saturating_sub(before.ns)))
     }
 
-    /// Records the mark that a step has reached. Returns `Disorder` if the mark's time is after the
-    /// packet's end.
+    /// Records the mark that a step has reached. Returns `Disorder` if the clock went backwards, or
+    /// if the mark's time is after the packet's end.
     fn record_step(&mut self, moved: Option<(Mark, bool)>) -> StepResult {
         let Some((mark, more)) = moved else { return StepResult::Disorder };
         let before = self.marks[0].map_or(0, |mark| mark.position);
@@ -504,7 +506,7 @@ mod tests {
     #[test]
     fn slices_end_within_a_large_packet() {
         let near = SCOUTED_SIZE + 4 * STEP_SIZE_MAX;
-        // Times evenly spread, most at the end, and with many events at each time.
+        // Times evenly spread, most at the begin, and with many events at each time.
         let times: [fn(u64) -> u64; 3] = [
             |number| 1000 + 10 * number,
             |number| if number < 500_000 { number } else { 1_000_000_000 + number },

@@ -42,7 +42,7 @@ fn a_packet_is_delivered_when_it_is_whole() {
     let mut follow = Follow::new("a 0.1 10..20 | 10 e 1");
     follow.check("10 e1 0.1");
     let (file, packet) = follow.folder.packet("a 0.1 30..40 -2 | 30 e 2, 40 e 3");
-    // The ends of the writes: within the header, within the events, and one byte before the end.
+    // The writes end within the packet's header, within its context, and one byte before its end.
     let mut start = 0;
     for end in [5, packet.len() / 2, packet.len() - 1] {
         follow.folder.append_bytes(&file, &packet[start..end]);

@@ -168,8 +168,7 @@ impl Unordered for Counter {
     fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
 }
 
-/// Checks the number of events when they are counted without order, when they are decoded, and when
-/// they are skipped.
+/// Checks the number of events that are counted without order, both by skipping and by decoding.
 fn check_unordered(folder: &TraceFolder, events: u64) {
     let opened = folder.open();
     for threads in [1, 3] {

@@ -1,5 +1,5 @@
-//! Tests with connections that are cut after every possible number of bytes, in either direction.
-//! All spans arrive nevertheless, and each is counted.
+//! Tests with connections that are cut after every fifth byte, in either direction. All spans
+//! arrive nevertheless, and each is counted.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};

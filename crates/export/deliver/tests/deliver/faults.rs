@@ -8,7 +8,8 @@ use blkkin_sys::testing::{
 };
 use std::time::Duration;
 
-/// Sums over all runs: injected faults, flushed batches, failed starts, and refusals.
+/// Totals over all runs: injected faults, flushed batches, failed starts, runs with a refusal,
+/// refused batches that were not stored, and the longest time between two flushes.
 #[derive(Clone, Copy, Debug, Default)]
 struct FaultTotals {
     faults: u64,

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-/// Initial size of the file system, in KiB. A queue of `QUEUE_BYTES` reserves 5 MiB at a time.
+/// Lower bound of the initial sizes of the file systems, in KiB: a queue of `QUEUE_BYTES` reserves
+/// 5 MiB at a time.
 const KIB: u64 = 5 << 10;
 const QUEUE_BYTES: u64 = 40 << 20;
 

@@ -28,8 +28,8 @@ fn exports() {
     for number in first..first + count {
         push(&exporter, number);
         if number % 10 == 9 {
-            // With `TEST_EARLY`, the program reports before the flush: the fault that the test must
-            // detect.
+            // With `TEST_EARLY`, the program reports spans that it has not flushed: the fault that
+            // the test must detect.
             if std::env::var_os("TEST_EARLY").is_none() {
                 exporter.flush().expect("room");
             }
@@ -41,8 +41,9 @@ fn exports() {
     balanced(&exporter.close());
 }
 
-/// Runs the tested program with spans from a given number on, and kills it after `reports` reports.
-/// Returns the number after the last span reported as flushed.
+/// Runs the tested program with spans from a given number on. `kill_after` is a number of reports,
+/// and the delay after the last of these until the program is killed. Without it, the program only
+/// delivers the waiting batches. Returns the number after the last span reported as flushed.
 fn run(
     url: &str,
     queue: &std::path::Path,

@@ -85,8 +85,8 @@ fn exports_for_long() {
     for batch in first..first + number("TEST_BATCHES") {
         let mut spans = batch * SPANS..(batch + 1) * SPANS;
         let pushed = spans.try_for_each(|number| until(patience, || push(&exporter, number)));
-        // With `TEST_EARLY`, the program reports before the flush: the fault that the tests must
-        // detect.
+        // With `TEST_EARLY`, the program reports batches that it has not flushed: the fault that
+        // the tests must detect.
         let is_early = std::env::var_os("TEST_EARLY").is_some();
         let flushed = pushed.and_then(|()| match is_early {
             true => Ok(()),
@@ -232,12 +232,13 @@ pub(crate) struct ProgramRun {
     pub(crate) flushed: u64,
     /// Time from the start of the program to its first flush.
     pub(crate) took: Duration,
-    /// Longest time between two flushes.
+    /// Longest time between two flushes, or from the start to the first flush.
     pub(crate) slowest: Duration,
 }
 
 impl ProgramRun {
-    /// Returns true if the run ended normally without any refusal.
+    /// Returns true if the program closed its exporter and exited normally, without a refusal or
+    /// other message.
     pub(crate) fn is_good(&self) -> bool {
         self.status.success() && self.messages.is_empty() && self.closed.is_some()
     }

@@ -1,5 +1,5 @@
-//! Test of export over Scribe: each span is a message of the category, and refused batches are sent
-//! again.
+//! Test of export over Scribe: each span is a message of the category, and batches answered with
+//! TRY_LATER are sent again.
 
 use crate::accounts::{finish, numbers, options, push};
 use blkkin_deliver::{Error, Exporter, Options};
@@ -8,7 +8,7 @@ use blkkin_wire::Format;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A handler that accepts every second batch.
+/// A handler that accepts every second call, and answers the others with TRY_LATER.
 #[derive(Default)]
 struct Half {
     calls: Mutex<Vec<Vec<u64>>>,

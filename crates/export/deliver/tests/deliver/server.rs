@@ -44,7 +44,8 @@ impl Reply {
     }
 }
 
-/// Function that chooses the reaction by the number of earlier requests.
+/// Function that chooses the reaction to a request, by its content and the number of earlier
+/// requests.
 type Script = Box<dyn Fn(usize, &ReceivedRequest) -> Reply + Send + Sync>;
 
 pub(crate) struct Server {

@@ -68,7 +68,7 @@ fn nobody_else_is_told_anything() {
     assert!(trouble.contains("TLS") && trouble.contains("certificate"), "{trouble}");
     assert_eq!(exporter.close().delivered, 0);
     assert!(server.asked().is_empty());
-    // Files without certificates.
+    // A missing file, and a file without certificates.
     let none = [
         ("/nowhere/ca.pem", "/nowhere/ca.pem: "),
         ("/dev/null", "/dev/null: there is no certificate"),

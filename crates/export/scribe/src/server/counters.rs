@@ -19,7 +19,7 @@ pub struct ServerCounters {
     pub closed_bad: u64,
     /// Connections closed because of an I/O error, or for lack of memory or threads.
     pub closed_broken: u64,
-    /// Complete frames that the service processed.
+    /// Complete frames that were processed, or refused for lack of memory.
     pub frames: u64,
     /// Batches refused for lack of memory.
     pub refused_memory: u64,

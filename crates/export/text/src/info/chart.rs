@@ -97,7 +97,8 @@ fn axis(out: &mut String, slots: &[Slot], (first, last): (i64, i64), origin: i64
     out.push('\n');
 }
 
-/// Returns the smallest number that is at least `value` and one of `steps` times a power of ten.
+/// Returns the smallest number that is at least `value` and one of `steps` times a power of ten; 1
+/// if `value` is not positive or not finite.
 fn nice_above(value: f64, steps: &[f64]) -> f64 {
     if !(value.is_finite() && value > 0.0) {
         return 1.0;

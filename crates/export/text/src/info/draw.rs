@@ -347,7 +347,8 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns lines about the machine and tracer of a trace: host, tracer, session, process, kernel.
+/// Returns lines about the machine and tracer of a trace: host, tracer, domain, session, process,
+/// kernel.
 fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
     let value = |key: &str| {
         let (_, value) = env.iter().find(|(name, _)| name == key)?;

@@ -65,9 +65,9 @@ impl Theme {
         bar
     }
 
-    /// Returns a bar between two positions in eighths of a character; the bar is always visible.
-    /// The end of the bar is exact, but its start is rounded to a half, since Unicode has no other
-    /// characters.
+    /// Returns a bar between two positions in eighths of a character; the bar is always visible. A
+    /// bar over several characters has an exact end, but its start is rounded to a whole, half or
+    /// eighth, since Unicode has no other characters.
     pub(crate) fn bar_between(self, from: usize, to: usize) -> String {
         let (cell, offset) = (from / 8, from % 8);
         let eighths = to.saturating_sub(from).max(1);

@@ -23,8 +23,8 @@ fn event(name: &str, log_level: Option<i64>, count: u64, last: i64) -> EventInfo
     EventInfo { name: Some(name.into()), log_level, count, span }
 }
 
-/// Returns a collection of two streams over a tenth of a second, with losses. One stream has 3000
-/// events at an increasing rate.
+/// Returns a collection of two streams over a tenth of a second, with 5050 events at an increasing
+/// rate, and with losses in one stream.
 fn collection() -> Collection {
     let env = |key: &str, value: &str| (key.to_owned(), EnvValue::Str(value.into()));
     let mut timeline = Timeline::default();

@@ -8,8 +8,8 @@
 //! | `end` | totals, malformed events, and losses of the tracer |
 //!
 //! Times are nanoseconds, ids hexadecimal digits. Unknown values, flags that are not set, and empty
-//! lists are omitted. Numbers that JSON lacks are strings. The spans of a request follow the
-//! request, each after its parent.
+//! lists of requests and spans are omitted. Numbers that JSON lacks are strings. The spans of a
+//! request follow the request, each after its parent.
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef};
 use blkkin_reader::{Stats, Trace};

@@ -3,7 +3,8 @@
 use crate::info::units::{grouped, plural};
 use blkkin_spans::{Completion, Oddity, Request, Step};
 
-/// Returns a text for each oddity of a request, with its count.
+/// Returns texts for the eviction of a request, its left-out events, and each oddity with its
+/// count.
 pub(super) fn request_remarks(request: &Request<'_>) -> Vec<String> {
     let mut words = Vec::new();
     if request.completion == Completion::Evicted {
@@ -39,8 +40,7 @@ fn counted(oddity: Oddity, count: u64) -> String {
     }
 }
 
-/// Returns short texts for the oddities of a span. Oddities that are visible in the drawn tree are
-/// omitted.
+/// Returns a short text for each oddity of a span.
 pub(super) fn step_remarks(step: &Step<'_>) -> Vec<String> {
     let brief = |oddity| match oddity {
         Oddity::MissingParent => match step.missing_parent() {

@@ -22,7 +22,7 @@ pub struct Options {
     pub annotations: bool,
     /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
-    /// Set to print times as dates instead of relative to the request's start.
+    /// Set to print a request's start as a date instead of in seconds from the clock's origin.
     pub absolute: bool,
 }
 
@@ -167,7 +167,7 @@ impl TreePrinter {
         Columns { label, time, own, bar, start, length: end - start, depth_max }
     }
 
-    /// Returns the label of a span: service, name, kind, oddities.
+    /// Returns the label of a span: service, name, kind, error mark, oddities.
     fn label(&self, step: &Step<'_>) -> Vec<(Tone, String)> {
         let span = &step.span;
         let clean = |text: &str| self.theme.clean(text, LABEL_MAX);

@@ -46,7 +46,8 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Skips the closing brackets and comma after a value. Returns true if more values follow.
+    /// Skips a comma with the next key, or one closing bracket, after a value. Returns true after a
+    /// bracket, since more brackets may follow.
     fn closes(&mut self, open: &mut u128) -> Result<bool> {
         if *open == 1 {
             return Ok(false);

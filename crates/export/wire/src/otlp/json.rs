@@ -1,6 +1,7 @@
 //! Decoder of OpenTelemetry's traces as JSON. Names are in camel case, ids are hexadecimal,
 //! integers may be quoted, and null means absent. A resource or scope is located before its spans
-//! are decoded; this takes a separate pass only if the sender writes it after the spans.
+//! are decoded; this takes a separate pass only if the sender writes it after the spans or omits
+//! it.
 
 mod render;
 mod scalars;

@@ -62,7 +62,7 @@ fn array(out: &mut Vec<u8>, mut input: Input<'_>, limits: &Limits, depth: usize)
     Ok(())
 }
 
-/// Writes the attributes in a message as a JSON map. `key` is the key of the attributes' field.
+/// Writes the attributes in a message as a JSON map. `field` is the key of the attributes' field.
 pub(super) fn pairs(
     out: &mut Vec<u8>,
     mut input: Input<'_>,

@@ -229,7 +229,7 @@ fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     }
 }
 
-/// Returns attributes for those endpoint properties that are missing from the tags.
+/// Returns attributes for those endpoint properties that the tags lack or contradict.
 fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     let (mut local, mut remote) = (EndpointRef::NONE, EndpointRef::NONE);
     endpoints::find(span.tags, span.kind, &mut local, &mut remote);
@@ -256,8 +256,8 @@ fn endpoint_attributes<'s>(span: &SpanRef<'s>) -> Vec<EndpointAttribute<'s>> {
     attributes
 }
 
-/// Returns the address of `expected` as text; `None` if `found` has the same address. OpenTelemetry
-/// stores only one address: IPv4 takes precedence.
+/// Returns the address of `expected` as text; `None` if `expected` has no address or `found` has
+/// the same address. OpenTelemetry stores only one address: IPv4 takes precedence.
 fn address_difference(expected: &EndpointRef<'_>, found: &EndpointRef<'_>) -> Option<String> {
     if let Some(address) = expected.ipv4 {
         return (found.ipv4 != expected.ipv4).then(|| address.to_string());

@@ -293,7 +293,7 @@ impl<'b> V1Span<'b> {
         if let (Some(mut address), Some(server)) = (addresses.client, server)
             && address != server.host
         {
-            // With its name, the service would seem to call itself.
+            // With the same name on both sides, the service would seem to call itself.
             if address.service == server.host.service {
                 address.service = "";
             }
@@ -309,8 +309,8 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Sets remote endpoints of a span without core annotations. Returns true if `addresses` had an
-    /// address.
+    /// Sets remote endpoints of a span without core annotations of a call. Returns true if
+    /// `addresses` has a client or server address.
     fn set_remotes_without_call(&mut self, addresses: Addresses<'b>) -> bool {
         match (addresses.client, addresses.server) {
             (Some(client), Some(server)) => {
@@ -353,7 +353,7 @@ impl<'b> CoreAnnotations<'b> {
     }
 }
 
-/// Returns the duration between two annotations; `None` if it is 0, as in Zipkin.
+/// Returns the duration between two annotations; `None` if it is 0, as in Zipkin, or negative.
 fn duration_between(begin: CoreAnnotation<'_>, end: CoreAnnotation<'_>) -> Option<u64> {
     end.time_ns.checked_sub(begin.time_ns).filter(|duration_ns| *duration_ns > 0)
 }

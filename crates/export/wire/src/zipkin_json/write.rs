@@ -1,5 +1,5 @@
 //! Encoder of Zipkin's JSON formats. The output equals the output of Zipkin's own encoder: the same
-//! order of keys, no blanks, no empty fields.
+//! order of keys, no blanks, no empty fields except the name in the v1 format.
 
 use crate::render::{escaped, hex, ipv4, string, unsigned};
 use crate::zipkin::{V1Fields, duration_us, ipv6, kind, lower, non_empty, start_us, tags};
@@ -102,7 +102,7 @@ struct EncodedEndpoint<'h> {
 }
 
 impl EncodedEndpoint<'_> {
-    /// Writes the endpoint that ends an annotation.
+    /// Writes the endpoint, if any, and the end of an annotation.
     fn put(&mut self, out: &mut Vec<u8>) {
         if let Some(written) = self.written.clone() {
             return out.extend_from_within(written);

@@ -182,7 +182,7 @@ fn thrift_is_written_as_zipkin_does() {
     }
 }
 
-/// Returns a span in which all properties are set.
+/// Returns a span in which all properties but the status and `shared` are set.
 fn full() -> Span {
     let trace_id = blkkin_model::TraceId::from_number(0x7180_c278_b62e_8f6a_216a_2aea_4d08_fc6d);
     let tag = |key: &str, value| Tag { key: key.to_owned(), value, origin: Origin::Span };

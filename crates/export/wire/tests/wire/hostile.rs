@@ -98,7 +98,7 @@ fn depth_has_a_bound_whatever_the_limits_say() {
         }
     };
     (0..20_000).for_each(|_| wrap(&[0x0a, 0x2a]));
-    // The value, the attribute, the span, the spans of the scope and of the resource, the request.
+    // Fields that contain the lists: value, attributes, spans, scope_spans and resource_spans.
     wrap(&[0x12, 0x4a, 0x12, 0x12, 0x0a]);
     reversed.reverse();
     let outcome = unlimited().decode(OtlpProto, &reversed, &mut Vec::new());

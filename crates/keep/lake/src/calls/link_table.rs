@@ -33,13 +33,13 @@ struct CallSum {
 /// files are read before far files.
 const ARRIVAL_DELAY_MAX_NS: u64 = 2_000_000_000;
 
-/// Maximum number of successful reads of earlier files, for one new file. A successful read finds
-/// spans of a request in an earlier file. Beyond this number, calls may be counted wrongly and
-/// requests sorted wrongly, but ingest stays fast.
+/// Maximum number of successful reads of earlier files, for each thread that links a new file. A
+/// successful read finds spans of a request in an earlier file. Beyond this number, calls may be
+/// counted wrongly and requests sorted wrongly, but ingest stays fast.
 const READS_MAX: usize = 1024;
 
-/// Maximum number of reads of far files, for one new file. A far file is an earlier file whose
-/// spans are not close in time to the request.
+/// Maximum number of reads of far files, for each thread that links a new file. A far file is an
+/// earlier file whose spans are not close in time to the request.
 const FAR_READS_MAX: usize = 128;
 
 /// Approximate maximum number of spans kept from earlier files. [`EARLIER_BYTES_MAX`] limits their
@@ -87,7 +87,7 @@ impl EarlierSpans {
         self.is_whole
     }
 
-    /// Records that the earlier files have further spans of these requests.
+    /// Records that the earlier files may have further spans of these requests.
     pub(crate) fn mark_incomplete(&mut self) {
         self.is_whole = false;
     }

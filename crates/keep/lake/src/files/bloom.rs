@@ -1,10 +1,10 @@
 //! Bloom filter of trace ids with 12 bits for each id. The bits of an id lie in one block of 64
-//! bytes, so a lookup touches one cache line.
+//! bytes, so a lookup touches two cache lines at most.
 
 use std::ops::Range;
 
-/// Number of the filter's bits for each key. With [`BITS_SET`] bits set for each key, about 1 % of
-/// the lookups are false positives.
+/// Number of the filter's bits for each key. With [`BITS_SET`] bits set for each key, the false
+/// positive rate is about 0.5 %.
 const BITS_PER_KEY: usize = 12;
 const BITS_SET: u32 = 6;
 const BLOCK_BITS: usize = 512;

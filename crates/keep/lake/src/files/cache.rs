@@ -1,5 +1,5 @@
 //! [`Cache`]: loaded indexes and dictionaries of files, with LRU eviction within a memory limit.
-//! Dictionaries are evicted first, since few queries need them again; indexes follow, since all
+//! Dictionaries are evicted first, since few queries need them again, and indexes last, since all
 //! queries need them. Start at [`Cache::get`].
 
 use crate::Error;

@@ -53,8 +53,8 @@ impl DirectoryNames {
         self.spans.iter().copied().filter(|number| !own.contains(number)).collect()
     }
 
-    /// Returns an error if the directory contradicts its manifest. The store changes no file before
-    /// this check.
+    /// Returns an error if the directory contradicts its manifest. The store changes no span file
+    /// and no manifest before this check.
     pub(crate) fn check(
         &self,
         manifest: Option<&Manifest>,

@@ -19,7 +19,8 @@ pub(crate) struct Totals {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FileEntry {
     pub(crate) number: u64,
-    /// Number of times that the spans of the file were merged.
+    /// Number of times that spans of the file were merged; estimated from its size if the file was
+    /// adopted.
     pub(crate) tier: u32,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
@@ -27,7 +28,8 @@ pub(crate) struct FileEntry {
     /// Earliest start of a request in the file, in nanoseconds since 1970.
     pub(crate) min_start_ns: u64,
     pub(crate) max_start_ns: u64,
-    /// Time at which the last span of the file was received, in nanoseconds since 1970.
+    /// Time at which the spans of the file were flushed or adopted, in nanoseconds since 1970; of a
+    /// merged file, the latest such time.
     pub(crate) received_ns: u64,
 }
 

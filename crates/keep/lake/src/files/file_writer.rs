@@ -35,8 +35,8 @@ impl FileWriter {
         options: Options,
     ) -> Result<FileWriter, Error> {
         let name = unfinished_name(number);
-        // The final name must be free, since publishing the file would replace the existing file.
-        // The next attempt has another number.
+        // The final name must be free, since `publish` does not replace an existing file. The next
+        // attempt has another number.
         let last = spans_name(number);
         match disk.open(&last) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -258,7 +258,7 @@ impl IndexedFile {
         self.links().map(drop)
     }
 
-    /// Returns whether every read since the last verification has succeeded.
+    /// Returns whether no read has failed since the file was opened or last verified as intact.
     pub(crate) fn is_good(&self) -> bool {
         self.health.load(Ordering::Relaxed) == GOOD
     }

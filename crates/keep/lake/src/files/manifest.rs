@@ -3,7 +3,8 @@
 //!
 //! There are two copies. Each copy is written to a new file, which is then renamed to the copy's
 //! name. The store opens the intact copy with the higher commit number. A span file is removed only
-//! after both copies list it as being removed. A file that neither copy names is never touched.
+//! after both copies list it as being removed. A Parquet file that neither copy names is never
+//! touched.
 
 use crate::files::file_entry::{COUNTER_MAX, FileEntry, Totals};
 use crate::{Error, Retention};

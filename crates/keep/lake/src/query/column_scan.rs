@@ -27,8 +27,8 @@ pub(super) struct ScanMatch {
     pub(super) low: u64,
 }
 
-/// Scans the columns of a file for each condition. Returns `None` if more than [`SELECTED_MAX`]
-/// requests match.
+/// Scans the columns of a file for each condition. Returns `None` if there are more than
+/// [`SELECTED_MAX`] matches.
 pub(super) fn scan_file(
     file: &IndexedFile,
     projections: &[Projection<'_>],
@@ -65,8 +65,9 @@ pub(super) fn matches_of<'k>(
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// Returns the slowest `count_max` of the requests with the given ordinals, in order of exact
-/// duration. If `after` is given, only requests after that place are returned.
+/// Returns the slowest `count_max` of the requests with the given ordinals, in order of the exact
+/// time from the first start to the last end. If `after` is given, only requests after that place
+/// are returned.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],

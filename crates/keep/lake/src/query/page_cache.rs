@@ -10,8 +10,8 @@ use std::ops::Range;
 /// Maximum memory of the cached pages in bytes. The pages of the current call do not count.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Number of uses of a page after which the whole page is decoded and cached. Until then, each use
-/// decodes only the rows that it needs.
+/// Number of uses of a page after which the whole page is cached. Until then, only the rows that a
+/// use needs are cached.
 const PARTIAL_USES_MAX: u32 = 12;
 
 /// Cache of the decoded pages of one query.

@@ -144,7 +144,8 @@ struct FileCursor<'q> {
     file: &'q IndexedFile,
     fruitless_reads: u32,
     has_read_columns: bool,
-    /// Ordinals that the column scan selected, ascending; `None` before the scan.
+    /// Ordinals that the column scan selected, ascending; `None` before the scan, or if no scan is
+    /// possible.
     selected: Option<Vec<u32>>,
 }
 
@@ -200,7 +201,7 @@ enum Location {
 
 impl<'q> Search<'q> {
     /// Runs the search. The result lacks the requests of unreadable files, which
-    /// [`IndexedFile::record_error`] counts.
+    /// [`IndexedFile::record_error`] marks for verification.
     fn run(&mut self, mut files: Vec<&'q IndexedFile>) {
         match self.query.order {
             Order::Newest => {
@@ -260,7 +261,7 @@ impl<'q> Search<'q> {
         self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
     }
 
-    /// Returns whether a place is after the last place of the page.
+    /// Returns whether a place is after the page: one result beyond the page precedes the place.
     fn is_past_page(&self, place: Place) -> bool {
         let last = self.found.get(self.query.limit);
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())

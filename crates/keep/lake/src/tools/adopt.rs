@@ -2,10 +2,10 @@
 //! span files, and the indexes of files that the old manifest did not name are rebuilt. Start at
 //! [`adopt`].
 //!
-//! No file is removed. A file that repeats spans of other files, or cannot be read, is renamed to a
-//! name that no store ever removes. The journal is not changed. If no manifest gives the position
-//! up to which files contain the journal, the next start reads the whole journal and recognizes the
-//! spans that files already have.
+//! No span file of the directory is removed. A file that no manifest names is renamed if it repeats
+//! spans of other files or cannot be read. No store ever removes files with the new names. The
+//! journal is not changed. If no manifest gives the position up to which files contain the journal,
+//! the next start reads the whole journal and recognizes the spans that files already have.
 
 use crate::calls::link_table::{LinkResult, LinkTable};
 use crate::files::cache::Cache;

@@ -22,7 +22,8 @@ pub struct Inspection {
     pub manifest: Vec<(String, Result<u64, String>)>,
     /// Retention stored in the manifest.
     pub retention: Option<Retention>,
-    /// The files in the directory of span files, and the missing ones, in order of name.
+    /// Files in the directory of span files, except indexes, and missing span files, in order of
+    /// name.
     pub files: Vec<InspectedFile>,
     /// Number of spans that only the journal has, according to the manifest.
     pub journal_spans: u64,

@@ -138,7 +138,8 @@ impl LockedStore {
         bytes_done: &AtomicU64,
     ) -> Result<AdoptReport, Error> {
         let is_new = !directory.join("manifest").exists();
-        // Creates a store in an empty directory, and fails for a directory that is no store.
+        // Creates the store if the directory has none. Fails if the directory contradicts its
+        // manifest.
         let retention = Retention::ALL;
         let options = Options { retention, stores_retention: is_new, ..Options::default() };
         drop(Lake::open(directory, options)?);

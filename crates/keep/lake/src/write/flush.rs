@@ -127,7 +127,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
             shared.memory.recycle_block(batch.into_block());
         }
     }
-    // Records that cannot be trimmed are only read again at the next start.
+    // Records that cannot be trimmed only take disk space until the next trim.
     let _ = shared.journal.trim_before(sequence);
     Ok(sequence)
 }

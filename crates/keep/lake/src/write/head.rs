@@ -127,12 +127,12 @@ impl Deref for Batch {
 /// Spans that are in no file yet, as a list of batches.
 #[derive(Default)]
 pub(crate) struct Head {
-    /// Batches that are being flushed, followed by newer batches.
+    /// Batches selected for a flush, `writing` in number, followed by newer batches.
     batches: Vec<Arc<Batch>>,
     /// Journal sequence number for each batch: all earlier records are in this batch or in earlier
     /// batches. `None` if the batch ends within a batch of the journal.
     ends: Vec<Option<u64>>,
-    /// Number of batches that are being flushed.
+    /// Number of batches that are being flushed, or whose flush has failed.
     writing: usize,
     /// Block that combines the latest small batches.
     combined: Option<Block>,
@@ -143,7 +143,7 @@ pub(crate) struct Head {
     spans: usize,
     bytes: usize,
     writing_bytes: usize,
-    /// Generation counter, incremented by each push.
+    /// Generation counter, incremented by each push of spans.
     pub(crate) added: u64,
     /// Generation counter, incremented by each flush.
     pub(crate) written: u64,
@@ -248,7 +248,7 @@ impl Head {
         self.bytes() + self.writing_bytes
     }
 
-    /// Returns whether a flush is in progress.
+    /// Returns whether batches are being flushed, or their flush has failed.
     pub(crate) fn is_being_written(&self) -> bool {
         self.writing > 0
     }

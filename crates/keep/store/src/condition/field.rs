@@ -47,7 +47,7 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
 /// Names of the span statuses in filters.
 pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
 
-/// Field names that error messages suggest for a misspelt name.
+/// Field names that [`suggest_field`] suggests for a misspelt name.
 const NAMES: [&str; 13] = [
     "service",
     "remote",
@@ -65,7 +65,7 @@ const NAMES: [&str; 13] = [
 ];
 
 /// Returns a field name that is similar to an operand. `None` if no name is similar, or the operand
-/// was not resolved as a tag.
+/// is not a single name outside of [`NAMES`].
 pub(super) fn suggest_field(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {

@@ -28,8 +28,9 @@ impl Condition {
     /// - `tag.KEY`, with dots or without, is a tag, and so is any other name. A tag compares with
     ///   text, and with numbers if its value or text is a number.
     ///
-    /// Empty text counts as absent. Arithmetic, comparisons of two fields and `<` with text are
-    /// errors.
+    /// Empty text counts as absent, except that `has` of a tag or an attribute holds for an empty
+    /// value. If a span has several texts for a field, such as annotations, `!=` holds if none of
+    /// them matches. Arithmetic, comparisons of two fields and `<` with text are errors.
     pub fn parse(text: &str) -> Result<Condition, FilterError> {
         let filter = Filter::parse(text)?;
         Parser::of(&filter).condition(filter.root())
@@ -49,7 +50,8 @@ impl Condition {
 }
 
 /// Returns hints for a filter that matched nothing. They point out names that were resolved as keys
-/// of tags but are similar to the name of a field.
+/// of tags but are similar to the name of a field, and attributes of events or links that may be
+/// meant as tags.
 pub fn filter_hints(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
@@ -78,8 +80,8 @@ struct Parser<'f> {
 impl<'f> Parser<'f> {
     fn of(filter: &'f Filter) -> Parser<'f> {
         let fields = filter.operands().iter().map(|operand| Field::of(filter, operand));
-        // An operand that names a kind need not be a field, so its error is stored until it is used
-        // as one.
+        // An operand that is compared with `kind` or `status` is a word and need not be a field. An
+        // operand's error is therefore returned only when the operand is used as a field.
         Parser { filter, fields: fields.collect() }
     }
 

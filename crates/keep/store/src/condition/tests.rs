@@ -106,7 +106,7 @@ fn matching(text: &str) -> String {
 #[test]
 fn filters_find_spans() {
     let check = |text: &str, expected: &str| assert_eq!(matching(text), expected, "{text}");
-    // Comparisons of texts ignore case, and an absent text is not unequal.
+    // Comparisons of texts ignore case, and `!=` does not match an absent text.
     check(r#"service == "osd.1""#, "b");
     check(r#""OSD.1" == service"#, "b");
     check(r#"service == "Osd.*""#, "bd");
@@ -131,7 +131,7 @@ fn filters_find_spans() {
     check(r#"kind == "*er""#, "b");
     check(r#"kind != "*n*""#, "b");
     check("has(kind)", "bcd");
-    // Durations have units, and times are numbers or have units.
+    // Durations and times are numbers of nanoseconds, or have units.
     check("duration > 5ms", "c");
     check("duration >= 5ms", "bc");
     check("5ms < duration", "c");
@@ -157,7 +157,7 @@ fn filters_find_spans() {
     check("has(error) && root", "c");
     check("root", "ac");
     check("!has(root)", "bd");
-    // A comparison holds if any annotation passes.
+    // `==` holds if any annotation equals the text, and `!=` if none does.
     check(r#"annotation == "Sent *""#, "c");
     check(r#"annotation == "sent*""#, "");
     check(r#"annotation == "done""#, "c");
@@ -200,7 +200,7 @@ fn filters_find_spans() {
     check(r#"any == "sent *""#, "c");
     check(r#"any == "*40*""#, "b");
     check(r#"has(any) && any != "osd*""#, "c");
-    // The status is set by the sender, or by a tag `error`.
+    // The status is set by the sender. If it is unset, a tag `error` counts as the status `error`.
     check("status == error", "cd");
     check(r#""OK" == status"#, "b");
     check("status == unset", "a");
@@ -415,7 +415,8 @@ struct Asked<'a> {
 enum Answer<'a> {
     Value(Value<'a>),
     Text(String),
-    /// Several texts, optionally with a number. A comparison holds if any of the texts passes.
+    /// Several texts, optionally with a number. `==` holds if any of the texts passes, and `!=` if
+    /// none does.
     Labels(Option<i64>, Texts),
 }
 
@@ -440,7 +441,7 @@ impl Values for Asked<'_> {
     }
 }
 
-/// Returns an answer with those texts that are not empty. A comparison holds if any of them passes.
+/// Returns an answer with those texts that are not empty; absent if all are empty.
 fn one_of<'a>(texts: impl Iterator<Item = String>) -> Answer<'a> {
     let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
     match texts.is_empty() {
@@ -503,9 +504,9 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
 
 const TEXTS: [&str; 7] = ["", "osd.1", "osd.2", "Qemu", "a", "ab", "5"];
 
-/// Generates a filter from every construct that spans support. Numbers with a fraction are compared
-/// only with fields that have fractional values. The language's own evaluation has no value that is
-/// both a text and a fraction.
+/// Generates a random filter on fields that [`answer`] supports. Tags that may be text are compared
+/// only with integers, since the language's own evaluation has no value that is both a text and a
+/// fraction.
 fn filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(60) {
         let one = filter(random, depth - 1);

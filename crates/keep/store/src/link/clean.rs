@@ -49,7 +49,7 @@ fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
 }
 
 /// Returns a sort key of those fields that linking needs and [`compare_parts`] has not compared.
-/// Stores give the linker no other fields, so spans with equal keys are interchangeable.
+/// The linker reads no other fields, so spans with equal keys are interchangeable.
 fn remaining_fields<'a>(span: &SpanRef<'a>) -> impl Ord + use<'a> {
     let parent = span.parent_id.map(|id| id.number());
     let times = (span.start_ns, span.duration_ns);

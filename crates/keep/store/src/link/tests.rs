@@ -50,7 +50,8 @@ fn span(text: &'static str) -> SpanRef<'static> {
     span
 }
 
-/// Returns the links of spans, sorted, in the form `parent>child calls errors`.
+/// Returns the links of spans, sorted, in the form `parent>child calls errors!`. The number of
+/// errors is left out if it is 0.
 fn links(spans: &[SpanRef<'_>], counts: impl Fn(usize) -> bool) -> String {
     let mut found: BTreeMap<(String, String), Link> = BTreeMap::new();
     Linker::default().link(spans, counts, |call| {
@@ -79,7 +80,7 @@ fn check(spans: &[&'static str], expected: &str) {
     }
 }
 
-/// Request through three services. Only the first server's span names its client.
+/// Request through three services. Of the two servers' spans, only that of `app` names its client.
 const REQUEST: [&str; 4] = [
     "b>c client app>db error",
     "a>b server app>web shared",
@@ -170,7 +171,7 @@ fn steps_between() {
         "app>db 1, some>web 1, web>app 1 1!",
     );
     check(&["->a internal a>b"], "a>b 1");
-    // Without the client's span, the server's parent or the client's own name shows the call.
+    // A call is shown by the client's own name, or by the root if the server's parent is missing.
     check(&["->a server web>-", "a>b client app>-"], "web>app 1");
     check(&["->a server web>-", "b>c server app>-"], "web>app 1");
     // If the parent span is missing, siblings are not linked, but their descendants are.

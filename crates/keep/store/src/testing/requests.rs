@@ -1,10 +1,11 @@
 //! Deterministic generator of requests ([`Requests`]), which access a block store for virtual
 //! machines.
 //!
-//! A guest reads, writes or flushes. qemu passes the operation on to `nbd`, `composer` or `mapper`,
-//! which calls one to nine of `osd.0` to `osd.11`. Each called OSD writes to its journal and calls
-//! its disk. A request thus has 4 to 40 spans, mostly 8. Generating a span does not allocate; a
-//! sink that discards its spans receives several million spans per second.
+//! A guest reads, writes or flushes. qemu passes the operation on to `nbd`, `composer` or `mapper`.
+//! For a read or write, this service calls one to nine of `osd.0` to `osd.11`. Each called OSD
+//! writes to its journal and calls its disk. A request thus has 4 to 40 spans, mostly 8. Generating
+//! a span does not allocate; a sink that discards its spans receives several million spans per
+//! second.
 
 mod numbers;
 #[cfg(test)]
@@ -41,8 +42,8 @@ pub struct Options {
     pub shared: bool,
     /// True if trace ids have 128 bits, false for 64 bits.
     pub wide: bool,
-    /// True if numeric tags have numbers as values. False if they have text, as in Zipkin's
-    /// formats.
+    /// True if numeric tags have numbers as values and internal spans have their kind. False if the
+    /// tags have text and the kind is unspecified, as in Zipkin's formats.
     pub typed: bool,
 }
 
@@ -73,7 +74,8 @@ pub struct Requests {
     steps: Vec<Step>,
 }
 
-/// Step of a generated request: a span without its texts. They are added when the span is emitted.
+/// Step of a generated request: a span without annotations and tags, which are added when the span
+/// is emitted.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     id: SpanId,
@@ -109,7 +111,7 @@ impl Requests {
         }
     }
 
-    /// Generates one request and passes its spans to `sink`, in the order in which the spans ended.
+    /// Generates one request and passes its spans to `sink`, children before parents.
     pub fn next(&mut self, sink: &mut dyn SpanSink) -> ControlFlow<()> {
         let operation = match self.numbers.below(10) {
             0 => "flush",
@@ -145,8 +147,8 @@ impl Requests {
         ControlFlow::Continue(())
     }
 
-    /// Generates whole requests with at least `spans_min` spans in total. Returns the number of
-    /// spans.
+    /// Generates whole requests with at least `spans_min` spans in total, or until the sink breaks
+    /// off. Returns the number of spans in whole requests.
     pub fn fill(&mut self, spans_min: u64, sink: &mut dyn SpanSink) -> u64 {
         let mut given = 0;
         while given < spans_min && self.next(sink).is_continue() {

@@ -1,4 +1,5 @@
-//! Query `outline/ID`: the spans of a request in columns, compact enough for a million spans.
+//! Query `outline/ID`: the spans of a request in columns. A request may have a million spans; an
+//! answer has at most [`LIMIT_MAX`].
 
 mod rows;
 mod tree;

@@ -195,7 +195,7 @@ impl Reader {
     }
 
     /// Reads the store of the block `name`, a child of the innermost block in the scope. Reports a
-    /// problem and returns `None` if the block is missing.
+    /// problem and returns `None` if the block is missing or describes no valid store.
     fn nested(&mut self, scope: Scope<'_>, name: &str) -> Option<Kind> {
         let Some(block) = scope.blocks.first().and_then(|block| block.block(name)) else {
             self.problem(scope.line(), format!("the store has no `<{name}>`"));

@@ -1,5 +1,5 @@
-//! Bucket store: distributes messages to several stores by the key at the beginning of each
-//! message. Bucket 0 gets the messages without a key.
+//! Bucket store: distributes messages to several stores, at random or by the key at the beginning
+//! of each message. By key, bucket 0 gets the messages without one.
 
 use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;
@@ -37,8 +37,8 @@ impl Bucket {
         }
     }
 
-    /// Distributes the messages of a batch to the buckets. Called only once for each batch, so that
-    /// a retry uses the same distribution, even with random buckets.
+    /// Distributes the messages of a batch to the buckets. Not called for a retry, so that it uses
+    /// the same distribution, even with random buckets.
     fn distribute(&mut self, batch: &Batch) {
         for part in &mut self.batches {
             part.reuse(batch.id);

@@ -1,9 +1,10 @@
 //! File store: appends messages to files named `<path>/<base>[-YYYY-MM-DD]_NNNNN`. Only the last
 //! file grows. Times are UTC, so that no name repeats.
 //!
-//! A retry of a batch continues after the last message that was written; an incomplete message is
-//! truncated first. After a crash or a failed sync the store begins a new file, because the end of
-//! the old file is uncertain. Messages after the last durable position are then written again.
+//! A retry of a batch continues after the last complete write of a buffer; an incomplete write is
+//! truncated first. After a crash, a failed truncation or a failed sync the store begins a new
+//! file, because the end of the old file is uncertain. After a crash or a failed sync, messages
+//! after the last durable position are written again.
 
 use super::{Failure, Store, StoreContext, WriteCounts};
 use crate::messages::Batch;
@@ -175,7 +176,8 @@ impl File {
         Ok(OpenFile { file, name, bytes, since: now })
     }
 
-    /// Makes the symbolic link `<base>_current` point to the file `name`.
+    /// Makes the symbolic link `<base>_current` point to the file `name`. A `base_symlink_name` in
+    /// the configuration replaces the base.
     fn link(&self, name: &OsStr) -> Result<(), Failure> {
         let mut link = match &self.plan.symlink {
             Some(link) => OsString::from(link),

@@ -1,8 +1,9 @@
 //! Network store: forwards messages to another Scribe server, one call after the other, in the
 //! journal's order.
 //!
-//! If a call times out, later calls contain fewer messages, down to one, so that a slow line still
-//! delivers some messages. After successful calls their size grows again.
+//! After a failure that closes the connection, such as a timeout, calls are smaller, down to 2 KiB
+//! or one larger message, so that a slow line still delivers some messages. After successful calls
+//! their size grows again.
 
 use super::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
@@ -27,7 +28,8 @@ pub(super) struct Network {
     batch: blkkin_scribe::Batch,
     /// Size in bytes at which a call gets no further messages.
     call_bytes: usize,
-    /// Id of the last batch, and the number of its messages that the server has acknowledged.
+    /// Id of the last batch, and the number of its messages that are acknowledged by the server, or
+    /// lost because errors are ignored.
     done: (u64, u64),
 }
 

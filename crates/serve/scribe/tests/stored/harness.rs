@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 /// Time limit for any wait; a working daemon does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
-/// Maximum time from the end of a disk fault until the daemon accepts messages again.
+/// Maximum time from the end of a disk fault until the daemon accepts messages again; also the
+/// maximum time until it has then delivered them.
 pub(crate) const RESUMES: Duration = Duration::from_secs(5);
 
 /// Size of a message, in bytes; a run fills more than one segment of a journal.

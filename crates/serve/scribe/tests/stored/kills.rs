@@ -36,10 +36,10 @@ pub(crate) const CALLS: [&str; 19] = [
 /// Number of kills of daemons in the same directory before the messages are checked.
 const LIVES: usize = 4;
 
-/// Maximum time after a kill until a restarted daemon accepts messages.
+/// Maximum time from the start of a daemon, after kills, until it accepts messages.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// First bytes of an answer `OK`, as strace prints them.
+/// First bytes of an answer to a `Log` call, as strace prints them.
 const ANSWER: &str = r"\200\1\0\2\0\0\0\3Log";
 
 /// Returns the number of batches that a run sends: enough for more than one segment of a journal.
@@ -172,9 +172,9 @@ fn d1_who_takes_silence_for_ok_is_found_out() {
     assert!(found);
 }
 
-/// Returns the number of `OK` answers of a daemon, after checking that each follows an fdatasync.
-/// With `fails`, the fdatasync with that number fails. A kill does not test durability, because the
-/// kernel keeps written pages; the order of the system calls does.
+/// Returns the number of a daemon's answers to `Log` calls, after checking that each follows an
+/// fdatasync. With `fails`, the fdatasync with that number fails. A kill does not test durability,
+/// because the kernel keeps written pages; the order of the system calls does.
 pub(crate) fn count_answers_after_syncs(fails: Option<u64>) -> Result<u64, String> {
     let scratch = Scratch::new("scribe-order");
     let stores = Stores::new(&scratch.0);

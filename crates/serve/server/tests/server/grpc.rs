@@ -61,7 +61,7 @@ fn what_is_no_call_is_refused() {
     check(OTLP, &[], framed(0, &[0; 10_000]), "8", "larger than 10000 bytes");
     let bomb = framed(1, &gzip(&vec![0; 1 << 20]));
     check(OTLP, &[("grpc-encoding", "gzip")], bomb, "8", "larger than 10000 bytes");
-    // A span of 2 bytes, with a valid tag of the id field and a length of 0.
+    // A span of 2 bytes, with the key of the trace id's field and a length of 0.
     let bad = b"\x0a\x02\x0a\x00".to_vec();
     check(ZIPKIN, &[], framed(0, &bad), "3", "reading List<Span> from proto3 (span 0, byte");
 }

@@ -54,7 +54,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     rate: u32,
 
-    /// Start a new trace when the trace is larger than this; the server has its requests by then
+    /// Start a new trace when the current one is larger than this; the old one is removed once its
+    /// requests are stored
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = values::bytes)]
     trace_size: u64,
 
@@ -75,7 +76,8 @@ pub(crate) struct Args {
     color: ColorChoice,
 }
 
-/// Hidden subcommand that runs a process of the storage chain. The demo starts itself with it.
+/// Hidden subcommand that runs a process of the storage chain. The demo runs its own executable
+/// with this subcommand.
 #[derive(clap::Subcommand, Debug)]
 enum Role {
     /// A process of the chain

@@ -123,7 +123,7 @@ pub(crate) struct SourceArgs {
     )]
     server: String,
 
-    /// File whose first line is a token for the server
+    /// File with a token for the server: the first line that is neither empty nor a comment
     #[arg(long, value_name = "FILE", help_heading = "Source")]
     token_file: Option<PathBuf>,
 
@@ -224,7 +224,7 @@ fn search(args: &Args, backend: &mut Backend, options: &Options) -> Result<Exit,
     Ok(exit)
 }
 
-/// Returns the URL parameters that all queries for requests share: times and filter.
+/// Returns the URL parameters that searches, calls and latencies share: times and filter.
 fn selection(args: &Args) -> Result<String, Error> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if let (Some(since), Some(until)) = (args.since, args.until)

@@ -85,7 +85,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     subbuf_size: Option<u64>,
 
-    /// Sub-buffers of each CPU's ring, a power of two [default: 64]
+    /// Sub-buffers of each CPU's ring, a power of two [default: 64, or 4 if the kernel does not
+    /// overcommit memory]
     #[arg(long, value_name = "COUNT", value_parser = values::count)]
     num_subbuf: Option<u32>,
 
@@ -105,7 +106,8 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Maximum time for the command's children to connect to the agent after the command has ended.
+/// Maximum time that children of the command may take to connect to the agent while no program is
+/// recorded.
 const FORK_PATIENCE: Duration = Duration::from_secs(1);
 /// Interval between two checks of recorded programs.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
@@ -196,8 +198,8 @@ fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
     Ok(losses::from_replies(&client.request_all(&Request::DestroySession(session))?))
 }
 
-/// Waits for the end of all recorded programs that the command started; does not wait if `no_wait`
-/// is set. Returns the number of programs that still run.
+/// Waits for the end of all recorded programs that the command started, or for a signal; does not
+/// wait if `no_wait` is set. Returns the number of programs that still run.
 fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
     let asked = Arc::new(AtomicBool::new(false));
     for signal in ending_signals() {

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     #[arg(long)]
     trust_network: bool,
 
-    /// Directory for waiting messages [default: /var/lib/blkkin/scribe for root, else
-    /// ~/.local/state/blkkin/scribe]
+    /// Directory for waiting messages [default: /var/lib/blkkin/scribe for root, else blkkin/scribe
+    /// in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 

@@ -61,8 +61,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 
-    /// Directory of the store [default: /var/lib/blkkin/spans for root, else
-    /// ~/.local/state/blkkin/spans]
+    /// Directory of the store [default: /var/lib/blkkin/spans for root, else blkkin/spans in
+    /// $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR", help_heading = "Store")]
     data: Option<PathBuf>,
 
@@ -299,7 +299,8 @@ fn store(args: &Args, log: Log) -> Result<Arc<dyn SpanStore>, Error> {
     open(&directory, Options { retention, stores_retention: true, ..Options::default() }, log)
 }
 
-/// Returns the retention of spans: from the options, or else the setting stored with the spans.
+/// Returns the retention of spans: from the options, else the setting stored with the spans, else
+/// the default.
 fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error> {
     let noted = Retention::stored(directory).map_err(|error| cannot_keep(directory, &error))?;
     let known = noted.unwrap_or(Options::default().retention);

@@ -91,8 +91,8 @@ pub(crate) struct Args {
 
     /// Shift a server's spans if they seem to start before its client's
     ///
-    /// The shift is half of the call's remaining time, as in Zipkin. Shifted spans are marked; no
-    /// duration changes.
+    /// A span is shifted to the middle of the call or, if it is longer than the call, to the call's
+    /// start, as in Zipkin. Shifted spans are marked; no duration changes.
     #[arg(long, help_heading = "Requests")]
     correct_skew: bool,
 

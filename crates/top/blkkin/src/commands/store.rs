@@ -61,8 +61,8 @@ struct StoreArgs {
 /// Reads all files and the journal, and changes nothing. A file is `good`; `damaged`, if bytes in
 /// it are wrong; `missing`, if the manifest names it but it is not there; `unnamed`, if the
 /// manifest does not name it. A file without an index gets one at the next start of the server. A
-/// file that is `removing` is removed then, as its spans were merged into another file or have
-/// expired. The exit status is 1 if anything is wrong.
+/// file that is `removing` is removed then: its spans were merged into another file or have
+/// expired, or it was never finished. The exit status is 1 if anything is wrong.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -99,7 +99,7 @@ struct Adopt {
 /// Write all spans of a store to a folder or file
 ///
 /// Parquet keeps all data of spans, and other programs can read it. In Zipkin's and OpenTelemetry's
-/// JSON each line is a batch of spans; Zipkin's rounds times to microseconds. The output appears
+/// JSON each line is a batch of spans; Zipkin's truncates times to microseconds. The output appears
 /// under its name when it is complete. It includes spans that are only in the journal.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -268,7 +268,7 @@ impl Unordered for Count {
     fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
 }
 
-/// Reports the total number of lost events on standard error.
+/// Reports the total numbers of lost events and packets on standard error.
 fn report_losses(stats: &Stats) {
     if let Some(lost) = describe_losses(stats) {
         let shown = plural(stats.events, "event");

@@ -22,7 +22,8 @@ pub(crate) struct OutputArgs {
     json: bool,
 }
 
-/// Writes the selected events of `input` as new traces below `output`, in the given CTF version.
+/// Writes the selected events of `input` as new traces below `output`. `form` selects the CTF
+/// version.
 pub(crate) fn run(
     input: &InputArgs,
     select: Option<(&SelectArgs, bool)>,

@@ -72,7 +72,7 @@ fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Generator of incompressible text.
+/// Generator of random hexadecimal text.
 struct Noise(u64);
 
 impl Noise {
@@ -84,7 +84,7 @@ impl Noise {
     }
 }
 
-/// Returns a batch of 200 spans with random ids and an incompressible tag, in Zipkin's JSON.
+/// Returns a batch of 200 spans with random ids and a tag of random text, in Zipkin's JSON.
 fn spans(noise: &mut Noise) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now_us = now.expect("a time").as_micros();

@@ -14,7 +14,8 @@ enum Condition {
 const CONDITIONS: [Condition; 4] =
     [Condition::Never, Condition::Running, Condition::Stopped, Condition::Dead];
 
-/// Output, exit status and system calls of a program that ran under a [`Condition`].
+/// Output, exit status, system calls and time per event of a program that ran under a
+/// [`Condition`].
 struct RunResult {
     output: String,
     code: Option<i32>,
@@ -197,8 +198,8 @@ impl Disk<'_> {
         files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
     }
 
-    /// Fills the disk until no more can be written. The rings fill up as well, and the program
-    /// counts lost events.
+    /// Fills the disk until no more can be written, while the program tries at least 400,000 more
+    /// events. Rings too small for them fill up as well, and the program counts lost events.
     pub(super) fn fill(&self, program: &mut Program) {
         let full = program.count();
         eventually("much is tried", || {

@@ -123,7 +123,7 @@ fn start_with_pid(pid: u32) -> Running {
     })
 }
 
-/// Acts as a test program in its own pid namespace with its own `/run`. It checks that the agent
+/// Acts as a test program in its own PID namespace with its own `/run`. It checks that the agent
 /// never mistakes a process for a later process with the same pid.
 #[test]
 #[ignore = "a program of other tests"]

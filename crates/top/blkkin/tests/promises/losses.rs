@@ -1,5 +1,5 @@
 //! Promise D10: commands that end or show a recording report losses with their causes, and end with
-//! a different exit status.
+//! an exit status other than 0.
 
 use super::conditions::Disk;
 use super::*;
@@ -394,7 +394,8 @@ fn d10_record_follows_daemons() {
     figure("D10", "record follows a daemon: 301 of 301 events");
 }
 
-/// The number of recorded events in `status` equals the number of events in the trace.
+/// The number of recorded events in `status` equals the number of events in the trace, but for
+/// counts that interrupted threads have missed.
 #[test]
 fn d10_recorded_events_are_counted() {
     let node = Node::new();

@@ -119,7 +119,7 @@ fn l11_programs_of_one_event_take_little_memory() {
     );
 }
 
-/// Acts as a tested program: records events of 72 bytes from several threads, each as fast as
+/// Acts as a tested program: records events of 68 bytes from several threads, each as fast as
 /// possible.
 #[test]
 #[ignore = "a program of other tests"]

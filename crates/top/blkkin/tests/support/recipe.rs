@@ -3,8 +3,9 @@
 //! A recipe opens with comments on its purpose (`# …`) and with the comparisons that do not apply
 //! (`not-babeltrace: why`, `not-stdin: why`). Then files follow, each after a line `--- PATH KIND`.
 //! KIND is `text` (literally; the default for metadata), `json` (a line that starts with `{`
-//! begins a fragment), `packets le N` or `packets be N` (text in metadata packets of N bytes),
-//! `packets-and-stray le N` (the same and a byte more), or `bytes` (the default for other files).
+//! begins a fragment), `packets le N` or `packets be N` (metadata packets with N bytes of text
+//! each), `packets-and-stray le N` (the same and a byte more), or `bytes` (the default for other
+//! files).
 //! `@include FILE` inserts lines of a file in `common/`.
 //!
 //! Bytes are words, and `#` starts a comment:

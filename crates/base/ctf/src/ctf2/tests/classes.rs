@@ -665,7 +665,7 @@ fn aliases_cannot_explode() {
     let many = message(doubled(UNSIGNED_8, 25));
     let memory = ": its types, fields and labels would take more than 12 MiB of memory";
     assert!(many.contains(memory), "{many}");
-    // There are few classes, but each has a long text.
+    // There are few classes, but the innermost one has a long text.
     let filling = format!(r#", "attributes": "{}"}}"#, "x".repeat(1 << 20));
     let long = UNSIGNED_8.replace('}', &filling);
     let much = message(doubled(&long, 10));

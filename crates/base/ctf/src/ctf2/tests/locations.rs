@@ -22,7 +22,8 @@ fn text(name: &str, location: &str) -> String {
     field(name, &format!(r#""type": "dynamic-length-string", "length-field-location": {location}"#))
 }
 
-/// Appends the references of all lengths within `class` to `found`, in order, each as `scope:path`.
+/// Appends the references of all dynamic string lengths within `class` to `found`, in order, each
+/// as `scope:path`.
 fn references(class: &FieldClass, found: &mut Vec<String>) {
     match class {
         FieldClass::Text(TextClass { length: Length::Dynamic(field), .. }) => {

@@ -162,7 +162,7 @@ fn floats() {
     let double = "floating_point { exp_dig = 11; mant_dig = 53; align = 8; } a;";
     check(double, "00000000000002c0", "a=-2.25");
     check_be(double, "fff0000000000000", "a=-inf");
-    // The same numbers after three bits.
+    // The single-precision number again, after three bits.
     let single = "bits3 p; floating_point { exp_dig = 8; mant_dig = 24; align = 1; } a;";
     check(single, "05 00 00 fe 01", "p=5 a=1.5");
     check_be(single, "a7 f8 00 00 00", "p=5 a=1.5");

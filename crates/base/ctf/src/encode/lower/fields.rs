@@ -15,8 +15,8 @@ use crate::schema::*;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Maximum number of classes made for a scope. Variants that depend on one selector multiply their
-/// options.
+/// Maximum number of classes made for a scope, and of classes collected from all scopes. Variants
+/// that depend on one selector multiply their options.
 const CLASSES_MAX: usize = 1 << 20;
 
 pub(super) struct Lowering<'d> {
@@ -235,8 +235,9 @@ impl<'d> Lowering<'d> {
         Ok(())
     }
 
-    /// Returns whether a field of the output can refer to a selector. The selector must not be in a
-    /// header and, for CTF 1.8, must be in a structure around the current field.
+    /// Returns whether a field of the output can refer to a selector. In an unchanged schema all
+    /// fields can. Otherwise the selector must not be in a header and, for CTF 1.8, must be in a
+    /// structure around the current field.
     fn is_reachable_selector(&self, field: &FieldRef) -> bool {
         if self.target == Target::Same {
             return true;

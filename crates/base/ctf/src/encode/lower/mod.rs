@@ -12,9 +12,13 @@
 //!   the selectors of variants become enumerations, whose labels are the options' names;
 //! - text in UTF-16 or UTF-32, terminated or counted, becomes a terminated string in UTF-8 (a
 //!   length field is kept, and still counts the bytes of the source);
-//! - blobs become arrays of hexadecimal bytes, floats of other sizes floats of 64 bits;
-//! - bits in an unusual order or at odd positions get the trace's byte order, and hexadecimal
-//!   integers of 61 to 63 bits get 64 bits.
+//! - blobs become arrays of hexadecimal bytes, and floats in formats other than those of 32 and 64
+//!   bits become floats of 64 bits;
+//! - fields get the usual bit order, fields that may share a byte the trace's byte order, and
+//!   hexadecimal integers of 61 to 63 bits get 64 bits.
+//!
+//! For CTF 2, `fields` changes bit and byte orders in the same way, and replaces ASCII by UTF-8 and
+//! floats in formats that CTF 2 lacks by floats of 64 bits.
 //!
 //! A length or selector in a header, which the output lacks, is replaced by a new field before the
 //! dependent field. For CTF 1.8 that also applies to a selector outside of the enclosing
@@ -53,7 +57,8 @@ pub struct LoweredSchema {
     pub(super) context_visited: Vec<Vec<bool>>,
 }
 
-/// Derives a CTF 1.8 schema from the source's schema. babeltrace2 can read the result too.
+/// Derives a CTF 1.8 schema from the source's schema. babeltrace2 can read the result too, apart
+/// from the two constructs in the description of this module.
 pub fn lower_to_ctf1(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Ctf1)
 }
@@ -64,7 +69,7 @@ pub fn lower_to_ctf2(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
 }
 
 /// Makes a lowered schema that equals the source's schema, for producers of single events. All
-/// fields outside of headers must be visible.
+/// fields outside of headers and packet contexts must be visible.
 pub fn lower_unchanged(source: &Decoder) -> Result<LoweredSchema, EncodeError> {
     lower(source, Target::Same)
 }
@@ -184,8 +189,8 @@ fn describe(event: &EventClass, target: Target) -> EventClass {
     }
 }
 
-/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, and derives a clock's
-/// UUID from the `uid` of its identity, if that is a UUID.
+/// Copies the clocks. For CTF 1.8, converts their names to TSDL identifiers, derives a clock's UUID
+/// from the `uid` of its identity, if that is a UUID, and makes custom origins unknown.
 fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
     let mut clocks = schema.clocks.clone();
     if target != Target::Ctf1 {

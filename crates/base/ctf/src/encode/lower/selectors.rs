@@ -10,7 +10,7 @@ use crate::encode::error::EncodeError;
 use crate::schema::{Mapping, Ranges};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Maximum product of a selector's number of labels and its number of variants.
+/// Maximum product of the number of a selector's value ranges and the number of its uses.
 const LABELS_MAX: usize = 1 << 14;
 
 /// A variant or optional that depends on a selector.
@@ -29,12 +29,12 @@ pub(super) struct SelectorUse {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     pub(super) mappings: Vec<Mapping>,
-    /// Pairs of label index and option index, by use, in the order of the labels.
+    /// Pairs of label index and option index, by use.
     pub(super) choices: Vec<Vec<(usize, usize)>>,
 }
 
-/// Derives labels that partition the values from `least` to `most`. `known` are the labels that the
-/// selector already has.
+/// Derives labels that partition those values from `least` to `most` that select an option in any
+/// use. Returns the labels `known` that the selector already has, if they suffice.
 pub(super) fn labels(
     uses: &[SelectorUse],
     known: Option<&[Mapping]>,
@@ -108,8 +108,8 @@ impl SelectorUse {
     }
 }
 
-/// Returns the choices of each use if the selector's existing labels are exactly those that its
-/// variants need, else `None`.
+/// Returns the choices of each use if all uses are variants, and each option has the name and
+/// values of one of the selector's existing labels, else `None`.
 fn existing_labels(uses: &[SelectorUse], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
     let label_of = |(name, ranges): &(Option<String>, Ranges)| {
         let name = name.as_ref().filter(|name| names::is_option(name))?;

@@ -22,8 +22,8 @@ pub(super) fn packet_header(schema: &Schema) -> FieldClass {
     FieldClass::Struct(StructClass { members, align: 8 })
 }
 
-/// Makes the class of the packet context: times, sizes and counters. The caller appends the visible
-/// fields of the source's context.
+/// Makes the class of the packet context: times if the stream has a clock, sizes and counters. The
+/// caller appends the visible fields of the source's context.
 pub(super) fn packet_context(schema: &Schema, stream: &StreamClass) -> StructClass {
     let order = schema.trace.byte_order;
     let mut members = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn packet_context(schema: &Schema, stream: &StreamClass) -> StructCla
 }
 
 /// Makes the class of LTTng's large event header: a 16-bit id and a 32-bit time; or an id of 65535,
-/// then the full id and a 64-bit time.
+/// then the full id and a 64-bit time. A stream without a clock has no times.
 pub(super) fn event_header(schema: &Schema, stream: &StreamClass) -> FieldClass {
     const LAST: i128 = 65535;
     let order = schema.trace.byte_order;

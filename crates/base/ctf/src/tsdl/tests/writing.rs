@@ -215,7 +215,7 @@ fn roles_must_follow_from_names_and_clocks() {
         int(|int| int.roles = Role::Timestamp.into()),
         "its roles are {Timestamp}, but its name and clock say {}",
     );
-    // Timestamps without a clock, as in CTF 2, get the stream's clock.
+    // Timestamps without a clock get the stream's clock.
     let mut schema = schema(|schema| {
         schema.streams[0].clock = Some(0);
         let stamp = int(|int| int.roles = Role::Timestamp.into());

@@ -36,7 +36,7 @@ impl<'s> Writer<'s> {
         Ok(())
     }
 
-    /// Returns the clock of an integer; for a timestamp of CTF 2, the stream's clock.
+    /// Returns the clock of an integer; for a timestamp without a clock, the stream's clock.
     pub(super) fn clock_of(&self, int: &IntClass) -> Option<usize> {
         let is_timestamp = int.roles.has(Role::Timestamp) || int.roles.has(Role::PacketEnd);
         int.clock.or(self.own_clock.filter(|_| is_timestamp))
@@ -163,7 +163,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Rejects roles that a reader would not derive from the field's name and clock.
+    /// Rejects a field whose roles differ from those that a reader derives from its name and clock.
     fn check_roles(
         &self,
         int: &IntClass,

@@ -1,6 +1,6 @@
 //! Written names of members. In event contexts and payloads, nearly all display names get an
-//! underscore. In the other scopes, only keywords and names that would give the field a wrong role
-//! get one.
+//! underscore. In the other scopes, only keywords, names that start with an underscore or are no
+//! identifiers, and names that would give the field a wrong role or clock get one.
 
 use super::frame::Names;
 use super::spelling::is_identifier;
@@ -56,8 +56,9 @@ impl<'s> Writer<'s> {
         Ok(names)
     }
 
-    /// Returns whether a header's member needs an underscore, because its bare name would give it a
-    /// wrong role or clock.
+    /// Returns whether a member of a header or packet context needs an underscore: its bare name is
+    /// a keyword or no identifier, starts with an underscore, or would give the member a wrong role
+    /// or clock.
     fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
         let name = member.name.as_str();
         if name.starts_with('_') || !is_identifier(name) {

@@ -15,7 +15,8 @@ impl<'t> Reader<'t> {
         Ok(self.arena().store_bytes(bytes))
     }
 
-    /// Reads a trace id of 32 digits in upper or lower case; `None` for an empty string.
+    /// Reads a trace id of 32 digits in upper or lower case; `None` for an empty string. 0 is an
+    /// error.
     #[inline]
     pub(super) fn otlp_trace_id(&mut self) -> Result<Option<TraceId>> {
         let start = self.at();
@@ -28,7 +29,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Reads a span id of 16 digits in upper or lower case; 0 is an error.
+    /// Reads a span id of 16 digits in upper or lower case; 0 and an empty string are errors.
     #[inline]
     pub(super) fn otlp_own_id(&mut self) -> Result<SpanId> {
         let start = self.at();

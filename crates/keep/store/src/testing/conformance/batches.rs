@@ -7,7 +7,7 @@ use blkkin_wire::{Decoder, End, Format};
 use std::sync::mpsc;
 
 /// Returns the store's counters. Asserts that each accepted span counts once: as kept, as a
-/// duplicate or as removed.
+/// duplicate, as expired or as lost.
 fn assert_balanced(subject: &Subject) -> Counters {
     let counters = subject.store().counters();
     let Counters { accepted, kept, duplicates, expired, lost, .. } = counters;

@@ -6,7 +6,7 @@ use blkkin_model::{Kind, Span};
 
 const MINUTE: u64 = 60_000;
 
-/// Returns the links of requests that began in a range of minutes since noon. Each link has the
+/// Returns the links of requests that began in a range of minutes since [`NOON`]. Each link has the
 /// form `parent>child calls errors durations`.
 fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     subject.settle();

@@ -47,8 +47,8 @@ const FILTERS: [&str; 28] = [
     "has(annotation)",
 ];
 
-/// The answers to random queries equal those of a [`MemoryStore`]. The seed is `TEST_SEED`; without
-/// it, several seeds are tried.
+/// The answers to random queries equal those of a [`MemoryStore`]. The seeds are `TEST_SEED` and
+/// the next number, or else those from 1 to `SEEDS`.
 pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match seed {
@@ -145,7 +145,8 @@ fn random_span(random: &mut Random, seed: u64) -> Span {
     }
 }
 
-/// Asserts that both stores list the same services, names and tags.
+/// Asserts that both stores list the same services, names, tags and links, and count the same
+/// spans.
 fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
     let (one, other) = (subject.store(), plain.store());
     assert_eq!(one.services().expect("an answer"), other.services().expect("an answer"));
@@ -189,7 +190,8 @@ fn random_conditions(random: &mut Random) -> Vec<String> {
     (0..random.below(4)).map(|_| joined(random)).collect()
 }
 
-/// Asserts that both stores return the same pages for a random query.
+/// Asserts that both stores return the same pages for a random query. If `is_measured` is set,
+/// asserts that the latency is the same too.
 fn compare_pages(
     random: &mut Random,
     subject: &Subject,
@@ -262,8 +264,8 @@ fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
     assert_difference(subject, all, random.one_of(&windows), &condition, &area);
 }
 
-/// Asserts that a request matches the query, and that `place` has the request's start or duration
-/// as its rank.
+/// Asserts that a request matches the query. In the order [`Order::Newest`], asserts that the rank
+/// of `place` is the request's start.
 fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
     let held: Vec<SpanRefBuffer<'_>> = spans.iter().map(Span::ref_buffer).collect();
     let spans: Vec<SpanRef<'_>> = held.iter().map(SpanRefBuffer::as_ref).collect();

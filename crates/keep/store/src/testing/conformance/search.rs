@@ -65,7 +65,7 @@ pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
 }
 
 /// A request is assembled from spans that arrive in any order. They are interleaved with spans of
-/// other requests, and the root is last.
+/// other requests, and the root does not arrive first.
 pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     let of = |trace: u128| -> Vec<Span> {
         (1..=6).map(|id| span(trace, id, id - 1, id * 2, "a", &format!("step {id}"))).collect()
@@ -213,8 +213,8 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
-/// A span matches an annotation query only if all terms match. Annotations and values of tags are
-/// case-sensitive.
+/// A request matches an annotation query only if all terms match. Annotations and values of tags
+/// are case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
     let at = NOON + 5 * MS;

@@ -65,7 +65,8 @@ impl Subject {
         }
     }
 
-    /// Sends valid spans in Zipkin's format, which loses only fractions of microseconds.
+    /// Sends valid spans in a format of Zipkin, which truncates times to microseconds and converts
+    /// names to lower case.
     pub(super) fn accept(&self, spans: &[Span]) {
         self.accept_as(Format::ZipkinProto, spans);
     }
@@ -76,7 +77,7 @@ impl Subject {
         assert_eq!(accepted.outcome.accepted, spans.len() as u64);
     }
 
-    /// Returns the spans of a request. Asserts that they are in order and distinct.
+    /// Returns the spans of a request. Asserts that they are in order of start.
     pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
         let spans = self.store.trace(id).expect("an answer");
         assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
@@ -124,7 +125,8 @@ impl Subject {
         self.found(&Query { conditions, ..Query::new(100) })
     }
 
-    /// Returns the trace ids of requests that began between two times, in nanoseconds since noon.
+    /// Returns the trace ids of requests that began between two times, in nanoseconds since
+    /// [`NOON`].
     #[track_caller]
     pub(super) fn search_starts(&self, first: u64, last: u64) -> Vec<u128> {
         let window = Window { start_ns: NOON + first, end_ns: NOON + last };
@@ -163,7 +165,8 @@ pub(super) fn trace_id(number: u128) -> TraceId {
     TraceId::from_number(number).expect("an id is not 0")
 }
 
-/// Creates a span that starts `start_ms` milliseconds after noon. A parent of 0 means no parent.
+/// Creates a span that starts `start_ms` milliseconds after [`NOON`]. A parent of 0 means no
+/// parent.
 pub(super) fn span(
     trace: u128,
     id: u64,
@@ -228,7 +231,7 @@ impl SpanBuilder for Span {
     }
 }
 
-/// Asserts that spans are in the order of [`compare`] and distinct.
+/// Asserts that spans are in order of start, spans without a start first.
 #[track_caller]
 pub(super) fn assert_ordered(spans: &[Span]) {
     for pair in spans.windows(2) {

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 /// Number of samples in the table of the duration distribution.
 const STEPS: usize = 1024;
 /// Standard deviation of the durations' natural logarithms. One request in a thousand takes about
-/// 15 times the median.
+/// ten times the median.
 const SIGMA: f64 = 0.85;
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! Tree of a request's spans, built also if their parent ids are wrong. Start at [`Tree::of`].
 //!
-//! Apart from sorting, the time is linear in the number of spans: no ancestor is visited twice.
+//! Apart from sorting and the search for ids, the time is linear in the number of spans: the search
+//! for cycles visits each row at most twice.
 
 use super::rows::Row;
 use std::cmp::Reverse;

@@ -1,5 +1,6 @@
-//! Processes of the demo: a server with its store, a node agent, the chain's processes, and the
-//! feed of requests to the server. Start at [`Chain::start`].
+//! Parts of the demo: a server with its store, a node agent, the chain's processes, and the feed of
+//! requests to the server. Only the chain's roles are separate processes. Start at
+//! [`Chain::start`].
 
 use super::feed::Feed;
 use crate::exit::Error;
@@ -17,7 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Processes of a running demo (server, agent and chain) and its current recording.
+/// Running demo: the server, the agent, the chain, and the current recording.
 pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
@@ -39,7 +40,8 @@ struct Recording {
     feed: Feed,
 }
 
-/// Process of the demo, as listed in its output: the server, the agent, or a role of the chain.
+/// Part of the demo, as listed in its output: the server or the agent, in the demo's process, or a
+/// role of the chain.
 pub(super) struct DemoProcess {
     pub(super) name: String,
     pub(super) pid: u32,
@@ -221,7 +223,8 @@ impl Chain {
         Totals { spans: counters.kept, lost: counters.lost + counters.refused + self.lost + fed }
     }
 
-    /// Ends all processes, sources before sinks, so that every request that has begun is stored.
+    /// Ends the chain, the recording, the server and the agent, in this order, so that every
+    /// request that has begun is stored.
     pub(super) fn end(mut self) -> Result<Totals, Error> {
         if let Some(stack) = self.stack.take() {
             stack.stop().map_err(|error| Error::failed(format!("the chain: {error}")))?;

@@ -101,8 +101,8 @@ impl Cost {
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);
         let mut rounds: Vec<f64> = rounds.map(|(off, on)| less(*off, *on)).collect();
         rounds.sort_by(f64::total_cmp);
-        // Computed from the medians, which the table shows in the column before. It is never
-        // outside the range of the rounds.
+        // Computed from the medians, which the table shows in the column before. The result is
+        // within the range of the rounds if both modes have equally many rounds.
         let percent = less(self.median(0), self.median(mode));
         Some(Slowdown { percent, least: *rounds.first()?, most: *rounds.last()? })
     }

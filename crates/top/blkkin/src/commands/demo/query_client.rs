@@ -27,7 +27,7 @@ impl QueryClient {
         Ok(QueryClient(Server::at(url, &settings).map_err(Error::failed)?))
     }
 
-    /// Returns the trace id and the spans of the slowest write.
+    /// Returns the trace id and the spans of the slowest write; `None` if no write is stored.
     pub(super) fn slowest_write(&mut self) -> Result<Option<(String, Value)>, Error> {
         let filter = utf8_percent_encode(WRITES, NON_ALPHANUMERIC);
         let answer = self.get(&format!("search?order=slowest&limit=1&filter={filter}"))?;

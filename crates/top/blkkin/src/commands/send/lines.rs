@@ -17,7 +17,7 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Maximum time that a line waits for further lines before its batch is sent.
 const WAIT: Duration = Duration::from_millis(200);
 
-/// Maximum number of lines that are read but not sent yet.
+/// Maximum number of lines that are read but not in a batch yet.
 const LINES_AHEAD: usize = 1000;
 
 type Lines = Receiver<io::Result<Vec<u8>>>;

@@ -27,8 +27,8 @@ pub(super) struct DeliveryArgs {
     /// otlps with TLS; scribe://HOST:9410/CATEGORY (Scribe)
     ///
     /// Each span is delivered at least once, or counted as not delivered, and then the exit status
-    /// is 1. After a temporary failure spans are sent again; spans that the destination refuses are
-    /// put aside.
+    /// is 1. After a temporary failure spans are sent again. Spans that the destination refuses are
+    /// not; --queue keeps them in DIR/refused.
     #[arg(long, value_name = "URL", conflicts_with_all = ["tree", "annotations"])]
     to: Option<String>,
 

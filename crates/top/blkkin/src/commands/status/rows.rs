@@ -68,8 +68,8 @@ fn key(ring: &Ring) -> Key<'_> {
     (&ring.session, &ring.channel, ring.pid, ring.cpu)
 }
 
-/// Returns one row per process or, if `each` is set, one row per ring. Rows are sorted by session,
-/// channel and process. The last row of a channel sums up ended programs.
+/// Returns one row per channel and process or, if `each` is set, one row per ring. Rows are sorted
+/// by session, channel and process. The last row of a channel sums up ended programs.
 pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
     let before: HashMap<Key<'_>, &Ring> =
         status.before.iter().map(|ring| (key(ring), ring)).collect();

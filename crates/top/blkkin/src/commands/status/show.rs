@@ -189,7 +189,7 @@ fn filled(counters: &RingCounters) -> String {
     }
 }
 
-/// Formats a number with a unit prefix and one decimal place.
+/// Formats a number: from 1000 on with a unit prefix and one decimal place, else as an integer.
 fn short(number: f64) -> String {
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     match units.into_iter().find(|(unit, _)| number >= *unit) {
