@@ -110,7 +110,7 @@ impl Cursor {
             header: Vec::new(),
             buffer: Vec::new(),
             buffered: 0,
-            window: window.max(4 * AHEAD),
+            window: window.max(2 * AHEAD),
             retained_max: 0,
             retained_from: None,
             handover: None,
@@ -333,6 +333,9 @@ impl Cursor {
     /// that is true if the packet may have more events. Returns `None` if the clock went backwards,
     /// since the mark is then no bound for the times of earlier events. A problem ends the packet.
     pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
+        if let Err(end) = self.read_step(size) {
+            return Some(end);
+        }
         if let Some(mut skipping) = self.part_skipping(data, size) {
             skipping.run();
             let skipped = SkipOutcome::from_skipping(skipping);
@@ -350,6 +353,13 @@ impl Cursor {
         (b, data_b): (&mut Cursor, &TraceData),
         size: usize,
     ) -> [Option<(Mark, bool)>; 2] {
+        let (read_a, read_b) = (a.read_step(size), b.read_step(size));
+        if read_a.is_err() || read_b.is_err() {
+            return [
+                read_a.map_or_else(Some, |()| a.skip_some(data_a, size)),
+                read_b.map_or_else(Some, |()| b.skip_some(data_b, size)),
+            ];
+        }
         let parts = a.part_skipping(data_a, size).zip(b.part_skipping(data_b, size));
         let Some((mut skip_a, mut skip_b)) = parts else {
             return [a.skip_some(data_a, size), b.skip_some(data_b, size)];
@@ -364,6 +374,20 @@ impl Cursor {
         [moved_a, moved_b]
     }
 
+    /// Reads the bytes for a step of `size` bytes, unless they are buffered. If that fails, returns
+    /// the result of a step that skips nothing, and ends the packet.
+    fn read_step(&mut self, size: usize) -> Result<(), (Mark, bool)> {
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        let needed = size + 1;
+        if self.complete || (self.event_start / 8) as usize + needed <= self.buffered {
+            return Ok(());
+        }
+        let mark = self.mark();
+        let read = self.fill(needed);
+        self.next_start = Some(self.event_start);
+        read.map_err(|_| (mark, false))
+    }
+
     /// Makes a walk over the next `size` buffered bytes. Returns `None` unless more bytes follow
     /// them in the window.
     fn part_skipping<'c>(
@@ -371,7 +395,6 @@ impl Cursor {
         data: &'c TraceData,
         size: usize,
     ) -> Option<EventSkipper<'c>> {
-        self.event_start = self.next_start.unwrap_or(self.event_start);
         let all = View::new(&self.buffer[..self.buffered], self.base, self.end_bits);
         let end = (self.event_start / 8) as usize + size;
         if end >= all.whole_bytes().len() {

@@ -44,7 +44,7 @@ const SCOUTS_MAX: usize = 64;
 /// each stream of each slice.
 const HANDING_OVER_MAX: usize = 16;
 /// Size of a scout's window in bytes. Each slice copies the unread part of the window.
-const SCOUT_WINDOW_SIZE: usize = 64 << 10;
+const SCOUT_WINDOW_SIZE: usize = 32 << 10;
 /// Number of marks that a scout retains. A scout may be some steps beyond the end of a slice, so a
 /// few older marks are needed.
 const MARKS: usize = 4;
