@@ -112,7 +112,7 @@ pub(super) const TRIALS: &[Trial] = &[
         "a program does not notice how its agent is, nor that the disk is full",
         &["l1_"],
         &[
-            fixed("TEST_EVENTS", 1_000_000),
+            fixed("TEST_EVENTS", 5_000_000),
             fixed("TEST_TIMED", 200_000),
             amount("TEST_FULL", 1, 20),
         ],

@@ -413,11 +413,11 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static SiteType> {
     store(SiteType { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
 }
 
-/// Returns the end of a path, at most as long as a description's file name may be; empty if that
-/// end would begin within a character.
+/// Returns the end of a path, at most as long as a description's file name may be.
 fn path_end(path: &str) -> &str {
     let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
-    path.get(start..).unwrap_or_default()
+    // A character at the cut is left out.
+    path.get(path.ceil_char_boundary(start)..).unwrap_or_default()
 }
 
 fn line_of(site: &Site) -> u32 {

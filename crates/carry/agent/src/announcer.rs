@@ -121,10 +121,12 @@ impl Announcement {
             for descriptor in range {
                 let path = process.join(format!("fd/{descriptor}"));
                 match fs::read_link(&path) {
-                    Ok(target) if is_bell(&target) => {
-                        let _ = self.ring(process, &path, number, sandboxed);
+                    Ok(target) => {
+                        gap = 0;
+                        if is_bell(&target) {
+                            let _ = self.ring(process, &path, number, sandboxed);
+                        }
                     }
-                    Ok(_) => gap = 0,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => gap += 1,
                     Err(_) => return,
                 }

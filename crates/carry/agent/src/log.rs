@@ -44,14 +44,12 @@ impl Log {
     fn about_at(&self, uid: u32, line: &str, now: Instant) {
         let mut users = self.users.borrow_mut();
         if users.len() >= USERS_MAX && !users.contains_key(&uid) {
-            users.retain(|_, window| now < window.begun + WINDOW);
+            let expired = users.extract_if(|_, window| now >= window.begun + WINDOW);
+            expired.for_each(|(uid, window)| self.write_left_out(uid, &window));
         }
         let window = users.entry(uid).or_insert(Window { begun: now, lines: 0, left_out: 0 });
         if now >= window.begun + WINDOW {
-            if window.left_out > 0 {
-                let left_out = window.left_out;
-                (self.write)(&format!("user {uid}: {left_out} more lines like those before"));
-            }
+            self.write_left_out(uid, window);
             *window = Window { begun: now, lines: 0, left_out: 0 };
         }
         if window.lines >= LINES_MAX {
@@ -61,6 +59,14 @@ impl Log {
         window.lines += 1;
         (self.write)(line);
     }
+
+    /// Writes the number of lines that an expired window has left out.
+    fn write_left_out(&self, uid: u32, window: &Window) {
+        let left_out = window.left_out;
+        if left_out > 0 {
+            (self.write)(&format!("user {uid}: {left_out} more lines like those before"));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,10 +74,9 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
     #[test]
     fn lines_about_a_user_are_limited() {
+        static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let log = Log::new(|line| LINES.lock().unwrap().push(line.to_owned()));
         let begun = Instant::now();
         for number in 0..10_000 {
@@ -83,5 +88,22 @@ mod tests {
         assert_eq!(lines.len(), LINES_MAX as usize + 3);
         let expected = ["another", "user 7: 9980 more lines like those before", "later"];
         assert_eq!(lines[LINES_MAX as usize..], expected);
+    }
+
+    #[test]
+    fn lines_left_out_are_counted_when_a_window_is_removed() {
+        static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let log = Log::new(|line| LINES.lock().unwrap().push(line.to_owned()));
+        let begun = Instant::now();
+        for uid in 0..USERS_MAX as u32 {
+            log.about_at(uid, "a line", begun);
+        }
+        for _ in 0..LINES_MAX {
+            log.about_at(7, "a line", begun);
+        }
+        LINES.lock().unwrap().clear();
+        log.about_at(u32::MAX, "a line of a new user", begun + WINDOW);
+        let expected = ["user 7: 1 more lines like those before", "a line of a new user"];
+        assert_eq!(*LINES.lock().unwrap(), expected);
     }
 }

@@ -323,8 +323,10 @@ impl Node {
                     program.title()
                 );
                 self.log.about(program.account.uid(), &line);
+                program.has_logged_failure = true;
             }
-            program.has_logged_failure = trouble;
+            // A postponed write is no end of the failure, and is not logged.
+            program.has_logged_failure &= trouble;
             if drain.found && program.account.is_over(Quota::RingBytes) {
                 over.push(program.account.clone());
             }

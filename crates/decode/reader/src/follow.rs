@@ -95,17 +95,10 @@ impl Follower {
 
     /// Checks for added packets, files and metadata. Returns true if the sources were opened again.
     /// Changed traces then have new ids, and streams may have new numbers.
-    pub fn refresh(&mut self) -> bool {
-        self.refresh_if(self.listed_at.elapsed() >= LIST_INTERVAL)
-    }
-
-    /// Checks like [`Follower::refresh`], but lists the files even if the last listing was less
-    /// than 250 ms ago. Meant for the check before the last round.
-    pub fn refresh_all(&mut self) -> bool {
-        self.refresh_if(true)
-    }
-
-    fn refresh_if(&mut self, mut is_due: bool) -> bool {
+    ///
+    /// Files are listed every 250 ms, and always before the last round: `is_last`.
+    pub fn refresh(&mut self, is_last: bool) -> bool {
+        let mut is_due = is_last || self.listed_at.elapsed() >= LIST_INTERVAL;
         let mut has_new_streams = self.has_new_streams();
         for tries in 0..OPEN_TRIES_MAX {
             // Producers write metadata before the packets that need it. So the sizes of stream

@@ -283,6 +283,32 @@ fn failed_flushes_leave_no_files() {
     assert_eq!(found(&lake), acknowledged);
 }
 
+/// A flush that failed is repeated once there is free space, although no span arrives and nobody
+/// asks for it.
+#[test]
+fn failed_flushes_are_repeated() {
+    let disk = SimulatedDisk::new(9);
+    let one_by_one = Options { merge_files: usize::MAX, ..options() };
+    let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
+    let mut acknowledged = BTreeSet::new();
+    send(&lake, 0, 4, &mut acknowledged);
+    let used = disk.names().iter().filter_map(|name| disk.bytes(name)).map(|it| it.len());
+    // The journal's segment has room for another batch, with which the spans suffice for a file.
+    disk.set_capacity(Some(used.sum::<usize>()));
+    send(&lake, 16, 1, &mut acknowledged);
+    assert_eq!(acknowledged.len() as u64 * SPANS, options().file_spans as u64);
+    // The flush fails meanwhile.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(span_files(&disk), [""; 0]);
+    disk.set_capacity(None);
+    let is_written = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        !span_files(&disk).is_empty()
+    });
+    assert!(is_written, "{:?}", disk.names());
+    assert_eq!(found(&lake), acknowledged);
+}
+
 /// While the disk is full, the store rejects batches. It accepts batches again once there is free
 /// space.
 #[test]

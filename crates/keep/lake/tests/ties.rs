@@ -29,12 +29,22 @@ fn requests(durations: u64) -> Vec<Request> {
     (1..=REQUESTS).map(request).collect()
 }
 
-fn send(lake: &Lake, requests: &[Request]) {
+/// Sends the requests. With `child_ns`, each root has a child of that duration, which is
+/// asynchronous work if it is longer than the root.
+fn send(lake: &Lake, requests: &[Request], child_ns: Option<u64>) {
     for some in requests.chunks(50_000) {
-        let spans = some.iter().zip(1..).map(|(&(trace_id, duration_ns, name), number)| {
-            let id = SpanId::from_number(number).expect("not 0");
+        let spans = some.iter().zip(1..).flat_map(|(&(trace_id, duration_ns, name), number)| {
+            let id = |number| SpanId::from_number(number).expect("not 0");
+            let root_id = id(2 * number);
             let start_ns = Some(1_000_000_000 + trace_id.low() % 1000);
-            SpanRef { name, start_ns, duration_ns, ..SpanRef::new(trace_id, id) }
+            let root = SpanRef { name, start_ns, duration_ns, ..SpanRef::new(trace_id, root_id) };
+            let child = child_ns.map(|_| SpanRef {
+                parent_id: Some(root_id),
+                start_ns,
+                duration_ns: child_ns,
+                ..SpanRef::new(trace_id, id(2 * number + 1))
+            });
+            [Some(root), child].into_iter().flatten()
         });
         let mut bytes = Vec::new();
         encode(Format::OtlpProto, spans, &mut bytes);
@@ -77,7 +87,7 @@ fn the_slowest_of_many_alike_are_found_soon() {
         let directory = tempfile::tempdir().expect("a folder");
         let (lake, _) = Lake::open(directory.path(), Options::default()).expect("opened");
         let all = requests(durations);
-        send(&lake, &all);
+        send(&lake, &all, None);
         let filters = ["", "name == \"some\""];
         let memory = format!("{durations} durations in memory");
         filters.iter().for_each(|filter| check(&lake, &all, filter, &memory));
@@ -85,4 +95,17 @@ fn the_slowest_of_many_alike_are_found_soon() {
         let file = format!("{durations} durations in a file");
         filters.iter().for_each(|filter| check(&lake, &all, filter, &file));
     }
+}
+
+/// Results are ordered by the duration of the root, also if other spans end later and all requests
+/// take equally long from the first start to the last end.
+#[test]
+fn work_after_the_root_hides_no_request() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let (lake, _) = Lake::open(directory.path(), Options::default()).expect("opened");
+    let all = requests(7)[..20_000].to_vec();
+    send(&lake, &all, Some(1_500_000));
+    check(&lake, &all, "", "in memory");
+    lake.flush().expect("written");
+    check(&lake, &all, "", "in a file");
 }

@@ -212,6 +212,7 @@ fn template(target: Target<'_>) -> &'static str {
         Target::OwnApi(path) => match path {
             "search" => "/api/blkkin/v1/search",
             "latency" => "/api/blkkin/v1/latency",
+            "latencies" => "/api/blkkin/v1/latencies",
             "heatmap" => "/api/blkkin/v1/heatmap",
             "difference" => "/api/blkkin/v1/difference",
             "links" => "/api/blkkin/v1/links",

@@ -76,6 +76,21 @@ fn lines_come_as_packets_come() {
     assert!(ended.errors.is_empty(), "{ended:?}");
 }
 
+/// A file that appears right before Ctrl-C is read, although files are listed only every 250 ms.
+#[test]
+fn files_of_the_last_moment_are_read() {
+    for round in 0..4 {
+        let scratch = Scratch::new("follow-last");
+        let growing = Growing::begin(&scratch.0.join("trace"), 0);
+        growing.packet(packet(0, 0, &[(0, 10, 1)]));
+        let mut running = follow(&scratch, &[]);
+        running.expect(&[&line(0, 0, 10, 1)]);
+        growing.packet(packet(1, 0, &[(0, 20, round)]));
+        let ended = interrupted(running);
+        assert_eq!(ended.lines, [line(1, 0, 20, round)]);
+    }
+}
+
 /// Each packet of a followed file is decoded by its own stream class. An earlier bug gave events
 /// the names of the file's first stream class, or ended the program.
 #[test]

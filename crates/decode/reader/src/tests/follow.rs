@@ -20,7 +20,7 @@ impl Follow {
     /// Runs the next round, and checks its transcript.
     #[track_caller]
     fn check(&mut self, expected: &str) {
-        self.follower.refresh_all();
+        self.follower.refresh(true);
         let mut transcript = Transcript::default();
         let stats = self.follower.deliver(|reading| reading, &mut transcript);
         check_lines(&transcript.finish(&self.folder, &stats), expected, "round");

@@ -67,11 +67,12 @@ pub(super) fn matches_of<'k>(
 
 /// Returns the slowest `count_max` of the requests with the given ordinals, in order of the exact
 /// time from the first start to the last end. If `after` is given, only requests after that place
-/// are returned.
+/// are returned. Requests before the cursor `page_start` are left out if they have one span: only then is
+/// that time certainly the duration by which results are ordered.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],
-    after: Option<Place>,
+    (after, page_start): (Option<Place>, Option<Place>),
     count_max: usize,
 ) -> Result<Vec<(Place, u32)>, Error> {
     let loaded = file.load()?;
@@ -119,7 +120,8 @@ pub(super) fn first_places(
                     let id = trace_id(&page, last_row as usize);
                     let id = file.record_error(id.map_err(|fault| fault_of(file, &page, fault)))?;
                     let place = (Reverse(latest - earliest), id);
-                    if after.is_none_or(|after| key(&after) < place) {
+                    let is_after = |bound: Option<Place>| bound.is_none_or(|b| key(&b) < place);
+                    if is_after(after) && (rows.len() > 1 || is_after(page_start)) {
                         first.push((place, *ordinal));
                         if first.len() > count_max {
                             first.pop();

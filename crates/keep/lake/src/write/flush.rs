@@ -51,6 +51,7 @@ fn wait(shared: &Shared) -> bool {
     let mut state = shared.memory.state();
     loop {
         if state.flush_target > state.written
+            || state.head.has_unfinished_flush()
             || state.head.is_full(&shared.memory.options)
             || is_age_due(shared, &state)
         {

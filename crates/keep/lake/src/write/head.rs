@@ -249,7 +249,7 @@ impl Head {
     }
 
     /// Returns whether batches are being flushed, or their flush has failed.
-    pub(crate) fn is_being_written(&self) -> bool {
+    pub(crate) fn has_unfinished_flush(&self) -> bool {
         self.writing > 0
     }
 

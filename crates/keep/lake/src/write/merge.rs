@@ -234,7 +234,7 @@ fn is_busy(shared: &Shared) -> bool {
 
 fn is_behind(shared: &Shared, state: &State) -> bool {
     let (head, most) = (&state.head, shared.memory.options.memory_bytes_max);
-    head.is_being_written() || head.memory_bytes() > most / 2
+    head.has_unfinished_flush() || head.memory_bytes() > most / 2
 }
 
 /// Waits while the store is busy, at most [`STEP_WAIT_MAX`]. Then the merge continues, since its

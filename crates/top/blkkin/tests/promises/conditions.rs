@@ -93,8 +93,8 @@ fn l1_recording_asks_nothing_of_the_kernel() {
     if !has(test, &["strace"]) {
         return;
     }
-    // More events than fit into a ring that is not read.
-    let count = env_number("TEST_EVENTS", 200_000);
+    // More events than fit into a ring that is not read: they take 45 MB, and a ring has 32 MiB.
+    let count = env_number("TEST_EVENTS", 2_500_000);
     let seen: Vec<RunResult> =
         CONDITIONS.iter().map(|condition| mark_under(*condition, count, true)).collect();
     for (condition, seen) in CONDITIONS.iter().zip(&seen) {
@@ -268,7 +268,7 @@ fn l1_a_full_disk_is_a_state() {
 }
 
 /// No event is missing on a full disk, even if agents are killed meanwhile and each of them leaves
-/// full rings.
+/// events in rings.
 #[test]
 fn l1_a_full_disk_and_dead_agents() {
     if !can("l1_a_full_disk_and_dead_agents", &["unshare", "mount", "nsenter"]) {

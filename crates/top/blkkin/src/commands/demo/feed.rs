@@ -94,11 +94,7 @@ fn follow(
     loop {
         // Read the flag first, so that events before it are still read in the last round.
         let is_last = ends.load(Ordering::Relaxed);
-        if is_last {
-            follower.refresh_all()
-        } else {
-            follower.refresh()
-        };
+        follower.refresh(is_last);
         let _ = collector.advance(i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX));
         stats.add(follower.deliver(|reading| reading, &mut collector));
         let _ = exporter.flush();

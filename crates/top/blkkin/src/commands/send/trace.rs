@@ -108,7 +108,7 @@ fn follow<C: Consumer>(
         // Read the flag first, so that events recorded before it was set are still sent in the last
         // round.
         let ends = interrupt.is_set();
-        if follower.refresh() && !times.are_final {
+        if follower.refresh(ends) && !times.are_final {
             times = args.select.times(follower.traces(), args.clock_gmt)?;
         }
         let selection = Selection { range: times.range, filter: filter.clone() };

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
         // Read the flag first, so that events recorded before it was set are still read in the last
         // round.
         let ends = interrupt.is_set();
-        is_new |= follower.refresh();
+        is_new |= follower.refresh(ends);
         if std::mem::take(&mut is_new) {
             collector.sink.begin(follower.traces());
             if !times.are_final {

@@ -90,7 +90,7 @@ fn follow<P: LinePrinter>(
         // Read the flag first, so that events recorded before it was set are still printed in the
         // last round.
         let ends = interrupt.is_set();
-        is_new |= follower.refresh();
+        is_new |= follower.refresh(ends);
         if is_new && args.json {
             let _ = write(Target::Output, &json::begin(follower.traces().iter().map(|t| &**t)));
         }
