@@ -2,8 +2,10 @@
 //! any stream, its result does not depend on how the stream is split, and each message round-trips
 //! unchanged.
 //!
-//! The first byte selects the receiver. In the second byte, 6 bits are the chunk size in bytes (0
-//! for a single chunk), and 2 bits the number of descriptors with the first chunk.
+//! The first byte selects the check: a whole connection as the agent, a program or a command
+//! decodes it, or a stream of one message type. For a stream, the low 6 bits of the second byte are
+//! the chunk size in bytes (0 for a single chunk), and the high 2 bits the number of descriptors
+//! with the first chunk.
 #![no_main]
 
 use blkkin_control::{

@@ -133,8 +133,8 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    /// Bytes that are sent in parts of any size arrive in order, even through a socket that is
-    /// sometimes full.
+    /// Received bytes stay in order, whatever sizes are consumed. At times the sender fills the
+    /// socket faster than the link reads it.
     #[test]
     fn bytes_stay_in_order() {
         let (near, mut far) = UnixStream::pair().unwrap();

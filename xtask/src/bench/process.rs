@@ -1,5 +1,5 @@
-//! Figures of a process from `/proc`, and the graceful termination of a child process. Start at
-//! [`Process`].
+//! Processor time, memory and wake-ups of a process, from `/proc`, and graceful termination of a
+//! child process. Start at [`Process`].
 
 use crate::tools::at;
 use nix::sys::signal::{Signal, kill};

@@ -168,7 +168,8 @@ record! {
         /// Number of events recorded so far, as counted by the program; `None` if the count is
         /// unavailable.
         pub events_recorded: Option<u64> = Optional(Number),
-        /// Number of events dropped because the ring was full.
+        /// Number of events that the program dropped: the ring was full, all usable rings were
+        /// locked, or the event was larger than a sub-buffer.
         pub events_discarded: u64 = Number,
         /// Number of packets that the agent has consumed from the ring.
         pub packets_taken: u64 = Number,

@@ -1,5 +1,5 @@
-//! Reader and writer for the bytes of a body. Both store the name of the current field, which the
-//! [`Fault`]s that they report contain.
+//! Reader and writer for the bytes of a body. Both keep the name of the current field, and put it
+//! into each [`Fault`] that they report.
 
 use crate::fault::{Fault, Reason};
 use crate::version::Version;

@@ -101,8 +101,8 @@ pub fn has_seccomp() -> bool {
     })
 }
 
-/// Returns the number of seccomp filters of this thread; `None` if unknown. A thread without
-/// filters needs one system call.
+/// Returns the number of seccomp filters of this thread; `None` if unknown. Makes one system call
+/// if the thread has no filters.
 pub fn seccomp_filters() -> Option<u64> {
     match has_seccomp() {
         false => Some(0),

@@ -314,7 +314,8 @@ unsafe fn register_site(site: &Site) -> Option<&'static SiteType> {
     None
 }
 
-/// Returns the hash of a site's description; equal descriptions have equal hashes.
+/// Returns the FNV-1a hash of a site's name, file, line and field names; `None` if a string is NULL
+/// or not UTF-8.
 ///
 /// # Safety
 ///

@@ -4,7 +4,7 @@
 //! in a signal handler. A waiting writer holds no lock. It polls, so that the reader needs no code
 //! for waiting writers. The wait always ends: at the channel's time limit, or when nothing has been
 //! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After a wait in which
-//! nothing was read, events do not wait before the reader reads again.
+//! nothing was read, events are discarded at once, until the reader reads again.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};

@@ -6,8 +6,8 @@ use crate::event_layout::{COPIED, HEADER_SIZE};
 use crate::large_event_memory;
 use crate::string_budget::StringBudget;
 
-/// Maximum number of times that the bound on string lengths is raised. Each bound is valid, and not
-/// less than the previous one.
+/// Maximum number of times that the bound on string lengths is raised. The strings fit with each
+/// bound, so stopping early only shortens them more than necessary.
 const ROUNDS_MAX: usize = 16;
 
 /// Returns the summed sizes of an event's fields. Strings longer than `bound` bytes are not added

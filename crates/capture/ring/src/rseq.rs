@@ -275,9 +275,9 @@ impl Sequences {
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
     }
 
-    /// Returns true if the kernel does not maintain this thread's area, because the thread runs on
-    /// another processor than the area's. Returns true also if the processor's number is
-    /// unavailable. Checks repeatedly, as the thread may be migrated during a check.
+    /// Returns true if the kernel does not maintain this thread's rseq area: the area names another
+    /// processor than the one on which the thread runs, or that processor's number cannot be read.
+    /// Compares repeatedly, as the thread may be migrated between the two reads.
     #[cold]
     pub(crate) fn is_foreign_area(self) -> bool {
         (0..FOREIGN_AREA_CHECKS).all(|_| {

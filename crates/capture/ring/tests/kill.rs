@@ -15,8 +15,9 @@ use std::time::Duration;
 use support::{Harvest, Set, record, shape};
 
 const THREADS: u64 = 4;
-/// Environment variable with the path of the rings' memory. The test passes it to the program to be
-/// killed, which is this same executable.
+/// Environment variable with the path of the rings' memory and the kind of writer (`sequences` or
+/// `lock`), separated by a space. The test passes it to the program to be killed, which is this
+/// same executable.
 const MEMORY: &str = "BLKKIN_TEST_RING";
 
 /// Program for the tests: records until it is killed. Does nothing as an ordinary test.

@@ -149,7 +149,8 @@ fn release_thread() {
     runs.store(0, Ordering::Release);
 }
 
-/// Starts the thread if an agent listens, and waits for the agent's rules within `limits`.
+/// Starts the thread if an agent listens, and waits for the agent's rules within `limits`. In a
+/// forked child, starts the thread in any case and does not wait.
 fn start_thread(limits: WaitLimits) {
     let [_, child] = STATE.words();
     if child.load(Ordering::Acquire) != 0 {

@@ -89,8 +89,9 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns the recorded span that encloses a new span or event with the parent `id`: the parent
-    /// itself, if its callsite is wanted; otherwise the span with the id from `find`.
+    /// Returns the enclosing span of a new span or event: its parent `id`, or, if the parent is not
+    /// recorded, the span whose id `find` returns. Returns `EnclosingSpan::None` without a parent,
+    /// or if neither is recorded.
     fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
         let Some(id) = id else { return EnclosingSpan::None };
         self.spans

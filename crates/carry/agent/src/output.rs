@@ -487,8 +487,8 @@ mod tests {
         assert!(file.exists() && inner.exists());
     }
 
-    /// File systems that are served by users' programs or other machines are refused. The mounts
-    /// are given in the kernel's format.
+    /// FUSE mounts of plain users are refused for every output, and network file systems for
+    /// guarded outputs. The mounts are in the format of `/proc/self/mountinfo`.
     #[test]
     fn file_systems_that_others_serve_are_refused() {
         let mounts = "\

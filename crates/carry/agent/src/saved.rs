@@ -37,7 +37,7 @@ pub(crate) struct SavedState {
     pub(crate) ended: BTreeMap<ChannelKey, Totals>,
 }
 
-/// Maximum number of bytes read from the file of notes.
+/// Maximum number of bytes read from the state file.
 const SIZE_MAX: u64 = 64 << 20;
 /// Reads the state that an earlier agent on the same socket has saved, up to the first note that
 /// cannot be decoded.

@@ -166,7 +166,8 @@ fn put(protocol: &mut dyn TOutputProtocol, id: i16, text: &[u8]) -> thrift::Resu
     protocol.write_bytes(text)
 }
 
-/// Writes an unknown field of each type, which the reader must skip.
+/// Writes fields of seven types that the reader must skip: six with unknown ids, and an `i64` with
+/// the known id 1.
 fn put_unknown(protocol: &mut dyn TOutputProtocol) -> thrift::Result<()> {
     begin(protocol, TType::Bool, 20)?;
     protocol.write_bool(true)?;

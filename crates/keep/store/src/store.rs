@@ -74,8 +74,9 @@ pub trait SpanStore: Send + Sync {
     /// If a key has very many values, some may be missing.
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error>;
 
-    /// Returns the calls of requests that began in the window, in order of caller and callee. Calls
-    /// of the last seconds may be missing. A store may round the window outwards to whole minutes.
+    /// Returns the call totals of each pair of services, over the requests that began in the
+    /// window, in order of caller and callee. Calls of the last seconds may be missing. A store may
+    /// round the window outwards to whole minutes.
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
     /// Returns the latency of spans that match the condition, in requests that began in the window.

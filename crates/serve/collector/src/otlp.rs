@@ -76,8 +76,8 @@ impl Collector {
     }
 }
 
-/// Returns the outcome of a batch that was decoded to its end. A truncated batch is an error that
-/// is not retried, as sending it again does not help.
+/// Returns the outcome of a batch, or an error if decoding stopped at a fault of its structure or
+/// at a limit. The error is permanent, because the same bytes would fail again.
 pub(crate) fn whole(accepted: AcceptedBatch) -> Result<Outcome, Rejection> {
     let outcome = accepted.outcome;
     match &outcome.end {

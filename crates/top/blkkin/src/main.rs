@@ -22,6 +22,37 @@ use clap::{CommandFactory, Parser, Subcommand};
 use exit::Exit;
 use std::process::ExitCode;
 
+/// Line of [`EXAMPLES`]; empty in a program without the command `sql`.
+#[cfg(feature = "sql")]
+macro_rules! sql_example {
+    () => {
+        "blkkin sql 'SELECT * FROM services'            what a store holds; see blkkin sql --help\n  "
+    };
+}
+#[cfg(not(feature = "sql"))]
+macro_rules! sql_example {
+    () => {
+        ""
+    };
+}
+
+/// Examples at the top of the help.
+const EXAMPLES: &str = concat!(
+    "Examples:\n  \
+        blkkin demo                                    all of it at work, on a storage chain\n  \
+        blkkin view ~/lttng-traces/my-session          print all events, in order\n  \
+        blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
+        blkkin view --json TRACE | jq .name            one JSON object an event\n  \
+        blkkin spans TRACE                             requests, as trees of what they went through\n  \
+        blkkin info TRACE                              what a trace holds\n  ",
+    sql_example!(),
+    "blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
+        blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
+        blkkin status --watch                          what is recorded now, and lost\n  \
+        blkkin server --memory                         collect requests of all nodes, and find them\n  \
+        blkkin store check                             what a store on disk holds, and what is wrong"
+);
+
 /// Follow one request through every layer it crosses.
 ///
 /// BlkKin reads traces of LTTng, barectf, the Linux kernel and its own, in the Common Trace
@@ -30,19 +61,7 @@ use std::process::ExitCode;
 #[command(
     name = "blkkin",
     version,
-    before_help = "Examples:\n  \
-        blkkin demo                                    all of it at work, on a storage chain\n  \
-        blkkin view ~/lttng-traces/my-session          print all events, in order\n  \
-        blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
-        blkkin view --json TRACE | jq .name            one JSON object an event\n  \
-        blkkin spans TRACE                             requests, as trees of what they went through\n  \
-        blkkin info TRACE                              what a trace holds\n  \
-        blkkin sql 'SELECT * FROM services'            what a store holds; see blkkin sql --help\n  \
-        blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
-        blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
-        blkkin status --watch                          what is recorded now, and lost\n  \
-        blkkin server --memory                         collect requests of all nodes, and find them\n  \
-        blkkin store check                             what a store on disk holds, and what is wrong",
+    before_help = EXAMPLES,
     after_help = help::EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true,

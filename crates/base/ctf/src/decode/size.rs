@@ -57,8 +57,8 @@ pub(crate) fn reference(field: &FieldRef) -> usize {
     table_entry::<String, u64>() + names.sum::<usize>()
 }
 
-/// Returns the memory, in bytes, of the parts of the common context that each event's program
-/// repeats.
+/// Returns the memory of the common context's operations, in bytes. The program of each event class
+/// has a copy of them.
 pub(crate) fn common_context(class: &FieldClass) -> usize {
     match class {
         FieldClass::Struct(structure) => {

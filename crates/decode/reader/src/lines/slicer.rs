@@ -73,8 +73,8 @@ pub(super) struct SlicePart {
     pub(super) started_packets: usize,
     /// Number of the stream's last packet that this slice or an earlier one has started.
     pub(super) last_number: u64,
-    /// Bytes of the last packet that a scout has handed over; `None` if no scout has handed over
-    /// any.
+    /// Bytes of the last packet in `packets` that the stream's scout has read; `None` without a
+    /// scout, or if it handed over no bytes.
     pub(super) read: Option<PacketBytes>,
 }
 

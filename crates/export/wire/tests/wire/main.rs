@@ -1,5 +1,6 @@
 //! Tests of the codecs against other implementations (prost, OpenTelemetry's own types, the thrift
-//! crate, serde_json), on bytes of real senders, and on tables of refusals.
+//! crate, serde_json), on batches of real senders, on malformed input with the expected error, and
+//! on hostile batches.
 
 mod check;
 mod encode;

@@ -24,10 +24,10 @@ const BATCH_REQUESTS: u64 = 4;
 /// Number of the newest acknowledged requests that are also queried by trace id.
 const QUERIED_REQUESTS: usize = 8;
 
-/// Requests that a client has sent so far, by number. The value is true if the request was
-/// acknowledged.
+/// Requests that a client has sent so far, and the statuses of the answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SentRequests {
+    /// Sent requests by number; true if acknowledged.
     requests: BTreeMap<u64, bool>,
     /// Number of the client's first request.
     begin: u64,

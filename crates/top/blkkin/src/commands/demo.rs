@@ -50,7 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411")]
     listen: SocketAddr,
 
-    /// Requests a second of the load; 0 makes none, and the whole disk is yours
+    /// Requests per second of the load; 0 runs no load and leaves the whole NBD disk to your
+    /// clients
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     rate: u32,
 

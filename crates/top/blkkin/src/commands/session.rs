@@ -48,11 +48,10 @@ enum Command {
 /// Prints the output directory to standard output. 5 % of the file system, at most 1 GiB, always
 /// stays free for others; events that cannot be written are counted as lost.
 ///
-/// An agent that serves several users writes other users' sessions and snapshots to local file
-/// systems only, and enters no file system that is mounted below their directories later.
-/// Directories on network and cluster file systems are for root only: while such a file system does
-/// not answer, the agent waits, and so do all users. Other users can use `blkkin record`, whose
-/// agent serves one user.
+/// If the agent serves several users, only root can write sessions and snapshots to network and
+/// cluster file systems: while such a file system does not answer, the agent waits, and so do all
+/// users. File systems that are mounted later below the directory of another user are not entered.
+/// Without root, use `blkkin record`, whose agent serves one user.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

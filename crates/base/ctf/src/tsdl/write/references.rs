@@ -1,6 +1,6 @@
-//! Written references of lengths and tags to fields. A reference is the field's own name if that
-//! name resolves to the field (the only form for tags in babeltrace2), otherwise its scope and
-//! path.
+//! References in TSDL text: from an array to its length, and from a variant to its tag. A reference
+//! is the field's own name if that name resolves to the field (babeltrace2 accepts no other form
+//! for tags), otherwise the field's scope and path.
 
 use super::frame::Frame;
 use super::spelling::escaped;

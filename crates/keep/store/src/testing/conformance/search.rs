@@ -213,8 +213,8 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     assert_eq!(subject.store().services().expect("an answer"), ["Guest.VM"]);
 }
 
-/// A request matches an annotation query only if all terms match. Annotations and values of tags
-/// are case-sensitive.
+/// A request matches an annotation query only if each term matches one of its spans. Annotations
+/// and values of tags are case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
     let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
     let at = NOON + 5 * MS;
