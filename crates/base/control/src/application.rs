@@ -266,7 +266,7 @@ record! {
 
 record! {
     /// Rule that enables or disables events. It selects them by name, level and filter; all three
-    /// conditions must hold.
+    /// conditions must hold. Only a rule that enables events has a filter.
     pub struct EventRule {
         /// Set if the rule enables the selected events, clear if it disables them.
         pub enabled: bool = Flag,

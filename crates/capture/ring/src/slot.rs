@@ -104,6 +104,11 @@ impl Slot {
         result
     }
 
+    /// Returns true if the slot has no writer.
+    pub fn is_empty(&self) -> bool {
+        self.writer.load(Ordering::Relaxed).is_null()
+    }
+
     /// Inserts a writer. Returns `writer` as the error if the slot has one already, or if another
     /// change is in progress.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {

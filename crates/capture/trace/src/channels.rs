@@ -58,14 +58,15 @@ fn find_slot(channel: usize) -> Option<&'static Slot> {
 /// not exist.
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match find_slot(channel) {
-        Some(slot) => {
+        // The size of an occupied channel's events must not change.
+        Some(slot) if slot.is_empty() => {
             let clock = writer.clock();
             prepare_rooms(channel, &writer);
             slot.put(writer)?;
             timestamp::set_clock(clock);
             Ok(())
         }
-        None => Err(writer),
+        _ => Err(writer),
     }
 }
 

@@ -482,6 +482,7 @@ fn filters_decide_for_each_event() {
     check(r#"$event.name == "filter:none""#, &[99]);
     check("severity <= warning && signed == 0", &[0]);
     check("severity == info", &[99]);
+    check("severity == \"info\"", &[99]);
     check(&format!("$ctx.pid == {pid} && signed == 1"), &[1]);
     check(&format!("pid != {pid}"), &[]);
     check(r#"tid > 0 && $ctx.procname == "filters" && cpu >= 0 && signed == 2"#, &[2]);

@@ -180,7 +180,8 @@ pub(crate) fn may_run(pid: u32) -> bool {
     };
     // The descriptor becomes readable when the process ends.
     let mut ready = [PollFd::new(&process, PollFlags::IN)];
-    poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+    // After an error, such as an interruption by a signal, the process may still run.
+    !matches!(poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1..))
 }
 
 /// Returns the id of the group `name` in `/etc/group`.

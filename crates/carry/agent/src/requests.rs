@@ -419,6 +419,14 @@ impl RequestHandler<'_> {
         {
             return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
         }
+        // Without this, all events with the rule's names would be disabled.
+        if !enabled && events.selection.filter.is_some() {
+            let message = "events cannot be disabled by a filter".to_owned();
+            let mut refusal = failed(code::BAD_VALUE, message);
+            refusal.hint =
+                Some("disable them all, then enable them with the opposite filter".into());
+            return Err(refusal);
+        }
         let account = self.accounts.of(self.sessions.list[at].owner.uid);
         let rule = SessionRule::new(&account, enabled, events.selection).map_err(exceeded)?;
         if self.sessions.list[at].channels.is_empty() && enabled {

@@ -78,6 +78,10 @@ fn changes_are_sent_to_programs() {
             }
         });
         node.record_all(Purpose::Record);
+        let mut filtered = events("a:*");
+        filtered.selection.filter = Some("x > 0".to_owned());
+        let why = node.refusal(&Request::DisableEvents(filtered));
+        assert!(why.contains("cannot be disabled by a filter"), "{why}");
         node.ask(&Request::DisableEvents(events("a:*")));
         node.ask(&Request::StopSession("s".into()));
         done.store(true, Relaxed);

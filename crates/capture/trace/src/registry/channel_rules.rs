@@ -138,7 +138,7 @@ impl<'e> EventValues<'e> {
     fn pseudo(&self, pseudo: PseudoField) -> Value<'_> {
         match pseudo {
             PseudoField::Name => Value::Str(self.event.name().as_bytes()),
-            PseudoField::Severity => Value::Uint(self.event.level().number()),
+            PseudoField::Severity => self.event.level().value(),
             PseudoField::Cpu => Value::Uint(event_context::cpu().into()),
             PseudoField::Pid => Value::Int(event_context::pid().into()),
             PseudoField::Tid => Value::Int(event_context::tid().into()),

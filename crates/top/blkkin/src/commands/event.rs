@@ -64,7 +64,9 @@ struct Enable {
     before_help = "Examples:\n  \
         blkkin event disable 'zipkin:keyval*'\n  \
         blkkin event disable -s web --all --pid 4711",
-    after_help = crate::help::AGENT_HELP
+    after_help = crate::help::AGENT_HELP,
+    // The agent refuses it, and says what to do instead.
+    mut_arg("filter", |filter| filter.hide(true))
 )]
 struct Disable {
     #[command(flatten)]
