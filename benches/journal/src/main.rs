@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 const PAYLOAD_BYTES: usize = 200;
 
-/// Maximum size of the plain file in bytes. When it is reached, writing continues at the file's
-/// start.
+/// Maximum size of the plain file in bytes. A write that would exceed it goes to the file's start;
+/// `appended` truncates the file first.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Latency of each append in nanoseconds, with totals of the run.
@@ -31,7 +31,7 @@ struct Measured {
     elapsed: Duration,
     records: u64,
     bytes: u64,
-    /// Number of groups of records; each group was made durable by one sync to the disk.
+    /// Number of syncs to the disk: one for each group of a journal, or each write to a plain file.
     groups: u64,
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn own_cpu_seconds() -> f64 {
 }
 
 /// Returns the nearest-rank percentile of figures in ascending order: the smallest figure that at
-/// least `percent` per cent of the figures do not exceed.
+/// least `percent` per cent of the figures do not exceed. Returns 0 without figures.
 pub(crate) fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()

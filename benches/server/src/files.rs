@@ -15,7 +15,8 @@ const FOOTER_BYTES_MAX: u64 = 256 << 20;
 struct DiskUsage {
     files: u64,
     spans: u64,
-    /// Total length of the Parquet files, in bytes.
+    /// Total length of the complete Parquet files, in bytes. Incomplete Parquet files are not
+    /// counted.
     parquet_bytes: u64,
     index_bytes: u64,
     /// Allocated size of the journal, the manifest and all other files, in bytes.
@@ -59,7 +60,8 @@ fn walk(directory: &Path, sum: &mut DiskUsage) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the number of rows in the metadata of a Parquet file; `None` if the file is incomplete.
+/// Returns the number of rows in the metadata of a Parquet file; `None` if the file is incomplete
+/// or cannot be read.
 fn rows(file: &File) -> Option<u64> {
     let size = file.metadata().ok()?.len();
     let mut end = [0; 8];
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     /// Metadata of a Parquet file with 300 rows. The schema has two elements; the first has a name
-    /// and a list, the second a bytes field.
+    /// and a list, the second an integer and a bytes field.
     const FOOTER: [u8; 24] = [
         0x15, 2, // field 1, i32: 1
         0x19, 0x2c, // field 2, a list of 2 structures

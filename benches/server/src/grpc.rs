@@ -19,7 +19,8 @@ const OK: &str = "0";
 const RESOURCE_EXHAUSTED: &str = "8";
 const UNAVAILABLE: &str = "14";
 
-/// Sends batches over one connection until the run ends, with several calls in flight.
+/// Sends batches over one connection until the run ends, with up to `in_flight` calls at once.
+/// Returns the connection's results.
 pub(crate) fn send(run: &IngestRun, pool: Vec<Template>) -> Result<Tally, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -62,8 +63,8 @@ async fn all(futures: Vec<impl Future<Output = Result<(), String>>>) -> Result<(
     .await
 }
 
-/// Makes one call after another until the run ends; each sends a batch and retries while the server
-/// is busy.
+/// Sends one batch after another, each in a call of its own, until the run ends. Repeats the call
+/// while the server is busy; fails if it is still busy when [`IngestRun::is_patient`] turns false.
 async fn calls(
     run: &IngestRun,
     sender: SendRequest<Bytes>,

@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Timeout of each read and write.
+/// Timeout of connecting to an address, and of each read and write.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Maximum size of an answer in bytes.
+/// Number of buffered bytes above which an incomplete answer is an error.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// A persistent connection to a server, with the bytes that were received ahead.

@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 use std::error::Error;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Delay between two searches for a span, which keeps the load on the server low.
+/// Delay between two searches for a span, and before a refused span is sent again. It keeps the
+/// load on the server low.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Delay from the discovery of a span until the next span is sent.
+/// Delay from the last search for a span until the next span is sent.
 const REST: Duration = Duration::from_millis(40);
 
 /// Time after which a span that no search has found counts as lost.

@@ -6,7 +6,7 @@
 //! - `visible`: measures the time until a sent span is found ([`ingest_delay`]).
 //! - `questions`: prints questions about sent spans ([`query_generator`]); `ask` sends them
 //!   ([`query_client`]).
-//! - `files`: measures a store's disk usage ([`files`]).
+//! - `files`: measures a store's disk usage ([`files`]), also for `cargo xtask bench blockstack`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

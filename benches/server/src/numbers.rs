@@ -7,9 +7,10 @@ use std::collections::HashMap;
 /// Parameters from which the ids and times of a run's requests are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Numbers {
-    /// Seed of the ids; runs with different seeds have different ids.
+    /// Seed of the ids and of the start times' jitter; runs with different seeds have different
+    /// ids.
     pub(crate) seed: u64,
-    /// Start of the first request, in nanoseconds since 1970.
+    /// Start of request 0 without its jitter, in nanoseconds since 1970.
     pub(crate) origin_ns: u64,
     /// Average time between the starts of two requests, in nanoseconds.
     pub(crate) step_ns: u64,
@@ -18,8 +19,8 @@ pub(crate) struct Numbers {
 /// Maximum number of distinct span ids in a request.
 pub(crate) const SPANS_MAX: u64 = 1 << 16;
 
-/// Nanoseconds per microsecond. All times are whole microseconds, which is the resolution of some
-/// formats.
+/// Nanoseconds per microsecond, the resolution of some formats. Requests start at whole
+/// microseconds.
 const MICROSECOND: u64 = 1000;
 
 impl Numbers {
@@ -62,8 +63,8 @@ impl RequestIds {
         RequestIds { start_ns: start_ns - start_ns % MICROSECOND, indices }
     }
 
-    /// Replaces the ids and times in `spans` by those that `numbers` computes for the number
-    /// `request`.
+    /// Replaces the ids in `spans` by those of request number `request`, and shifts all times to
+    /// that request's start. Keeps the ids of parents outside the request.
     pub(crate) fn renumber(&self, spans: &mut [Span], numbers: &Numbers, request: u64) {
         let (high, low) = numbers.trace_id(request);
         let trace_id = TraceId::from_number(u128::from(high) << 64 | u128::from(low));

@@ -7,8 +7,8 @@ use blkkin_store::testing::requests::{Options, Requests};
 use std::ops::ControlFlow;
 
 /// Start of the first request, in nanoseconds since 1970. In all formats, times of that year have
-/// as many digits as present times. [`GAP_NS`] is the time between two requests; it is so long that
-/// each time in a batch belongs to one request.
+/// as many digits as present times. [`GAP_NS`] is the mean time between the starts of two requests;
+/// it is so long that a time in a batch identifies its request.
 const START_NS: u64 = 1_100_000_000_000_000_000;
 const GAP_NS: u64 = 600_000_000_000;
 

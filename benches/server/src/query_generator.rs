@@ -67,7 +67,8 @@ fn question(
     let length = whole.1 - whole.0;
     let all: Vec<_> = pairs.iter().collect();
     let ((service, name), durations) = random.pick(&all);
-    // Of the spans with this name, one of ten to one of a thousand exceeds the threshold.
+    // About one of ten to one of a thousand spans with this service and name, and at least one,
+    // reaches the threshold.
     let rare = *random.pick(&[10, 30, 100, 300, 1000]);
     let duration_ns = durations[durations.len() - 1 - (durations.len() - 1) / rare];
     match kind {

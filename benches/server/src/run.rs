@@ -69,8 +69,8 @@ impl IngestRun {
         Some(first)
     }
 
-    /// Encodes a batch of entirely new requests, which costs the sender time. The content of a
-    /// request depends only on its number and the size of batches.
+    /// Encodes a batch of entirely new requests, which costs the sender time. The requests' content
+    /// depends only on `first`, the format, the batch size and the run's [`Numbers`].
     fn make_anew(&self, template: &mut Template, first: u64) {
         let mut source = RequestSource::new(self.format, first + 2);
         let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
@@ -84,8 +84,8 @@ impl IngestRun {
         self.in_flight
     }
 
-    /// Returns true while refused batches are still sent again: until `PATIENCE` after the end of
-    /// the run, or after an hour without a time limit.
+    /// Returns true while refused batches are still sent again: until [`PATIENCE`] after the run's
+    /// time limit, which is taken as one hour if there is none.
     pub(crate) fn is_patient(&self) -> bool {
         self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
     }

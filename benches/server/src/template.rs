@@ -23,7 +23,7 @@ pub(crate) struct Template {
     spans: u64,
 }
 
-/// An id or time in a batch that is overwritten when the batch is used again.
+/// An id or time in a batch that is overwritten before each use of the batch.
 #[derive(Clone, Copy, Debug)]
 struct Patch {
     offset: u32,
@@ -172,8 +172,8 @@ impl SearchTable {
         self.values.insert(key(&bytes[..len]), (request, what, form));
     }
 
-    /// Returns the size and the kind of the value at the start of `bytes`; `None` if there is no
-    /// value.
+    /// Returns the size of the value at the start of `bytes`, and its request, kind and encoding.
+    /// Returns `None` if there is no value.
     fn at(&self, bytes: &[u8]) -> Option<(usize, (u32, ValueKind, NumberEncoding))> {
         let (word, bit) = filter_bit(bytes.get(..8)?);
         if self.filter[word] & bit == 0 {

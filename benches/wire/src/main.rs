@@ -1,9 +1,9 @@
 //! Decodes and encodes the same spans in each format, alternating between our codecs and those of
-//! other projects. Prints a line of JSON for each codec, with the processor time for a span. `cargo
-//! xtask bench wire` runs this program.
+//! other projects. Prints a line of JSON for each format, operation and codec, with the processor
+//! time for a span. `cargo xtask bench wire` runs this program.
 //!
-//! Decoded spans are not used. Our decoder obeys all rules of a format and passes each span to a
-//! sink, while the other decoders only fill their structures.
+//! Our decoder obeys all rules of a format and passes each span to a sink that reads some fields.
+//! The other decoders only fill their structures, which are not read.
 
 mod rivals;
 mod spans;

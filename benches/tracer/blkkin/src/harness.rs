@@ -28,7 +28,8 @@ const FIRST_OPERATIONS: i64 = 64;
 pub(crate) struct Work(Range<i64>);
 
 impl Work {
-    /// Returns the numbers of the operations; they are negative in warm-ups.
+    /// Returns the numbers of the operations. They are negative in warm-ups and in a thread's first
+    /// operations.
     pub(crate) fn operations(&self) -> Range<i64> {
         self.0.clone()
     }

@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 static ANNOTATIONS: LazyLock<[Annotation; 4]> = LazyLock::new(|| annotations(&Sampler::new()));
 
-/// Annotations of a request that is not sampled.
+/// Annotations of four requests that are not sampled.
 static UNSAMPLED: LazyLock<[Annotation; 4]> = LazyLock::new(|| {
     let nobody = Sampler::new();
     nobody.set(Sampling::NONE);
@@ -52,8 +52,8 @@ fn numbers(work: &Work) {
     }
 }
 
-/// Calls `operation` with each annotation in turn. `black_box` costs as much as a cheap operation,
-/// so it is called once for all four annotations.
+/// Calls `operation` once for each number in `work`, with the annotations in turn. `black_box`
+/// costs as much as a cheap operation, so it is called once for all four annotations.
 #[inline(always)]
 fn each(of: &'static [Annotation; 4], work: &Work, operation: impl Fn(&Annotation)) {
     let operations = work.operations();
@@ -69,7 +69,7 @@ fn annotation(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.keyval(one.key, one.val));
 }
 
-/// Records a child span with new ids, as two annotations.
+/// Records child spans with new span ids, each as two annotations.
 fn child_span(work: &Work) {
     each(&ANNOTATIONS, work, |one| {
         let child = one.trace.child(one.trace.name());
@@ -78,7 +78,7 @@ fn child_span(work: &Work) {
     });
 }
 
-/// Records a child span with new ids as a single event, when the span ends.
+/// Records child spans with new span ids, each as a single event when the span ends.
 fn span(work: &Work) {
     each(&ANNOTATIONS, work, |one| one.trace.child(one.trace.name()).span().end());
 }

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Pause between the portions of annotations that a thread records.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Maximum factor by which a thread that is behind its rate may exceed the rate.
+/// Maximum factor by which a thread that is behind its rate may exceed the rate. One annotation
+/// after each pause is always permitted.
 const HASTE: u64 = 2;
 
 fn main() -> ExitCode {

@@ -43,8 +43,8 @@ impl SocketEnvironment {
     }
 
     /// Returns the socket paths of all agents that may serve this process: first that of its user's
-    /// agent, then that of the system's. Commands use the first socket that answers, traced
-    /// programs use all of them.
+    /// agent, then that of the system's. With [`VARIABLE`] set, or for root, there is only one
+    /// path. Commands use the first socket that answers, traced programs use all of them.
     pub fn candidates(&self) -> Vec<PathBuf> {
         let mut candidates = vec![self.own()];
         if self.named().is_none() && self.user_id != 0 {

@@ -18,14 +18,14 @@ messages! {
         /// Passes the memory file of the program's [`catalog`](crate::catalog), as one descriptor.
         /// The catalog lists the program's event types. Sent once, before the first `Pong`.
         0x1101 Catalog,
-        /// Offers rings of a channel that an earlier agent made, as one descriptor of their memory.
-        /// The program offers older rings first, and all of them before `Catalog`.
+        /// Offers rings that the program received over an earlier connection, as one descriptor of
+        /// their memory. The program offers older rings first, and all of them before `Catalog`.
         0x1105 Orphan(orphan: Orphan = RecordForm),
-        /// Announces that the program ends. The agent may read the program's rings once more and
-        /// then free them.
+        /// Announces that the program ends. The agent drains the program's rings until the
+        /// connection ends, and does not wait for the program to reconnect.
         0x0102 Goodbye,
-        /// Requests a `Pong` with the same number once all earlier messages have taken effect. By
-        /// then the agent has sent the rules for all event types in the catalog.
+        /// Requests a `Pong` with the same number once all earlier messages have taken effect. If
+        /// `Catalog` is among them, the agent has sent the program's channels and rules by then.
         0x0103 Ping(number: u64 = Number),
         /// Confirms that all messages before the `Ping` with this number have taken effect. Enabled
         /// events are recorded from now on, and disabled events are not.
@@ -43,7 +43,7 @@ messages! {
         /// memory.
         0x0202 RemoveChannel(channel: u32 = Number),
         /// Adds a rule to a channel, pending until `Apply`. At most
-        /// [`RULES_MAX`](crate::limits::RULES_MAX) rules may be pending.
+        /// [`RULES_MAX`](crate::limits::RULES_MAX) rules of a channel may be pending.
         0x0203 Rule(rule: ChannelRule = RecordForm),
         /// Replaces the rules of the channel with this number by the rules received since the
         /// channel's last `Apply`.
@@ -51,28 +51,31 @@ messages! {
         /// Sets the sampling rules: `1/100`, `50/s`, or both with a comma between. `None` leaves
         /// sampling to the program.
         0x0205 Sampling(rules: Option<String> = Optional(SAMPLING)),
-        /// Requests a `Pong` with the same number once all earlier messages have taken effect.
+        /// Requests a `Pong` with the same number once all earlier messages have taken effect. The
+        /// program also removes orphans: see [`Orphan::is_spent`].
         0x0206 Ping(number: u64 = Number),
         /// Confirms that all messages before the `Ping` with this number have taken effect.
         0x0207 Pong(number: u64 = Number),
-        /// Releases the orphan with this number: its packets are stored elsewhere, or are not
-        /// needed. The program unmaps the orphan's memory.
+        /// Releases the orphan with this number: the agent has stored the orphan's packets, or
+        /// gives them up. The program unmaps the memory of an orphan that is not spent, and closes
+        /// the memory's descriptor.
         0x0208 Release(orphan: u32 = Number),
-        /// Turns an orphan into a channel of this agent. The agent has read the orphan's rings and
-        /// continues to read them. The channel's rules stay in force.
+        /// Turns an orphan back into a channel. The agent made the orphan's rings for an earlier
+        /// connection and continues to read them. The channel's rules stay in force until `Apply`.
         0x0209 KeepChannel(channel: KeepChannel = RecordForm),
     }
 }
 
 record! {
-    /// Rings of a channel that an earlier agent made before it ended.
+    /// Rings of a channel that the program received over an earlier connection, from this agent or
+    /// an earlier one.
     #[derive(Copy)]
     pub struct Orphan {
         /// Number by which the program identifies the orphan, unique on this connection.
         pub number: u32 = Number,
         /// Set if other rings have replaced the orphan, so that the program no longer records into
-        /// it. Otherwise the agent replaces the orphan ([`AddChannel::replaces`]), keeps it
-        /// ([`KeepChannel`]) or releases it before the next `Ping`.
+        /// it. Otherwise the program removes the orphan at the next `Ping`, unless the agent has
+        /// replaced ([`AddChannel::replaces`]) or kept it ([`KeepChannel`]).
         pub is_spent: bool = Flag,
     }
 }
@@ -228,9 +231,11 @@ impl Width {
 }
 
 record! {
-    /// New channel. The program records into its rings from now on.
+    /// New channel. The program records into its rings once rules are in force: after `Apply`, or
+    /// at once if the rings replace an orphan.
     pub struct AddChannel {
-        /// Number of the channel, assigned by the agent and unique in the program.
+        /// Number of the channel, assigned by the agent and unique among the agent's channels in
+        /// the program.
         pub channel: u32 = Number,
         /// Name of the channel's session, for display.
         pub session: String = NAME,
@@ -238,16 +243,17 @@ record! {
         pub contexts: Vec<Context> = contexts(),
         /// Number of the orphan that the new rings replace; `None` if they replace none. The
         /// program switches between two events, so each event is either in the orphan or in the new
-        /// rings. The channel's rules stay in force.
+        /// rings. The channel's rules stay in force until `Apply`.
         pub replaces: Option<u32> = Optional(Number),
     }
 }
 
 record! {
-    /// Orphan that becomes a channel of this agent, with its rings and rules.
+    /// Orphan that becomes a channel again, with its rings and rules.
     #[derive(Copy)]
     pub struct KeepChannel {
-        /// Number of the channel, assigned by the agent and unique in the program.
+        /// Number of the channel, assigned by the agent and unique among the agent's channels in
+        /// the program.
         pub channel: u32 = Number,
         /// Number of the orphan. No other rings may have replaced it.
         pub orphan: u32 = Number,
@@ -255,11 +261,12 @@ record! {
 }
 
 record! {
-    /// Rule for a channel. A later rule of the channel takes precedence over earlier ones.
+    /// Rule for a channel. A rule that disables events overrides earlier rules of the channel;
+    /// rules that enable events add up.
     pub struct ChannelRule {
         /// Number that the agent assigned to the channel ([`AddChannel::channel`]).
         pub channel: u32 = Number,
-        /// Rule to append to the channel's rules.
+        /// Rule to append to the channel's pending rules.
         pub rule: EventRule = RecordForm,
     }
 }

@@ -1,7 +1,8 @@
 //! The bell of a traced program: a page of shared memory. Through the page, an agent that started
-//! after the program requests a connection. The program keeps the page's file open under a high
-//! descriptor number, where the agent finds it in `/proc/PID/fd`. The program reads the page when
-//! it records an event whose type no agent has enabled or disabled yet.
+//! after the program requests a connection. Until the program's first connection, the page's file
+//! stays open under a high descriptor number ([`DESCRIPTORS`]), where the agent finds it in
+//! `/proc/PID/fd`. The program reads the page when it records an event whose type no agent has
+//! enabled or disabled yet.
 
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +21,7 @@ pub const CALL: u64 = 8;
 /// [`UNKNOWN`] if the program could not count them.
 pub const FILTERS: u64 = 16;
 /// Byte offset of the table of sockets on which the program expects agents. Each entry is the
-/// [hash](socket_hash) of a socket's path.
+/// [hash](socket_hash) of a socket's path, or 0 if unused.
 pub const SOCKETS: u64 = 24;
 /// Maximum number of sockets in a page.
 pub const SOCKETS_MAX: usize = 4;
@@ -28,12 +29,12 @@ pub const SOCKETS_MAX: usize = 4;
 pub const SIZE: usize = SOCKETS as usize + 8 * SOCKETS_MAX;
 /// Value at [`FILTERS`] if the program could not count its seccomp filters.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Ranges of descriptor numbers to search for the page's file. The program uses the first free
-/// number from 512 on, or a low number if its limit on descriptors is smaller.
+/// Ranges of descriptor numbers to search for the page's file. The program uses the lowest free
+/// number from 512 on. If its descriptor limit permits none, the file keeps its original number.
 pub const DESCRIPTORS: [Range<u32>; 2] = [512..576, 3..24];
 
-/// Returns the FNV-1a hash of a socket's path; never 0. Collisions are harmless: a false match
-/// costs the program one search for the agent.
+/// Returns the FNV-1a hash of a socket's path; never 0. Collisions are harmless: after a false
+/// match, the program searches for an agent in vain.
 pub fn socket_hash(path: &Path) -> u64 {
     let hash = path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -5,7 +5,7 @@
 //! program was killed meanwhile. Adding a type takes no system call, lock or allocation, so it may
 //! happen in a signal handler.
 //!
-//! Each program makes one sealed file:
+//! Each process of a program makes a file whose size is sealed:
 //!
 //! ```text
 //! 0       magic "blkcatal"
@@ -18,10 +18,10 @@
 //! 135168  descriptions: an [`EventType`], encoded as in messages
 //! ```
 //!
-//! The program writes a description, then its word, then `COUNT` (each with release ordering). The
-//! agent reads them in the reverse order. It uses `pread`, so that a program that truncates its
-//! file cannot raise a signal in the agent. The agent does not trust the file: [`decode_word`] and
-//! [`decode`] check their input.
+//! The program writes a description, then its word, then `COUNT` (the latter two with release
+//! ordering). The agent reads them in the reverse order. It uses `pread`: in a hole of the file, a
+//! load from a mapping would allocate a page, and could raise a signal in the agent. The agent does
+//! not trust the file: [`decode_word`] and [`decode`] check their input.
 
 use crate::application::{EventType, Scalar, Width};
 use crate::encoding::Record;
@@ -118,8 +118,9 @@ pub struct Label<'d> {
 
 impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     /// Encodes the description and passes the bytes to `put`, piece by piece. Returns `None`,
-    /// without calling `put`, if a name is invalid or occurs twice, or if a count exceeds its
-    /// limit. Does not check the total size. Allocates nothing.
+    /// without calling `put`, if a name, label or file path is invalid, if two fields have the same
+    /// name, or if the number of fields or of an enumeration's labels is out of range. Does not
+    /// check the total size. Allocates nothing.
     pub fn encode(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
         for (place, (name, kind)) in self.fields.clone().enumerate() {
@@ -175,8 +176,8 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
         Some(())
     }
 
-    /// Returns the size of the encoded description in bytes; `None` if the description exceeds the
-    /// limits on event types.
+    /// Returns the size of the encoded description in bytes; `None` if [`encode`](Self::encode)
+    /// fails or the size exceeds [`EVENT_TYPE_SIZE_MAX`].
     pub fn size(&self) -> Option<usize> {
         let mut size = 0;
         self.encode(|bytes| size += bytes.len())?;
@@ -184,8 +185,8 @@ impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     }
 }
 
-/// Returns the encoding of a number type and the encoding's size in bytes. Fields and elements have
-/// the same encoding.
+/// Returns the encoding of a scalar type, at the start of the array, and its size in bytes. Fields
+/// and elements have the same encoding.
 fn scalar_bytes(scalar: Scalar) -> ([u8; 3], usize) {
     match scalar {
         Scalar::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),

@@ -21,8 +21,8 @@ pub const WAIT_MAX_US: u32 = 600_000_000;
 /// Permitted values of [`Channel::event_size`], in bytes.
 pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 
-/// Value of [`Channel::wait_us`] without a limit: the program waits for room as long as an agent
-/// reads the ring.
+/// Value of [`Channel::wait_us`] without a limit: the program waits for room until the agent has
+/// read from none of the channel's rings for 10 s.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
 record! {
@@ -38,8 +38,8 @@ record! {
         pub subbuffer_count: Option<u32> = Optional(Number),
         /// Contexts recorded with each event, in this order.
         pub contexts: Vec<Context> = contexts(),
-        /// Time that a program waits for room in a full ring before it drops an event, in
-        /// microseconds: at most [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
+        /// Maximum time that a program waits for room in a full ring before it drops an event, in
+        /// microseconds: up to [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
         pub wait_us: u32 = Number,
         /// Size of the largest event in bytes, within [`EVENT_SIZES`] and at most the capacity of a
         /// sub-buffer. Strings of larger events are shortened to fit.
@@ -103,7 +103,7 @@ choice! {
         11 "cgroup_ns" CgroupNamespace,
         /// Id of the cgroup of the process.
         12 "cgroup_id" CgroupId,
-        /// Value that the program computes for each event, registered under a name.
+        /// Application context: a text that the program sets for the whole process.
         13 "supplied" Supplied {
             /// Name in the form `provider:name`.
             name: String = SUPPLIED,
@@ -130,7 +130,7 @@ impl Context {
     ];
 
     /// Returns the context's name for display, such as `pid`. For [`Context::Supplied`], returns
-    /// the name under which the program registered the value.
+    /// the name under which the program sets the text.
     pub fn name(&self) -> &str {
         match self {
             Context::Supplied { name } => name,

@@ -94,7 +94,8 @@ impl<M: Messages, D> Decoder<M, D> {
         Decoder::default()
     }
 
-    /// Appends bytes received from the socket, and the descriptors passed with them.
+    /// Appends bytes received from the socket, and the descriptors passed with them. After an
+    /// error, drops both.
     pub fn feed(&mut self, bytes: &[u8], descriptors: impl IntoIterator<Item = D>) {
         if self.error.is_some() {
             return;
@@ -146,7 +147,8 @@ impl<M: Messages, D> Decoder<M, D> {
     }
 
     /// Checks that the connection did not end within a message. Call this method after
-    /// [`take`](Self::take) has returned all messages.
+    /// [`take`](Self::take) has returned all messages. If `take` has failed, returns the same
+    /// error.
     pub fn end(&self) -> Result<(), DecodeError> {
         match self.error {
             Some(error) => Err(error),
@@ -209,8 +211,9 @@ impl<M: Messages, D> Decoder<M, D> {
         Ok(Some(Received::Message { message, descriptors }))
     }
 
-    /// Returns the message kind with this number. Returns `None` if the kind is unknown and the
-    /// peer is newer, so that the message is skipped.
+    /// Returns the message kind with this number; `None` if the kind is unknown and the message can
+    /// be skipped. Fails for an unknown kind if the peer is not newer, or if the number stands for
+    /// more than [`DESCRIPTORS_MAX`] descriptors.
     fn kind_of(&self, number: u16) -> Result<Option<Kind>, DecodeError> {
         let known = M::KINDS.iter().find(|kind| kind.number == number);
         let may_be_unknown = is_newer(self.peer) && descriptors_of(number) <= DESCRIPTORS_MAX;
@@ -250,7 +253,7 @@ impl<M: Messages, D> Decoder<M, D> {
         self.offset += size as u64;
     }
 
-    /// Makes an error in a frame. `at` is its offset from the first undecoded byte.
+    /// Makes an error in a frame. `at` is the error's offset from the first undecoded byte.
     fn frame_error(&self, at: usize, field: &'static str, reason: Reason) -> DecodeError {
         self.error_at(at, Fault { message: "frame", field, reason })
     }

@@ -3,12 +3,14 @@
 use crate::version::Version;
 use std::fmt;
 
-/// Error in one field of a message.
+/// Error in a message or its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Name of the message's kind, or `frame` for an error in the frame's header or descriptors.
+    /// Name of the message's kind, or `frame` for an error in the frame's header or descriptors,
+    /// or for an incomplete frame.
     pub message: &'static str,
-    /// Name of the invalid field; empty for an error in the whole message.
+    /// Name of the invalid field; `end` for bytes after the last field; empty for an error in the
+    /// whole message.
     pub field: &'static str,
     /// Kind of the error, with details such as the permitted size.
     pub reason: Reason,
@@ -33,7 +35,7 @@ pub enum Reason {
         /// Version that the peer's message states.
         theirs: Version,
     },
-    /// Kind of message that is not allowed in this direction.
+    /// Kind of message that is not allowed in this direction and phase.
     UnknownKind {
         /// Number of the message's kind, from the frame's header.
         kind: u16,
@@ -56,7 +58,7 @@ pub enum Reason {
     },
     /// List in which two items have the same name.
     DuplicateName,
-    /// Body that ends within a field.
+    /// Body that ends before its last field is complete.
     Truncated {
         /// Minimum number of missing bytes.
         needed: usize,
@@ -95,9 +97,9 @@ pub enum Reason {
         /// Number of descriptors that were received.
         actual: usize,
     },
-    /// Descriptors that the peer passed although they belong to no message.
+    /// More descriptors than the message that is being received can have.
     UnexpectedDescriptors {
-        /// Number of descriptors that belong to no message.
+        /// Number of descriptors that were received and not assigned to a message.
         count: usize,
     },
     /// Stream that ended within a message.

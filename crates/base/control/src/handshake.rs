@@ -21,7 +21,8 @@ messages! {
 }
 
 messages! {
-    /// First message from the agent, in answer to the client's [`Opening`].
+    /// First message from the agent, in answer to the client's [`Opening`]. A [`Refused`] may be
+    /// sent before the `Opening` arrives.
     pub enum Answer up to OPENING_SIZE_MAX, once {
         /// Accepts the client; the connection enters the phase of the client's role.
         0x0002 Welcome(welcome: Welcome = RecordForm),
@@ -31,11 +32,12 @@ messages! {
 }
 
 record! {
-    /// Identity of a client, without process id and user id, which the agent reads from the kernel.
+    /// Identity of a client. The agent reads the client's user id, and the process id in the
+    /// agent's PID namespace, from the kernel.
     pub struct Hello {
         /// Version of the protocol that the client uses.
         pub version: Version = RecordForm,
-        /// Purpose of the connection, which selects the messages that follow.
+        /// Purpose of the connection; selects the messages of the next phase.
         pub role: Role = RecordForm,
         /// Name of the program, for display.
         pub program: String = PROGRAM,

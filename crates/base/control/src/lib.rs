@@ -39,8 +39,8 @@
 //! # Versions
 //!
 //! A `Hello` of another major version is refused. All versions share the frames, the beginning of
-//! `Hello` and `Welcome`, and all of `Refused`. A new minor version may add kinds of messages, and
-//! fields at the end of bodies; an older peer skips both ([`Received::Unknown`]). A new minor
+//! `Hello` and `Welcome`, and all of `Refused`. A new minor version may add kinds of messages
+//! ([`Received::Unknown`]), and fields at the end of bodies; an older peer skips both. A new minor
 //! version may also add variants to choices. They are never sent to an older peer, since each side
 //! receives the other's version in the first message.
 

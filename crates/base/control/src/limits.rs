@@ -7,7 +7,7 @@ pub const OPENING_SIZE_MAX: usize = 4 << 10;
 pub const APPLICATION_SIZE_MAX: usize = 4 << 10;
 /// Maximum size of an event type's description in a catalog, in bytes.
 pub const EVENT_TYPE_SIZE_MAX: usize = 128 << 10;
-/// Maximum number of event types of a program; event type ids have 16 bits.
+/// Maximum number of event types of a program. Event type ids are smaller than this number.
 pub const EVENT_TYPES_MAX: usize = 16_384;
 /// Maximum number of rules of a channel. Each rule is sent in its own message.
 pub const RULES_MAX: usize = 4096;
@@ -22,8 +22,8 @@ pub const PROGRAM_SIZE_MAX: usize = 255;
 pub const RELEASE_SIZE_MAX: usize = 64;
 /// Maximum size of the reason for refusing a connection, in bytes.
 pub const REASON_SIZE_MAX: usize = 1 << 10;
-/// Maximum size of the name of a session or channel, in bytes. A date and a number are appended to
-/// it in file names.
+/// Maximum size of the name of a session or channel, in bytes. File names append a date to a
+/// session's name, and a ring's number to a channel's name.
 pub const NAME_SIZE_MAX: usize = 200;
 /// Maximum size in bytes of an event's name (`provider:name`). Names of contexts that a program
 /// supplies, and patterns for names, have the same limit.
@@ -36,7 +36,7 @@ pub const FIELDS_MAX: usize = 256;
 pub const LABELS_MAX: usize = 1024;
 /// Maximum size of a label of an enumeration, in bytes.
 pub const LABEL_SIZE_MAX: usize = 255;
-/// Maximum size of a source file's name, in bytes.
+/// Maximum size of a source file's path, in bytes.
 pub const FILE_SIZE_MAX: usize = 1 << 10;
 /// Maximum number of contexts of a channel.
 pub const CONTEXTS_MAX: usize = 64;
@@ -46,13 +46,14 @@ pub const FILTER_SIZE_MAX: usize = blkkin_filter::FILTER_SIZE_MAX;
 pub const SAMPLING_SIZE_MAX: usize = 255;
 /// Maximum size in bytes of a path: that of Linux (`PATH_MAX` without the NUL).
 pub const PATH_SIZE_MAX: usize = 4095;
-/// Maximum number of patterns for included names in a selection, and of those for excluded names.
+/// Maximum number of patterns in each list of a selection or rule: included and excluded names.
 pub const PATTERNS_MAX: usize = 512;
 /// Maximum number of patterns for executables in a selection.
 pub const EXECUTABLES_MAX: usize = 64;
 /// Maximum number of process ids in a selection.
 pub const PIDS_MAX: usize = 4096;
-/// Maximum size in bytes of the code that identifies a failure, such as `no-such-session`.
+/// Maximum size in bytes of a word for scripts: the code of a failure, such as `no-such-session`,
+/// or the name of a resource, such as `ring-bytes`.
 pub const CODE_SIZE_MAX: usize = 40;
-/// Maximum size of the message that explains a failure, in bytes.
+/// Maximum size of the message or hint that explains a failure, or of a loss's reason, in bytes.
 pub const MESSAGE_SIZE_MAX: usize = 8 << 10;

@@ -56,9 +56,9 @@ pub(crate) trait Body: Sized {
     fn make(kind: Kind, random: &mut Random) -> Self;
 }
 
-/// Appends a message's frame to `bytes`. Appends nothing if the message exceeds
-/// [`limits`](crate::limits). The caller sends the message's [descriptors](Kind::descriptors) with
-/// the frame's first byte.
+/// Appends a message's frame to `bytes`. Fails, and appends nothing, if a value of the message is
+/// invalid or exceeds [`limits`](crate::limits). The caller sends the message's
+/// [descriptors](Kind::descriptors) with the frame's first byte.
 pub fn encode<M: Messages>(message: &M, bytes: &mut Vec<u8>) -> Result<(), Fault> {
     let start = bytes.len();
     let kind = message.kind();

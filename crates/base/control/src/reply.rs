@@ -26,8 +26,8 @@ messages! {
         0x0403 Session(session: SessionState = RecordForm),
         /// Channel of the session in the most recent `Session` item.
         0x0404 Channel(channel: Channel = RecordForm),
-        /// Rule for a channel of the session in the most recent `Session` item. A later rule takes
-        /// precedence over earlier ones.
+        /// Rule for a channel of the session in the most recent `Session` item. A later rule of the
+        /// channel takes precedence over earlier ones.
         0x0405 Rule(rule: Rule = RecordForm),
         /// Item that describes a traced program.
         0x0406 Application(application: Application = RecordForm),
@@ -35,11 +35,11 @@ messages! {
         0x0407 EventType(event_type: EventType = RecordForm),
         /// Item with the counters of a ring.
         0x0408 Ring(ring: Ring = RecordForm),
-        /// Sampling rules that apply to the user's programs.
+        /// Sampling rules of the user's programs; `None` if the user has set none.
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
-        /// Directory of a trace that has been or will be written.
+        /// Directory of a new session's traces or snapshots, or of a completed snapshot.
         0x040a Written(path: PathBuf = Path),
-        /// Totals over the freed rings of ended programs in one channel.
+        /// Totals over the freed rings of one channel.
         0x040b Ended(ended: RingTotals = RecordForm),
         /// Quota of a user on one resource, and its use.
         0x040c Quota(quota: Quota = RecordForm),
@@ -71,7 +71,8 @@ pub mod code {
     pub const NO_SUCH_SESSION: &str = "no-such-session";
     /// Code for the creation of a session whose name is in use.
     pub const SESSION_EXISTS: &str = "session-exists";
-    /// Code for a channel that the session does not have.
+    /// Code for a channel that the session does not have, and for `DisableEvents` in a session
+    /// without channels.
     pub const NO_SUCH_CHANNEL: &str = "no-such-channel";
     /// Code for the creation of a channel whose name is in use.
     pub const CHANNEL_EXISTS: &str = "channel-exists";
@@ -79,11 +80,11 @@ pub mod code {
     pub const WHICH_CHANNEL: &str = "which-channel";
     /// Code for a request that the session's state or purpose does not permit.
     pub const WRONG_STATE: &str = "wrong-state";
-    /// Code for an invalid filter, size, waiting time or sampling rule.
+    /// Code for an invalid filter, size, number of sub-buffers, waiting time or sampling rule.
     pub const BAD_VALUE: &str = "bad-value";
     /// Code for a request that exceeds the user's quota or a fixed limit.
     pub const QUOTA: &str = "quota";
-    /// Code for a directory or file that cannot be created, written or removed.
+    /// Code for a directory or file that cannot be created, written or removed, whatever the cause.
     pub const OUTPUT: &str = "output";
 }
 
@@ -143,10 +144,10 @@ record! {
         pub release: String = RELEASE,
         /// Source of the timestamps of the program's events.
         pub clock: Clock = RecordForm,
-        /// Number of event types in the program's catalog.
+        /// Number of event types that the agent has read from the program's catalog.
         pub event_type_count: u32 = Number,
-        /// Number of event types that are missing in `event_type_count`: they exceed a limit of the
-        /// program or the agent, or cannot be decoded. Their events are not recorded.
+        /// Number of refused event types, not included in `event_type_count`: they exceed a limit
+        /// of the program or the agent, or cannot be decoded. Their events are not recorded.
         pub event_types_refused: u32 = Number,
     }
 }
@@ -161,7 +162,7 @@ record! {
         pub channel: String = NAME,
         /// Id of the process that writes to the ring.
         pub pid: u32 = Number,
-        /// CPU of the ring; `None` for the ring of threads without access to per-CPU rings.
+        /// CPU of the ring; `None` for the additional ring of threads that cannot use a CPU's ring.
         pub cpu: Option<u32> = Optional(Number),
         /// Time at which the counters were read, in nanoseconds of `CLOCK_MONOTONIC`.
         pub time_ns: u64 = Number,
@@ -175,9 +176,10 @@ record! {
         pub packets_taken: u64 = Number,
         /// Number of packets overwritten before the agent read them.
         pub packets_lost: u64 = Number,
-        /// Number of bytes written to the ring.
+        /// Number of bytes that the agent has read from the ring, plus `bytes_waiting`. Excludes
+        /// bytes that were overwritten or cleared unread.
         pub bytes_written: u64 = Number,
-        /// Number of bytes in the ring that the agent has not read yet.
+        /// Approximate number of bytes in the ring that the agent has not read yet.
         pub bytes_waiting: u64 = Number,
         /// Capacity of the ring in bytes.
         pub size: u64 = Number,
@@ -198,13 +200,14 @@ record! {
         pub rings: u32 = Number,
         /// Number of events recorded; `None` if the count is unavailable.
         pub events_recorded: Option<u64> = Optional(Number),
-        /// Number of events dropped because a ring was full.
+        /// Number of events that programs dropped, as in [`Ring::events_discarded`].
         pub events_discarded: u64 = Number,
         /// Number of packets that the agent consumed from the rings.
         pub packets_taken: u64 = Number,
-        /// Number of packets overwritten before the agent read them.
+        /// Number of lost packets: overwritten before the agent read them, unwritten when their
+        /// program ended, or in rings of an earlier agent that this agent could not adopt.
         pub packets_lost: u64 = Number,
-        /// Number of bytes written to the rings.
+        /// Number of bytes that the agent read from the rings.
         pub bytes_written: u64 = Number,
         /// Number of events whose strings were shortened.
         pub events_cut: u64 = Number,
@@ -222,14 +225,15 @@ record! {
         pub used: u64 = Number,
         /// Maximum permitted amount, in the unit of the resource.
         pub limit: u64 = Number,
-        /// Number of requests refused because of this limit.
+        /// Number of refused reservations of the resource. For `ring-bytes`, includes the removals
+        /// of rings because the user exceeded the limit.
         pub refused: u64 = Number,
     }
 }
 
 record! {
-    /// Totals over evicted rings. Their programs or agents had ended, and the agent retained the
-    /// rings for snapshots until the user's programs needed the memory.
+    /// Totals over evicted rings. The agent retains rings for snapshots after their program or
+    /// agent has ended, and evicts them when, for example, the user's programs need the memory.
     pub struct EvictedRings {
         /// Name of the session that recorded into the rings.
         pub session: String = NAME,
@@ -258,7 +262,7 @@ record! {
         /// Number of losses of unknown size: programs, traces, rings or event types whose lost
         /// events could not be counted.
         pub uncounted: u64 = Number,
-        /// Error message of the most recent loss; `None` if the loss had none.
+        /// Error message of the most recent loss that had one; `None` if no loss had one.
         pub reason: Option<String> = Optional(MESSAGE),
     }
 }
@@ -267,25 +271,27 @@ choice! {
     /// Cause of a loss of events or packets.
     #[derive(Copy, PartialOrd, Ord)]
     pub enum Cause {
-        /// Full ring: the program recorded faster than the agent read.
+        /// Full ring: the program recorded faster than the agent read. Includes events that could
+        /// lock no ring, or were larger than a sub-buffer.
         0 "ring-full" RingFull,
         /// Output error: the trace could not be written, for example because the disk was full.
         1 "output" Output,
-        /// Size limit: the session's traces reached their maximum size on disk.
+        /// Size limit: the session's traces reached their maximum size on disk, or would use the
+        /// part of the file system that the agent leaves free.
         2 "size" Size,
-        /// Absence of an agent that reads the rings.
+        /// Absence of an agent that reads the rings, or unread rings that the agent freed.
         3 "agent-away" AgentAway,
         /// Quota: the user's programs reached the user's limit.
         4 "quota" Quota,
         /// Failure to set up a program's rings.
         5 "attach" Attach,
-        /// Refused event types, whose description exceeded a limit or could not be decoded.
+        /// Refused event types, which exceeded a limit or could not be decoded.
         6 "event-types" EventTypes,
         /// Damage: a program wrote invalid data into its ring.
         7 "damaged" Damaged,
         /// Overwritten packets that had not been read yet.
         8 "overwritten" Overwritten,
-        /// Simultaneous end of a program and its agent.
+        /// End of a program and its agent before an agent read the rest of the program's rings.
         9 "cut-off" CutOff,
     }
 }

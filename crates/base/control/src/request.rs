@@ -11,30 +11,33 @@ messages! {
     /// Messages from a command to the agent. Users can list and change only sessions to which they
     /// have access.
     pub enum Request up to BODY_SIZE_MAX {
-        /// Creates a session, without starting it. Replies with `Written` if the session writes a
-        /// trace.
+        /// Creates a session and its output directory, without starting the session. Replies with
+        /// `Written`, the directory.
         0x0301 CreateSession(session: Session = RecordForm),
         /// Starts recording in the session with this name.
         0x0302 StartSession(session: String = NAME),
-        /// Stops recording in the session with this name. Replies `Done` once all recorded events
-        /// have been written.
+        /// Stops recording in the session with this name. Writes all recorded events to traces; in
+        /// a snapshot session, the events stay in the rings. Replies with the session's `Loss`
+        /// items.
         0x0303 StopSession(session: String = NAME),
-        /// Ends and removes the session with this name, but not its traces.
+        /// Ends and removes the session with this name, but not its traces. Replies with the
+        /// session's `Loss` items.
         0x0304 DestroySession(session: String = NAME),
-        /// Deletes all events that the session has recorded so far, in rings and files.
+        /// Deletes all events that the session has recorded so far, in rings and traces, but not in
+        /// snapshots.
         0x0305 ClearSession(session: String = NAME),
-        /// Writes the current content of a session's rings to a trace. Replies with `Written`, the
-        /// trace's directory.
+        /// Copies the current content of a session's rings to new traces, one for each program.
+        /// Replies with `Written`, the directory of these traces.
         0x0306 Snapshot(snapshot: Snapshot = RecordForm),
         /// Lists the session with this name, or all sessions. Replies with `Session` for each
         /// session, followed by the session's `Channel`s, `Rule`s and `Loss` items.
         0x0307 ListSessions(session: Option<String> = Optional(NAME)),
         /// Adds a channel to a session.
         0x0308 CreateChannel(channel: NewChannel = RecordForm),
-        /// Starts recording the selected events. The selection includes event types that programs
-        /// add later.
+        /// Adds to a channel a rule that enables the selected events. The selection includes event
+        /// types that programs add later.
         0x0309 EnableEvents(events: Events = RecordForm),
-        /// Stops recording the selected events.
+        /// Adds to a channel a rule that disables the selected events.
         0x030a DisableEvents(events: Events = RecordForm),
         /// Lists traced programs. Replies with `Application` for each program, followed by the
         /// program's `EventType`s if requested.
@@ -60,8 +63,8 @@ record! {
         pub name: String = NAME,
         /// Use of the recorded events: continuous trace or snapshots.
         pub purpose: Purpose = RecordForm,
-        /// Directory to create for the recorded events or, in a snapshot session, the default for
-        /// its snapshots. `None` lets the agent choose.
+        /// Directory to create for the session's traces. In a snapshot session, it contains the
+        /// snapshots that request no other directory. `None` lets the agent choose.
         pub output: Option<PathBuf> = Optional(Path),
     }
 }
@@ -71,7 +74,8 @@ record! {
     pub struct SessionLimit {
         /// Name of the session to limit.
         pub session: String = NAME,
-        /// Maximum total size of the session's traces in bytes, not counting indexes.
+        /// Maximum total size of the session's traces in bytes, not counting metadata, indexes and
+        /// snapshots.
         pub size_max: u64 = Number,
     }
 }
@@ -82,17 +86,18 @@ choice! {
     pub enum Purpose {
         /// Purpose of a session whose events are written to a trace continuously.
         0 "record" Record,
-        /// Purpose of a session whose events stay in the rings until a snapshot is requested.
+        /// Purpose of a session whose events stay in the rings. Each `Snapshot` request copies them
+        /// to traces.
         1 "snapshot" Snapshot,
     }
 }
 
 record! {
-    /// Request to write the current content of a session's rings to a trace.
+    /// Request to copy the current content of a session's rings to new traces.
     pub struct Snapshot {
-        /// Name of the session whose rings are written.
+        /// Name of the session whose rings are copied.
         pub session: String = NAME,
-        /// Directory to create for the trace. `None` selects a new directory in the session's
+        /// Directory to create for the traces. `None` selects a new directory in the session's
         /// output directory.
         pub output: Option<PathBuf> = Optional(Path),
     }

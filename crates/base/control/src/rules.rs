@@ -25,8 +25,8 @@ pub struct Rule {
 pub enum Verdict {
     /// Verdict for an event type of which no event is recorded.
     No,
-    /// Verdict for an event type whose events are recorded if a filter holds: that of one of the
-    /// rules in [`Rules::in_force`].
+    /// Verdict for an event type whose events are recorded if the filter of at least one rule in
+    /// [`Rules::in_force`] holds.
     Filtered,
     /// Verdict for an event type of which all events are recorded.
     Yes,
@@ -84,7 +84,7 @@ impl Rule {
         self.enabled
     }
 
-    /// Returns the memory that the rule occupies, in bytes, including the allocator's overhead.
+    /// Estimates the memory that the rule occupies, in bytes, including the allocator's overhead.
     pub fn size(&self) -> usize {
         let patterns = self.names.iter().chain(&self.excluded);
         size_of::<Rule>() + patterns.map(Pattern::size).sum::<usize>()
@@ -124,7 +124,8 @@ enum Kind {
 }
 
 impl Pattern {
-    /// Parses a pattern. In `text`, `\*` is a literal star, and `\\` a literal backslash.
+    /// Parses a pattern. In `text`, a backslash makes the next byte literal: `\*` is a star, and
+    /// `\\` a backslash. A backslash at the end of `text` is literal.
     pub fn new(text: &str) -> Pattern {
         let mut pieces = vec![Vec::new()];
         let mut bytes = text.bytes();
@@ -142,13 +143,15 @@ impl Pattern {
         })
     }
 
-    /// Returns the memory that the pattern occupies, in bytes, including the allocator's overhead.
+    /// Estimates the memory that the pattern occupies, in bytes, including the allocator's
+    /// overhead.
     pub fn size(&self) -> usize {
         let apart = match &self.0 {
             Kind::Exact(one) => one.len() + ALLOCATION_SIZE,
             Kind::Glob(glob) => {
                 let pieces = glob.pieces().map(|piece| {
-                    // Each piece has a search table with an entry for each of its bytes.
+                    // A piece between stars has a search table with an entry for each of its bytes.
+                    // The first and the last piece, which have none, are counted in the same way.
                     piece.len() * (1 + size_of::<usize>())
                         + 2 * (size_of::<usize>() * 2 + ALLOCATION_SIZE)
                 });

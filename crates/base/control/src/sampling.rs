@@ -22,8 +22,8 @@ pub struct Sampling {
 pub struct Limit {
     /// Long-term rate in requests per second. With 0, no request is sampled.
     pub per_second: u32,
-    /// Capacity of the token bucket in requests. At most `per_second + burst` requests are sampled
-    /// in any second.
+    /// Capacity of the token bucket in requests; 0 counts as 1. At most `per_second + burst`
+    /// requests are sampled in any second.
     pub burst: u32,
 }
 
@@ -70,7 +70,7 @@ pub enum SamplingReason {
     Empty,
     /// Rule without a `/`.
     NoSlash,
-    /// Fraction that does not start with 1.
+    /// Fraction whose numerator is not 1.
     NotOne,
     /// Number without digits or with other characters, or rate that does not end in `s`.
     NotANumber,

@@ -28,8 +28,8 @@ messages! {
         /// Completion of the trace with this UUID. The losses up to the trace's end have been
         /// counted.
         0x0507 Closed(trace: SavedCompletion = RecordForm),
-        /// Totals over the freed rings of ended programs in one channel. The record replaces
-        /// earlier records of that channel.
+        /// Totals over the freed rings of one channel. The record replaces earlier records of that
+        /// channel.
         0x0508 Ended(ended: SavedRingTotals = RecordForm),
         /// Limit on the size of a session's traces.
         0x0509 Limit(limit: SavedLimit = RecordForm),
@@ -43,7 +43,7 @@ record! {
         pub number: u64 = Number,
         /// Description of the session, as shown to users.
         pub state: SessionState = RecordForm,
-        /// Id of the group that the session's creator belongs to.
+        /// Group id of the session's creator.
         pub group: u32 = Number,
         /// Set if the session may record programs of all users, not only its creator's.
         pub is_privileged: bool = Flag,
@@ -102,7 +102,7 @@ record! {
 }
 
 record! {
-    /// Totals over the freed rings of ended programs in one channel, with the session's number.
+    /// Totals over the freed rings of one channel, with the session's number.
     pub struct SavedRingTotals {
         /// Number of the session ([`SavedSession::number`]).
         pub number: u64 = Number,

@@ -54,8 +54,8 @@ choice! {
 }
 
 record! {
-    /// Set of running or future processes. If `pids` and `executables` are empty, it contains all
-    /// processes.
+    /// Set of running or future processes, selected by process id or executable. If `pids` and
+    /// `executables` are both empty, the set contains all processes.
     #[derive(Default)]
     pub struct Processes {
         /// Process ids, as the agent sees them.
@@ -64,7 +64,7 @@ record! {
         /// other pattern must match the path's last component.
         pub executables: Vec<String> =
             List { count_min: 0, count_max: EXECUTABLES_MAX, of: EXECUTABLE },
-        /// Set if all descendants of the selected processes are included.
+        /// Set if processes with a selected process among their running ancestors are included too.
         pub children: bool = Flag,
     }
 }

@@ -30,8 +30,8 @@ fn received<M: Messages>(message: M) -> Received<M, usize> {
     Received::Message { message, descriptors }
 }
 
-/// Encodes a message that exceeds the limits and returns the error. Checks that nothing was
-/// appended to the buffer.
+/// Encodes an invalid message and returns the error. Checks that nothing was appended to the
+/// buffer.
 fn unfit<M: Messages>(message: &M) -> Fault {
     let mut bytes = b"before".to_vec();
     let fault = encode(message, &mut bytes).expect_err("a message beyond limits");

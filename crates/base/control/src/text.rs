@@ -1,6 +1,7 @@
 //! Texts and paths, and the characters permitted in them. Texts of traced programs appear on
-//! terminals, in file names and in the metadata of shared traces. Characters that are special there
-//! are refused.
+//! terminals, in file names and in the metadata of shared traces. So texts may not contain control
+//! characters, except tabs and line breaks in texts of several lines. Names in file names may not
+//! contain `/`, and field names are C identifiers.
 
 use crate::encoding::{Form, Number};
 use crate::fault::{Fault, Reason};
@@ -49,7 +50,8 @@ pub(crate) enum Letters {
 }
 
 impl Letters {
-    /// Returns true if the character is permitted at byte offset `place` of the text.
+    /// Returns true if the character is permitted at byte offset `place` of the text. Does not
+    /// reject the leading dot of a file name; `Text::check` does.
     fn permits(self, place: usize, found: char) -> bool {
         match self {
             Letters::Line | Letters::Name => !found.is_control(),

@@ -8,11 +8,11 @@ use crate::version::Version;
 pub(crate) struct Reader<'b> {
     body: &'b [u8],
     at: usize,
-    /// Offset of the most recently read value in the body.
+    /// Offset at which the last read of the body began, or at which trailing bytes begin.
     begin: usize,
     message: &'static str,
     field: &'static str,
-    /// Version of the peer; `None` until the peer's first message has been decoded.
+    /// Version of the peer; `None` until the version in the peer's first message has been read.
     peer: Option<Version>,
 }
 
@@ -66,7 +66,8 @@ impl<'b> Reader<'b> {
         self.peer
     }
 
-    /// Returns the offset of the most recently read value in the body, for errors.
+    /// Returns the offset at which the last read of the body began, or at which trailing bytes
+    /// begin, for errors.
     pub(crate) fn begin(&self) -> usize {
         self.begin
     }

@@ -4,7 +4,8 @@ use crate::bits;
 use crate::schema::{Bits, ByteOrder, FloatClass};
 
 /// Reads a number at bit `position`. The caller has checked that `bytes` contains the whole number.
-/// Formats with a larger mantissa than `f64` lose precision.
+/// A number of a format larger than `f64` loses precision, and becomes infinity or zero if it is
+/// outside of the range of `f64`.
 pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
     let size = class.bits.size;
     if size <= 64 {

@@ -1,7 +1,8 @@
 //! Reading and writing of the Common Trace Format, versions 1.8 and 2, without I/O.
 //!
 //! Metadata text is parsed into a [`schema::Schema`] ([`metadata`]). A schema is compiled once into
-//! a decoder, which walks packets without allocating, or into an encoder, which writes packets.
+//! a decoder, which walks packets without allocating. An encoder, compiled from a schema lowered
+//! for the output ([`encode::LoweredSchema`]), writes packets.
 
 mod bits;
 pub mod clock;

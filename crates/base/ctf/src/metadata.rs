@@ -19,18 +19,18 @@ use std::ops::Range;
 
 /// Parses a metadata file's bytes. Passing owned bytes saves a copy.
 ///
-/// Fails if the schema and decoder of the text would need too much memory. The limit is 12 MiB plus
-/// 8 bytes per byte of the text, but never more than 208 MiB including the text itself.
+/// Fails if parsing, the schema and its decoder together would need too much memory. The limit is
+/// 12 MiB plus 8 bytes per byte of the text, but never more than 208 MiB including the text itself.
 pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     Ok(read(bytes)?.schema)
 }
 
-/// A schema, with the ignored bytes of its metadata file.
+/// A schema, with the range of the ignored bytes in its metadata file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     /// The schema parsed from the file's metadata text.
     pub schema: Schema,
-    /// Ignored bytes of the file, see [`MetadataText::stray`].
+    /// Range of the ignored bytes in the file, see [`MetadataText::stray`].
     pub stray: Option<Range<usize>>,
 }
 

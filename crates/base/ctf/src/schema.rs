@@ -4,8 +4,9 @@
 //! written from one; all users of metadata (decoder, encoder, filter, printers) depend only on the
 //! schema. Start at [`Schema`], then [`FieldClass`].
 //!
-//! Names are display names: the one leading underscore with which CTF 1.8 producers escape field
-//! names is removed on reading and put back on writing.
+//! Names are display names. CTF 1.8 producers escape field names with one leading underscore. The
+//! parser removes it, unless two fields of a structure would then have the same name. The TSDL
+//! writer adds an underscore to the names that need one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 /// Description of a whole trace: its clocks, data streams and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// Version of CTF, and so the metadata language, from which the schema was read.
+    /// Version of CTF, and so the metadata language, from which the schema was read or for which it
+    /// was made.
     pub version: Version,
     /// Name, UUID, environment and packet header, shared by all streams.
     pub trace: TraceClass,
@@ -157,7 +159,7 @@ pub struct StreamClass {
     pub events: Vec<EventClass>,
 }
 
-/// Description shared by the events of one kind: name, contexts and payload.
+/// Description shared by the events of one kind: name, log level, specific context and payload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventClass {
     /// Id: unique in its stream class.
@@ -168,7 +170,7 @@ pub struct EventClass {
     pub name: Option<String>,
     /// Unique id of the event class, any text; CTF 2 only.
     pub uid: Option<String>,
-    /// Log level: 0 (emergency) to 14 (debug), LTTng's scale; larger values are kept as they are.
+    /// Log level: 0 (emergency) to 14 (debug), LTTng's scale; other values are kept as they are.
     pub log_level: Option<i64>,
     /// URI of a model in the Eclipse Modeling Framework.
     pub emf_uri: Option<String>,
@@ -182,7 +184,7 @@ pub struct EventClass {
 /// Layout and meaning of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldClass {
-    /// An integer, enumeration, boolean or set of bits of fixed width.
+    /// An integer, enumeration, boolean, bit array or bit map of fixed width.
     Int(IntClass),
     /// A CTF 2 variable-length (LEB128) integer.
     VarInt(VarIntClass),
@@ -261,9 +263,10 @@ pub struct IntClass {
     pub mappings: Option<Arc<[Mapping]>>,
     /// Roles of the field for the reader.
     pub roles: Roles,
-    /// Index into [`Schema::clocks`]: in CTF 1.8 the clock of `map = clock.NAME.value` or of a
-    /// timestamp's name, in CTF 2 the stream's clock for a timestamp. With [`Role::Timestamp`] it
-    /// is the stream's own clock.
+    /// Index into [`Schema::clocks`]. CTF 1.8: the clock named by `map = clock.NAME.value`, else
+    /// the trace's only clock if the field has a timestamp's reserved name. CTF 2: the stream's
+    /// clock if the field is a timestamp or the packet's end. With [`Role::Timestamp`] the clock is
+    /// the stream's own.
     pub clock: Option<usize>,
 }
 

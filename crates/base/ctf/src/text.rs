@@ -4,8 +4,8 @@ use crate::schema::Encoding;
 use std::borrow::Cow;
 
 impl Encoding {
-    /// Decodes `bytes` in this encoding; invalid sequences become U+FFFD. An incomplete code unit
-    /// at the end is ignored.
+    /// Decodes `bytes` in this encoding, ASCII as UTF-8. Invalid sequences become U+FFFD; an
+    /// incomplete code unit at the end is ignored.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         let utf16 = |unit: fn([u8; 2]) -> u16| {
             let units = bytes.as_chunks().0.iter().map(|&bytes| unit(bytes));

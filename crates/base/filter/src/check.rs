@@ -1,5 +1,6 @@
 //! Type check of the parse tree. The check assigns a type to every node of the tree, rejects
-//! conditions that can never hold, and collects the distinct operands. Start at [`check`].
+//! expressions of the wrong type, resolves the names of severity levels, and collects the distinct
+//! operands. Start at [`check`].
 
 use crate::fault::Fault;
 use crate::operand::{Operand, OperandKind, PseudoField, Step};

@@ -7,10 +7,11 @@ use std::fmt;
 
 /// Maximum number of characters of a line that an error shows.
 const WIDTH_MAX: usize = 100;
-/// Number of characters that are shown before the error in a longer line.
+/// Number of characters before the error in the excerpt of a longer line. Near the start of the
+/// line there are fewer, near its end more.
 const CONTEXT_WIDTH: usize = 40;
-/// Maximum length in characters of a message, and of a hint. Both quote names, which may be as long
-/// as the filter.
+/// Number of characters after which a message or a hint is cut off. Both may quote names as long as
+/// the filter.
 const MESSAGE_CHARS_MAX: usize = 300;
 const RED: &str = "\x1b[1;31m";
 const CYAN: &str = "\x1b[1;36m";
@@ -25,18 +26,19 @@ pub struct FilterError {
     pub message: String,
     /// Suggested remedy; `None` if none is known. It is shown after the message.
     pub hint: Option<String>,
-    /// Line of the filter's text in which the span starts.
+    /// Line of the filter's text in which the span starts; empty for a filter that is too long.
     line: String,
     /// Number of the line in which the span starts, from 1.
     line_number: usize,
-    /// True if the filter's text has several lines.
+    /// True if the filter's text contains a newline; false for a filter that is too long.
     multiline: bool,
     /// Faulty range within `line`, in bytes.
     place: Span,
 }
 
 impl FilterError {
-    /// Makes an error from a fault in the filter text `text`.
+    /// Makes an error from a fault in the filter text `text`. A filter that is too long is passed
+    /// as an empty text.
     pub(crate) fn new(text: &str, fault: Fault) -> FilterError {
         let Fault { span, message, hint } = fault;
         let start = floor_char_boundary(text, span.start);
@@ -54,9 +56,9 @@ impl FilterError {
         }
     }
 
-    /// Formats the error as several lines for a terminal: the message, the filter with the faulty
-    /// part underlined, and the hint. With `color`, the text has ANSI escapes. There is no newline
-    /// at the end.
+    /// Formats the error as lines for a terminal: the message, the faulty line with the faulty part
+    /// underlined, and the hint. An empty faulty line and a missing hint are omitted. With `color`,
+    /// the text has ANSI escapes. There is no newline at the end.
     pub fn render(&self, color: bool) -> String {
         let paint = |text: &str, style: &str| match color {
             true => format!("{style}{text}{RESET}"),

@@ -29,7 +29,7 @@ fn value<'v, V: Values + ?Sized>(node: &'v Node, values: &'v V) -> Value<'v> {
         Expr::Negate(child) => negate(value(child, values)),
         Expr::BitNot(child) => bit_not(value(child, values)),
         Expr::Binary(op, left, right) => binary(*op, value(left, values), value(right, values)),
-        // A pattern has no value of its own; comparisons match it before they evaluate their sides.
+        // A pattern has no value of its own; a comparison matches it with the other side's value.
         Expr::Glob(_) => Value::Absent,
         Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
             Value::Uint(evaluate(node, values).into())
@@ -46,7 +46,8 @@ fn compare_nodes<V: Values + ?Sized>(op: CompareOp, left: &Node, right: &Node, v
     compare_glob(op, glob, value(other, values))
 }
 
-/// Returns true if a value counts as true, which only a number other than 0 does.
+/// Returns true for a number other than 0, including NaN, and for an enumeration with such an
+/// integer.
 pub(crate) fn is_true(value: Value<'_>) -> bool {
     match number(value) {
         Some(Number::Integer(integer)) => integer.bits() != 0,

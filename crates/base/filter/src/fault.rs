@@ -1,8 +1,8 @@
-//! Errors of parser and type check, without the filter's text.
+//! Errors in a filter, without the filter's text.
 
 use crate::tree::Span;
 
-/// Error at a span of a filter's text. [`FilterError`](crate::FilterError) adds the text.
+/// Error at a span of a filter's text. [`FilterError`](crate::FilterError) adds the faulty line.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) span: Span,

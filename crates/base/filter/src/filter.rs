@@ -49,8 +49,8 @@ impl Filter {
     }
 
     /// Parses and checks a filter for events that are about to be recorded. Refuses operands that
-    /// such events lack: time, stream, trace, environment and packet. In a filter that tests
-    /// `has(time)`, `time` is a field of the payload.
+    /// such events lack: time, stream, trace, environment and packet. A bare `time`, `stream` or
+    /// `trace` is accepted, as a field of the payload, if the filter tests it by `has`.
     pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
         let filter = Filter::parse(text)?;
         let tested = filter.root.tested_operands();

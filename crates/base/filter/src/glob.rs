@@ -162,8 +162,8 @@ mod tests {
         }
     }
 
-    /// The matcher agrees with a recursive one for all patterns of up to five symbols and all texts
-    /// of up to six letters.
+    /// The matcher agrees with a recursive one for all patterns of up to five symbols `a`, `b` and
+    /// `*`, and all texts of up to six letters `a` and `b`.
     #[test]
     fn agrees_with_the_obvious_matcher() {
         let words = |alphabet: &[u8], length_max: u32| -> Vec<Vec<u8>> {
@@ -190,8 +190,8 @@ mod tests {
         }
     }
 
-    /// Matching takes linear time for hostile patterns. A matcher that backtracks would take hours,
-    /// and a quadratic one minutes.
+    /// Matching takes linear time for hostile patterns. A matcher that backtracks would never end,
+    /// and a quadratic one would take minutes.
     #[test]
     fn hostile_patterns_take_linear_time() {
         let text = vec![b'a'; 1 << 22];

@@ -6,7 +6,8 @@ use crate::token::{Token, TokenKind};
 use crate::tree::Span;
 
 /// List of all symbols. Each symbol precedes its own prefixes. The symbols in the first and the
-/// last row are no part of the language; they are common mistakes, for which the parser has hints.
+/// last row are no part of the language; the parser refuses them, and for common mistakes suggests
+/// an operator.
 const SYMBOLS: &[&str] = &[
     "===", "!==", "=~", "=<", "=>", "<>", ":=", //
     "->", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "!", "<", ">", "&", "|", "^", "~", "+",
@@ -222,7 +223,7 @@ impl<'t> Lexer<'t> {
 }
 
 enum LiteralByte {
-    /// Unescaped `*`, which stands for any bytes.
+    /// Unescaped `*`: any bytes in a string, the byte `*` in a character constant.
     Star,
     Byte(u8),
 }

@@ -1,7 +1,7 @@
 //! Parser and evaluator of BlkKin's filter language. A text is parsed into a typed tree, which is
 //! evaluated for an event. The crate is independent of traces: a host binds each [`Operand`] of a
 //! [`Filter`] to fields of its own events, and supplies the events' values through [`Values`]. A
-//! host may also compile the tree ([`tree`]) to another form: a check in a tracer, eBPF, SQL.
+//! host may also compile the tree ([`tree`]) to a form of its own, such as conditions on columns.
 //!
 //! ```
 //! use blkkin_filter::{Filter, Value, Values};
@@ -15,7 +15,8 @@
 //!
 //! # The language
 //!
-//! A filter looks like a condition in C. All filters that LTTng's `--filter` accepts are valid.
+//! A filter looks like a condition in C. Filters that LTTng's `--filter` accepts are valid, with a
+//! [few exceptions](#differences-from-lttng).
 //!
 //! ```text
 //! filter     = expression
@@ -60,8 +61,8 @@
 //! `a`, and `a != 1` does not.
 //!
 //! **Kinds.** Numbers compare with numbers and strings with strings (by bytes). A comparison of a
-//! number with a string is false, and an error if it is evident from the text. A number is true if
-//! it is not 0; a string is neither true nor false. A comparison used as a number is 1 or 0. An
+//! number with a string is false, and an error if it is evident from the text. The same holds for a
+//! string as a condition. A number is true if it is not 0. A truth value is 1 or 0 as a number. An
 //! enumeration has the value of its integer, and with `==` and `!=` also compares with its labels.
 //!
 //! # Numbers
@@ -72,8 +73,8 @@
 //!   of `-`, unary or binary, is always signed, so that `end - begin < 0` works.
 //! - `& | ^ ~ << >>` work on the 64 bits, and the result is unsigned. They need integers. A shift
 //!   by less than 0 or more than 63 is absent.
-//! - `/` rounds towards zero, `%` has the dividend's sign and needs integers. Division by zero is
-//!   absent, for floats too.
+//! - `/` of integers rounds towards zero, `%` has the dividend's sign and needs integers. Division
+//!   by zero is absent, for floats too.
 //! - In an operation of an integer and a float, the integer becomes a float.
 //!
 //! # Differences from LTTng

@@ -135,7 +135,8 @@ impl Number<'_> {
         }
     }
 
-    /// Parses `HEX.HEXpDECIMAL`, which is a mantissa times a power of two.
+    /// Parses `HEX.HEXpDECIMAL`: a mantissa times a power of two. The fraction or the exponent may
+    /// be missing.
     fn hexadecimal_float(&self) -> Result<f64, Fault> {
         self.check_suffix(&["f", "l"])?;
         let (mantissa, exponent) = match self.digits.split_once(['p', 'P']) {

@@ -1,5 +1,5 @@
-//! Operands: the fields to which a filter refers. A host binds each [`Operand`] once to a field of
-//! its own events. Afterwards the operand's index identifies it.
+//! Operands: the fields to which a filter refers. [`crate::Values`] identifies an [`Operand`] by
+//! its index, so a host can bind each operand to a field of its own events in advance.
 
 use crate::lexer::is_name;
 use crate::quote::write_string;
@@ -23,7 +23,7 @@ pub enum OperandKind {
     /// Bare name: a field of the event's payload or, if the payload lacks the field, the
     /// pseudo-field with the same name ([`Operand::pseudo`]).
     Payload,
-    /// `$ctx.NAME`: a field of the event's context or the stream's.
+    /// `$ctx.NAME`: a field of the common or the specific context.
     Context,
     /// `$app.PROVIDER:TYPE`: a context field that an application provides. The name in the first
     /// step is `PROVIDER:TYPE`.
@@ -39,7 +39,7 @@ pub enum OperandKind {
 /// One step of the path from a scope to a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// `.name`: a structure's member.
+    /// Name of the first field of the path, or of a structure's member: `.name` or `["name"]`.
     Name(String),
     /// `[index]`: an array's element, from 0.
     Index(u64),

@@ -1,7 +1,7 @@
 //! Parser that builds a tree from tokens, by precedence climbing (Pratt). Start at [`parse`].
 //!
-//! The nodes of the tree have no types yet, and each mention of a field has its own operand;
-//! [`crate::check`] assigns types and merges operands.
+//! The types in the tree are provisional, and each mention of a field has its own operand;
+//! [`crate::check`] assigns the final types and merges operands.
 
 use crate::fault::Fault;
 use crate::glob::Glob;
@@ -11,13 +11,13 @@ use crate::suggest::suggest;
 use crate::token::{Token, TokenKind};
 use crate::tree::{BinaryOp, CompareOp, DEPTH_MAX, Expr, Node, Precedence, Span, Type};
 
-/// Tree without types, with a separate operand for each mention of a field.
+/// Unchecked tree, with a separate operand for each mention of a field.
 pub(crate) struct ParseTree {
     pub(crate) root: Node,
     pub(crate) operands: Vec<Operand>,
 }
 
-/// Parses a whole filter into a tree without types.
+/// Parses a whole filter into an unchecked tree.
 pub(crate) fn parse(text: &str) -> Result<ParseTree, Fault> {
     let mut lexer = Lexer::new(text);
     let token = lexer.next()?;
@@ -36,7 +36,8 @@ struct Parser<'t> {
     lexer: Lexer<'t>,
     /// Next token, which has not been consumed yet.
     token: Token<'t>,
-    /// Number of open parentheses and sign operators at the next token.
+    /// Number of calls of `unary` in progress: one for each open parenthesis and sign operator, and
+    /// one for an operand that is being parsed.
     depth: usize,
     operands: Vec<Operand>,
 }
@@ -166,7 +167,7 @@ impl<'t> Parser<'t> {
         Ok(inner)
     }
 
-    /// Parses a literal or a field.
+    /// Parses a literal, a field or `has(field)`.
     fn primary(&mut self) -> Result<Subtree, Fault> {
         if let TokenKind::Symbol(_) | TokenKind::End = self.token.kind {
             return Err(self.expected_operand());
@@ -203,7 +204,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Parses the `(field)` of `has(field)`. The function's name `name` has been consumed.
+    /// Parses the `(field)` of `has(field)` and adds the operand. Refuses a function `name` other
+    /// than `has`; the name has been consumed.
     fn call(&mut self, name: &str, span: Span) -> Result<(usize, Span), Fault> {
         if name != "has" {
             let fault = Fault::new(span, format!("unknown function `{name}`"));
@@ -226,7 +228,8 @@ impl<'t> Parser<'t> {
         Ok((operand, span.to(close)))
     }
 
-    /// Parses the `.NAME` after a scope such as `$ctx`. Adds the operand.
+    /// Parses the path after a scope such as `$ctx`, from the `.NAME` to its last step. Adds the
+    /// operand.
     fn scoped(&mut self, scope: &str, span: Span) -> Result<(usize, Span), Fault> {
         const SCOPES: [(&str, Option<OperandKind>); 5] = [
             ("ctx", Some(OperandKind::Context)),
@@ -384,8 +387,8 @@ fn operator_for(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Applies a sign operator (`!`, `-`, `+` or `~`) to an expression. `-` and `+` are merged into
-/// number literals.
+/// Applies a sign operator (`!`, `-`, `+` or `~`) to an expression. `-` is merged into a number
+/// literal. `+` leaves the expression as it is, but refuses a string literal.
 fn sign(symbol: &str, start: Span, child: Subtree) -> Result<Subtree, Fault> {
     let Subtree { node, height } = child;
     let span = start.to(node.span);
@@ -448,7 +451,7 @@ fn too_deep(span: Span) -> Fault {
 }
 
 /// Returns a field's name that is written in quotes. The name need not be an identifier. Returns
-/// `None` if it contains a star or is not UTF-8.
+/// `None` if it contains an unescaped star or is not UTF-8.
 fn quoted_name(pieces: &[Vec<u8>]) -> Option<String> {
     match pieces {
         [name] => String::from_utf8(name.clone()).ok(),

@@ -1,5 +1,6 @@
-//! Prints a filter in canonical form: the fewest parentheses, one space around operators. The
-//! result parses to the same tree, unless spaces and escapes make it longer than a filter may be.
+//! Prints a filter in canonical form: the fewest parentheses, one space around binary operators.
+//! The result parses to the same tree, unless spaces and escapes make it longer than a filter may
+//! be.
 
 use crate::filter::Filter;
 use crate::operand::Operand;

@@ -6,7 +6,7 @@
 //!
 //! An operator's two sides may need different numbers of values on the stack. The side that needs
 //! more is evaluated first (the numbering of Sethi and Ullman). A chain of any length therefore
-//! needs two values, and only a balanced tree of 2^(n-1) terms needs n.
+//! needs two values, and a tree that needs n values has at least 2^(n-1) terms.
 
 use crate::eval::{binary, bit_not, compare, compare_glob, is_true, negate};
 use crate::fault::Fault;

@@ -122,7 +122,7 @@ impl Severity {
     }
 
     /// Returns the value that a host should supply for [`crate::PseudoField::Severity`]. It
-    /// compares with numbers, and with strings that are words for levels.
+    /// compares with numbers, and by `==` and `!=` with strings that are words for levels.
     pub fn value(self) -> Value<'static> {
         Value::Enum(Integer::Unsigned(self.number()), &SeverityLabels)
     }
@@ -151,7 +151,8 @@ impl fmt::Display for UnknownSeverity {
 
 impl std::error::Error for UnknownSeverity {}
 
-/// Parses LTTng's name (with or without `TRACE_`), any word of the filter language, or the number.
+/// Parses LTTng's name (with or without `TRACE_`), any word for a level in filters, or the number.
+/// Case does not count.
 impl FromStr for Severity {
     type Err = UnknownSeverity;
 
@@ -205,7 +206,8 @@ mod tests {
         check("debug ", None);
     }
 
-    /// Each level can be parsed from its name, its word and its number.
+    /// Each level has the right name and number, and can be parsed from its name, its shortest word
+    /// and its number. The error for another text lists the names.
     #[test]
     fn levels_are_shown() {
         for (number, name) in NAMES.iter().enumerate() {

@@ -5,7 +5,7 @@ const LENGTH_MAX: usize = 64;
 
 /// Returns the candidate nearest to `name`; `None` if all are too different. Depending on the
 /// length of `name`, 1 to 4 edits are permitted. The first of equally near candidates is returned.
-/// Case does not count.
+/// Case does not count. Names of more than 64 bytes count as too different.
 pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let limit = (name.len() / 3).clamp(1, 4);
     let mut best = None;

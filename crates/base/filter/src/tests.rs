@@ -1,4 +1,5 @@
-//! Tests of the language from a user's view, by tables of filters with their expected results.
+//! Tests of the language: tables of filters with their expected results, and properties of random
+//! filters.
 
 mod errors;
 mod evaluation;

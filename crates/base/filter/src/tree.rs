@@ -1,4 +1,5 @@
-//! The typed tree of a filter. Hosts compile it to checks in a tracer, to eBPF or to SQL.
+//! The typed tree of a filter. A host may compile it to a form of its own, such as conditions on
+//! columns.
 //!
 //! Start at [`Node`]. Fields appear as indexes into the filter's list of operands
 //! ([`crate::operand`]). A chain of `&&` or `||` is one node with many children. The sign of a
@@ -28,7 +29,7 @@ impl Span {
 }
 
 /// Expression with its static type and its span. Two nodes are equal if their expressions are
-/// equal, whatever their spans.
+/// equal, whatever their types and spans.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Operation, literal or field, with its child nodes.
@@ -119,13 +120,15 @@ pub enum Expr {
     All(Vec<Node>),
     /// `||` of at least two children: true if at least one child is true.
     Any(Vec<Node>),
-    /// Comparison of two sides. False if a side is absent, or if the sides are of different kinds.
+    /// Comparison of two sides. False if a side is absent or has no value to compare (a structure
+    /// or an array), or if the sides are of different kinds.
     Compare(CompareOp, Box<Node>, Box<Node>),
     /// Unary `-`: the negated number, always signed.
     Negate(Box<Node>),
     /// `~`: the inverted 64 bits, always unsigned.
     BitNot(Box<Node>),
-    /// Arithmetic or bit operation on two sides. Absent if a side is absent or not a number.
+    /// Arithmetic or bit operation on two sides. Absent if a side is absent or not a number, or if
+    /// the operator has no result for the two numbers ([`BinaryOp`]).
     Binary(BinaryOp, Box<Node>, Box<Node>),
 }
 
@@ -214,8 +217,8 @@ impl BinaryOp {
     }
 }
 
-/// Precedence of an expression. A child of lower precedence than its parent needs parentheses. Bit
-/// operators bind tighter than comparisons, as in LTTng and unlike in C.
+/// Precedence of an expression. A child of lower precedence than its parent needs parentheses. `&`,
+/// `^` and `|` bind tighter than comparisons, as in LTTng and unlike in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precedence {
     /// `||`, the lowest precedence.
@@ -240,7 +243,7 @@ pub enum Precedence {
     Product,
     /// `!`, unary `-`, `~` and negative literals.
     Unary,
-    /// Literals, fields and parentheses: the highest precedence.
+    /// Other literals, fields, `has(field)` and parentheses: the highest precedence.
     Primary,
 }
 
@@ -267,8 +270,9 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// Returns the precedence of the expression's outermost operator. An expression without an
-    /// operator, such as a field, has [`Precedence::Primary`].
+    /// Returns the precedence of the expression's outermost operator. The sign of a negative
+    /// literal counts as an operator. An expression without an operator, such as a field, has
+    /// [`Precedence::Primary`].
     pub fn precedence(&self) -> Precedence {
         match self {
             Expr::Any(_) => Precedence::Any,

@@ -18,7 +18,8 @@ impl Values for [Value<'_>] {
 /// Value of a field or an expression for one event.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Missing value: the event has no such field.
+    /// Missing value: the event has no such field, or the expression has no result, as after a
+    /// division by 0.
     Absent,
     /// Value of a present field that cannot be compared, such as a structure or an array.
     Present,
@@ -28,9 +29,9 @@ pub enum Value<'a> {
     Uint(u64),
     /// Floating-point number of 64 bits.
     Float(f64),
-    /// Bytes of a string, without a terminator.
+    /// Bytes of a string, without a terminator, or of a blob.
     Str(&'a [u8]),
-    /// Value of an enumeration: an integer that also compares with its labels.
+    /// Integer of an enumeration, a bit map or the severity, which compares with its labels too.
     Enum(Integer, &'a dyn Labels),
 }
 
@@ -43,7 +44,7 @@ pub enum Integer {
     Unsigned(u64),
 }
 
-/// Source of the labels of an enumeration, implemented by the host.
+/// Source of the labels of a [`Value::Enum`]. The host implements it for its enumerations.
 pub trait Labels: fmt::Debug {
     /// Returns true if a label of `value` passes the test. Returns false for a value without
     /// labels.

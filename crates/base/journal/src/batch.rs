@@ -9,7 +9,8 @@ use crate::layout::{
 pub struct Payload<'a> {
     /// Caller-defined kind of the record. The journal does not interpret it.
     pub kind: u8,
-    /// Content of the record, at most [`PAYLOAD_BYTES_MAX`](crate::PAYLOAD_BYTES_MAX) bytes.
+    /// Content of the record, at most
+    /// [`payload_bytes_max`](crate::Options::payload_bytes_max) bytes.
     pub bytes: &'a [u8],
 }
 

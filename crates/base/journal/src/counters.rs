@@ -18,7 +18,8 @@ pub struct Counters {
     /// Number of payloads refused for lack of space: the disk, a quota or the journal itself was
     /// full.
     pub refused_full: u64,
-    /// Number of payloads refused because the disk failed.
+    /// Number of payloads refused because the disk failed, or because segment numbers or sequence
+    /// numbers were exhausted.
     pub refused_failing: u64,
     /// Number of records dropped with the oldest segments to free space for new records.
     pub dropped_records: u64,
@@ -27,13 +28,13 @@ pub struct Counters {
     pub damages: u64,
     /// Total size of the damaged ranges in bytes.
     pub damaged_bytes: u64,
-    /// Number of records missing in the damaged ranges. A range with an unknown number adds
-    /// nothing.
+    /// Number of records missing in the damaged ranges. Records before the reader's position, and
+    /// ranges with an unknown number, add nothing.
     pub damaged_records: u64,
     /// Number of damaged bytes copied to quarantine.
     pub quarantined_bytes: u64,
-    /// Number of damaged bytes not copied to quarantine, because it was full or an I/O error
-    /// occurred.
+    /// Number of damaged bytes not copied to quarantine: it was full, an I/O error occurred, or the
+    /// segment's file was truncated.
     pub quarantine_refused_bytes: u64,
     /// Number of failed attempts to truncate a finished segment to the end of its records.
     pub truncate_failures: u64,

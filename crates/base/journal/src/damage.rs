@@ -9,9 +9,9 @@ pub struct Damage {
     pub segment: u64,
     /// Offset of the range in the segment's file, in bytes.
     pub offset: u64,
-    /// Size of the range in bytes.
+    /// Size of the range in bytes, which is 0 if the file was truncated after a whole record.
     pub bytes: u64,
-    /// Number of records missing because of the damage; `None` if unknown.
+    /// Number of missing records from the reader's position on; `None` if unknown.
     pub records: Option<u64>,
     /// Set if the missing records may have been in flight when the writer stopped, and so may never
     /// have been acknowledged.

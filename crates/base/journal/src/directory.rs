@@ -53,8 +53,7 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Treats an existing directory as success, since another process may have created it in the
-/// meantime.
+/// Treats `EEXIST` as success: an earlier run or another process has created the directory.
 fn ignore_existing(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match made {
         Err(Errno::EXIST) => Ok(()),

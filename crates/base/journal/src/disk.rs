@@ -37,7 +37,7 @@ pub trait Disk: Send + Sync {
     /// Opens a subdirectory, or creates it if it does not exist.
     fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>>;
 
-    /// Returns an unpredictable random number, from `getrandom` on the real disk.
+    /// Returns a random number. That of the real disk is unpredictable: it is from `getrandom`.
     fn random(&self) -> io::Result<u64>;
 }
 

@@ -1,27 +1,28 @@
-//! Errors of the disk or of the journal's files ([`Error`]), and reasons for refusing an append
-//! ([`Refusal`]).
+//! Errors of a journal ([`Error`]), and reasons for refusing an append ([`Refusal`]).
 
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-/// Error in one of the journal's files, or in its directory.
+/// Error of a journal, with the file or consumer name that the error concerns.
 #[derive(Debug)]
 pub struct Error {
-    /// Name of the file in the journal's directory; empty for the directory itself.
+    /// Name of the file in the journal's directory, or the invalid consumer name. Empty if the
+    /// error concerns the directory or the journal as a whole.
     pub file: String,
-    /// Failed operation, or property of the file that makes it unusable.
+    /// Cause of the error.
     pub kind: ErrorKind,
 }
 
-/// Kind of an error in a journal's files.
+/// Cause of an error of a journal.
 #[derive(Debug)]
 pub enum ErrorKind {
-    /// Lock of another process on the journal: a writer, or, if this process wants to write, a
-    /// reader.
+    /// Directory that a writer has locked or, on opening for writing, a reader of the journal at
+    /// rest. The lock's holder may be this process.
     Locked,
-    /// Segment of a later release, in a format that this release must not change.
+    /// Segment with a format version or feature bit that this release does not support. The journal
+    /// is neither read nor written.
     Newer {
         /// Format version of the segment.
         version: u32,
@@ -46,13 +47,14 @@ pub enum ErrorKind {
     /// Consumer name that is empty or too long, or that has a character not permitted in the names
     /// of position files.
     Name,
-    /// Contradictory options; the text states the violated condition.
+    /// Options that contradict each other or exceed a limit; the text states the violated
+    /// condition.
     Options(&'static str),
     /// Failed system call, mostly on one of the files, or panic of the writing thread.
     Io {
         /// Description of the failed operation, such as "open the directory".
         during: &'static str,
-        /// Error of the system call.
+        /// I/O error of the operation; of kind `Other` after a panic.
         source: io::Error,
     },
 }
@@ -124,13 +126,15 @@ impl std::error::Error for Error {
 /// journal nevertheless, but no caller may rely on that.
 #[derive(Clone, Debug)]
 pub enum Refusal {
-    /// Back-pressure: the buffer of pending records is full. A later attempt succeeds once the
+    /// Back-pressure: the buffer of pending records is full. A later attempt can succeed once the
     /// writer has made progress.
     TryAgain,
     /// Lack of space: the disk, a quota or the journal itself is full. Appends are accepted again
-    /// as soon as space is free.
+    /// as soon as a write succeeds. The writer retries at intervals, and after each
+    /// [`trim_before`](crate::Journal::trim_before).
     Full(Arc<Error>),
-    /// Failure of the disk. Appends are accepted again as soon as a write succeeds.
+    /// Failure of the disk, or exhausted segment numbers or sequence numbers. Appends are accepted
+    /// again as soon as a write succeeds.
     Failing(Arc<Error>),
     /// Payload that exceeds its limit, or append whose payloads together exceed the buffer.
     TooLarge {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// Fault to inject into the journal's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Injection {
-    /// Acceptance of payloads by the reader without a check of their CRC.
+    /// Acceptance of payloads by scans without a check of their CRC.
     PayloadCrcSkipped,
     /// Acknowledgement of a batch by the writer without a write.
     WriteSkipped,

@@ -65,7 +65,8 @@ impl Journal {
     /// Appends like [`append`](Self::append), and reports the outcome to a callback. The writing
     /// thread calls the callback, or this function itself if `payloads` is empty. If this function
     /// returns a refusal, the callback is not called. Meant for callers that must not block: their
-    /// callback sends on a channel or wakes a task. If the callback panics, the journal is closed.
+    /// callback sends on a channel or wakes a task. A panic of the callback in the writing thread
+    /// ends that thread, and all later appends are refused.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
@@ -91,7 +92,8 @@ impl Journal {
         result
     }
 
-    /// Returns the reason why all appends are refused at present; `None` if they are accepted.
+    /// Returns the refusal of all appends at present, [`Refusal::Full`] or [`Refusal::Failing`], or
+    /// `None`. Reports neither back-pressure nor the end of the writing thread.
     pub fn refusal(&self) -> Option<Refusal> {
         self.queue.refusal()
     }

@@ -4,9 +4,10 @@
 //! # A directory
 //!
 //! ```text
-//! 0000000000000007.segment    a segment, by its number; numbers only grow
-//! 0000000000000008.new        an unfinished segment; removed when the journal is opened
+//! 0000000000000007.segment    a segment, by its number in hexadecimal; numbers only grow
+//! 0000000000000008.new        an unfinished segment; removed on opening for writing
 //! NAME.position               position of a consumer (position.rs)
+//! NAME.position.new           an unfinished position; removed on opening for writing
 //! quarantine/                 copies of damaged bytes (quarantine.rs)
 //! ```
 //!
@@ -19,7 +20,7 @@
 //! 0     header, 512 bytes
 //! 512   copy of the header, in another sector
 //! 1024  records, without gaps, each at a multiple of 8
-//! ...   zeros, up to the reserved size
+//! ...   zeros up to the reserved size, until a finished segment is truncated
 //! ```
 //!
 //! # A header
@@ -29,7 +30,7 @@
 //! 8    u32      version: 1
 //! 12   u32      compat bits: a release ignores unknown ones
 //! 16   u32      incompat bits: a release that lacks one of them neither reads nor writes
-//! 20   u32      read-only compat bits: a release that lacks one of them only reads
+//! 20   u32      read-only compat bits: a release that lacks one of them must not write
 //! 24   u64      identity of the journal, random; its lower half, the marker, is not 0
 //! 32   u64      number of the segment
 //! 40   u64      sequence number of the first record
@@ -43,9 +44,10 @@
 //!
 //! A header states where the records of the *previous* segment end. That end is final when the next
 //! segment starts, because records are never added to a segment after a failed write or a restart.
-//! Bytes after that end were never acknowledged, and are no part of the journal. If `first` is
-//! larger than the previous segment's next sequence number, the numbers between were refused. A
-//! segment whose number lies between a header's own and its previous one's was never used.
+//! Bytes after that end were never acknowledged, and are no part of the journal. If the first
+//! record's sequence number is larger than the one after the previous segment's last record, the
+//! numbers between were refused, or skipped because a consumer's position was ahead of the records.
+//! A segment whose number lies between a header's own and its previous one's was never used.
 //!
 //! # A record
 //!
@@ -75,9 +77,10 @@
 //! # Damage
 //!
 //! A wrong payload CRC costs one record: its header gives the offset of the next one. After a wrong
-//! header CRC, the scan searches for a record at each multiple of 8. The bytes between are counted,
-//! reported and copied to quarantine, and so is a damaged copy of a segment's header. If no copy is
-//! readable, the identity is read from another segment, and the rest follows from sequence numbers.
+//! header CRC, the scan searches for a record at each multiple of 8. Readers report the bytes
+//! between, and a damaged copy of a segment's header. A journal open for writing also counts these
+//! bytes and copies them to quarantine. If no copy of the header is readable, the identity is read
+//! from another segment, and the rest follows from sequence numbers.
 //! Trailing bytes of the last segment that form no record count as an interrupted write.
 //! Records of one write may reach the disk in any order, so a gap among them may have the same
 //! cause; `place` distinguishes such a gap from damage.
@@ -151,7 +154,7 @@ pub(crate) struct SegmentHeader {
 pub(crate) enum DecodedHeader {
     /// Header with at least one valid copy. A flag is set for each copy that is damaged.
     Valid { header: SegmentHeader, damaged: [bool; 2] },
-    /// Header of which both copies are damaged.
+    /// Header without a valid copy: both are damaged, cut off, or state another segment's number.
     Damaged,
     /// Header with a version or feature bit that this release does not know.
     Newer { version: u32, incompat: u32, read_only_compat: u32 },
@@ -196,8 +199,8 @@ pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> DecodedHeader 
     }
 }
 
-/// Decodes one copy of a segment's header. Returns `None` if the copy is damaged, and
-/// [`DecodedHeader::Newer`] as an error if its format is newer.
+/// Decodes one copy of a segment's header. Returns `None` if the copy is damaged or does not fit
+/// `number`, and [`DecodedHeader::Newer`] as an error if its format is newer.
 fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, DecodedHeader>> {
     if sector[..8] != MAGIC || u32_at(sector, SECTOR_CRC) != crc32c::crc32c(&sector[..SECTOR_CRC]) {
         return None;
@@ -228,8 +231,8 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Decodes the header of a record. Returns `None` if the identity or the header's CRC does not
-    /// match, or if a field is invalid.
+    /// Decodes the header of a record. Returns `None` if `bytes` are too few, if the identity or
+    /// the header's CRC does not match, or if a field is invalid.
     pub(crate) fn decode(bytes: &[u8], identity: Identity) -> Option<RecordHeader> {
         let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
         if bytes[..4] != identity.marker() || !crc_matches(identity.crc(&bytes[..28]), bytes, 28) {

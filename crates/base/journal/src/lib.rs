@@ -5,13 +5,13 @@
 //!   them, makes them durable with one `fdatasync`, and acknowledges them ([`Ticket`]).
 //! - [`Reader`] reads the records in order, while the journal is written or at rest. It reports
 //!   damage and continues after it.
-//! - Consumers store their positions ([`Journal::set_position`]). Segments that all consumers have
-//!   finished are removed as a whole ([`Journal::trim_before`]).
+//! - Consumers store their positions ([`Journal::set_position`]). The caller trims the segments
+//!   that all consumers have finished ([`Journal::trim_before`]).
 //! - A full or failing disk is a state ([`Refusal`]), which ends as soon as writing succeeds again.
 //!
 //! Read `layout` for the bytes, then `log` (the writer, one step at a time) and `scan` (the reader
-//! of one segment); `journal` and `queue` are the threads around them. All access to the machine
-//! goes through [`Disk`].
+//! of one segment). `journal` has the writing thread, `queue` the buffer between the appenders and
+//! that thread. All I/O goes through [`Disk`].
 //!
 //! # Guarantees not given
 //!

@@ -18,11 +18,12 @@
 //!
 //! # Reserved space and zeros
 //!
-//! A segment is reserved as a whole, so that it never runs out of space halfway. After a write to
-//! space that is only reserved, `fdatasync` has to write the file's metadata too; after a write
-//! over zeros it does not. So zeros are written 128 KiB ahead. On ext4 and a virtual disk, this
-//! reduced the time of `fdatasync` for 4 to 64 KiB from 205–330 µs to 115–160 µs. Larger groups do
-//! not gain from it, so no zeros are written for them.
+//! A segment is reserved as a whole, so that it does not run out of space halfway. A file system
+//! without `fallocate` cannot guarantee this. After a write to space that is only reserved,
+//! `fdatasync` has to write the file's metadata too; after a write over zeros it does not. So zeros
+//! are written 128 KiB ahead. On ext4 and a virtual disk, this reduced the time of `fdatasync` for
+//! 4 to 64 KiB from 205–330 µs to 115–160 µs. Larger groups do not gain from it, so no zeros are
+//! written for them.
 
 use crate::batch::{Batch, BatchCursor, Piece};
 use crate::damage::Damage;
@@ -41,10 +42,11 @@ use crate::shared::Shared;
 use crate::table::{Access, LoadedJournal, Segment, load};
 use std::sync::Arc;
 
-/// Number of zero bytes that are written ahead of the records.
+/// Number of zero bytes that are written ahead of the records; fewer at the end of a segment.
 const ZEROS_AHEAD: usize = 128 << 10;
 
-/// Maximum size in bytes of a group for which zeros are written ahead. Larger groups gain nothing.
+/// Size in bytes of the smallest group for which no zeros are written ahead. Larger groups gain
+/// nothing from zeros.
 const ZEROS_GROUP_MAX: usize = 64 << 10;
 
 static ZEROS: [u8; ZEROS_AHEAD] = [0; ZEROS_AHEAD];
@@ -80,8 +82,8 @@ struct ActiveSegment {
 pub struct Recovery {
     /// Sequence number that the next appended record will have.
     pub next_sequence: u64,
-    /// Set if the journal is new or was closed cleanly. If clear, the journal may contain records
-    /// that were never acknowledged.
+    /// Set if the journal has no segments, or if the last segment ends with the mark of a clean
+    /// close. If clear, the journal may contain records that were never acknowledged.
     pub was_closed: bool,
     /// Number of bytes of an unfinished write after the last record, copied to quarantine as far as
     /// its limit permits. Bytes that a truncated last segment lacks in its headers count too.
@@ -245,7 +247,8 @@ impl Log {
         Ok(piece)
     }
 
-    /// Measures the leading records of a batch that fit into the active segment.
+    /// Measures the leading records of a batch that fit into the active segment. None fit if no
+    /// segment is active, or if `rest` does not continue the segment's sequence numbers.
     fn fitting(&self, rest: &BatchCursor<'_>) -> Piece {
         match &self.active {
             Some(active) if active.next == rest.first => {

@@ -18,8 +18,9 @@ pub enum AtLimit {
     DropOldest,
 }
 
-/// Callback for newly durable records. Its argument is the sequence number before which all records
-/// are durable. The writing thread calls it after each durable write, so it should return quickly.
+/// Callback for newly durable records. Its argument is the sequence number after the last durable
+/// record. The writing thread calls it after each successful batch, before the appenders receive
+/// their outcome, so the callback should return quickly.
 pub type OnDurable = Arc<dyn Fn(u64) + Send + Sync>;
 
 /// Options of a journal: sizes and size limits in bytes, retry delay and callback.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! An update makes `NAME.position.new` durable, renames it to `NAME.position`, and makes the
-//! directory durable. A damaged file is removed: a consumer without a position reads from the
-//! start, and so misses no records.
+//! directory durable. A damaged file counts as missing, and is removed when the journal is opened
+//! for writing. A consumer without a position reads from the start, and so misses no records.
 
 use crate::disk::Disk;
 use crate::error::{Error, ErrorKind};
@@ -32,7 +32,7 @@ pub(crate) struct Positions {
     pub(crate) forgotten: u64,
 }
 
-/// Reads the positions of all consumers. Removes damaged and unfinished files.
+/// Reads the position files, up to [`POSITIONS_MAX`]. Removes damaged and unfinished ones.
 pub(crate) fn recover(disk: &dyn Disk) -> Result<Positions, Error> {
     let mut names = Vec::new();
     disk.list(&mut |name| {

@@ -15,7 +15,8 @@ const SUFFIX: &str = ".bytes";
 /// Minimum disk space that is counted for a copy, in bytes.
 const FILE_BYTES_MIN: u64 = 4096;
 
-/// Maximum number of copies in the quarantine directory. Their names are kept in memory.
+/// Maximum number of recorded ranges, with or without a copy. Their file names are kept in memory.
+/// Further ranges are not copied, and count as new each time they are found.
 const FILES_MAX: usize = 4096;
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -31,7 +32,8 @@ pub(crate) struct Quarantine {
 /// Result of copying a damaged range to quarantine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyResult {
-    /// Number of bytes copied. It is less than the range's size if the quarantine is full or fails.
+    /// Number of bytes copied; less than the range's size if the quarantine is full or fails, or if
+    /// the segment's file was truncated.
     Copied(u64),
     /// Range that was recorded before, with or without a copy; none is made now.
     Duplicate,

@@ -1,5 +1,6 @@
 //! The buffer of pending records. Appenders fill one group while the writer writes the previous
-//! group. Memory is bounded; an append that does not fit is refused with [`Refusal::TryAgain`].
+//! group. Memory is bounded: an append that would have to wait for space is refused with
+//! [`Refusal::TryAgain`].
 
 use crate::batch::{Batch, Payload};
 use crate::error::{Error, ErrorKind, Refusal};
@@ -29,7 +30,7 @@ struct QueueState {
     callbacks: Vec<Callback>,
     /// Size in bytes of the batch that is being written.
     writing_bytes: usize,
-    /// Reason why all appends are refused at present; `None` if they are accepted.
+    /// Refusal from the most recent write or probe; while set, all appends are refused with it.
     refusal: Option<Refusal>,
     /// Set if the writer should retry now: space may be free, or the retry delay has passed.
     is_changed: bool,
@@ -102,7 +103,8 @@ impl Queue {
         Ok(ticket)
     }
 
-    /// Makes the ticket for an append without payloads, which succeeds at once.
+    /// Makes the ticket for an append without payloads, which succeeds at once, even if the journal
+    /// is closed. Calls the callback.
     fn empty_ticket(&self, callback: Option<Callback>) -> Ticket {
         let group = Arc::<Group>::default();
         group.finish(&Ok(()));
@@ -154,8 +156,8 @@ impl Queue {
         }
     }
 
-    /// Ends the current write. After a `refusal`, all appends are refused until the next write
-    /// ends.
+    /// Ends the current write or probe. After a `refusal`, all appends are refused until a later
+    /// write or probe succeeds.
     pub(crate) fn end_write(&self, refusal: Option<Refusal>) {
         let mut state = self.state();
         state.writing_bytes = 0;

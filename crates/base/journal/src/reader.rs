@@ -46,7 +46,8 @@ pub struct Reader {
     _lock: Option<Lock>,
     next: u64,
     open: Option<OpenSegment>,
-    /// Number of the segment that is being read, or of the last one that was read.
+    /// Number of the segment that is being read, or of the last one that was read; 0 before the
+    /// first.
     number: u64,
     /// Damaged header copies of the current segment that have not been reported yet.
     headers: Vec<Damage>,
@@ -96,19 +97,20 @@ impl Reader {
         Ok(Reader::follow(Arc::new(shared), from))
     }
 
-    /// Makes a reader that follows the writer. It returns records as soon as they are durable.
+    /// Makes a reader on a table of segments. If a writer updates the table, the reader returns new
+    /// records as soon as they are durable.
     pub(crate) fn follow(shared: Arc<Shared>, from: u64) -> Reader {
         let headers = Vec::new();
         Reader { shared, _lock: None, next: from, open: None, number: 0, headers }
     }
 
-    /// Returns the sequence number before which all records have been read.
+    /// Returns the smallest sequence number that the next record can have.
     pub fn position(&self) -> u64 {
         self.next
     }
 
-    /// Reads the next item. Returns `None` at the end of the durable records; a later call returns
-    /// records written since.
+    /// Reads the next item. Returns `None` at the end of the known records. If the reader follows a
+    /// writer, a later call returns records that have become durable since.
     ///
     /// After an error the next call reads the same item again. Damage is no error.
     #[expect(clippy::should_implement_trait, reason = "what it returns borrows from the reader")]
@@ -127,7 +129,9 @@ impl Reader {
         })
     }
 
-    /// Waits for more durable records, up to `timeout`. Returns true if there may be more records.
+    /// Waits for more durable records, up to `timeout`. Returns true if there may be more. Meant to
+    /// be called after [`next`](Self::next) has returned `None`: unread records within the known
+    /// bounds of the open segment do not count.
     pub fn wait(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut table = self.shared.table();
@@ -180,8 +184,8 @@ impl Reader {
         }
     }
 
-    /// Converts a gap in a segment to a damage report. Returns `None` if the whole gap precedes the
-    /// reader's position.
+    /// Converts a gap in a segment to a damage report, records the damage, and moves the position
+    /// past the missing records. Returns `None` if the whole gap precedes the reader's position.
     fn damage(&mut self, gap: &Gap) -> Option<Damage> {
         let open = self.open.as_ref()?;
         let mut records = None;
@@ -200,8 +204,9 @@ impl Reader {
         Some(damage)
     }
 
-    /// Searches for more records at the known end of the segment. Returns `None` if the reader
-    /// should continue, there or in the next segment. Otherwise returns the result of this read.
+    /// Looks up in the table whether records follow the known end of the segment. Returns `None` if
+    /// the reader should continue in this segment or a later one. Otherwise the inner value is the
+    /// result of this read: the report of a torn tail, or `None` at the end of the journal.
     fn continue_after_end(&mut self) -> Option<Option<NextItem>> {
         let open = self.open.as_mut()?;
         match self.shared.table().continuation(self.number, &open.bounds) {
@@ -234,7 +239,8 @@ impl Reader {
         })
     }
 
-    /// Opens the next segment with records from the reader's position on.
+    /// Opens the next segment with records from the reader's position on. If sequence numbers are
+    /// missing before that segment, only moves the position past them and returns them.
     fn open_next_segment(&mut self) -> Result<Transition, Error> {
         loop {
             let Some(segment) = self.shared.table().find(self.number, self.next) else {
@@ -260,7 +266,7 @@ impl Reader {
     }
 
     /// Returns the sequence numbers that are missing before a segment, or `None`. Sequence numbers
-    /// of refused records do not count as missing.
+    /// refused directly before the segment do not count as missing.
     fn gone_before(&self, segment: &Segment) -> Option<Range<u64>> {
         let first = segment.first?;
         let written = segment.previous.map_or(first, |previous| previous.next.min(first));
@@ -295,7 +301,7 @@ enum Transition {
     Nothing,
 }
 
-/// Locks a journal's directory. Fails with [`ErrorKind::Locked`] if another process has locked it.
+/// Locks a journal's directory. Fails with [`ErrorKind::Locked`] if another lock excludes this one.
 pub(crate) fn lock_directory(disk: &dyn Disk, is_exclusive: bool) -> Result<Lock, Error> {
     let lock = disk.lock(is_exclusive).map_err(Error::io("", "lock the directory"))?;
     lock.ok_or_else(|| Error::new("", ErrorKind::Locked))

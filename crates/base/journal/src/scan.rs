@@ -14,8 +14,8 @@ pub(crate) struct Bounds {
     /// Sequence number that follows the segment's last record; `None` if unknown. If it is known,
     /// all bytes up to `end` belong to records.
     pub(crate) next: Option<u64>,
-    /// First sequence number whose record may have been in flight when power failed. All records
-    /// before it were durable.
+    /// First sequence number whose record may have been in flight when the writer stopped;
+    /// `u64::MAX` if there is none, or if unknown. All records before it were durable.
     pub(crate) certain_before: u64,
 }
 
@@ -31,7 +31,8 @@ pub(crate) enum Step {
     End,
 }
 
-/// Range of bytes without valid records.
+/// Range of bytes without valid records. The range is empty if only sequence numbers are missing,
+/// as in a truncated file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) offset: u64,
@@ -45,8 +46,8 @@ pub(crate) struct Gap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) bounds: Bounds,
-    /// Range of the torn bytes after the last record. Zeros at its end are excluded, in units of
-    /// eight bytes.
+    /// Range of the torn bytes after the last record. Trailing zeros are excluded, except in the
+    /// last unit of eight bytes and in a record with a damaged payload.
     pub(crate) torn: Range<u64>,
     pub(crate) was_closed: bool,
 }
@@ -58,7 +59,8 @@ pub(crate) struct Scan {
     expected: Option<u64>,
     /// Start offset of the current range without valid records; `None` outside such a range.
     bad: Option<u64>,
-    /// Offset after the last non-zero bytes of the range that starts at `bad`.
+    /// Offset after the last non-zero bytes of the range that starts at `bad`; at most `bad` if
+    /// there are none. A record with a damaged payload counts as non-zero.
     dirty_end: u64,
     records_end: u64,
     group_first: u64,
@@ -199,7 +201,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Ends the scan when the remaining bytes are too few for a record.
+    /// Handles the end of the bounds, where the remaining bytes are too few for a record's header.
+    /// If the segment's end is known, returns the last gap, if any, before [`Step::End`].
     fn finish(&mut self, window: &mut Window, bounds: &Bounds) -> io::Result<Step> {
         if let Some(next) = bounds.next {
             let end = bounds.end.max(self.offset);

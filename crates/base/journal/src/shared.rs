@@ -62,7 +62,8 @@ impl Shared {
     }
 
     /// Counts new damage and copies its bytes to quarantine. Ignores damage that was recorded
-    /// before, or copied in an earlier run.
+    /// before, or copied in an earlier run. Does nothing without a quarantine: only a journal that
+    /// is open for writing has one.
     pub(crate) fn record_damage(&self, damage: &Damage, file: &dyn File) {
         let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
         let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);

@@ -48,8 +48,8 @@ pub(crate) enum Continuation {
 }
 
 impl Table {
-    /// Returns the first segment after segment `number` that has, or may get, records from
-    /// `sequence` on.
+    /// Returns the first segment after segment `number` that has records from `sequence` on. A
+    /// segment of unknown end also counts.
     pub(crate) fn find(&self, number: u64, sequence: u64) -> Option<Segment> {
         let mut later = self.segments.iter().filter(|segment| segment.number > number);
         later.find(|segment| segment.bounds.next.is_none_or(|next| next > sequence)).copied()
@@ -77,13 +77,13 @@ impl Table {
         }
     }
 
-    /// Returns the disk space that the files of all segments occupy, in bytes.
+    /// Returns the total size of all segment files in bytes, including those of removed segments.
     pub(crate) fn file_bytes(&self) -> u64 {
         let all = self.segments.iter().chain(&self.to_remove);
         all.fold(0, |sum, segment| sum.saturating_add(segment.file_bytes))
     }
 
-    /// Removes the oldest segment from the table and returns it. Never removes the last segment,
+    /// Moves the oldest segment to `to_remove` and returns it. Never removes the last segment,
     /// which determines the next sequence number.
     pub(crate) fn remove_oldest(&mut self) -> Option<Segment> {
         let oldest = (self.segments.len() > 1).then(|| self.segments.pop_front()).flatten()?;

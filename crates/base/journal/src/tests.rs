@@ -1,5 +1,5 @@
-//! Tests of the whole journal on the simulated disk. [`oracle`] states the guarantees. Each test
-//! with the oracle also injects a fault, to check that the oracle detects it.
+//! Tests of the whole journal on the simulated disk. [`oracle`] states the guarantees. The modules
+//! with tests against the oracle also inject faults, to check that the oracle detects them.
 
 mod damage;
 mod faults;

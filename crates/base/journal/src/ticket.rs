@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// journal nevertheless.
 pub type Outcome = Result<(), Refusal>;
 
-/// Callback for the outcome of an append. The writing thread calls it once; it should return
-/// quickly.
+/// Callback for the outcome of an append that was not refused at once. The writing thread calls the
+/// callback; for an empty append, the appending thread does. A callback should return quickly.
 pub(crate) type Callback = Box<dyn FnOnce(Outcome) + Send>;
 
 /// Handle of appended records that may not be durable yet.

@@ -6,10 +6,12 @@ use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
-/// Size of a single read of the file, in bytes.
+/// Usual size of a read of the file in bytes. A read for a large record is larger; a read at the
+/// end or after an error is smaller.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Size of a disk block in bytes. After a read error, one whole block counts as unreadable.
+/// Size of a disk block in bytes. If a read fails, its first block is read alone; a block whose own
+/// read fails counts as unreadable.
 const BLOCK_BYTES: u64 = 4096;
 
 /// Byte that replaces unreadable bytes. No valid record consists of such bytes alone.

@@ -5,7 +5,7 @@ use blkkin_journal::{Item, Journal, Options, Payload, Reader, Refusal};
 use blkkin_sys::testing::{Mounted, figure, skip};
 use std::time::{Duration, Instant};
 
-/// Maximum time from freeing space until the journal accepts records again: 5 s.
+/// Maximum time from enlarging the file system until the journal accepts records again: 5 s.
 const RESUMES: Duration = Duration::from_secs(5);
 
 const SEGMENT_BYTES: u64 = 256 << 10;

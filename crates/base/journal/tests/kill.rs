@@ -111,7 +111,8 @@ fn run(command: &mut Command, said: &mut PrintedNumbers, kill_after: Option<u64>
     child.wait().unwrap()
 }
 
-/// Checks that the journal contains all records that the printed lines require.
+/// Checks that the journal opens within `OPENS`, and that the consumer's position and the records
+/// agree with the printed lines.
 fn check(directory: &Path, said: PrintedNumbers) -> Result<(), String> {
     let start = Instant::now();
     let (journal, _) = Journal::open(directory, options()).map_err(|error| error.to_string())?;
@@ -167,8 +168,9 @@ fn nothing_acknowledged_is_lost_when_killed_at_random() {
 const CALLS: [&str; 8] =
     ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
 
-/// Kills the program in its `number`-th call of the system call `call`, counted per thread. Returns
-/// `None` if the program makes fewer calls. With `early`, the program has an injected fault.
+/// Kills the program in its `number`-th call of the system call `call`, counted per thread. Checks
+/// the journal, and again after another run of the program. Returns `None` if no thread makes so
+/// many calls. With `early`, the program has an injected fault.
 fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
     let mut said = PrintedNumbers::default();
@@ -193,8 +195,8 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     Some(all.map_err(|why| format!("killed in {call} number {number}: {why}")))
 }
 
-/// Kills the program in each of its calls of `call`, with a new run for each. Returns the number of
-/// calls.
+/// Kills the program in its first, second and each further call of `call`, counted per thread, with
+/// a new run for each. Returns the number of kills.
 fn kill_in_each(call: &str) -> u32 {
     let mut number = 0;
     while let Some(outcome) = kill_in(call, number + 1, false) {

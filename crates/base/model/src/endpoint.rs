@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Host on one side of a call, with its service's name borrowed. An endpoint in which all values
-/// are unknown counts as absent.
+/// Service, addresses and port of one side of a call, with the service's name borrowed. An endpoint
+/// in which all values are unknown counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndpointRef<'a> {
     /// Name of the service; empty if unknown.
@@ -16,8 +16,8 @@ pub struct EndpointRef<'a> {
     pub port: u16,
 }
 
-/// Host on one side of a call, with its service's name owned. An endpoint in which all values are
-/// unknown counts as absent.
+/// Service, addresses and port of one side of a call, with the service's name owned. An endpoint in
+/// which all values are unknown counts as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Endpoint {
     /// Name of the service; empty if unknown.

@@ -3,7 +3,7 @@
 /// Role of a span in a call or message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Unknown role, since the span's program recorded none.
+    /// Unknown role: the span's program recorded none, or an unknown value.
     #[default]
     Unspecified,
     /// Work within one service, outside of calls and messages.
@@ -24,7 +24,7 @@ pub enum Kind {
 /// [`SpanRef::is_error`]: crate::SpanRef::is_error
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
-    /// Unknown result, since the span's program recorded none.
+    /// Unknown result: the span's program recorded none, or an unknown value.
     #[default]
     Unset,
     /// Success, even if the span has an `error` tag.

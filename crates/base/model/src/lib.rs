@@ -1,8 +1,9 @@
 //! The span: one step of one request, in the form that collecting, storing and querying share.
 //! `export/wire` converts the formats of other systems; this crate does no I/O.
 //!
-//! [`SpanRef`] borrows its text from the bytes that it was decoded from, so that decoding a million
-//! spans a second allocates nothing. A decoder passes it to a [`SpanSink`]. [`Span`] owns its text.
+//! [`SpanRef`] borrows its text, mostly from the bytes that it was decoded from, so that decoding a
+//! million spans a second hardly allocates. The decoder stores only converted text, such as JSON
+//! strings with escapes. A decoder passes spans to a [`SpanSink`]. [`Span`] owns its text.
 //!
 //! # Invariants of a decoded span
 //!

@@ -88,7 +88,7 @@ impl<'a> SpanRef<'a> {
     }
 
     /// Returns true if the span failed, which its status determines. If the status is unset, a tag
-    /// `error` of the span itself means failure, unless its value is `false`.
+    /// `error` of the span itself means failure, unless its value is the boolean `false`.
     pub fn is_error(&self) -> bool {
         match self.status {
             Status::Ok => false,

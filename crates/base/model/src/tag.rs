@@ -1,6 +1,6 @@
 //! Tags: keys with values that describe a span, its resource or its scope.
 
-/// Key and value that describe a span, both borrowed.
+/// Key and value that describe a span, its scope or its resource, both borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TagRef<'a> {
     /// Key: the name of the described property, such as `http.method`; may be empty.
@@ -11,7 +11,7 @@ pub struct TagRef<'a> {
     pub origin: Origin,
 }
 
-/// Key and value that describe a span, both owned.
+/// Key and value that describe a span, its scope or its resource, both owned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tag {
     /// Key: the name of the described property, such as `http.method`; may be empty.
@@ -22,8 +22,8 @@ pub struct Tag {
     pub origin: Origin,
 }
 
-/// Subject that a tag describes. If several subjects have tags with the same key, the span's own
-/// tag takes precedence.
+/// Subject that a tag describes. The variants are in ascending precedence for tags with the same
+/// key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// Process, machine or service that recorded the span.

@@ -1,5 +1,5 @@
-//! Tests that conversion between [`Span`] and [`SpanRef`] loses nothing, and tests of a span's
-//! methods.
+//! Tests that conversion between [`Span`] and [`SpanRef`] loses nothing, and tests of ids, of
+//! endpoints, and of a span's methods.
 
 use crate::*;
 use std::net::{Ipv4Addr, Ipv6Addr};

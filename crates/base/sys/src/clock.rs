@@ -32,7 +32,7 @@ pub fn boottime_ns() -> u64 {
 pub fn tsc() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: every x86-64 processor has the instruction. (A process may disable it for itself,
+        // SAFETY: every x86-64 processor has the instruction. (A thread may disable it for itself,
         // by `PR_SET_TSC`; callers have checked `tsc_is_steady`.)
         #[expect(unsafe_code)]
         unsafe {
@@ -56,8 +56,8 @@ pub fn tsc_after_loads() -> u64 {
     tsc()
 }
 
-/// Returns true if this process may read the time-stamp counter, and the counter runs at a constant
-/// rate in all power states.
+/// Returns true if the time-stamp counter runs at a constant rate in all power states, and this
+/// thread may read the counter. Without an answer of the kernel, assumes that the thread may.
 pub fn tsc_is_steady() -> bool {
     #[cfg(target_arch = "x86_64")]
     {

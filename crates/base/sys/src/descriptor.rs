@@ -4,9 +4,9 @@
 //! neither used nor closed, also on drop. The program may still close the descriptor between check
 //! and use. That window is short, and programs rarely close all descriptors more than once.
 //!
-//! A global table lists all such descriptors, for code without access to their owners. A child
-//! process uses the table to close the descriptors of threads that do not exist in the child. Code
-//! that runs at the end of the process finds its sockets in the table.
+//! A global table lists up to 128 such descriptors, for code without access to their owners. A
+//! child process uses the table to close the descriptors of threads that do not exist in the child.
+//! Code that runs at the end of the process finds its sockets in the table.
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
@@ -24,7 +24,8 @@ pub struct Identity {
     device: u64,
     inode: u64,
     /// Number that identifies a file without an inode of its own: the kernel's number of an eventfd
-    /// plus 1, or [`KIND`] with a hash of the file's type. 0 for files with an inode.
+    /// plus 1, [`KIND`] with a hash of the file's type, or [`KIND`] alone without `/proc`. 0 for
+    /// files with an inode of their own.
     number: u64,
 }
 
@@ -49,13 +50,15 @@ impl Identity {
     }
 
     /// Returns true if the file is an eventfd, or if its type is unknown because `/proc` is
-    /// unavailable.
+    /// unavailable. Returns false also for eventfds if `/proc` does not show their numbers (before
+    /// Linux 5.2).
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }
 }
 
-/// Returns the kernel's number of an eventfd plus 1; `None` for other files.
+/// Returns the kernel's number of an eventfd plus 1; `None` for other files, and if `/proc` does
+/// not show the number.
 fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -68,7 +71,8 @@ fn unknown_kind() -> Option<u64> {
     (!std::path::Path::new("/proc/self").exists()).then_some(KIND)
 }
 
-/// Returns [`KIND`] with a hash of the file's type. Meant for a file without an inode of its own.
+/// Returns [`KIND`] with a hash of the file's type; `None` if `/proc` does not show the type. Meant
+/// for a file without an inode of its own.
 fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let kind = std::fs::read_link(path).ok()?;
@@ -78,7 +82,7 @@ fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
 }
 
 /// Moves the descriptor to a free number from 512 on, which programs hardly use. Returns the
-/// descriptor unchanged if no such number is free.
+/// descriptor unchanged if it has such a number already, or if none is free.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() < HIGH {
         true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
@@ -97,8 +101,8 @@ pub fn has_standard_streams() -> bool {
     })
 }
 
-/// Descriptor of a library, listed in the table. The host program may close it without the
-/// library's knowledge.
+/// Descriptor of a library, listed in the table if there was room. The host program may close the
+/// descriptor without the library's knowledge.
 #[derive(Debug)]
 pub struct RegisteredDescriptor<T: AsFd> {
     /// Owned descriptor; `None` only during drop.
@@ -198,8 +202,8 @@ pub fn each_registered(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
     }
 }
 
-/// Closes all registered descriptors. Only for a child process, in which the threads that own them
-/// do not exist.
+/// Closes all registered descriptors that still refer to the registered files, and clears the
+/// table. Only for a child process, in which the threads that own the descriptors do not exist.
 pub fn close_inherited() {
     for entry in &TABLE {
         if let Some(descriptor) = entry.open() {
@@ -214,8 +218,8 @@ pub fn close_inherited() {
 }
 
 impl Entry {
-    /// Returns the descriptor of this entry; `None` if it no longer refers to the file that was
-    /// registered.
+    /// Returns the descriptor of this entry; `None` if the entry is free or being filled, or if the
+    /// descriptor no longer refers to the file that was registered.
     fn open(&self) -> Option<BorrowedFd<'static>> {
         let number = self.number.load(Ordering::Acquire);
         if number < 0 {

@@ -17,7 +17,7 @@ pub fn random_words<const WORDS: usize>() -> Option<[u64; WORDS]> {
 }
 
 /// Returns process id, thread id, nanoseconds since 1970 and nanoseconds since boot. Together they
-/// identify a thread and a moment. An unavailable value is 0.
+/// identify a thread and a moment. An unavailable time is 0.
 pub fn moment_identity() -> [u64; 4] {
     // SAFETY: these calls take no pointers.
     #[expect(unsafe_code, reason = "system calls")]

@@ -1,6 +1,7 @@
-//! Safe wrappers of processor and kernel features for a library in a foreign program. They cover
-//! instructions that not every processor has, clocks, memory and sockets shared between processes,
-//! threads, forks, signals and random numbers.
+//! Safe wrappers of features of the processor, the kernel and the C library, for a library in a
+//! foreign program and for daemons. They cover instructions that not every processor has, clocks,
+//! shared memory, descriptors, sockets, file rights, threads, forks, signals, random numbers and
+//! the memory allocator.
 //!
 //! This is one of the few crates with unsafe code. Each feature has a module of its own. The
 //! functions can be called with any arguments and from any thread, unless their documentation says

@@ -1,5 +1,5 @@
-//! Properties of the process that contains this library, hooks for forks, and protection of the
-//! library from being unloaded.
+//! Properties of the process and of the calling thread, blocking of signals, hooks for forks, and
+//! protection of the library from being unloaded.
 
 use crate::errno;
 
@@ -42,12 +42,13 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 /// Returns true if this thread can safely start another thread. Two conditions must hold. The
 /// thread is not in a signal handler, since the interrupted code may hold the C library's locks.
 /// And the C library made the process; a child of `vfork` or of the bare system call is not safe.
-/// Takes some 70 system calls.
+/// Takes up to 65 system calls.
 ///
 /// A handler blocks its own signal, so no handler runs if no signal with a handler is blocked. A
-/// handler with `SA_NODEFER` does not block its signal, and could run at any time. A handler with
-/// `SA_RESETHAND` is no longer installed while it runs, so the signals of crash handlers must not
-/// be blocked at all. Running on the signal stack counts as running in a handler.
+/// handler with `SA_NODEFER` does not block its signal, and could run at any time; no such handler
+/// may be installed. A handler with `SA_RESETHAND` is no longer installed while it runs, so the
+/// signals of crash handlers must not be blocked at all. Running on the signal stack counts as
+/// running in a handler.
 pub fn may_start_thread() -> bool {
     const CRASH_SIGNALS: [libc::c_int; 7] = [
         libc::SIGSEGV,
@@ -110,8 +111,9 @@ pub fn seccomp_filters() -> Option<u64> {
     }
 }
 
-/// Parses the number of seccomp filters from a thread's `status` file in `/proc`; `None` if the
-/// file does not show it. Strict mode, which permits four system calls, counts as one filter.
+/// Parses the number of seccomp filters from a thread's `status` file in `/proc`. Returns `None` if
+/// the file shows that seccomp is on but not the number (before Linux 5.9). Strict mode, which
+/// permits four system calls, counts as one filter.
 pub fn seccomp_filters_in(status: &str) -> Option<u64> {
     let number = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;

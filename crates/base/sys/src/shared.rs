@@ -1,7 +1,8 @@
 //! Memory that two processes share through a sealed file. No access by its creator ends with a
 //! signal, whatever the other process does. The creator reads only pages that exist. The other
 //! process can remove none: it can neither shrink the file nor, once the file is
-//! [sealed](SharedMemory::seal), punch holes into it.
+//! [sealed](SharedMemory::seal), punch holes into it. [`SharedMemory::create_sparse`] does not give
+//! this guarantee.
 //!
 //! # Pages allocated on first write
 //!
@@ -34,7 +35,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Size of a page in bytes. Holes in a shared file consist of whole pages.
+/// Smallest page size of all supported processors in bytes. Holes in a shared file start and end at
+/// multiples of this size.
 pub const PAGE_SIZE: usize = 4096;
 
 /// Mapping of shared memory, unmapped on drop.
@@ -150,10 +152,11 @@ impl SharedMemory {
         self.advise(0..self.size, libc::MADV_DONTFORK)
     }
 
-    /// Seals `file`, which must be the file of this memory, against new writable mappings and
-    /// against punching holes. Fills holes in the first `fixed` bytes. The file's creator calls
-    /// this after the other writer has mapped the file, and before the creator reads any byte.
-    /// After an error, as with kernels before Linux 5.1, reads may raise a signal.
+    /// Seals `file`, which must be the file of this memory, against new writable mappings, against
+    /// punching holes, and against further seals. Fills holes in the first `fixed` bytes, or in all
+    /// bytes if the kernel accounts memory strictly. The file's creator calls this after the other
+    /// writer has mapped the file, and before the creator reads any byte. After an error, as with
+    /// kernels before Linux 5.1, reads may raise a signal.
     pub fn seal(&self, file: BorrowedFd<'_>, fixed: usize) -> io::Result<()> {
         seal(file, SealFlags::FUTURE_WRITE)?;
         // Fills holes that were punched before the seal.
@@ -379,8 +382,8 @@ use copy_by_words as copy_racing;
 ///
 /// # Safety
 ///
-/// As for the version in assembly. In addition, no thread may write to the shared bytes meanwhile;
-/// the sanitizer reports such a write.
+/// As for the version in assembly. In addition, no thread may write to the shared bytes meanwhile,
+/// or read them if this copy writes them; the sanitizer reports such accesses.
 #[cfg(thread_sanitizer)]
 #[expect(unsafe_code)]
 unsafe fn copy_racing(direction: Direction, shared: *mut u8, own: *mut u8, size: usize) {
@@ -462,9 +465,10 @@ pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(rustix::fs::fstat(file)?.st_size.cast_unsigned())
 }
 
-/// Seals a shared file of at most `size_max` bytes against new writable mappings and against
-/// punching holes, unless it has that seal already. Fills holes that the file's creator may have
-/// left in the first `fixed` bytes.
+/// Seals a shared file against new writable mappings and against punching holes, unless the file
+/// has that seal already. Fills holes that the file's creator may have left in the first `fixed`
+/// bytes, or in all bytes if the kernel accounts memory strictly. Fails if the file has more than
+/// `size_max` bytes, or is not sealed against resizing.
 pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::Result<()> {
     let size = usize::try_from(sealed_size(file)?).unwrap_or(usize::MAX);
     if size > size_max {
@@ -476,8 +480,9 @@ pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::R
     allocate(file, allocated_at_least(size, fixed))
 }
 
-/// Returns true if the kernel accounts each page only on its first write, so that the write may
-/// fail. Returns true also if the accounting mode cannot be determined.
+/// Returns true if the kernel limits the committed memory (`vm.overcommit_memory` is 2), so that
+/// the first write to a page of a shared file may fail. Returns true also if the accounting mode
+/// cannot be determined.
 pub fn is_accounting_strict() -> bool {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     !mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))

@@ -27,7 +27,8 @@ const SO_PEERPIDFD: i32 = 77;
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
-/// Identity of the peer's process at the time of its connect.
+/// Identity of the peer's process when it connected, or when it began to listen if the peer is the
+/// listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Process id in this process's PID namespace; 0 if that namespace does not contain the peer.
@@ -84,7 +85,8 @@ impl Socket {
         Ok(received.bytes)
     }
 
-    /// Returns the identity of the peer, which the kernel recorded when the peer connected.
+    /// Returns the identity of the peer, which the kernel recorded when the peer connected or began
+    /// to listen.
     pub fn peer(&self) -> io::Result<Peer> {
         // `rustix` is not used here, because its process ids exclude 0: the id of a peer outside of
         // this PID namespace.
@@ -95,8 +97,8 @@ impl Socket {
         Ok(Peer { pid: *pid, uid: *uid, gid: *gid })
     }
 
-    /// Returns the supplementary groups that the peer had when it connected; `None` if the kernel
-    /// cannot report them (before Linux 4.13).
+    /// Returns the supplementary groups that the peer had when it connected or began to listen;
+    /// `None` if the kernel cannot report them (before Linux 4.13).
     pub fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
         let mut groups = vec![0; GROUPS_MAX];
         match self.option(libc::SO_PEERGROUPS, &mut groups).map(<[u32]>::len) {
@@ -183,8 +185,8 @@ impl AsFd for Listener {
     }
 }
 
-/// Closes a descriptor of any kind without waiting. A socket that lingers is closed in the
-/// background.
+/// Closes a descriptor of any kind. A socket that lingers is closed in the background. The close
+/// may still block for other causes, such as a file system in user space.
 pub fn close_at_once(descriptor: OwnedFd) {
     // Other files do not have this option, and are not affected.
     let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);

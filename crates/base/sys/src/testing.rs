@@ -47,7 +47,7 @@ pub enum Call {
     Fallocate,
 }
 
-/// Time in seconds after which a child process is killed.
+/// Time in seconds after which a child of [`in_child`] is killed.
 const CHILD_SECONDS_MAX: u32 = 60;
 
 /// Runs `body` in a child process, with words of memory that both processes share. Returns the
@@ -176,8 +176,9 @@ fn install(program: &mut [libc::sock_filter]) -> bool {
     }
 }
 
-/// Restricts the calling thread and its later threads like [`refuse_all`]. Unlike strict mode, this
-/// filter leaves the time-stamp counter accessible. Other system calls kill the thread.
+/// Restricts the calling thread to the same system calls as [`refuse_all`]; other calls kill the
+/// thread. Unlike the strict mode that [`refuse_all`] sets, this filter leaves the time-stamp
+/// counter accessible. Returns false on failure.
 pub fn confine() -> bool {
     let permitted = [libc::SYS_read, libc::SYS_write, libc::SYS_exit, libc::SYS_rt_sigreturn];
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
@@ -191,7 +192,8 @@ pub fn confine() -> bool {
 }
 
 /// Makes the kernel kill the calling thread on any system call other than read, write, exit, and
-/// return from a signal handler. The restriction is permanent, so call it in a child.
+/// return from a signal handler. The restriction is permanent, so call it in a child. Returns false
+/// on failure.
 pub fn refuse_all() -> bool {
     REFUSES_ALL.store(true, SeqCst);
     // SAFETY: this call takes no pointer.
@@ -335,8 +337,8 @@ mod tests {
         assert!(killed.is_err(), "{killed:?}");
     }
 
-    /// A failing system call leaves `errno` unchanged, which the host program may be about to
-    /// check.
+    /// [`random_words`](crate::random_words) leaves `errno` unchanged even if its system call
+    /// fails: the host program may be about to check `errno`.
     #[test]
     fn errno_is_kept() {
         let found = in_child(Fork::Raw, |[found]| {

@@ -48,7 +48,7 @@ pub fn process_and_thread() -> (u32, u32) {
 /// Returns true if the C library made this thread and so gave it its own thread-local variables. A
 /// child of `vfork` uses the thread-local variables of its parent. The test relies on glibc, which
 /// registers each thread's list of robust mutexes with the kernel; no child inherits the
-/// registration.
+/// registration. Always returns true with other C libraries.
 pub(crate) fn has_own_thread_pointer() -> bool {
     if !cfg!(target_env = "gnu") {
         // Other C libraries register later, or never.

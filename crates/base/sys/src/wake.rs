@@ -45,8 +45,8 @@ pub fn barrier_for_all() -> bool {
 pub struct Waker {
     /// Descriptor number of the eventfd; -1 without an eventfd, or once [`Waker::wake`] has failed.
     fd: AtomicI32,
-    /// Device and inode of the eventfd, if any. (All files outside of file systems share one inode,
-    /// but of these only eventfds accept a write of eight bytes.)
+    /// Device and inode of the eventfd, if any. (All anonymous-inode files share one inode, but of
+    /// these only eventfds accept a write of eight bytes.)
     file: Option<(u64, u64)>,
 }
 
@@ -61,9 +61,9 @@ impl Waker {
         Waker { fd: AtomicI32::new(-1), file: None }
     }
 
-    /// Wakes the other process. Signal handlers may call it. Returns false without an eventfd, or
-    /// if the host program has closed the descriptor, even if another file has the number now.
-    /// Later calls then have no effect.
+    /// Wakes the other process. Signal handlers may call this function. Returns false without an
+    /// eventfd, or if the host program has closed the descriptor, even if a file other than an
+    /// eventfd has the number now. Later calls then have no effect.
     pub fn wake(&self) -> bool {
         let fd = self.fd.load(Relaxed);
         if fd < 0 {

@@ -71,16 +71,16 @@ impl<T: AllZeros> WipedOnFork<T> {
         WipedOnFork { value }
     }
 
-    /// Returns the wrapped value. In a child process, the value is all zeros until the child sets
-    /// it.
+    /// Returns the wrapped value. If the memory was [armed](Self::arm) before a fork, the value is
+    /// all zeros in the child until the child sets it.
     #[inline(always)]
     pub const fn get(&self) -> &T {
         &self.value
     }
 
     /// Makes the kernel wipe the memory in child processes from now on. Returns false if the kernel
-    /// cannot do that (before Linux 4.14); the memory should then stay zero. May be called
-    /// repeatedly.
+    /// cannot do that: before Linux 4.14, or if its pages are larger than the memory's alignment.
+    /// The memory should then stay zero. May be called repeatedly.
     pub fn arm(&'static self) -> bool {
         // SAFETY: this reads a value that the kernel passed to the process at its start.
         #[expect(unsafe_code, reason = "a call of the C library")]

@@ -1,9 +1,10 @@
 //! blkin's functions, each with and without a leading underscore.
 //!
 //! Section 2.2 of `docs/blkin.md` describes the original. This implementation behaves the same,
-//! except that a child after `fork` does not repeat ids, ports may have more than 15 bits, the
-//! state of `rand` is not changed, requests may be unsampled, `blkin_init_trace_info` ignores NULL,
-//! and `child` may be the same trace as `parent`.
+//! except that ids do not repeat after `fork` or without `blkin_init`, ids may be negative, ports
+//! may have more than 15 bits, the state of `rand` is not changed, `blkin_init` connects to an
+//! agent, requests may be unsampled, `blkin_init_trace_info` ignores NULL, and `child` may be the
+//! same trace as `parent`.
 
 use crate::emit;
 use crate::guard;

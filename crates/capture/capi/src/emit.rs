@@ -23,7 +23,8 @@ const NO_AGENT: i32 = i32::MIN | 0x7fff;
 /// Undecided value of [`ENABLED_LEVELS`]: each annotation has to call [`is_enabled_by_now`].
 const ASK: i32 = -1;
 
-/// Address of the word that an agent sets to make the program connect; 0 until then.
+/// Address of the word that an agent sets to make the program connect. The word is 0 while no agent
+/// requests a connection.
 // SAFETY: the name is this library's, and no other library defines it.
 #[unsafe(export_name = "blkkin_call_")]
 pub static CALL: &AtomicU64 = registry::CALL;

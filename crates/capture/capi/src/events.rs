@@ -1,12 +1,13 @@
-//! Events with fields defined by the program. `BLKKIN_EVENT` of `blkkin.h` expands to a *site*, an
-//! instrumentation point, and calls of [`blkkin_know_`] and [`blkkin_record_`].
+//! Events with fields defined by the program. For such an event, `BLKKIN_EVENT` of `blkkin.h`
+//! expands to a *site*, an instrumentation point, and calls of [`blkkin_know_`] and
+//! [`blkkin_record_`].
 //!
 //! A site is described by constants. When the program first reaches it after an agent has connected
 //! or rung the bell, the description is copied into this library's memory as a [`SiteType`], and
 //! the site gets a pointer to the copy. So a plugin with sites can be unloaded at any time, and a
 //! site in a header is one type however often it was compiled. The first event may be in a signal
-//! handler, so registration neither allocates nor waits. A site whose description finds no room, or
-//! exceeds a limit, is never recorded.
+//! handler, so registration neither allocates nor waits for a lock. A site whose description is
+//! invalid, exceeds a limit, or finds no room is never recorded.
 
 use crate::guard;
 use blkkin_ring::Encoder;
@@ -55,7 +56,8 @@ pub struct Site {
     pub fields: *const CField,
 }
 
-/// Value of one field of an event, as a number or as an array; the structure `blkkin_value_` in C.
+/// Value of one field of an event: a number, or the start and length of a string or of elements;
+/// the structure `blkkin_value_` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]

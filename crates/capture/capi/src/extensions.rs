@@ -137,8 +137,9 @@ unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
 }
 
-/// Stores a context that is new to this process. If its request is sampled, records the upper half
-/// of the trace id, because the events of annotations have no field for that half.
+/// Stores a context that is new to this process. If the request is sampled and the upper half of
+/// the trace id is not 0, records both halves, because the events of annotations have no field for
+/// the upper one.
 ///
 /// # Safety
 ///

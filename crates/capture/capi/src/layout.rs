@@ -1,9 +1,10 @@
-//! The structures of `blkkin.h`, with compile-time checks of their layout.
+//! The structures of `blkkin.h`, except those of events with fields, with compile-time checks of
+//! their layout.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::mem::{align_of, offset_of, size_of};
 
-/// Service, address and port of one side of a call; the structure `blkin_endpoint` in C.
+/// Service that a span runs in, with its address and port; the structure `blkin_endpoint` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "blkkin.h explains the fields")]

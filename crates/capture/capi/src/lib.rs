@@ -1,8 +1,8 @@
 //! libblkkin: the C API that `include/blkkin.h` declares and documents, including blkin's.
 //!
 //! [`layout`] has the structures of C; [`blkin`] and [`extensions`] have the functions; [`events`]
-//! records events with fields defined by the program; and [`emit`] passes annotations to the
-//! tracer. The C++ API consists of headers only.
+//! has the structures and functions of events with fields defined by the program; and [`emit`]
+//! passes annotations to the tracer. The C++ API consists of headers only.
 //!
 //! # Safety
 //!

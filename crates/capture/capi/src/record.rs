@@ -11,8 +11,9 @@ const LEVELS: c_uint = 15;
 /// Level of the annotations that blkin's functions record.
 pub(crate) const WARNING: c_uint = 4;
 
-/// Records an annotation if all of its strings are present. If `endpoint` is NULL, the trace's
-/// endpoint is used.
+/// Records an annotation if its level is recorded and its request is sampled. If `endpoint` is
+/// NULL, the trace's endpoint is used. Returns [`INVALID`] for an unknown level, or if the trace,
+/// the endpoint or a required string is NULL.
 ///
 /// Arguments are validated even if the level is not recorded, so that a program finds its errors.
 ///

@@ -98,7 +98,8 @@ impl Drop for Channel {
     }
 }
 
-/// A C function that records an annotation of a trace, with a key and a value.
+/// Function that records an annotation of a trace by a C function. It may ignore the key or the
+/// value.
 type RecordAnnotation = fn(*const Trace, *const c_char, *const c_char) -> i32;
 
 /// C strings are recorded unchanged, each in its field.
@@ -186,7 +187,8 @@ fn c_and_rust_record_the_same() {
     }
 }
 
-/// The upper half of a trace id is recorded when a context is received or created.
+/// The upper half of a trace id is recorded when a sampled context is received or created, unless
+/// that half is 0.
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
@@ -344,7 +346,8 @@ fn traceparents() {
     }
 }
 
-/// Valid b3 headers round-trip unchanged; invalid ones are refused.
+/// Valid b3 headers round-trip unchanged, except that spaces, tabs and a parent id of 0 are
+/// dropped. Invalid headers are refused.
 #[test]
 fn b3() {
     let check = |text: &str, expected: Option<u32>| {
@@ -397,8 +400,8 @@ fn b3() {
     assert_eq!(root, parse_b3(format!("{low}-{SPAN}-1").as_bytes()));
 }
 
-/// A context that lacks an id has no header. If both ids are missing, the b3 header has only the
-/// decision, unless the decision is deferred. Unknown flags have no effect.
+/// A context without a trace id or without a span id has no header, with one exception: without
+/// both ids it has a b3 header, unless the decision is deferred. Unknown flags prevent no header.
 #[test]
 fn contexts_without_ids_are_not_written() {
     let context = |trace_id, trace_id_high, span_id, flags| {
@@ -418,8 +421,8 @@ fn contexts_without_ids_are_not_written() {
     check(context(0, 0, 0, SAMPLED | DEFERRED), false, false);
 }
 
-/// The parsers do not panic on random bytes, and the context of an accepted header round-trips
-/// through its format.
+/// The parsers do not panic on randomly changed headers, and the context of an accepted header
+/// round-trips through its format.
 #[test]
 fn random_headers() {
     let mut random = 1_u64;

@@ -1,7 +1,7 @@
-//! Programs in C and C++ that use the library as its users do. Each must compile without a warning,
-//! with every installed compiler and in all of its language standards. It must then link, run, and
-//! print the contents of its `.expected` file. `docs/blkin.md` has the facts behind these files.
-//! The module `life` runs the programs without such a file.
+//! Programs in C and C++ that use the library as its users do. A program with an `.expected` file
+//! must compile without a warning, with every installed compiler and in all of its language
+//! standards. It must then link, run, and print the contents of that file. `docs/blkin.md` has the
+//! facts behind these files. The module `life` runs the programs without such a file.
 
 #[path = "programs/life.rs"]
 mod life;
@@ -103,7 +103,7 @@ impl Build<'_> {
     }
 }
 
-/// Returns the name of a source file without its suffix; the test has the same name.
+/// Returns the name of a source file without its suffix. Tests that call [`check`] have that name.
 fn stem(source: &str) -> &str {
     source.split_once('.').expect("a source file").0
 }

@@ -2,16 +2,17 @@
 //!
 //! The reader is another process that never waits for this one, so a writer may wait anywhere, also
 //! in a signal handler. A waiting writer holds no lock. It polls, so that the reader needs no code
-//! for waiting writers. The wait always ends: at the channel's time limit, or when nothing has been
-//! read for [`IDLE_MAX_NS`], because the reader has exited or cannot write. After a wait in which
-//! nothing was read, events are discarded at once, until the reader reads again.
+//! for waiting writers. A wait without success ends at the channel's time limit, or when the reader
+//! has freed nothing for [`IDLE_MAX_NS`], because it has exited or cannot write. After a wait in
+//! which nothing was freed, all events that find a ring full are discarded at once, also those that
+//! wait already, until the reader frees events again.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Shape, WAIT_FOREVER};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Initial value of `Writer::stalled`, while no wait for room has failed. No sum of read positions
-/// has this value.
+/// Initial value of `Writer::stalled`, until a wait for room has ended with nothing freed. No sum
+/// of read positions has this value.
 pub(crate) const NOT_STALLED: u64 = u64::MAX;
 
 /// Time without progress of the reader after which a writer stops waiting, in nanoseconds.
@@ -35,7 +36,8 @@ struct WaitProgress {
     read_at_start: u64,
     /// Sum of all rings' read positions at the last poll.
     read_at_last_poll: u64,
-    /// Time at which the sum of read positions last changed.
+    /// Time of the last poll that found the sum of read positions changed; at first the start of
+    /// the wait.
     changed_ns: u64,
 }
 

@@ -8,27 +8,29 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Word {
     /// Position at which the next event is written.
     Write = 0,
-    /// Time of the ring's last event, by the ring's clock.
+    /// Time of the ring's last event, or a later time, by the ring's clock.
     LastTime = 8,
-    /// Number of events that found the ring full.
+    /// Number of events that were discarded because the ring was full.
     Lost = 16,
     /// Process and thread that hold the ring's lock, and in the upper bits the number of times it
     /// was locked. The lower 44 bits are 0 if the lock is free.
     Owner = 24,
-    /// Number of events that were larger than a sub-buffer, or could lock no ring. An event that
-    /// could lock none of several rings is counted at the first of them.
+    /// Number of events that were larger than a sub-buffer, could lock no ring, or lost each lock
+    /// to a takeover. In the last two cases, an event is counted at the first of the rings that it
+    /// may use.
     Unplaced = 32,
     /// Number of events with a shortened string; only the sum over all rings has a meaning.
     Cut = 40,
     /// Last restart of the ring: its position, plus the index of the sub-buffer before it. Events
-    /// in that sub-buffer may be unread. 0 if there was no restart.
+    /// in that sub-buffer may be unread. 0 before the first restart, and once a sub-buffer is begun
+    /// in order after the reader has passed the restart.
     Restart = 48,
-    /// Number of recorded events, for display only. May be off by one for each thread that was
-    /// preempted between publishing an event and counting it.
+    /// Number of recorded events, for display only. May be off by one for each time that a writer
+    /// was preempted, interrupted or killed between publishing an event and counting it.
     Recorded = 56,
     /// Position before which events may be overwritten.
     Read = 128,
-    /// Position before which events have been written to a file, or are being written.
+    /// Position before which events have been written to a file or dropped, or are being written.
     Next = 136,
     /// Size of the file before the write that `Next` announces, in bytes.
     SizeBefore = 144,
@@ -103,20 +105,22 @@ mod real {
             Cells(self.0, Some(AllocatedPages { file, pages: Mutex::default() }))
         }
 
-        /// Returns true if a range can be read without allocating it.
+        /// Returns true if a range has no holes, or if the cells were not made by
+        /// [`without_holes`](Self::without_holes).
         pub(crate) fn can_read(&self, range: Range<usize>) -> bool {
             self.1.as_ref().is_none_or(|allocated| allocated.has(range))
         }
 
-        /// Returns the number of allocated bytes, if the cells were made by
-        /// [`without_holes`](Self::without_holes); otherwise the memory's size.
+        /// Returns the number of allocated bytes; the memory's size if the cells were not made by
+        /// [`without_holes`](Self::without_holes), or if the kernel returns an error.
         pub fn allocated_size(&self) -> u64 {
             let size = self.1.as_ref().map(|one| SharedMemory::allocated_size(one.file.as_fd()));
             size.and_then(Result::ok).unwrap_or(self.size() as u64)
         }
 
-        /// Excludes the memory from core dumps, except the control words and the sub-buffers that a
-        /// ring uses while its reader keeps up.
+        /// Excludes the rings' data from core dumps, except the two sub-buffers that a ring uses
+        /// while its reader keeps up. Excludes those too if there are more than `RINGS_DUMPED_MAX`
+        /// rings.
         pub fn limit_dump(&self, shape: &Shape) {
             // A ring that is dumped in part adds two mappings.
             if shape.rings > RINGS_DUMPED_MAX {
@@ -164,7 +168,7 @@ mod real {
 
         /// Seals the file, so that reading cannot raise a signal even if the traced program tries
         /// to punch holes into it; see [`SharedMemory::seal`]. Called by the agent once the program
-        /// has mapped `file`.
+        /// has mapped `file` or has ended.
         pub fn seal(&self, file: BorrowedFd<'_>, shape: &Shape) -> io::Result<()> {
             self.0.seal(file, shape.data_of(0).start)
         }
@@ -319,8 +323,8 @@ mod model {
             &self.controls[(control - self.control_start) / self.control_size][index]
         }
 
-        /// Loads a word without an atomic access; loom reports a concurrent change. (An atomic load
-        /// would hide that the following store depends on earlier loads of other threads.)
+        /// Loads a word without an atomic access; loom reports a concurrent change. (With an atomic
+        /// load, loom would accept a concurrent store by another thread.)
         pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
             // SAFETY: loom checks that no thread writes.
             #[expect(unsafe_code)]

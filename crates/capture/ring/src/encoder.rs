@@ -57,10 +57,11 @@ impl<const SIZE: usize> Room<SIZE> {
 /// costs nothing.
 #[derive(Debug)]
 pub struct Encoder<'r> {
-    /// Start of `end + GRAIN` bytes; the first `size` are written.
+    /// Start of `end + GRAIN` bytes; the first `size` are written unless a field did not fit. Null
+    /// if the encoder only measures.
     start: *mut u8,
     /// Number of bytes written; [`TOO_LARGE`] once a field did not fit, so that the event is
-    /// unreadable.
+    /// unreadable, and always if the encoder only measures.
     size: usize,
     /// Maximum size of the event; a multiple of [`COPIED`].
     end: usize,
@@ -108,8 +109,8 @@ impl<'r> Encoder<'r> {
         Encoder { start, size: TOO_LARGE, end: 0, budget: Some(budget), room: PhantomData }
     }
 
-    /// Appends the bytes of an integer or a float unchanged. If the bytes do not fit, the event
-    /// becomes too large.
+    /// Appends up to sixteen bytes unchanged, such as those of a number. If the bytes do not fit,
+    /// the event becomes too large.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
@@ -169,8 +170,9 @@ impl<'r> Encoder<'r> {
         self.size = TOO_LARGE;
     }
 
-    /// Appends a string: its bytes up to its first NUL or its end, and a NUL. A string that does
-    /// not fit is shortened if the encoder has a budget; otherwise the event becomes too large.
+    /// Appends a string: its bytes up to its first NUL or its end, and a NUL. If the encoder has a
+    /// budget, a string longer than the budget's bound is shortened. If the string does not fit,
+    /// the event becomes too large.
     #[inline(always)]
     pub fn put_string(&mut self, string: &str) {
         self.put_bytes_as_string(string.as_bytes());
@@ -197,8 +199,8 @@ impl<'r> Encoder<'r> {
         }
     }
 
-    /// Appends a C string with its NUL in one pass: each step loads, checks and copies sixteen
-    /// bytes. A string that does not fit is treated as in [`put_string`](Self::put_string).
+    /// Appends a C string with its NUL, like [`put_string`](Self::put_string). Without a budget,
+    /// the string is appended in one pass: each step loads, checks and copies sixteen bytes.
     ///
     /// # Safety
     ///
@@ -307,7 +309,8 @@ pub(crate) unsafe fn put_header(start: *mut u8, id: u16) {
 /// An encoded event, to be copied into a ring.
 #[derive(Debug)]
 pub struct Event<'e> {
-    /// Start of the event. `size` bytes, rounded up to [`COPIED`], can be read.
+    /// Start of the event. `size` bytes, rounded up to [`COPIED`], can be read, unless `size` is
+    /// [`TOO_LARGE`].
     start: *mut u8,
     size: usize,
     place: PhantomData<&'e mut [u8]>,
@@ -338,8 +341,8 @@ impl<'e> Event<'e> {
         Event { place: PhantomData, ..*self }
     }
 
-    /// Returns the start of the event. [`Event::copied_size`] bytes can be read; those after the
-    /// event's size may be uninitialised.
+    /// Returns the start of the event. Unless the event is too large, [`Event::copied_size`] bytes
+    /// can be read; those after the event's size may be uninitialised.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
     pub(crate) fn start(&self) -> *const u8 {
@@ -400,8 +403,8 @@ mod tests {
         assert_eq!(event.copied_size(), 64);
     }
 
-    /// C strings of any length are copied up to their NUL and no further, even right before an
-    /// unmapped page.
+    /// C strings are copied up to their NUL, and Rust strings up to their end, even right before an
+    /// unreadable page.
     #[test]
     fn strings_of_c_are_copied_to_their_end_and_not_beyond() {
         let page = 4096;

@@ -9,9 +9,10 @@ pub(crate) const TIME_AT: usize = 2;
 /// Unit in which strings are copied into an event, in bytes.
 pub(crate) const GRAIN: usize = 16;
 
-/// Unit in which events are copied into rings, in bytes; copies have no remainder. The unit is
-/// smaller in models, because their sub-buffers have few bytes. A larger unit would fill those
-/// sooner, and give many more interleavings to explore.
+/// Unit in which restartable sequences copy events into rings, in bytes; copies have no remainder.
+/// A writer with a lock copies the event's exact size, but also requires room for whole units. The
+/// unit is smaller in models, because their sub-buffers have few bytes. A larger unit would fill
+/// those sooner, and give many more interleavings to explore.
 pub(crate) const COPIED: usize = if cfg!(loom) { GRAIN } else { 32 };
 
 /// Size that marks an event that did not fit its memory. It exceeds every sub-buffer, so that such

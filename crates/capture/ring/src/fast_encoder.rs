@@ -17,7 +17,8 @@ const STRING_MAX: usize = 4 * GRAIN;
 const _: () = assert!(SIZE.is_multiple_of(COPIED));
 
 /// Writer of an event's fields, in order. An [`Encoder`] accepts every field. A [`Brief`] returns
-/// `None` for a field that does not fit, and is unusable afterwards.
+/// `None` for a field that does not fit or a string near the end of a page, and is unusable
+/// afterwards.
 pub trait Pen {
     /// Appends bytes; see [`Encoder::put`].
     fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()>;
@@ -49,7 +50,8 @@ impl BriefRoom {
         BriefRoom(MaybeUninit::uninit())
     }
 
-    /// Returns an [`Encoder`] for a longer event in this memory.
+    /// Returns an [`Encoder`] in this memory, for an event that is not recorded with a [`Brief`].
+    /// The event has at most 480 bytes.
     pub fn encoder(&mut self, id: u16) -> Encoder<'_> {
         const END: usize = SIZE - COPIED;
         // SAFETY: a grain after the end is within this memory.
@@ -66,8 +68,8 @@ impl Default for BriefRoom {
     }
 }
 
-/// Encoder of an event with short strings. It fails on longer fields, for which [`Encoder`] is
-/// used.
+/// Encoder of a small event with short strings. Events for which it fails (see [`Pen`]) are encoded
+/// by [`Encoder`].
 #[derive(Debug)]
 pub struct Brief<'r> {
     /// Start of [`SIZE`] bytes; the first `size` are written.
@@ -150,9 +152,9 @@ impl Pen for Brief<'_> {
     }
 }
 
-/// Copies a string and returns its size with its NUL. Returns `None` if it has more than
-/// [`STRING_MAX`] bytes, or if a grain crosses a page. (A call for those cases would slow down all
-/// others.)
+/// Copies a string and returns its size with its NUL. Returns `None` if this size exceeds
+/// [`STRING_MAX`], or if [`is_grain_readable`] is false for a grain. (A call for those cases would
+/// slow down all others.)
 ///
 /// # Safety
 ///

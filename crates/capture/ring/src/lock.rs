@@ -1,4 +1,4 @@
-//! Recording with a lock on the ring, for threads without restartable sequences.
+//! Recording with a lock on the ring, for events that no restartable sequence can record.
 //!
 //! No writer waits for the lock. A writer that fails to lock one ring tries another; so does a
 //! signal handler that finds the lock held by its own thread. As with a sequence, the holder's last
@@ -38,7 +38,7 @@ pub(crate) struct RingLock<'c> {
     /// Value that this guard stored in `OWNER`. `OWNER` has another value if the lock was taken
     /// over.
     owner: u64,
-    /// Index of this lock in the thread's list of locks.
+    /// Index of this lock in the thread's list of locks; the list's length if the list was full.
     record: usize,
 }
 
@@ -161,7 +161,8 @@ fn take_over<'c>(
 const LIVENESS_CHECKS_MAX: usize = 4;
 
 impl RingLock<'_> {
-    /// Appends an event. Returns false if another writer has taken over the lock and written.
+    /// Appends an event. Returns false if another writer has taken over the lock and written, or if
+    /// a forked copy of this writer has.
     pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
         let is_done = self.publish(write, write.wrapping_add(bytes.len() as u64), time);
@@ -172,8 +173,8 @@ impl RingLock<'_> {
         is_done
     }
 
-    /// Leaves a sub-buffer and begins the next one. Returns false if another writer has taken over
-    /// the lock and written.
+    /// Leaves a sub-buffer and begins the next one. Returns false in the same cases as
+    /// [`append`](Self::append).
     pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &SubbufferSwitch) -> bool {
         if mode == Mode::Overwrite {
             // Release: a reader that copies bytes of this sub-buffer's new contents also sees at
@@ -401,8 +402,8 @@ mod tests {
         assert_eq!(count_free(&cells, &shape), 3);
     }
 
-    /// A ring locked by an interrupted function stays locked, whether the handler's stack is above
-    /// or below the function's.
+    /// A ring locked by an interrupted function stays locked, whether the handler's stack is part
+    /// of the thread's stack or on the heap.
     #[test]
     fn a_ring_that_an_interrupted_function_holds_is_not() {
         static RINGS: AtomicPtr<(Cells, Shape)> = AtomicPtr::new(std::ptr::null_mut());

@@ -1,6 +1,6 @@
-//! All interleavings of a few writers and a reader, explored by loom. Bytes are loom cells. A loom
-//! cell reports every access that the words do not order, so a missing ordering fails here on any
-//! processor.
+//! Interleavings of a few writers and a reader, explored by loom up to a number of preemptions.
+//! Bytes are loom cells. A loom cell reports every access that the words do not order, so a missing
+//! ordering fails here on any processor.
 //!
 //! `cargo xtask test` runs the models, as
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`.

@@ -33,7 +33,7 @@ pub struct Header {
     pub uuid: [u8; 16],
     /// Id of the stream class, which is the channel's.
     pub stream: u32,
-    /// Number of the processor whose ring the packet was in.
+    /// Index of the packet's ring: the number of a processor, or the additional ring's index.
     pub cpu: u32,
     /// Time of the first event, or an earlier time.
     pub first_time: u64,

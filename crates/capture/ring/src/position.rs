@@ -8,7 +8,7 @@ pub(crate) fn is_before(one: u64, other: u64) -> bool {
 }
 
 /// Decodes `RESTART` into the position at which the ring restarted, and the index of the sub-buffer
-/// that was left. Returns `None` if there was no restart, or if a writer was interrupted before it
+/// that was left. Returns `None` if `RESTART` is 0, or if a writer was interrupted before it
 /// completed the restart.
 pub(crate) fn restart_of(shape: &Shape, restart: u64, write: u64) -> Option<(u64, u64)> {
     let left = restart % shape.ring_size() as u64;

@@ -44,7 +44,7 @@ pub struct RingState {
     position: u64,
     /// Time of the last event, or a later time.
     time: u64,
-    /// Number of events discarded up to this moment.
+    /// Number of events discarded up to this moment, or a larger number.
     discarded: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct ReaderState {
     pub start: u64,
     /// Position before which events had been freed.
     pub read: u64,
-    /// Position before which events had been written to a file, or were being written.
+    /// Position before which events had been written to a file or dropped, or were being written.
     pub next: u64,
     /// Size of the file before the write up to `next`, in bytes.
     pub size_before: u64,
@@ -86,10 +86,12 @@ pub struct ReaderState {
 pub enum TakeOutcome {
     /// A packet with at least one event.
     Packet(Packet),
-    /// There is no packet: the ring has no new events, or only events of a sub-buffer that is not
-    /// full yet, or it held invalid data before.
+    /// No packet can be consumed now: the ring has no unread event before the cut-off, the
+    /// sub-buffer is not full and the caller accepts no part of it, writers change the position too
+    /// fast for a consistent load, or the ring held invalid data before.
     Empty,
-    /// Sub-buffers were overwritten before they could be read; their total size in bytes.
+    /// Events were overwritten, or freed by another reader, before this reader could copy them;
+    /// number of bytes skipped.
     Overwritten(u64),
     /// The ring held invalid data; the ring is not read again.
     Invalid,
@@ -100,7 +102,7 @@ pub enum TakeOutcome {
 pub struct Packet {
     /// Header that the reader generated for the packet.
     pub header: Header,
-    /// Set if writers may still append events to the packet's sub-buffer.
+    /// Set if more events may follow in the packet's sub-buffer.
     pub is_partial: bool,
 }
 
@@ -109,7 +111,7 @@ pub struct Packet {
 enum Extent {
     /// Events up to the end of a sub-buffer that writers have left.
     Whole(ExtentEnd),
-    /// Events so far in the sub-buffer that writers are filling.
+    /// Events so far in the sub-buffer that writers are filling, or events up to the cut-off.
     Part(ExtentEnd),
     Nothing,
     Invalid,
@@ -122,8 +124,8 @@ struct ExtentEnd {
     time: u64,
     /// Number of events discarded before this end.
     discarded: u64,
-    /// Position of the next sub-buffer if writers have left this one; otherwise equal to
-    /// `position`.
+    /// Position of the next sub-buffer in [`Extent::Whole`]; equal to `position` in
+    /// [`Extent::Part`].
     next: u64,
 }
 
@@ -180,7 +182,8 @@ impl Reader {
         Reader { end: Some(end), ..self }
     }
 
-    /// Returns true if events at this reader's position have been overwritten.
+    /// Returns true if events at this reader's position have been overwritten, or may be at any
+    /// time.
     pub fn is_overtaken(&self, cells: &Cells, shape: &Shape) -> bool {
         self.overtaken_position(cells, shape).is_some()
     }
@@ -231,8 +234,8 @@ impl Reader {
         Reader { before, forgotten, ..reader.continue_after(last) }
     }
 
-    /// Returns the number of events discarded so far in this ring and in the rings that it
-    /// replaced.
+    /// Returns the number of events of the current recording that were discarded so far, in this
+    /// ring and in the rings that it replaced.
     fn discarded_total(&self, cells: &Cells, shape: &Shape) -> u64 {
         self.total_discarded(cells.lost(shape, self.ring))
     }
@@ -294,9 +297,9 @@ impl Reader {
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// Returns true if the ring has no unread event, or holds invalid data. Unlike
-    /// [`unread_size`](Self::unread_size), ignores the header of a sub-buffer that a writer began
-    /// before it was migrated to another processor.
+    /// Returns true if the ring has no unread event, if it holds invalid data, or if writers change
+    /// the position too fast for a consistent load. Unlike [`unread_size`](Self::unread_size),
+    /// ignores the header of a sub-buffer that has no event yet.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
@@ -458,8 +461,9 @@ impl Reader {
         cells.load(shape.control_of(self.ring), Word::Write, Relaxed)
     }
 
-    /// Moves the reader's position forward to the oldest sub-buffer that is not overwritten.
-    /// Returns [`TakeOutcome::Overwritten`], or `None` if no unread events were overwritten.
+    /// Moves the reader's position forward past events that may have been overwritten: to the
+    /// oldest sub-buffer that is safe to read, or in discard mode to the other reader's position.
+    /// Returns [`TakeOutcome::Overwritten`], or `None` if the position is not moved.
     fn skip_overwritten(
         &mut self,
         cells: &Cells,
@@ -603,7 +607,7 @@ impl Reader {
     }
 
     /// Returns true if this is a valid size for a sub-buffer's events: 0 bytes, or at least the
-    /// header of one event.
+    /// header of one event and less than [`shape::SUBBUFFER_SIZE_MAX`].
     fn is_events(size: u64) -> bool {
         size == 0 || (HEADER_SIZE as u64..shape::SUBBUFFER_SIZE_MAX as u64).contains(&size)
     }
@@ -625,8 +629,8 @@ impl Reader {
     }
 
     /// Returns the position of the oldest sub-buffer that is safe to read when the writers are at
-    /// `write`; `None` if nothing has been overwritten yet. Excludes the sub-buffer after the
-    /// current one, because a writer may be about to begin it.
+    /// `write`; `None` if all sub-buffers since the ring's start are safe to read. Excludes the
+    /// sub-buffer after the current one, because a writer may be about to begin it.
     fn oldest(&self, shape: &Shape, write: u64) -> Option<u64> {
         let size = shape.subbuffer_size as u64;
         let current = write - write % size;
@@ -649,8 +653,9 @@ impl Cells {
         self.try_state(shape, ring, position).unwrap_or(without_time)
     }
 
-    /// Returns the writers' position and the time of the last event before it; `None` if the
-    /// position changed in every attempt. `end` is the position that was loaded last.
+    /// Returns the writers' position, the time of the last event before it or a later time, and the
+    /// number of discarded events; `None` if the position changed in every attempt. `end` is the
+    /// position that was loaded last.
     fn try_state(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<RingState> {
         // Each writer stores the time of its event before the position after it. Suppose that the
         // position is the same before and after the load of the time. Then all events up to it are
@@ -711,9 +716,8 @@ impl Cells {
         self.load(shape.control_of(ring), Word::Cut, Relaxed)
     }
 
-    /// Returns the number of lost events that the reader's process has not yet added to its totals
-    /// by [`store_counted`](Self::store_counted). Excludes events lost before recordings were
-    /// cleared.
+    /// Returns the number of lost events that are not yet [marked as counted](Self::store_counted).
+    /// Excludes events lost before recordings were cleared.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
         let counted = self.load(control, Word::Counted, Relaxed);

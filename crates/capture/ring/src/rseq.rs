@@ -1,19 +1,20 @@
-//! Restartable sequences: stretches of code during which a thread is neither preempted, nor
-//! migrated to another processor, nor interrupted by a signal. If one of these happens, the kernel
-//! continues the thread at the sequence's abort handler.
+//! Restartable sequences: stretches of code that the kernel aborts if the thread is preempted,
+//! migrated to another processor, or interrupted by a signal. The thread then continues at the
+//! sequence's abort handler.
 //!
-//! Each sequence copies bytes to unpublished memory, and then publishes them by a store to one
-//! word. So its effect is atomic on one processor. [`Sequences::record`], the path of nearly all
-//! events, computes the event's position within the sequence. The other sequences, for rarer cases,
-//! get the position as an argument. They check that the thread is still on the same processor, and
-//! that the word to change has not changed.
+//! Each sequence takes effect by a store to one word, and so is atomic on one processor. If the
+//! sequence copies bytes, it copies them to unpublished memory before, and the store publishes
+//! them. [`Sequences::record`], the path of nearly all events, computes the event's position within
+//! the sequence. The other sequences, for rarer cases, get the loaded values of the ring's words as
+//! arguments. They check that the thread is still on the same processor, and that these words have
+//! not changed.
 //!
 //! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a
 //! fixed offset from the thread pointer.
 //!
 //! ```text
 //! +4  CPU_ID   processor that the thread runs on; negative if the area is not registered
-//! +8  CS       the thread's current sequence, or 0: its start, size and abort handler
+//! +8  CS       address of the current sequence's descriptor (start, size, abort handler), or 0
 //! ```
 //!
 //! `CS` is cleared after each sequence, because the library that contains the sequence may be
@@ -25,8 +26,8 @@
 //! area, which the kernel does not maintain for the child: `CPU_ID` is the processor on which the
 //! parent was suspended, and sequences are not restarted. POSIX allows such a child only `exec` and
 //! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
-//! processor's own number. In a child that was migrated the sequence fails, and this event and all
-//! later ones are recorded into the ring with a lock.
+//! processor's own number. While a child runs on another processor, its sequences fail, and its
+//! events are recorded into the ring with a lock.
 //!
 //! One case remains: a child on its parent's processor. Suppose that it is preempted or interrupted
 //! within the ten nanoseconds of a sequence, and another thread of its parent or its own signal
@@ -87,7 +88,7 @@ pub(crate) struct PlacedEvent<'a> {
     pub(crate) write: u64,
     /// The ring's position after the event.
     pub(crate) next: u64,
-    /// Time of the ring's last event, loaded before `time` was read.
+    /// Value of the ring's `LAST_TIME`, loaded before `time` was read.
     pub(crate) last_time: u64,
     /// The event's time, not before `last_time`.
     pub(crate) time: u64,
@@ -169,9 +170,10 @@ struct SwitchCopies {
     restart: u64,
 }
 
-/// Prologue and epilogue of the sequences: announces the sequence, checks the processor and a word,
-/// and sets `done` if the end is reached. The abort handler is preceded by the signature with which
-/// the C library registered the areas. The kernel refuses a handler without that signature.
+/// Prologue and epilogue of all sequences but that of [`Sequences::record`]: announces the
+/// sequence, checks the processor and a word, sets `done` if the end is reached, and clears `CS`.
+/// The abort handler is preceded by the signature with which the C library registered the areas.
+/// The kernel refuses a handler without that signature.
 macro_rules! sequence {
     ($($body:literal),* $(,)?) => {
         concat!(
@@ -225,8 +227,9 @@ pub(crate) enum SequenceOutcome {
     RecordedWhileAsleep,
 }
 
-/// Result of the sequence if the event was published, but the reader's flag was not read. If the
-/// flag was read, the result is its lower half: 0 while the reader is awake.
+/// Result of the sequence if it was aborted after it had published the event, so that the reader's
+/// flag is unknown. Without an abort the result is the flag's lower half: 0 while the reader is
+/// awake.
 const MAY_SLEEP: u64 = 1;
 /// Result of the sequence if the event was not published. The lower half of the flag never has this
 /// value.
@@ -257,7 +260,8 @@ impl Sequences {
         (offset != NONE).then_some(Sequences { offset })
     }
 
-    /// Returns the processor that this thread runs on; `None` if the thread has no registered area.
+    /// Returns the processor that this thread's area names: the one that the thread runs on, unless
+    /// the area is [foreign](Sequences::is_foreign_area). `None` if the area is not registered.
     #[inline(always)]
     pub(crate) fn cpu(self) -> Option<usize> {
         let cpu: u32;
@@ -275,9 +279,9 @@ impl Sequences {
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
     }
 
-    /// Returns true if the kernel does not maintain this thread's rseq area: the area names another
-    /// processor than the one on which the thread runs, or that processor's number cannot be read.
-    /// Compares repeatedly, as the thread may be migrated between the two reads.
+    /// Returns true if this thread's rseq area does not name the processor on which the thread
+    /// runs, so that the kernel does not maintain the area. Also true if that processor's number
+    /// cannot be read. Compares repeatedly, as the thread may be migrated between the two reads.
     #[cold]
     pub(crate) fn is_foreign_area(self) -> bool {
         (0..FOREIGN_AREA_CHECKS).all(|_| {
@@ -300,8 +304,9 @@ impl Sequences {
     }
 
     /// Records an event with the writer in `slot`, unless the event needs the slow path or the
-    /// sequence is aborted. The writer is used only within the sequence. So a writer is unused once
-    /// it has been removed from the slot, and all sequences have been restarted.
+    /// sequence is aborted before it publishes the event. The writer is used only within the
+    /// sequence. So a writer is unused once it has been removed from the slot, and all sequences
+    /// have been restarted.
     ///
     /// The sequence continues after the instruction that publishes the event, in order to check
     /// whether the reader sleeps. So the abort handler must find out whether that instruction has

@@ -10,11 +10,12 @@
 //! 80  bytes of the largest event,     256 DOZING, u64
 //!     u32; 0: the default
 //! 84  wait for room in a full ring,
-//!     microseconds, u32
+//!     microseconds, u32; 0: none,
+//!     2^32 - 1: no time limit
 //! ```
 //!
-//! All words are little-endian. The agent writes the page before it shares the memory. A traced
-//! program reads the page once, and refuses an unknown version.
+//! All words are little-endian. The agent writes the page before it shares the memory; later only
+//! the two flags change. A traced program reads the shape once, and refuses an unknown version.
 
 use crate::event_layout::{COPIED, TOO_LARGE};
 use crate::packet;
@@ -48,8 +49,8 @@ pub struct Shape {
     /// Maximum size of an event, in bytes; the strings of larger events are shortened. 0 for
     /// [`EVENT_SIZE_DEFAULT`].
     pub event_size: u32,
-    /// Time in microseconds that a writer waits for room in a full ring before the event is lost;
-    /// [`WAIT_FOREVER`] to wait as long as a reader reads.
+    /// Maximum time in microseconds that a writer waits for room in a full ring before the event is
+    /// lost; 0 for no wait, [`WAIT_FOREVER`] to wait as long as a reader reads.
     pub wait_us: u32,
     /// Position at which all rings start: a multiple of a ring's size. Not 0 only in tests, to let
     /// positions wrap.
@@ -67,7 +68,7 @@ pub enum ShapeError {
     SubbufferCount(u64),
     /// The first position is no multiple of a ring's size.
     Start(u64),
-    /// The memory is smaller than a header page, or than its header requires; its size in bytes.
+    /// The memory is smaller than a header page, or than its shape requires; its size in bytes.
     /// `usize::MAX` if the rings exceed the address space.
     Memory(usize),
     /// The memory has an unknown version, or is no set of rings.

@@ -2,8 +2,8 @@
 //!
 //! The fast path uses no lock and no reference count. A restartable sequence uses the writer only
 //! within itself; so once the writer is removed and all sequences have been restarted, no sequence
-//! uses it. The slow path, for a full sub-buffer or without sequences, is counted as a user
-//! meanwhile.
+//! uses it. Every other use of the writer is counted while it lasts, such as that of the slow path
+//! for a full sub-buffer or without sequences.
 //!
 //! A known limit: if a signal handler jumps (`siglongjmp`) out of code that uses a writer, this
 //! user is counted for ever. From then on each writer that is removed or replaced stays mapped,
@@ -23,14 +23,14 @@ use std::time::{Duration, Instant};
 /// Replaceable writer of a channel's rings, for use by any thread; may be empty.
 #[derive(Debug, Default)]
 pub struct Slot {
-    /// The writer for restartable sequences.
+    /// The writer for the fast path; null if the fast path does not support the writer.
     fast: AtomicPtr<Writer>,
     /// The writer for users that are counted in `users`.
     writer: AtomicPtr<Writer>,
-    /// Number of threads that use the writer outside of restartable sequences.
+    /// Number of calls that use the writer at this time, outside of the fast path.
     users: AtomicU64,
     /// Set while a writer is being inserted, replaced or removed, and for ever once a removal has
-    /// timed out.
+    /// leaked its writer.
     is_changing: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ impl Slot {
         self.with_writer(|writer| writer.record(event)).unwrap_or(Outcome::NoWriter)
     }
 
-    /// Calls `use_it` with the writer, if there is one, outside of a sequence.
+    /// Calls `use_it` with the writer, if there is one, and counts the call as a user.
     #[cold]
     #[inline(never)]
     fn with_writer<T>(&self, use_it: impl FnOnce(&Writer) -> T) -> Option<T> {
@@ -109,8 +109,8 @@ impl Slot {
         self.writer.load(Ordering::Relaxed).is_null()
     }
 
-    /// Inserts a writer. Returns `writer` as the error if the slot has one already, or if another
-    /// change is in progress.
+    /// Inserts a writer. Returns `writer` as the error if the slot has one already, if another
+    /// change is in progress, or if an earlier removal has leaked its writer.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {
         let Some(_guard) = ChangeGuard::acquire(self) else { return Err(writer) };
         if !self.writer.load(Ordering::Relaxed).is_null() {
@@ -128,9 +128,11 @@ impl Slot {
     }
 
     /// Replaces the writer. Each event is recorded with the old writer or the new one, never with
-    /// both. Returns the old writer, or [`WriterInUse`] if it is still used after `patience`. In
-    /// that case the old writer is leaked, and the new writer is in use all the same. Returns the
-    /// new writer as an error if the slot has no writer, or if another change is in progress.
+    /// both. Returns the old writer once the slot has no users; those of the new writer count too.
+    /// Returns [`WriterInUse`] if there still are users after `patience`, or if the kernel cannot
+    /// restart sequences. In that case the old writer is leaked, and the new writer is in use all
+    /// the same. Returns the new writer as an error if the slot has no writer, or if another change
+    /// is in progress.
     pub fn replace(
         &self,
         writer: Box<Writer>,
@@ -154,8 +156,9 @@ impl Slot {
         Ok(Ok(unsafe { Box::from_raw(old) }))
     }
 
-    /// Waits until a removed writer has no users. Returns false after a timeout, or if the kernel
-    /// cannot restart sequences.
+    /// Waits until a removed writer is unused: restarts all sequences if they used it, and waits
+    /// until the slot has no users. Returns false after a timeout, or if the kernel cannot restart
+    /// sequences.
     fn is_unused_within(&self, patience: Duration, used_sequences: bool) -> bool {
         let end = Instant::now() + patience;
         let mut is_unused = !used_sequences || blkkin_sys::restart_sequences();
@@ -167,10 +170,12 @@ impl Slot {
         is_unused
     }
 
-    /// Removes the writer, and returns it once no thread uses it any more. Fails after `patience`
-    /// if a thread still uses the writer, because the thread is stopped or was killed. The writer
-    /// is then leaked and the slot stays empty. Fails at once, without a change, if another change
-    /// is in progress. Must not be called by a thread that other threads wait for.
+    /// Removes the writer, and returns it once no thread uses it any more; returns `None` if the
+    /// slot is empty. Fails after `patience` if a thread still uses the writer, for instance
+    /// because the thread is stopped or waits for room in a ring. Fails at once if the kernel
+    /// cannot restart sequences. In both cases the writer is leaked and the slot stays empty for
+    /// ever. Fails at once, without a change, if another change is in progress or an earlier
+    /// removal has leaked its writer. Must not be called by a thread that other threads wait for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, WriterInUse> {
         let Some(guard) = ChangeGuard::acquire(self) else { return Err(WriterInUse) };
         let used_sequences = !self.fast.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
@@ -190,7 +195,7 @@ impl Slot {
     }
 }
 
-/// Returns true if restartable sequences can record with this writer.
+/// Returns true if the fast path supports this writer.
 fn uses_sequences(writer: &Writer) -> bool {
     #[cfg(target_arch = "x86_64")]
     return writer.tsc_sequences().is_some();
@@ -224,8 +229,8 @@ impl Drop for ChangeGuard<'_> {
     }
 }
 
-/// Error of removing or replacing a writer: a thread still uses it, or another change is in
-/// progress.
+/// Error of removing or replacing a writer: a thread may still use the writer, or (for a removal)
+/// another change is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriterInUse;
 

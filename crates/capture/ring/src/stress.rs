@@ -1,6 +1,6 @@
-//! Stress tests in one mapping: threads that write with the lock while a reader reads, and a slot
-//! whose writers are replaced meanwhile. The models explore few events; these tests record many. No
-//! event is torn, missing or duplicated.
+//! Stress tests in one mapping. In one test, threads write with the rings' locks while a reader
+//! reads. In the other, a slot's writers are inserted, replaced and removed while threads record.
+//! The models explore few events; these tests record many. No event is torn, missing or duplicated.
 //!
 //! `cargo xtask torture` also runs them under ThreadSanitizer. The sanitizer checks that words
 //! order each copy of bytes, and that a writer is freed only after its last use. Hence one mapping:
@@ -118,7 +118,8 @@ fn a_crowd_writes_while_a_reader_reads() {
     }
 }
 
-/// A writer and its memory are freed as soon as the writer is removed from the slot.
+/// Writers are inserted, replaced and removed while threads record. Each removed writer is freed
+/// with its memory as soon as its events have been read.
 #[test]
 fn writers_come_and_go_while_a_crowd_writes() {
     let slot = Arc::new(Slot::new());

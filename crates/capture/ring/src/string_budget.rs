@@ -1,7 +1,7 @@
 //! Shortening of strings in events that do not fit. The longest strings are shortened, all to the
-//! same length, so that no field displaces another field. A shortened string ends with [`MARK`]
-//! and its original length, such as `...[cut: 100000 bytes]`: every trace reader shows that, and
-//! the layout of events does not change.
+//! same length, so that no field displaces another field. A shortened string ends with a mark of
+//! its original length, such as `...[cut: 100000 bytes]`, unless that length has no room for a
+//! mark. Every trace reader shows the mark, and the layout of events does not change.
 //!
 //! An event is encoded repeatedly: first to add up the sizes of its fields, then with rising limits
 //! on the length of strings, as far as the room permits, and finally into the room. Nothing is
@@ -122,7 +122,8 @@ unsafe fn length(from: *const u8, max: usize) -> usize {
     }
 }
 
-/// Returns the largest length up to `size` that does not split a UTF-8 sequence.
+/// Returns the largest length up to `size` that does not split a UTF-8 sequence; `size` if the
+/// bytes before it are not UTF-8.
 ///
 /// # Safety
 ///

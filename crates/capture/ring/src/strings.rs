@@ -1,4 +1,4 @@
-//! Copies strings of Rust and of C, sixteen bytes at a time, up to their NUL.
+//! Copies strings of Rust and of C, sixteen bytes at a time, up to their first NUL or their end.
 
 use crate::event_layout::{GRAIN, TOO_LARGE};
 
@@ -40,8 +40,8 @@ pub(crate) unsafe fn append_string(
 }
 
 /// Copies a string's first sixteen bytes. Returns a bit for each NUL among them, the lowest for the
-/// first byte. A shorter string gets a NUL after its end. Bytes and bits after the string's own NUL
-/// are undefined.
+/// first byte. A shorter string gets a NUL after its end. Bytes and bits after the first NUL are
+/// undefined.
 ///
 /// # Safety
 ///
@@ -67,11 +67,11 @@ pub(crate) fn is_grain_readable(from: *const u8) -> bool {
     from.addr().wrapping_add(GRAIN) & (PAGE - GRAIN) != 0
 }
 
-/// Copies like [`copy_any_grain`], if [`is_grain_readable`] is true.
+/// Copies like [`copy_any_grain`], with one load of sixteen bytes.
 ///
 /// # Safety
 ///
-/// As for [`copy_any_grain`].
+/// As for [`copy_any_grain`]; [`is_grain_readable`] returns true for `from`.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 #[expect(unsafe_code)]

@@ -11,7 +11,7 @@ pub(crate) struct SubbufferSwitch {
     pub(crate) leave: Option<(usize, [u8; 24], [u8; 8])>,
     /// The sub-buffer to begin: offset of its start, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
-    /// Time of the ring's last event before the switch.
+    /// Value of the ring's `LAST_TIME` before the switch.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) last_time: u64,
     /// Time of the switch, not before `last_time`.

@@ -11,8 +11,9 @@ impl Cells {
     /// 1. The reader sets the flag of each set of rings with this function.
     /// 2. The reader calls [`blkkin_sys::barrier_for_all`], once for all sets.
     /// 3. The reader checks all rings again, and does not sleep if there is an event.
-    /// 4. The reader sleeps until it is woken. If there was no barrier, or a program does not take
-    ///    part in barriers, it sleeps for a bounded time, as a wake-up may be missed.
+    /// 4. The reader sleeps until it is woken. Without a barrier, or with a program that is not
+    ///    registered for barriers, one wake-up may be missed. So the reader first sleeps for a
+    ///    bounded time, and then repeats steps 1 to 3.
     ///
     /// A writer stores `WRITE` and then loads `SLEEPING`, without a barrier between them, which
     /// would cost as much as the event. The reader's barrier acts in the writer as well. If it acts

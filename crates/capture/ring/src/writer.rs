@@ -31,12 +31,13 @@ pub enum Outcome {
     Recorded,
     /// The ring was full. The event is counted as lost.
     Full,
-    /// All rings that could record the event were locked by other writers. The event is counted as
-    /// lost.
+    /// All rings that could record the event were locked, or other writers took over each lock that
+    /// the event's writer acquired. The event is counted as lost.
     NoRing,
-    /// The event is larger than a sub-buffer, and is counted as lost.
+    /// The event does not fit into an empty sub-buffer, or lacks a field. The event is counted as
+    /// lost.
     TooLarge,
-    /// The slot has no writer, because no channel records events at this time.
+    /// The slot has no writer; the event is not counted.
     NoWriter,
 }
 
@@ -49,8 +50,8 @@ pub struct Writer {
     clock: Clock,
     #[cfg(not(loom))]
     waker: Waker,
-    /// Sum of all rings' read positions when an event last waited for room without success, or
-    /// [`NOT_STALLED`]. Events do not wait while the sum is the same.
+    /// Sum of all rings' read positions at the end of the last wait for room in which nothing was
+    /// read; [`NOT_STALLED`] before. Events do not wait while the sum is the same.
     #[cfg(not(loom))]
     stalled: AtomicU64,
     /// The clock's time in models, incremented by each reading.
@@ -69,7 +70,7 @@ unsafe impl rseq::HasRingAddresses for Writer {
     const ADDRESSES_AT: usize = std::mem::offset_of!(Writer, addresses);
 }
 
-/// Steps by which a writer records an event.
+/// Next step of a writer that records an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// The event fits into the sub-buffer at the current position.
@@ -81,7 +82,7 @@ pub(crate) enum Plan {
 /// Positions of the sub-buffer to leave and of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubbufferChange {
-    /// Position of the sub-buffer to leave; `None` for the ring's first sub-buffer.
+    /// Position of the sub-buffer to leave; `None` if no sub-buffer of the ring has been begun.
     from: Option<u64>,
     /// Position of the next sub-buffer in order.
     to: u64,
@@ -126,7 +127,8 @@ struct NextSubbuffer {
 struct LockedAttempt {
     /// Outcome for the event; `None` if the lock was taken over.
     outcome: Option<Outcome>,
-    /// Set if more than a quarter of the ring is unread, so that a dozing reader must be woken.
+    /// Set if the attempt began a sub-buffer and more than a quarter of the ring is unread, so that
+    /// a dozing reader must be woken.
     is_filling_up: bool,
 }
 
@@ -154,7 +156,7 @@ impl Writer {
     #[cfg(not(loom))]
     #[must_use]
     pub fn with_eventfd(mut self, fd: i32) -> Writer {
-        // Without barriers in the kernel the reader does not rely on being woken: see
+        // Without barriers in the kernel a wake-up may be missed, which the reader allows for: see
         // `Cells::fall_asleep`.
         blkkin_sys::register_for_barriers();
         self.waker = Waker::new(fd);
@@ -214,8 +216,9 @@ impl Writer {
         self.cells.word(self.shape.control_of(0), Word::Cut).fetch_add(1, Relaxed);
     }
 
-    /// Records an event with the current time on the current processor. [`crate::Slot::record`] is
-    /// faster.
+    /// Records an event with the current time, if possible in the current processor's ring. Waits
+    /// for room in a full ring as long as [`Shape::wait_us`] permits, and wakes the reader if it
+    /// sleeps. [`crate::Slot::record`] is faster.
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(not(loom))]
@@ -239,8 +242,8 @@ impl Writer {
         }
     }
 
-    /// Records an event without waking the reader. If `may_wait` is true, an event that finds the
-    /// ring full is not counted as lost.
+    /// Records an event without waking a sleeping reader; a dozing reader is woken if the ring
+    /// fills up. If `may_wait` is true, an event that finds the ring full is not counted as lost.
     fn record_without_wake(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
@@ -249,7 +252,8 @@ impl Writer {
         self.record_with_lock(event, 0..self.shape.rings, may_wait)
     }
 
-    /// Wakes the reader if it sleeps. Called after an event has been recorded.
+    /// Wakes the reader if it sleeps. Called after each attempt to record an event; on the fast
+    /// path, only if the flag may be set.
     #[cfg(not(loom))]
     pub(crate) fn wake_reader(&self) {
         // The position was stored before, in program order. The reader's barrier (see
@@ -355,8 +359,8 @@ impl Writer {
         None
     }
 
-    /// Records an event in one of `rings`, with that ring's lock. If all of these rings are locked,
-    /// counts the event as unplaced.
+    /// Records an event in one of `rings`, with that ring's lock. Counts the event as unplaced if
+    /// all of these rings are locked, or after [`LOCK_TRIES_MAX`] takeovers.
     #[inline(never)]
     pub(crate) fn record_with_lock(
         &self,
@@ -431,10 +435,11 @@ impl Writer {
     /// Returns the sub-buffer to begin after `change.from`; `change.to` is the next one in order.
     /// Returns `None` if the reader still needs the contents of that sub-buffer.
     ///
-    /// If the reader keeps up, a ring uses its first two sub-buffers in turn, so that the others
-    /// allocate no memory and these stay in the cache. For that, the ring restarts at its first
-    /// sub-buffer once all sub-buffers before `from` are read. Unread events in `from` stay there
-    /// until they are read. If the ring fills up before that, the sub-buffer `from` is skipped.
+    /// In overwrite mode, the sub-buffer is always the next one in order. In discard mode, if the
+    /// reader keeps up, a ring uses its first two sub-buffers in turn, so that the others allocate
+    /// no memory and these stay in the cache. For that, the ring restarts at its first sub-buffer
+    /// if all sub-buffers before `from` are read. Unread events in `from` stay there until they are
+    /// read. If the ring fills up before that, the sub-buffer `from` is skipped.
     fn next(&self, control: usize, change: SubbufferChange) -> Option<NextSubbuffer> {
         let SubbufferChange { from, to } = change;
         if self.shape.mode == Mode::Overwrite {

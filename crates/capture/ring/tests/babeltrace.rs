@@ -1,5 +1,5 @@
-//! Tests that babeltrace2 reads the packets of rings. It finds all events, and reports the numbers
-//! of discarded events and of overwritten packets.
+//! Tests that babeltrace2 reads the packets of rings. It finds all events recorded in discard mode,
+//! and reports the numbers of discarded events and of overwritten packets.
 
 mod support;
 

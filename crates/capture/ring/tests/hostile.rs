@@ -21,8 +21,8 @@ impl Drop for StopGuard<'_> {
     }
 }
 
-/// Consumes and checks packets until the ring is empty or has invalid data. Returns the number of
-/// packets.
+/// Consumes and checks packets until the ring is empty or has invalid data, with at most 1000 calls
+/// of [`Reader::take`]. Returns the number of packets.
 fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
     let mut packets = 0;
     let mut last_time = 0;

@@ -87,7 +87,7 @@ fn check(with_sequences: bool, round: u64) {
     let missing: u64 = counts.values().map(|(count, highest)| highest + 1 - count).sum();
     assert!(missing <= set.lost(), "{what}: {missing} missing, {} lost", set.lost());
 
-    // The next writer can use every ring.
+    // The next writer can record all its events.
     let heir = writer(&set.file, with_sequences);
     let mut found = Harvest::default();
     for number in 0..20_000 {
@@ -117,8 +117,8 @@ fn owner(process: u32, thread: u32) -> u64 {
     u64::from(process) << 22 | u64::from(thread)
 }
 
-/// Stores `owner` in the `OWNER` word of both rings. Returns true if another thread of this process
-/// can then lock a ring.
+/// Stores `owner` in the `OWNER` word of both rings. Returns true if this thread can then lock a
+/// ring.
 fn is_free(owner: u64) -> bool {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));
     let memory = SharedMemory::map(set.file.as_fd()).unwrap();
@@ -131,8 +131,8 @@ fn is_free(owner: u64) -> bool {
     outcome == Outcome::Recorded
 }
 
-/// The lock of a writer that died while it held the lock is taken over. Random kills seldom hit
-/// that case.
+/// The lock of a thread that ended while it held the lock is taken over; a live thread keeps its
+/// lock. Random kills seldom hit the first case.
 #[test]
 fn a_dead_holders_lock_is_taken_over() {
     let process = std::process::id();

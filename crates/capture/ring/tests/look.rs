@@ -1,5 +1,5 @@
-//! Tests of readers for snapshots. Such a reader frees no events, and reads beside the ring's main
-//! reader, which does.
+//! Tests of readers for snapshots, and of a reader that consumes events in place. A reader for a
+//! snapshot frees no events, and reads beside the ring's main reader, which does.
 
 mod support;
 

@@ -17,8 +17,8 @@ struct Model {
     shape: Shape,
     /// Sub-buffers with unread events and the current one, oldest first.
     subbuffers: VecDeque<Subbuffer>,
-    /// Position of the last restart at which a sub-buffer was unread, and the index of the unread
-    /// sub-buffer.
+    /// Position of the last restart in units of sub-buffers, and the index of the sub-buffer that
+    /// was left.
     restart: Option<(u64, u64)>,
     /// Number of events consumed from the oldest sub-buffer.
     taken: usize,

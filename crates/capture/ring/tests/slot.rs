@@ -1,6 +1,6 @@
-//! Tests of a slot whose writer is inserted and removed while threads record. The memory is
-//! unmapped as soon as the writer is removed, so a thread that still used it would crash. In
-//! discard mode, as many events are read as were reported as recorded.
+//! Tests of a slot whose writer is inserted, replaced and removed while threads record. The memory
+//! is unmapped as soon as the writer has left the slot, so a thread that still used it would crash.
+//! In discard mode, as many events are read as were reported as recorded.
 
 mod support;
 
@@ -82,7 +82,7 @@ fn a_slot_holds_one_writer() {
     assert!(slot.take(Duration::ZERO).unwrap().is_some());
 }
 
-/// An event too large for any sub-buffer is counted, and has no other effect.
+/// An event that does not fit its room is counted as too large, and has no other effect.
 #[test]
 fn what_is_too_large_is_counted() {
     let set = Set::new(shape(2, 4096, 2, Mode::Discard));

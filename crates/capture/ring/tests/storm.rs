@@ -1,7 +1,7 @@
-//! Far more threads than processors record at once. They migrate all the time. Signal handlers that
-//! also record interrupt them tens of thousands of times a second. Meanwhile a reader consumes all
-//! packets. Every event is whole, each thread's events are in order, and recorded and lost events
-//! add up to all attempts.
+//! Many threads record at once, and migrate all the time. Signal handlers that also record
+//! interrupt them tens of thousands of times a second. Meanwhile a reader consumes all packets.
+//! Every event is whole, and each thread's events are in order in each ring. In discard mode,
+//! recorded and lost events add up to all attempts.
 
 mod support;
 

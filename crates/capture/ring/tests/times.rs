@@ -1,5 +1,6 @@
 //! Tests that the times of a ring never decrease, and that a packet's times enclose those of its
-//! events. This holds after an interrupted writer, and with a hostile writer.
+//! events, also after an interrupted writer. A far-future time from a hostile writer affects only
+//! one packet.
 
 mod support;
 
@@ -13,8 +14,8 @@ use support::{Harvest, Set, is_recorded, move_to, shape};
 const LAST_TIME: usize = 4096 + 8;
 
 /// Events after an aborted or killed writer are not earlier than the time that this writer stored.
-/// The reader may have used that time as the end of a packet, and the next writer may have read the
-/// clock before.
+/// The reader may have used that time as the end of a packet, and the next writer may have read
+/// an earlier time from its clock.
 #[test]
 fn a_time_that_was_left_behind_is_not_passed() {
     move_to(0);
@@ -40,8 +41,8 @@ fn a_time_that_was_left_behind_is_not_passed() {
     }
 }
 
-/// A time in the far future affects only the packet that has it: later packets have their own
-/// times.
+/// The reader limits a far-future time in the memory to the current time when it generates the
+/// packet's header. So later packets have their own times.
 #[test]
 fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     move_to(0);
@@ -68,8 +69,8 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     }
 }
 
-/// Packets have the times of their writer's time namespace, even if its clock is years ahead of the
-/// reader's.
+/// Packets have the times of their writer's time namespace, even if its clock is a year ahead of
+/// the reader's.
 #[test]
 fn clocks_of_other_namespaces_are_those_of_their_packets() {
     const YEAR_NS: i64 = 365 * 86400 * 1_000_000_000;

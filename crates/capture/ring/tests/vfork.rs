@@ -1,6 +1,7 @@
 //! Tests with children that share memory and thread pointer with their parent thread, like those of
 //! `vfork`. The processor number in the shared area is the parent's, and the children's sequences
-//! are not restarted. So they must not write to the ring of the parent's processor.
+//! are not restarted. So a child on another processor must not write to the ring of its parent's
+//! processor; it writes to the ring with a lock.
 
 mod support;
 
@@ -19,9 +20,9 @@ const OTHER: u64 = 3;
 /// processors.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Returns the clocks to test. The fast path, which supports only the TSC, does not check the
-/// processor's number without `rdpid`. So the TSC is omitted on processors without that
-/// instruction.
+/// Returns the clocks to test. The TSC is omitted if it is not steady, and on processors without
+/// `rdpid`: there the fast path, which supports only the TSC, does not check the processor's
+/// number.
 fn clocks() -> Vec<Clock> {
     #[cfg(target_arch = "x86_64")]
     let has_rdpid = std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0;

@@ -45,8 +45,8 @@ fn a_burst_into_a_tiny_ring_loses_nothing() {
     }
 }
 
-/// Only the first event waits until its time limit if there is no reader. Later events do not wait
-/// before the reader reads again, and all of them are counted.
+/// Without a reader, only the first event that finds the ring full waits until its time limit.
+/// Until the reader reads again, later events are lost without a wait. All lost events are counted.
 #[test]
 fn waiting_has_an_end() {
     move_to(0);

@@ -147,8 +147,8 @@ fn other_words_than_the_readers_mean_no_second_event() {
 /// Offset of the reader's flag `SLEEPING` in the memory.
 const SLEEPING_AT: u64 = 128;
 
-/// Environment variable with the path of the rings' memory, for the other process, which runs this
-/// same executable.
+/// Environment variable for the other process, which runs this same executable: path of the rings'
+/// memory, and number of the eventfd's descriptor.
 const MEMORY: &str = "BLKKIN_TEST_SLEEPER";
 
 /// Program for the tests: records an event whenever all events are read, after a random delay,

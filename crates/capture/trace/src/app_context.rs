@@ -58,8 +58,9 @@ impl ContextText {
 }
 
 /// Sets the application context `provider:name` for this process. Later events of all channels that
-/// record this context have the value, truncated at 255 bytes and at a NUL. Returns false if the
-/// name is invalid, if there are too many names, or if another thread holds the lock for too long.
+/// record this context have the value, truncated at a NUL and to at most 255 bytes. Returns false
+/// if the name is invalid, if there are too many names, or if another thread holds the lock for too
+/// long.
 ///
 /// May be called by any thread, but not in a signal handler.
 pub fn set_context(name: &str, value: &str) -> bool {
@@ -95,8 +96,9 @@ pub(crate) fn find(name: &str) -> Option<usize> {
 }
 
 /// Copies the value of the application context with index `place` into `text`. The text is empty if
-/// there is no value, or if writers changed the value during every attempt. The caller passes the
-/// memory, because signal handlers have little stack.
+/// there is no value, or if a write was in progress during every attempt. A write that a signal
+/// handler or a fork has interrupted is in progress throughout. The caller passes the memory,
+/// because signal handlers have little stack.
 pub(crate) fn read(place: usize, text: &mut ContextText) {
     let is_there = ENTRIES.get(place).is_some_and(|entry| entry.get(text));
     if !is_there {
@@ -235,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Readers never see a mixture of two values that a thread sets one after the other.
+    /// Readers never see a mixture of two values, while two threads set the context concurrently.
     #[test]
     fn values_are_read_whole() {
         let place = reserve("whole:value").unwrap();

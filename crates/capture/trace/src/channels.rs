@@ -24,19 +24,20 @@ const _: () = assert!(SLOTS_SIZE.is_power_of_two());
 /// Maximum size of an event of each channel, in bytes.
 static EVENT_SIZES: [AtomicUsize; SLOTS_SIZE] = [const { AtomicUsize::new(0) }; SLOTS_SIZE];
 
-/// Registers slots and rooms with the kernel, which clears them in forked children. Returns false
-/// if the kernel cannot do that.
+/// Registers the slots, and the bitmaps of the rooms for large events, with the kernel, which
+/// clears both in forked children. Returns false if the kernel cannot do that.
 pub(crate) fn prepare() -> bool {
     large_event_memory::prepare() && SLOTS.arm()
 }
 
 /// Returns the maximum size in bytes of a channel's events. While rings are being replaced, this
-/// may be the size for the old rings.
+/// may be the size for the old or the new rings.
 pub(crate) fn event_size_max(channel: usize) -> usize {
     EVENT_SIZES[channel % SLOTS_SIZE].load(Ordering::Relaxed)
 }
 
-/// Allocates rooms for the largest events of the rings that are about to be attached to a channel.
+/// Allocates rooms for the largest events of the rings that are about to be attached to a channel,
+/// and stores the maximum size of these events.
 fn prepare_rooms(channel: usize, writer: &Writer) {
     let size = writer.event_size_max();
     large_event_memory::provide(size);
@@ -54,8 +55,8 @@ fn find_slot(channel: usize) -> Option<&'static Slot> {
     (channel < CHANNELS_MAX).then(|| slot(channel))
 }
 
-/// Attaches rings to a channel. Returns them as an error if the channel has rings already or does
-/// not exist.
+/// Attaches rings to a channel. Returns the rings as an error if the channel does not exist, has
+/// rings already, or is unusable since a [`detach`] failed.
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match find_slot(channel) {
         // The size of an occupied channel's events must not change.
@@ -70,8 +71,9 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     }
 }
 
-/// Detaches a channel's rings and returns them, once no thread uses them any more. Fails if a
-/// thread still uses them after `patience`.
+/// Detaches a channel's rings and returns them, once no thread uses them any more; `None` if the
+/// channel has no rings. Fails if a thread still uses the rings after `patience`. The rings then
+/// stay mapped, and the channel is unusable.
 pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>, WriterInUse> {
     match find_slot(channel) {
         Some(slot) => slot.take(patience),
@@ -85,8 +87,8 @@ static WITH_CONTEXTS: AtomicU32 = AtomicU32::new(0);
 static WITHOUT_CONTEXTS: AtomicU32 = AtomicU32::new(0);
 static RETIRED: AtomicU32 = AtomicU32::new(0);
 
-/// Attaches rings to a free channel and returns its number; `None` if no channel is free. Only one
-/// thread may call this.
+/// Attaches rings to a free channel and returns its number; `None` if no suitable channel is free.
+/// Only one thread may call this.
 ///
 /// A thread may match an event with a channel, be suspended, and record the event much later. The
 /// channel may have other rings by then, whose events have other context fields. So a number that
@@ -117,7 +119,7 @@ pub(crate) fn attach_to_free_slot(mut writer: Box<Writer>, has_contexts: bool) -
 
 /// Replaces a channel's rings, and unmaps the old ones unless a thread still uses them after
 /// [`PATIENCE`]. Each event is recorded into the old rings or the new ones, never into both.
-/// Returns false, and changes nothing, if the channel has no rings.
+/// Returns false, and attaches no rings, if the channel has none.
 pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
     prepare_rooms(channel, &writer);
     find_slot(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())
@@ -126,8 +128,9 @@ pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
 /// How long [`replace`] and [`detach_permanently`] wait for threads that still use the rings.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Detaches a channel's rings and drops them. `is_unused` is true if no thread uses the channel's
-/// former rules any more. Otherwise the channel's number is never reused.
+/// Detaches a channel's rings, and unmaps them unless a thread still uses them after [`PATIENCE`].
+/// `is_unused` is true if no thread uses the channel's former rules any more. Otherwise the
+/// channel's number is never reused.
 pub(crate) fn detach_permanently(channel: usize, is_unused: bool) {
     if !is_unused {
         RETIRED.fetch_or(1 << channel, Ordering::Relaxed);

@@ -38,7 +38,7 @@ pub struct SpanContext {
     pub trace_id: TraceId,
     /// Id of the span, unique within the request.
     pub span_id: SpanId,
-    /// Id of the parent span; `None` for a root span, or if the format does not carry the parent.
+    /// Id of the parent span; `None` for a root span, or if a received context lacks the parent.
     pub parent_span_id: Option<SpanId>,
     /// Decision whether the request is sampled.
     pub decision: Decision,

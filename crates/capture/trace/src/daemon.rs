@@ -43,7 +43,7 @@
 //! | --- | --- |
 //! | `BLKKIN_DISABLE` | 1: do nothing at all |
 //! | `BLKKIN_SOCKET` | the only socket where an agent may listen |
-//! | `BLKKIN_WAIT` | milliseconds to wait for an agent before `main` and at a child's first event |
+//! | `BLKKIN_WAIT` | milliseconds to wait for rules before `main` and at a child's first event |
 //! | `BLKKIN_PROGRAM` | the program's name, as users see it |
 //! | `BLKKIN_SAMPLE` | which requests are sampled: [`sample`](crate::sample) |
 //! | `BLKKIN_DEBUG` | 1: report mistakes on standard error |
@@ -70,7 +70,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set once the thread has run in this process, or in a process from which this one was forked.
+/// Set before the thread is spawned in this process, or in a process from which this one was
+/// forked.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
 /// Set by [`postpone_start`]: the start is postponed until [`start_postponed`].
 static IS_POSTPONED: AtomicBool = AtomicBool::new(false);
@@ -107,8 +108,9 @@ pub fn start_postponed() {
     }
 }
 
-/// Starts the thread before `main` if an agent listens, unless the start is postponed. If the
-/// library is disabled, decides all event types instead, because no thread will.
+/// Starts the thread if an agent listens, and otherwise publishes the bell's page; does neither
+/// while the start is postponed. If the library is disabled, decides all event types instead,
+/// because no thread will.
 pub(crate) fn before_main() {
     catch_panics(|| {
         let settings = settings::get();
@@ -149,8 +151,9 @@ fn release_thread() {
     runs.store(0, Ordering::Release);
 }
 
-/// Starts the thread if an agent listens, and waits for the agent's rules within `limits`. In a
-/// forked child, starts the thread in any case and does not wait.
+/// Starts the thread if an agent listens, and waits for the agent's rules within `limits`.
+/// Otherwise publishes the bell's page. In a forked child, starts the thread in any case and does
+/// not wait.
 fn start_thread(limits: WaitLimits) {
     let [_, child] = STATE.words();
     if child.load(Ordering::Acquire) != 0 {
@@ -162,7 +165,8 @@ fn start_thread(limits: WaitLimits) {
 
 fn start_first_thread(limits: WaitLimits) -> Option<()> {
     if EVER_RAN.load(Ordering::Acquire) {
-        // The page belongs to the parent: a thread of this process would have withdrawn its own.
+        // The page is the parent's, or this process's after a call that led to no connection: a
+        // thread with a connection has withdrawn the page.
         bell::withdraw_page();
         close_inherited();
     }
@@ -210,13 +214,14 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// Starts the thread, and in a forked child waits for the rules. Slow path of an event with an
-/// undecided type: an agent has rung the bell, or this is a forked child.
+/// Starts the thread, and in a forked child whose parent had rules waits for the child's rules.
+/// Slow path of an event with an undecided type: an agent has rung the bell, or this is a forked
+/// child.
 #[cold]
 #[inline(never)]
 pub(crate) fn start_for_event() {
-    /// Minimum time between attempts, in nanoseconds. For threads that cannot start another thread,
-    /// such as a thread in a signal handler.
+    /// Pause in nanoseconds after an attempt by a thread that cannot start another thread, such as
+    /// a thread in a signal handler.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
@@ -245,8 +250,9 @@ pub(crate) fn start_for_event() {
 }
 
 /// Returns true if this thread can start another one, and is probably permitted the system calls
-/// for that: it has as many seccomp filters as the process had before. The function must not simply
-/// try, because an additional filter may kill the process for a forbidden call.
+/// for that: it has as many seccomp filters as the process had at the fork, or when it published
+/// the bell's page. The function must not simply try, because an additional filter may kill the
+/// process for a forbidden call.
 fn can_start_thread(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {

@@ -1,5 +1,6 @@
-//! Recording of an event: checks whether a channel wants the event, encodes the fields on the
-//! stack, and copies the event into the rings of each channel that wants it.
+//! Recording of an event: checks whether a channel wants the event, encodes the fields, and copies
+//! the event into the rings of each channel that wants it. Small events are encoded on the stack,
+//! larger ones in [large_event_memory](blkkin_ring::large_event_memory).
 
 use crate::channels;
 use crate::daemon;
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 impl EventType {
     /// Returns true if the fields of an event of this type are worth computing: a channel wants the
-    /// event, or may want it while the type is not registered yet.
+    /// event, or may want it while the type is undecided.
     #[inline(always)]
     pub fn is_enabled(&self) -> bool {
         match self.wanted_by.load(Ordering::Relaxed) {
@@ -67,7 +68,8 @@ impl EventType {
         self.record_any(&encode, wanted_by, Encoder::new(room, self.header_id()));
     }
 
-    /// Records an event for which [`record_brief`](Self::record_brief) returned false.
+    /// Records an event for which [`record_brief`](Self::record_brief) returned false, if a channel
+    /// wants the event.
     #[inline(never)]
     pub(crate) fn record_slowly(
         &'static self,
@@ -109,8 +111,9 @@ impl EventType {
     /// # Stack
     ///
     /// A signal handler may have only 8 KiB of stack, part of which the kernel uses, and may record
-    /// events of any size. So the stack holds small events only, in the memory of the first
-    /// attempt. Larger events are encoded in [large_event_memory](blkkin_ring::large_event_memory).
+    /// events of any size. So the stack holds small events only: in the memory of the first
+    /// attempt, and with contexts in [`WITH_CONTEXTS_SIZE`] further bytes. Larger events are
+    /// encoded in [large_event_memory](blkkin_ring::large_event_memory).
     fn record_any(
         &'static self,
         encode: &dyn Fn(&mut Encoder<'_>),
@@ -146,8 +149,8 @@ impl EventType {
         });
     }
 
-    /// Records a small event with a channel's contexts before its fields. Returns false, and
-    /// records nothing, if contexts and fields together exceed [`WITH_CONTEXTS_SIZE`].
+    /// Records a small event with a channel's contexts before the event's fields. Returns false,
+    /// and records nothing, if header, contexts and fields together exceed [`WITH_CONTEXTS_SIZE`].
     #[inline(never)]
     fn record_with_contexts(
         &self,
@@ -166,8 +169,9 @@ impl EventType {
         fits
     }
 
-    /// Records into `channel` an event that does not fit on the stack. An event that the filters in
-    /// `rules` do not accept is not recorded.
+    /// Records into `channel` an event that does not fit on the stack, with the contexts in `rules`
+    /// before the fields. Strings are shortened if the event exceeds the channel's maximum size. An
+    /// event that the filters in `rules` do not accept is not recorded.
     #[inline(never)]
     fn record_long(
         &self,
@@ -198,7 +202,8 @@ impl EventType {
     }
 
     /// Registers the type and returns the bitmap of the channels that want its events now. Returns
-    /// 0 without registration while no event can be wanted.
+    /// 0 if the type is refused or remains undecided, and without registration while no event can
+    /// be wanted.
     ///
     /// Several threads may register a type at once, and a signal handler in between. Each reserves
     /// an entry for the type, and the first id that is stored is final. So no thread waits for
@@ -231,8 +236,9 @@ impl EventType {
     }
 }
 
-/// Adds a type to the table of event types and returns its id. Returns `None` if the table or the
-/// catalog is full, or if the type exceeds a limit.
+/// Adds a type to the table of event types and returns the entry's index, the id to store. Returns
+/// `None` if the table or the catalog is full, or if the type's description is invalid or exceeds a
+/// limit.
 fn register(event: &'static EventType, kinds: &'static [Kind]) -> Option<u16> {
     start::link();
     let described_at = catalog::reserve(event, kinds)?;
@@ -241,9 +247,9 @@ fn register(event: &'static EventType, kinds: &'static [Kind]) -> Option<u16> {
 
 /// Fields that both [`Brief`] and [`Encoder`] can encode.
 pub(crate) trait Payload {
-    /// Writes the fields. Returns `None` as soon as the pen refuses a field. Implementations need
-    /// `#[inline(always)]`, and so does all code inlined into them; closures cannot have that
-    /// attribute.
+    /// Writes the fields. Returns `None` as soon as the pen refuses a field. Implementations and
+    /// the functions that they call need `#[inline(always)]`, so that the pen's state stays in
+    /// registers. Closures cannot have that attribute, so implementations avoid them.
     fn encode(&self, pen: &mut impl Pen) -> Option<()>;
 
     /// Runs recording code, which panics only on a bug in the tracer. An implementation may catch
@@ -279,7 +285,8 @@ fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
 ///
 /// An event has at most sixteen fields: integers, floats, `bool`, strings, arrays and slices of
 /// numbers, and enumerations declared with [`event_enum!`](crate::event_enum). Fields are evaluated
-/// only if a channel wants the event; the check costs a load and a branch.
+/// only if a channel wants the event, or may want it while the type is undecided. For a decided
+/// type, the check costs a load and a branch.
 ///
 /// ```
 /// use blkkin_trace::{Level, event, event_enum};

@@ -1,4 +1,5 @@
-//! Values of event contexts: process, thread, processor, namespaces.
+//! Values of event contexts: process, thread, processor, namespaces, control group. The module
+//! [`app_context`] has those of application contexts.
 
 use crate::app_context;
 use blkkin_control::Context;
@@ -31,13 +32,14 @@ pub(crate) fn pid() -> i32 {
     PID.load(Ordering::Relaxed).cast_signed()
 }
 
-/// Returns the thread id, in the process's own PID namespace. The first call in a thread makes
-/// system calls.
+/// Returns the thread id, in the process's own PID namespace. The first call in each thread and
+/// process makes system calls, and so does each call if the id cannot be cached.
 pub(crate) fn tid() -> i32 {
     blkkin_sys::thread_id().cast_signed()
 }
 
-/// Returns the processor that the thread runs on. The value may be outdated on return.
+/// Returns the number of the processor that the thread runs on; 0 if it is unknown. The value may
+/// be outdated on return.
 pub(crate) fn cpu() -> u32 {
     u32::try_from(blkkin_sys::current_cpu()).unwrap_or(0)
 }
@@ -58,8 +60,8 @@ pub(crate) fn procname() -> [u8; 16] {
     name
 }
 
-/// Returns the sources of a channel's contexts. Values that belong to the whole process are read
-/// now.
+/// Returns the sources of a channel's contexts. Reads the process id, namespaces and control group
+/// now, and adds the names of new application contexts to their table.
 pub(crate) fn sources(contexts: &[Context]) -> Vec<ContextSource> {
     PID.store(std::process::id(), Ordering::Relaxed);
     contexts.iter().map(source).collect()
@@ -91,8 +93,8 @@ fn namespace(kind: &str) -> u32 {
     found.ok().and_then(|found| u32::try_from(found.ino()).ok()).unwrap_or(0)
 }
 
-/// Returns the inode of this process's control group in the unified hierarchy. The kernel uses the
-/// inode as the group's id.
+/// Returns the inode of this process's control group in the unified hierarchy; `None` if it is
+/// unknown. The kernel uses the inode as the group's id.
 fn cgroup() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;

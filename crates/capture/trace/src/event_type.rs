@@ -5,14 +5,14 @@ use crate::channels::CHANNELS_MAX;
 use crate::kind::Kind;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// An event type: a name, a level and fields. A `static`, declared by [`event!`](crate::event!) or
-/// by hand.
+/// An event type: a name, a level and fields. Usually a `static`, declared by
+/// [`event!`](crate::event!) or by hand; registration needs a `'static` reference.
 #[derive(Debug)]
 pub struct EventType {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) field_names: &'static [&'static str],
-    /// Source file and line of the instrumentation point.
+    /// Source file and line of the instrumentation point; `("", 0)` if unknown.
     pub(crate) source_location: (&'static str, u32),
     /// Bitmap of the channels that want events of this type, or [`UNKNOWN`]. Lower half: channels
     /// that record all of these events unchanged. Upper half: channels that record conditionally,
@@ -26,7 +26,7 @@ pub struct EventType {
 }
 
 /// Value of [`wanted_by`](EventType::wanted_by) while it is undecided: the type is not registered
-/// yet, or no agent has sent rules.
+/// yet, or the registry [has not decided](crate::registry::is_undecided) about registered types.
 pub(crate) const UNKNOWN: u64 = 1 << 63;
 const _: () = assert!(CHANNELS_MAX < 32);
 /// Distance in bits between a channel's bits in the lower and the upper half of the bitmap.
@@ -38,7 +38,7 @@ pub(crate) fn bit(channel: usize, conditional: bool) -> u64 {
     1 << (channel + if conditional { CONDITIONAL_SHIFT } else { 0 })
 }
 
-/// Value of [`id`](EventType::id) until the type has an id.
+/// Value of [`id`](EventType::id) until the type is registered or refused.
 pub(crate) const NO_ID: u32 = u32::MAX;
 /// Value of [`id`](EventType::id) of a type that was refused and will never have an id.
 pub(crate) const REFUSED: u32 = u32::MAX - 1;
@@ -67,14 +67,15 @@ impl EventType {
         }
     }
 
-    /// Returns true once the channels that want events of this type are known.
+    /// Returns true while the channels that want events of this type are known. Returns false in a
+    /// forked child until the child's rules are applied.
     #[inline(always)]
     pub fn is_decided(&self) -> bool {
         self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
     }
 
-    /// Returns the type's id as it appears in the headers of its events. The type must be
-    /// registered.
+    /// Returns the type's id as it appears in the headers of its events. The number has no meaning
+    /// if the type is not registered.
     #[inline(always)]
     pub(crate) fn header_id(&self) -> u16 {
         // An index into the registry's table, which has fewer than 65,536 entries.
@@ -133,7 +134,7 @@ impl EventType {
         self.field_names.iter().copied().zip(kinds.iter().copied())
     }
 
-    /// Returns the source file and line of the instrumentation point.
+    /// Returns the source file and line of the instrumentation point; `("", 0)` if unknown.
     pub fn place(&self) -> (&'static str, u32) {
         self.source_location
     }

@@ -3,8 +3,8 @@
 //! families, so a process that uses all three still has each type once.
 //!
 //! Annotations have the names and fields of blkin, which existing tools know from LTTng's traces.
-//! Their trace ids have 64 bits. The upper half of a longer id is recorded as a [`WIDE_TRACE_ID`]
-//! event, once in each process that the request reaches.
+//! Their trace ids have 64 bits. Both halves of a longer id are recorded as a [`WIDE_TRACE_ID`]
+//! event, each time that a sampled request with such an id starts or arrives in the process.
 
 use crate::event::Payload;
 use crate::{EventType, Kind, Level};
@@ -76,8 +76,9 @@ const KEYVAL: [&str; 9] = [
     "val",
 ];
 
-/// Family of spans. A span is recorded at its end with all its data. The event's time is the end of
-/// the span; `start` and `duration` are in units of the same clock.
+/// Family of spans. A span is recorded at its end, as one event without the span's annotations. The
+/// event's time is just after the end of the span; `start` and `duration` are in units of the same
+/// clock.
 pub static SPAN: Family = family!(
     "blkkin:span",
     &[
@@ -97,8 +98,8 @@ pub static SPAN: Family = family!(
     &[I64, I64, I64, I64, U64, U64, U8, U8, I32, Text, Text, Text]
 );
 
-/// Event type that records both halves of a 128-bit trace id. Each process in which a request with
-/// such an id starts or arrives records one event.
+/// Event type that records both halves of a 128-bit trace id. A process records one event each time
+/// that a sampled request with such an id starts or arrives.
 pub static WIDE_TRACE_ID: EventType =
     EventType::new("blkkin:wide_trace_id", DEFAULT_LEVEL, &["trace_id", "trace_id_high"], ("", 0));
 
@@ -120,7 +121,7 @@ impl Family {
         self.at(DEFAULT_LEVEL).register(self.kinds);
     }
 
-    /// Records an event of this family if it is enabled in at least one channel.
+    /// Records an event of this family at a level, if a channel wants it.
     #[inline(always)]
     pub(crate) fn record<P: Payload>(&'static self, level: Level, payload: P) {
         let event = self.at(level);
@@ -131,7 +132,7 @@ impl Family {
     }
 
     /// Slow path of [`record`](Self::record): registers the type if necessary, and records events
-    /// of any size.
+    /// of any size into channels that may have filters or contexts.
     #[inline(never)]
     fn record_any<P: Payload>(
         &'static self,
@@ -256,8 +257,8 @@ impl<S: PutString> Payload for Annotation<S> {
 mod tests {
     use super::*;
 
-    /// D19: the event types of families have no source location, because it would be a line of this
-    /// library.
+    /// D19: the event types of this module have no source location, because it would be a line of
+    /// this library.
     #[test]
     fn families_have_no_place() {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER, &SPAN];

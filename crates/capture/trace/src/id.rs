@@ -1,5 +1,5 @@
-//! Trace ids and span ids: never zero, and unique over a cluster. The module `generator` describes
-//! the algorithm.
+//! Trace ids and span ids: never zero, unique within a process, and random between processes. The
+//! module `generator` describes the algorithm.
 
 mod generator;
 #[cfg(test)]
@@ -8,7 +8,7 @@ mod tests;
 pub use blkkin_model::{SpanId, TraceId};
 pub use generator::{make, prepare};
 
-/// Returns a new span id, unique and never 0.
+/// Returns a new span id; see [`make`].
 #[inline]
 pub(crate) fn make_for_span() -> SpanId {
     make().into()

@@ -27,7 +27,7 @@ pub enum Kind {
     Array(Scalar, u32),
     /// A 32-bit count of elements, followed by the elements.
     Sequence(Scalar),
-    /// An integer whose values have labels.
+    /// An integer with labels for some values.
     Enum(Scalar, &'static Labels),
 }
 

@@ -1,9 +1,10 @@
 //! The tracing API: requests, spans and annotations with Dapper's semantics, and events.
 //!
 //! The crate runs inside other people's programs: it does not panic, and allocates nothing on their
-//! hot paths. A program waits only for an agent's rules, before `main` and at a forked child's
-//! first event, and for room in a full ring if the channel demands it. The crate's only thread
-//! starts once the program has found an agent: see [`daemon`].
+//! hot paths. A program waits only for the crate's thread and an agent's rules, before `main` and
+//! at a forked child's first event, and for room in a full ring if the channel demands it. The
+//! crate's only thread starts once the program has found an agent, or an agent has rung the
+//! program's bell; in a forked child, at the first event: see [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] whose rules in the [`registry`]
 //! match. [`span`]s are the steps of requests. A span has an [`id`] and a [`context`], which is
@@ -33,7 +34,7 @@ mod value;
 
 /// Severity of an event: LTTng's fifteen levels.
 pub use blkkin_filter::Severity as Level;
-/// Error for a text that is not the name of a level.
+/// Error for a text that is neither the name nor the number of a level.
 pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
 /// Encoder of an event's fields.
@@ -42,8 +43,8 @@ pub use blkkin_ring::Encoder;
 pub use app_context::set_context;
 /// The control protocol, with the types of the rules that [`registry`] applies.
 pub use blkkin_control as control;
-/// Types of field values: numbers, also as elements of arrays and sequences, and labels of
-/// enumerations.
+/// Number types of fields and of the elements of arrays and sequences, widths of integers, and
+/// labels of enumerations.
 pub use blkkin_control::{Scalar, Width, catalog::Label};
 pub use context::{Decision, Incoming, SpanContext};
 pub use daemon::start;

@@ -1,10 +1,10 @@
 //! The event types that the program has reached, and for each type the decision which channels
 //! record its events.
 //!
-//! A type is registered when the program first reaches its instrumentation point, on any thread and
-//! possibly in a signal handler. So registration allocates nothing and never waits for a lock. The
-//! rules in force decide at once which channels record the type, so that its first event is
-//! recorded too.
+//! A type is registered when the program first reaches its instrumentation point while events can
+//! be wanted, on any thread and possibly in a signal handler. So registration allocates nothing and
+//! never waits for a lock. The rules in force decide at once which channels record the type, so
+//! that its first event is recorded too.
 //!
 //! The table of types is in `types`, and the rules of all channels are in `rcu`. `decision` matches
 //! types with rules.
@@ -32,8 +32,9 @@ pub use decision::{is_quiet, is_undecided, is_wanted, on_change, on_undecided, s
 pub use types::{TYPES_MAX, type_of, types, types_refused};
 
 /// Tries to decide which events are wanted. Called by an event while [`is_undecided`] is true.
-/// Connects to an agent that has rung the bell; in a forked child, waits for the rules. Returns
-/// true if events remain undecided. Costs two loads as long as no agent has rung the bell.
+/// Starts the thread, which connects to the agent that has rung the bell; in a forked child, waits
+/// for the rules if the parent had rules. Returns true if events remain undecided. Costs two loads
+/// while [`is_quiet`] is true.
 #[inline]
 pub fn stays_undecided() -> bool {
     is_quiet() || connect_if_called()

@@ -1,6 +1,6 @@
-//! Sampling: decides which requests are recorded, by a ratio and a rate limit. Only root spans are
-//! sampled. All other spans use the decision for their request, so that a request is recorded as
-//! a whole or not at all.
+//! Sampling: decides which requests are recorded, by a ratio and a rate limit. The decision is made
+//! when a request starts, or arrives without a decision. All spans of the request use it, so that a
+//! request is recorded as a whole or not at all.
 //!
 //! A decision never waits, and can be made in signal handlers. It makes no system calls, except for
 //! a process's first id (see [`id::prepare`]). Rules can be changed at any time; a concurrent
@@ -59,7 +59,7 @@ impl Sampler {
         Sampling { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
     }
 
-    /// Returns the decision for a received request: the sender's decision, or a new one like
+    /// Returns the decision for a new or received request: the sender's decision, or one made like
     /// [`root`](Self::root) if the sender's is deferred or absent. `now_ns` is the same as for
     /// `root`.
     #[inline]

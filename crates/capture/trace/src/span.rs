@@ -3,8 +3,9 @@
 //! There are two styles. A [`Trace`] is a small value that identifies a span. It can be copied,
 //! passed to any thread, kept in a future or forgotten; its methods record annotations and create
 //! children. A [`Span`] is a `Trace` with a start and an end: it ends when it is dropped, and is
-//! then recorded as one event with all its data. Neither is bound to a thread, and there is no
-//! current span: code that causes a span passes its own span on.
+//! then recorded as one event with its ids, start and duration. Annotations are separate events.
+//! Neither style is bound to a thread, and there is no current span: code that causes a span passes
+//! its own span on.
 //!
 //! ```
 //! use blkkin_trace::{Endpoint, Trace, sample};
@@ -39,8 +40,8 @@
 //! # Cost
 //!
 //! A request that is not sampled costs the sampling decision, and for each span or annotation at
-//! most a load and a few branches. An annotation that no channel wants costs a load and a branch.
-//! Nothing is allocated.
+//! most a few loads and branches. An annotation that no channel wants costs a load and a branch,
+//! and two more loads as long as no agent has connected. Nothing is allocated.
 
 mod annotations;
 mod endpoint;
@@ -97,8 +98,8 @@ impl<'a> Trace<'a> {
     }
 
     /// Returns a child of the span in `incoming`, or the root span of a new request if no span was
-    /// received. The sender's decision tells whether the request is sampled; `sampler` decides if
-    /// there is none. See [`Sampler::decide`].
+    /// received. The sender has decided whether the request is sampled; `sampler` decides if the
+    /// sender's decision is deferred or absent. See [`Sampler::decide`].
     #[inline(always)]
     pub fn receive(
         name: &'a str,
@@ -185,7 +186,8 @@ impl<'a> Trace<'a> {
         Trace { name, endpoint, ids, decision, random_trace_id: true }
     }
 
-    /// Returns a child of this span at the same endpoint.
+    /// Returns a child of this span at the same endpoint. If the request is not sampled, the child
+    /// has the ids of this span.
     #[inline(always)]
     pub fn child(&self, name: &'a str) -> Trace<'a> {
         let mut ids = self.ids;
@@ -250,7 +252,8 @@ impl<'a> Trace<'a> {
         self.name
     }
 
-    /// Returns the endpoint with which the span's annotations are recorded.
+    /// Returns the endpoint with which the span and its annotations are recorded, except the
+    /// addresses of peers.
     pub fn endpoint(&self) -> &'a Endpoint<'a> {
         self.endpoint
     }
@@ -290,7 +293,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Records the upper half of a 128-bit trace id, for which annotation events have no field.
+    /// Records both halves of a sampled request's 128-bit trace id, because annotation events have
+    /// no field for the upper half.
     #[inline(always)]
     fn record_wide_id(self) -> Trace<'a> {
         let [low, high] = self.ids.trace;

@@ -4,8 +4,8 @@ use blkkin_ring::Clock;
 use blkkin_sys::{monotonic_ns, tsc};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Clock of the most recently attached channel. All channels of a process have the same clock,
-/// unless an agent with another clock has connected meanwhile.
+/// Clock of the most recently attached channel. The module [`daemon`](crate::daemon) chooses one
+/// clock for all channels of a process; a forked child may have another clock than its parent.
 static CLOCK: AtomicU8 = AtomicU8::new(NO_CLOCK);
 
 const NO_CLOCK: u8 = 0;
@@ -17,7 +17,7 @@ pub(crate) fn set_clock(clock: Clock) {
     CLOCK.store(if clock == Clock::Tsc { TSC } else { MONOTONIC }, Relaxed);
 }
 
-/// A time of the rings' clock; [`NONE`](Self::NONE) if no clock is known.
+/// A time of the rings' clock, or [`NONE`](Self::NONE).
 #[derive(Clone, Copy, Debug)]
 pub struct Timestamp {
     time: u64,
@@ -25,7 +25,7 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The absence of a time, used while no clock is known.
+    /// The absence of a time: no clock is known, or a span is not to be recorded.
     pub const NONE: Timestamp = Timestamp { time: 0, clock: NO_CLOCK };
 
     /// Returns the current time; [`NONE`](Self::NONE) if no channel has been attached yet, because

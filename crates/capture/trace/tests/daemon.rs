@@ -1,6 +1,6 @@
-//! Tests of the connection between programs and an agent, on the agent's side. They show that
-//! agents find programs, and that programs describe their event types before their events, follow
-//! the rules, and survive forks, sandboxes and closed descriptors.
+//! Tests of the connection between programs and an agent; the tests act as the agent. They show
+//! that programs and agents find each other, and that programs describe their event types before
+//! their events, follow the rules, and survive forks, signals and sandboxes.
 //!
 //! The programs are ignored tests of this file, run as separate processes. A program makes one step
 //! for each line of its input.
@@ -74,7 +74,7 @@ impl RunningProgram {
         }
     }
 
-    /// Closes the program's input, which ends it; the program must succeed.
+    /// Closes the program's input and waits for the program's end; panics if the program failed.
     #[track_caller]
     fn end(mut self) {
         self.input = None;
@@ -244,8 +244,8 @@ fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
     assert!(waited < LONG && at_once < LONG, "{at_once:?} {waited:?}");
 }
 
-/// Program: starts the search for an agent in each step, and prints whether it has the library's
-/// thread.
+/// Program: in each step calls [`blkkin_trace::start`], records an event, and prints whether the
+/// process has the library's thread.
 #[test]
 #[ignore = "a program of other tests"]
 fn looks() {
@@ -353,7 +353,7 @@ fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
     running.end();
 }
 
-/// Program: records only in signal handlers at first, and in a later step outside of them too.
+/// Program: records only in signal handlers at first, and only outside of them in a later step.
 #[test]
 #[ignore = "a program of other tests"]
 fn only_handles() {
@@ -619,8 +619,8 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
     running.end();
 }
 
-/// A lost connection loses neither rings nor events, if the agent keeps the rings at the next
-/// connection.
+/// If the agent keeps a channel's rings at the next connection, the rings stay mapped and the
+/// channel's rules stay in force.
 #[test]
 fn a_daemon_that_is_found_again_keeps_the_rings() {
     let daemon = TestAgent::new("keeps");
@@ -759,7 +759,7 @@ fn a_daemon_overrules_sampling() {
     running.end();
 }
 
-/// Program: registers types on several threads as fast as possible, in one step.
+/// Program: registers 6000 types on four threads at the same time, in one step.
 #[test]
 #[ignore = "a program of other tests"]
 fn races() {
@@ -856,7 +856,8 @@ fn types_that_cannot_be_told_are_refused() {
     running.end();
 }
 
-/// The library's thread sleeps as long as no agent sends a message.
+/// After the first seconds of a connection, the library's thread sleeps until the agent sends a
+/// message.
 #[test]
 fn an_idle_thread_does_not_wake() {
     let daemon = TestAgent::new("idle");
@@ -1149,7 +1150,7 @@ fn forks_while_rules_change() {
     running.end();
 }
 
-/// Program: records in handlers of frequent signals.
+/// Program: records in handlers of frequent signals, and in the interrupted code.
 #[test]
 #[ignore = "a program of other tests"]
 fn is_interrupted() {
@@ -1344,8 +1345,8 @@ fn has_little_stack() {
     }
 }
 
-/// Size in bytes of an alternate signal stack in old programs. Newer kernels use more than half of
-/// such a stack.
+/// Size in bytes of an alternate signal stack in old programs. The kernel's signal frame takes part
+/// of such a stack: with AVX-512 almost half.
 const LITTLE_STACK: usize = 8192;
 /// Maximum stack use of recording, in bytes: promise L9.
 const STACK_USED_MAX: usize = 4096;

@@ -1,5 +1,5 @@
 //! Tests of events from the macro to the ring: events are recorded in the right channels, and
-//! fields of unwanted events are not evaluated.
+//! fields of unwanted events are not evaluated once the event type is registered.
 
 mod support;
 

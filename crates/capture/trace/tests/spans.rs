@@ -240,7 +240,8 @@ fn what_is_not_followed_is_silent() {
     check(request, [zeros, &format!("{id}-{id}-0"), &format!("-{id}-00")]);
 }
 
-/// A context received in any format gives a child of the sender's span.
+/// A valid context in any format gives a child of the sender's span; an invalid one gives the root
+/// span of a new request.
 #[test]
 fn children_of_what_was_received() {
     let _alone = alone();
@@ -321,8 +322,8 @@ fn wide_trace_ids_are_recorded_whole() {
     assert_eq!(channel.decoded(), []);
 }
 
-/// Annotations and spans keep their request and parent across threads: traces are copied and spans
-/// are moved.
+/// Spans keep their request and parent across threads, and annotations keep their span: traces are
+/// shared by reference, and spans are moved.
 #[test]
 fn requests_hold_together_across_threads() {
     let _alone = alone();
@@ -427,7 +428,8 @@ impl Future for Yield {
     }
 }
 
-/// Names of any length and content damage neither later fields nor other events.
+/// Long strings damage neither later fields nor other events. A string is recorded up to its first
+/// NUL.
 #[test]
 fn strings_of_any_kind() {
     let _alone = alone();
@@ -472,7 +474,7 @@ fn check_place_ids(found: &DecodedEvent, trace: &Trace<'_>) {
     );
 }
 
-/// Nothing is recorded without a channel, however many spans are created.
+/// Spans and annotations do no harm without a channel, or with rules for a channel without rings.
 #[test]
 fn without_channels() {
     let _alone = alone();

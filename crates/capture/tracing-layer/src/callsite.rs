@@ -17,8 +17,8 @@ const CALLSITES_MAX: usize = TABLE_SIZE / 2;
 const UNDECIDED: u8 = 0;
 const UNWANTED: u8 = 1;
 const WANTED: u8 = 2;
-/// Maximum number of variants of a callsite's event type. All fields are strings in events with
-/// further combinations of field kinds.
+/// Maximum number of combinations of field kinds with separate event types, for each
+/// [`EventVariants`]. In events with further combinations, all fields of the program are strings.
 const VARIANTS_MAX: usize = 7;
 
 static TABLE: [OnceLock<(usize, &'static Callsite)>; TABLE_SIZE] =

@@ -9,14 +9,14 @@ use tracing_core::field::Visit;
 /// Maximum number of recorded fields of a span or event. Further fields are dropped.
 pub(crate) const FIELDS_MAX: usize = 32;
 
-/// Size of the memory for all values of a span or event, in bytes. Long strings are truncated;
-/// numbers always fit.
+/// Size of the memory for all values of a span or event, in bytes. Long strings are truncated. The
+/// first value of a field always fits if it is a number.
 const SIZE: usize = 512;
 /// Size of a number, in bytes.
 const NUMBER_SIZE: usize = 8;
 /// Size of the length prefix of a string, in bytes.
 const LENGTH_SIZE: usize = 2;
-/// Number of bytes reserved for each field without a value, so that numbers always fit.
+/// Number of bytes reserved for each field that has not been set, so that a number fits.
 const RESERVE: usize = NUMBER_SIZE;
 const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
 
@@ -126,7 +126,8 @@ impl FieldValues {
         &self.kinds
     }
 
-    /// Copies the values of `others`, which replace earlier values of the same fields.
+    /// Copies the values of `others`, which replace earlier values of the same fields. If there is
+    /// no room, a number is dropped, and a string is dropped together with the earlier value.
     pub(crate) fn merge(&mut self, others: &FieldValues) {
         for (index, kind) in others.kinds.fields() {
             match kind {
@@ -186,8 +187,8 @@ impl FieldValues {
         &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
     }
 
-    /// Returns a writer for the string value of a field; `None` if there is no room, or if the
-    /// index is not below [`FIELDS_MAX`].
+    /// Removes the former value of a field, and returns a writer for its string value. Returns
+    /// `None` if there is no room, or if the index is not below [`FIELDS_MAX`].
     fn begin_string(&mut self, index: usize) -> Option<StringWriter<'_>> {
         if index >= FIELDS_MAX {
             return None;
@@ -303,8 +304,8 @@ impl StringWriter<'_> {
 }
 
 impl fmt::Write for StringWriter<'_> {
-    /// Appends as much of the text as fits. Never fails, because `Debug` implementations may rely
-    /// on that.
+    /// Appends as much of the text as fits, and nothing once a text was truncated. Never fails,
+    /// because `Debug` implementations may rely on that.
     fn write_str(&mut self, string: &str) -> fmt::Result {
         if !self.is_full {
             self.push(string);

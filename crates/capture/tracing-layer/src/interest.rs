@@ -22,10 +22,10 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
     });
 }
 
-/// Makes `tracing` rebuild its cache. While there is only one subscriber, `tracing` queries only
-/// this thread's subscriber, and finds no subscriber if it belongs to another thread. So the
-/// subscriber is set for this thread during the rebuild. If there are several subscribers,
-/// `tracing` queries all.
+/// Makes `tracing` rebuild its cache, and decides all callsites again. While there is only one
+/// subscriber, `tracing` queries this thread's default subscriber, and so would miss a subscriber
+/// that is set only on another thread. So the subscriber is set for this thread during the rebuild.
+/// If there are several subscribers, `tracing` queries all.
 fn refresh_interest() {
     let dispatches = DISPATCHES.lock().unwrap_or_else(PoisonError::into_inner);
     let one = dispatches.iter().find_map(WeakDispatch::upgrade);

@@ -18,12 +18,14 @@
 //! enabled.
 //!
 //! A span is recorded as one event when it closes; an event is recorded at once. The layer's own
-//! fields come first, then those of the program; fields without a value are omitted:
+//! fields come first, then those of the program. Fields without a value are omitted. A callsite has
+//! a separate event type for each of its first seven combinations of field types; in events with
+//! further combinations, the program's fields are strings, and empty without a value.
 //!
 //! ```text
 //! span    trace_id trace_id_high span_id parent_span_id start duration
 //! event   trace_id trace_id_high span_id        0 outside of all recorded spans
-//! both    service_name port_no ip               next, of a [`layer_of`] a service
+//! both    service_name port_no ip               next, with `layer_of` only
 //! ```
 //!
 //! A request from another process continues in a span that [`with_parent`] makes a child of the
@@ -89,9 +91,10 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Returns the enclosing span of a new span or event: its parent `id`, or, if the parent is not
-    /// recorded, the span whose id `find` returns. Returns `EnclosingSpan::None` without a parent,
-    /// or if neither is recorded.
+    /// Returns the enclosing span of a new span or event: its parent `id`, or the span whose id
+    /// `find` returns if the parent is not among the layer's open spans. Returns
+    /// `EnclosingSpan::None` without a parent, or if neither is among them, and
+    /// `EnclosingSpan::NotFollowed` if the span's request is not sampled.
     fn enclosing(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> EnclosingSpan {
         let Some(id) = id else { return EnclosingSpan::None };
         self.spans
@@ -112,7 +115,8 @@ fn root() -> Option<SpanContext> {
     })
 }
 
-/// Filter that passes only spans and events that a channel wants.
+/// Filter that hides spans and events that no channel wants. A callsite that is neither registered
+/// nor in the table passes; the layer then checks its spans and events.
 #[derive(Debug)]
 pub struct WantedFilter(());
 
@@ -125,7 +129,7 @@ impl<S> Filter<S> for WantedFilter {
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
         match callsite::add(metadata).map(Callsite::decide) {
             Some(Some(true)) => Interest::always(),
-            // No agent has connected yet.
+            // No agent has connected yet, or this is a forked child without its rules.
             Some(None) => Interest::sometimes(),
             _ => Interest::never(),
         }

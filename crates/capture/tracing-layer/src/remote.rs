@@ -20,9 +20,9 @@ pub(crate) fn parent() -> Option<Incoming> {
     REMOTE.try_with(Cell::get).ok().flatten()
 }
 
-/// Runs `work`. New spans without a parent in this process become children of the remote span
-/// `parent`. The remote sender has decided whether the request is sampled; the process's sampler
-/// decides if `parent` is `None`.
+/// Runs `work`. Spans that this thread creates meanwhile without a parent in this process become
+/// children of the remote span `parent`. The remote sender has decided whether the request is
+/// sampled; the process's sampler decides if `parent` is `None` or its decision is deferred.
 ///
 /// ```
 /// # fn handle() {}
@@ -53,8 +53,9 @@ pub fn parse_traceparent(header: &[u8]) -> Option<SpanContext> {
     w3c::read(header).ok()
 }
 
-/// Returns a context with the ids and flags of another tracer, such as OpenTelemetry's. The lowest
-/// flag bit is set if the request is sampled. Returns `None` if an id is zero.
+/// Returns a context with the ids and flags of another tracer, such as OpenTelemetry's. Bit 0 of
+/// `flags` is set if the request is sampled, and bit 1 if the trace id is random. Returns `None` if
+/// an id is zero.
 pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<SpanContext> {
     Some(SpanContext {
         trace_id: TraceId::from_number(u128::from_be_bytes(trace_id))?,
@@ -65,9 +66,10 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
     })
 }
 
-/// Returns the context of this thread's current span, or of the innermost enclosing span that is
-/// recorded; `None` outside of all such spans, or if the subscriber has no [`Layer`]. If the
-/// request is not sampled, each call returns a context with that decision and new ids.
+/// Returns the context of the innermost span that a channel wanted at its start: this thread's
+/// current span, or a span around it. Returns `None` without such a span, or if the subscriber has
+/// no [`Layer`]. If the request is not sampled, each call returns a context with that decision and
+/// new ids.
 pub fn current_context() -> Option<SpanContext> {
     dispatcher::get_default(|dispatch| {
         let layer = dispatch.downcast_ref::<Layer>()?;

@@ -12,7 +12,7 @@ use tracing_core::span::Id;
 /// Number of shards, large enough that threads rarely contend for one.
 const SHARDS: usize = 1024;
 
-/// All open spans of a layer.
+/// Open spans of a layer that a channel wanted when they began, in shards by their ids.
 pub(crate) struct OpenSpans(Box<[Shard]>);
 
 /// A shard of the open spans, in a separate cache line.
@@ -23,7 +23,8 @@ struct Shard(Mutex<Vec<(u64, Span)>>);
 /// Data of an open span; `None` if the span's request is not sampled.
 type Span = Option<Box<SpanData>>;
 
-/// Data of an open span, or of an event.
+/// Data of an open span. For an event, and for values that are added to a span later, only `values`
+/// is used.
 pub(crate) struct SpanData {
     pub(crate) context: Option<SpanContext>,
     pub(crate) start: Timestamp,
@@ -32,16 +33,16 @@ pub(crate) struct SpanData {
 }
 
 thread_local! {
-    /// Data of closed spans of this thread, for reuse.
+    /// Data of spans closed on this thread, of its events, and of values added later, for reuse.
     #[expect(clippy::vec_box, reason = "it is what moves from here to there and back")]
     static POOL: RefCell<Vec<Box<SpanData>>> = const { RefCell::new(Vec::new()) };
 }
-/// Maximum number of spans in a thread's pool; more spans are rarely open at once.
+/// Maximum number of entries of a thread's pool; more spans are rarely open at once.
 const POOL_SIZE_MAX: usize = 64;
 
 impl SpanData {
-    /// Returns data from the pool, or newly allocated data. Only the values are initialised: they
-    /// are empty, with room for `fields_count` fields.
+    /// Returns data from the pool, or newly allocated data. The values are empty, with room for a
+    /// number in each of `fields_count` fields. Other members may be left from an earlier span.
     pub(crate) fn new(fields_count: usize) -> Box<SpanData> {
         // The pool is gone in a thread that ends. It is borrowed if the program's allocator opens a
         // span while the pool grows.
@@ -77,7 +78,8 @@ impl OpenSpans {
         OpenSpans((0..SHARDS).map(|_| Shard::default()).collect())
     }
 
-    /// Locks a span's shard. No code of the program is called while the shard is locked.
+    /// Locks a span's shard. While the shard is locked, no code of the program is called, except
+    /// for its allocator when the shard grows.
     fn shard(&self, id: &Id) -> MutexGuard<'_, Vec<(u64, Span)>> {
         // Fibonacci hashing: the upper bits of the product depend on all bits of the id.
         let hash = id.into_u64().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -103,8 +105,8 @@ impl OpenSpans {
         }
     }
 
-    /// Returns the span with this id as the enclosing span of its children; `None` if the span is
-    /// not in the table.
+    /// Returns the enclosing span of the children of the span with this id: that span, or
+    /// `NotFollowed` if its request is not sampled. Returns `None` if the span is not in the table.
     pub(crate) fn enclosing(&self, id: &Id) -> Option<EnclosingSpan> {
         let shard = self.shard(id);
         let (_, span) = shard.iter().find(|(other, _)| *other == id.into_u64())?;

@@ -120,7 +120,8 @@ fn rules_change_on_any_thread() {
     });
 }
 
-/// Events are neither recorded nor evaluated once they are unwanted; other layers still get them.
+/// An event that no channel wants is not recorded, and its fields are evaluated only if another
+/// layer gets the event.
 #[test]
 fn interest_follows_the_rules() {
     let _alone = alone();
@@ -150,7 +151,7 @@ fn interest_follows_the_rules() {
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (2, 0));
     registry::set_rules(0, &[rule("*", &[], Levels::Exactly { level: Level::Info })]);
     pass(&alone_here);
-    // The event is outside of all recorded spans.
+    // Both events are outside of all recorded spans.
     let found = channel.decoded();
     assert_eq!((found.len(), evaluated.load(Relaxed)), (2, 1));
     assert!(found.iter().all(|event| event.field("span_id") == "0"), "{found:?}");
@@ -204,7 +205,8 @@ fn fields_of_any_form() {
     assert_eq!(types, 8);
 }
 
-/// Long strings are truncated at a character boundary, and later numbers stay whole.
+/// Long strings are truncated at a character boundary, other strings at a NUL. Later numbers stay
+/// whole.
 #[test]
 fn long_strings_are_cut() {
     let _alone = alone();
@@ -257,7 +259,7 @@ fn names_are_sound() {
     assert_eq!(event.field("start"), "1");
 }
 
-/// Each request is recorded as a whole or not at all if requests are sampled.
+/// The spans and events of a request are all recorded if the request is sampled; otherwise none is.
 #[test]
 fn sampled_requests() {
     let _alone = alone();

@@ -40,8 +40,8 @@ impl Absence {
         self.check.min(self.until)
     }
 
-    /// Returns true if the deadline has passed or process `pid` has ended. Otherwise schedules the
-    /// next check.
+    /// Returns true if the deadline has passed, or if a check is due and process `pid` has ended.
+    /// If a check is due and the process may still run, schedules the next check.
     pub(crate) fn is_over(&mut self, pid: u32, now: Instant) -> bool {
         if self.until <= now || (self.check <= now && !may_run(pid)) {
             return true;

@@ -40,7 +40,8 @@ pub(crate) struct Acceptor {
     count_failure: Option<FailureSeries>,
 }
 
-/// Series of failed attempts to accept, each less than [`SERIES_GAP`] after the previous one.
+/// Series of failures, each less than [`SERIES_GAP`] after the previous one. A failure is a failed
+/// attempt to accept, or a surplus connection.
 #[derive(Debug)]
 struct FailureSeries {
     count: u64,
@@ -122,7 +123,8 @@ impl Acceptor {
         (AcceptResult::Connection(socket), line)
     }
 
-    /// Ends a pause: watches the listening socket again.
+    /// Ends a pause, if there is one: watches the listening socket again. If that fails, begins
+    /// another pause.
     fn resume(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_some() {
             match self.watch(poller) {
@@ -132,7 +134,7 @@ impl Acceptor {
         }
     }
 
-    /// Begins a pause: stops watching the listening socket.
+    /// Begins a pause: stops watching the listening socket. During a pause, begins the next one.
     fn suspend(&mut self, poller: &Poller, now: Instant) {
         if self.again.is_none() {
             poller.remove(&self.listener);
@@ -145,14 +147,15 @@ impl Acceptor {
         self.pause = PAUSE_MAX.min(self.pause * 2);
     }
 
-    /// Handles an accepted connection. Returns a line for the log if a series of failures has
-    /// ended.
+    /// Ends a series of failures after an accepted connection, if the last failure was at least
+    /// [`SERIES_GAP`] ago. Returns a line for the log if a series has ended.
     fn end_series(&mut self, now: Instant) -> Line {
         let trouble = self.count_failure.take_if(|trouble| now >= trouble.last + SERIES_GAP)?;
         Some(format!("lets others in again; {} attempts had failed", trouble.count))
     }
 
-    /// Counts a failed attempt. Returns a line for the log if the failure is the first of a series.
+    /// Counts a failed attempt to accept, or a surplus connection. Returns a line for the log if
+    /// the failure is the first of a series.
     fn trouble(&mut self, now: Instant, reason: &str) -> Line {
         let trouble = self.count_failure.take().filter(|trouble| now < trouble.last + SERIES_GAP);
         let count = trouble.as_ref().map_or(0, |trouble| trouble.count) + 1;

@@ -191,8 +191,8 @@ impl Agent {
         })
     }
 
-    /// Runs the event loop until `stop` becomes readable, then drains all rings. Afterwards the
-    /// calling thread and the threads that it has started remain confined: see `confine`.
+    /// Runs the event loop until `stop` becomes readable, then drains all rings. Confines the
+    /// calling thread for good, with all threads that it starts later: see `confine`.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
         self.begin()?;
         self.node.poller.add(stop, Source::Shutdown, EventFlags::IN)?;
@@ -550,7 +550,7 @@ impl Agent {
         Ok(groups.is_some_and(|groups| groups.contains(&group)))
     }
 
-    /// Disconnects all programs and writes all packets, when the agent ends.
+    /// Disconnects all programs, writes all packets and removes the socket, when the agent ends.
     fn end(&mut self) {
         for id in self.node.programs.ids(|_| true) {
             self.node.disconnect(id);

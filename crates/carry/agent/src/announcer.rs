@@ -35,7 +35,8 @@ const MAPPED_MAX: usize = 4;
 /// Maximum number of bytes read from a process's list of mappings.
 const MAPS_SIZE_MAX: u64 = 16 << 20;
 
-/// Handle of the announcing thread, which ends when the handle is dropped.
+/// Handle of the announcing thread. The thread ends after its last scan, or when the handle is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Announcer(#[expect(dead_code, reason = "its end is noticed")] Sender<()>);
 
@@ -53,8 +54,8 @@ struct Announcement {
 /// process has its parent's page mapped, even after closing the page's file.
 type SandboxedProcesses = HashMap<u64, Vec<PathBuf>>;
 
-/// Content of a bell's page: the number of the process's seccomp filters, hashes of the agents'
-/// sockets that it tries, and the last number that an agent has written.
+/// Content of a bell's page: the program's number of seccomp filters when it made the page, the
+/// hashes of the sockets that it tries, and the number of the present call; 0 without a call.
 #[derive(Debug, PartialEq, Eq)]
 struct Page {
     filters: u64,
@@ -63,9 +64,10 @@ struct Page {
 }
 
 impl Announcer {
-    /// Starts a thread that rings the programs that wait for an agent on `socket`, of user `uid` or
-    /// of all users. The agent must already listen, so that rung programs can connect. The process
-    /// must not be confined yet: the thread keeps root's capability to inspect other processes.
+    /// Starts a thread that rings programs waiting for an agent on `socket`: those of user `uid`,
+    /// or of all users. The agent must already listen, so that rung programs can connect. The
+    /// calling thread must not be confined yet, because the new thread needs root's capability to
+    /// inspect other processes.
     pub(crate) fn start(socket: &Path, uid: Option<u32>) -> io::Result<Announcer> {
         let socket = std::path::absolute(socket).unwrap_or(socket.to_owned());
         let memory = rustix::fs::memfd_create(c"blkkin-mount", MemfdFlags::CLOEXEC)?;
@@ -138,9 +140,9 @@ impl Announcement {
     }
 
     /// Writes `number` to the bell page at `path`, and so rings the program. Writes 0 instead if a
-    /// process that has mapped the page is sandboxed. Writes nothing if the program does not try
-    /// this agent's socket. The file is checked first, because any process can create a file with a
-    /// bell's name.
+    /// process that has mapped the page has another number of seccomp filters than the page shows.
+    /// Writes nothing if the program does not try this agent's socket. The file is checked first,
+    /// because any process can create a file with a bell's name.
     fn ring(
         &self,
         process: &Path,
@@ -164,9 +166,9 @@ impl Announcement {
         Ok(())
     }
 
-    /// Opens a file of another process if the file is a memfd with a sealed size; otherwise fails.
-    /// Neither the file nor its file system is accessed before the check, because an access could
-    /// block.
+    /// Opens a file of another process. Fails unless the file is a memfd with the size of a bell
+    /// page, sealed against resizing. Until the mount id shows that the file is a memfd, neither
+    /// the file nor its file system is accessed, because an access could block.
     fn open(&self, path: &Path) -> io::Result<File> {
         let place =
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
@@ -239,9 +241,9 @@ fn read(file: &File) -> io::Result<Page> {
     Ok(Page { filters: word(bell::FILTERS), sockets, ring: word(bell::CALL) })
 }
 
-/// Returns whether a thread of the process has another number of seccomp filters than `filters`,
-/// the number when the process made its page. A new filter may kill the process when it connects.
-/// Returns true if the threads cannot be listed.
+/// Returns whether a thread of the process has another number of seccomp filters than `filters`, or
+/// an unknown number. A filter that is newer than the process's page may kill the process when it
+/// connects. Returns true if the threads cannot be listed.
 fn is_sandboxed_since(process: &Path, filters: u64) -> bool {
     let Ok(threads) = fs::read_dir(process.join("task")) else { return true };
     threads.filter_map(Result::ok).take(THREADS_MAX).any(|thread| {

@@ -36,8 +36,8 @@ pub(crate) struct Attachment {
     /// Set if packets are written to a trace continuously. Otherwise the rings keep them for
     /// snapshots.
     pub(crate) is_written: bool,
-    /// Number of the `Pong` by which the program confirms the mapping of the rings; see
-    /// `Program::ping`.
+    /// Number of the `Pong` by which the program confirms the mapping of `rings`, see
+    /// `Program::ping`; 0 if the program had mapped them before it reconnected.
     pub(crate) mapped: u64,
     /// Rules that were last sent to the program.
     pub(crate) rules: RuleSet,
@@ -49,7 +49,8 @@ pub(crate) struct Attachment {
     /// Time of the next attempt to write; `None` unless the last write has failed or was postponed.
     pub(crate) retry: Option<Instant>,
     removal: Option<Removal>,
-    /// Cause and error of the last failed write; `None` after a successful write.
+    /// Cause and error of the last failed write in the last drain; `None` if no write of that drain
+    /// failed. A postponed write does not count as failed.
     pub(crate) write_error: Option<(Cause, String)>,
     /// Losses by cause. They include the first `discarded_seen` discarded events; later discarded
     /// events are not attributed to a cause yet.
@@ -72,7 +73,8 @@ struct Removal {
 pub(crate) struct AttachmentQuota {
     /// Memory of `rings` and of the adopted rings, in bytes.
     pub(crate) ring_bytes: Share,
-    /// Memory of the event types that the attachment's stream describes, in bytes.
+    /// Memory of all types in the program's catalog, in bytes: an upper bound for the types that
+    /// the attachment's stream describes.
     pub(crate) type_bytes: Share,
     /// Descriptors of the rings' memory and the stream's files.
     pub(crate) _descriptors: Share,
@@ -130,8 +132,9 @@ impl Attachment {
     }
 
     /// Continues with the same rings over a new connection. `Pong(mapped)` confirms that the
-    /// program has mapped `rings`. `number_of` returns the program's number for an adopted set, or
-    /// `None` if the program has unmapped the set.
+    /// program has mapped `rings`; `mapped` is 0 if the program has offered them. `number_of`
+    /// returns the program's number for an adopted set; `None` if the program has not offered the
+    /// set.
     pub(crate) fn reconnect(&mut self, mapped: u64, number_of: impl Fn(Identity) -> Option<u32>) {
         for set in &mut self.adopted {
             set.number = number_of(set.rings.identity());
@@ -145,8 +148,9 @@ impl Attachment {
         self.rings.wake_up();
     }
 
-    /// Restarts packet numbers and counters for a new trace, after the old trace was closed. Does
-    /// nothing while adopted rings hold packets that could not be written yet.
+    /// Restarts the packet numbers and the packets' counts of discarded events, because the trace
+    /// is about to be closed and the next packets go to a new one. Does nothing while adopted rings
+    /// hold packets that could not be written yet.
     pub(crate) fn restart(&mut self) {
         if self.adopted.is_empty() {
             (0..self.rings.count()).for_each(|ring| self.rings.restart(ring));
@@ -187,8 +191,9 @@ impl Attachment {
         self.has_sent_rules = true;
     }
 
-    /// Adopts rings of earlier agents: continues their streams where the last agent stopped.
-    /// Returns the ring sets that are already drained.
+    /// Adopts rings of earlier agents: continues their streams in `trace` where the last agent
+    /// stopped, or keeps their packets for snapshots. Returns the ring sets that are already
+    /// drained.
     pub(crate) fn adopt(
         &mut self,
         sets: Vec<AdoptedRings>,
@@ -363,7 +368,8 @@ impl Attachment {
         self.removal.is_some_and(|removal| ponged >= removal.pong || removal.until <= now)
     }
 
-    /// Returns the number of bytes that would be freed if new rings replaced the present ones.
+    /// Returns the number of bytes that would be freed if new rings replaced the present ones; 0 in
+    /// overwrite mode, or if the removal of the rings was requested already.
     pub(crate) fn excess(&self) -> u64 {
         match self.is_removed() || self.rings.shape().mode == blkkin_ring::Mode::Overwrite {
             true => 0,
@@ -464,6 +470,7 @@ impl Attachment {
     }
 
     /// Returns the losses if the rings were abandoned now: the packets that are not written yet.
+    /// Packets that are kept for snapshots do not count.
     pub(crate) fn unread_losses(&self) -> Losses {
         let mut losses = Losses::default();
         if self.is_written {

@@ -112,7 +112,7 @@ fn remove_abandoned(parent: &Path) {
             continue;
         }
         let lock = entry.path().join("agent.lock");
-        // A directory without a lock file belongs to an agent that is just starting.
+        // A directory without a lock file may belong to an agent that is just starting.
         let opened = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(lock);
         if opened.is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = fs::remove_dir_all(entry.path());
@@ -120,8 +120,8 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Makes the directory of the socket, which no other user may enter. The path is short, because the
-/// kernel limits the length of a socket's path.
+/// Makes a directory for the socket, which no other user may enter. The directory's name is short,
+/// because the kernel limits the length of a socket's path. Also removes abandoned directories.
 fn private_directory() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());

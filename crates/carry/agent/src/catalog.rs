@@ -17,8 +17,8 @@ pub(crate) struct Catalog {
     types: Vec<EventType>,
     /// Number of entries of the file's table that were visited, including empty ones.
     scanned: usize,
-    /// Indexes below `scanned` whose types are not read yet: their entries were empty, or a read
-    /// failed.
+    /// Indexes below `scanned` whose types are not read yet: their entries were empty, or an error
+    /// ended the reading of types.
     missing: Vec<usize>,
     /// Number of types that are not recorded: invalid types, and types beyond [`CatalogLimits`].
     refused_count: u32,
@@ -45,8 +45,8 @@ pub(crate) struct CatalogLimits {
 }
 
 impl Catalog {
-    /// Opens the file in which a program describes its types. Checks the file's size and magic
-    /// number.
+    /// Makes the catalog of the file in which a program describes its types. Fails unless the file
+    /// is sealed against resizing, and has the size, magic number and version of such a file.
     pub(crate) fn open(file: DeferredClose<OwnedFd>, share: Share) -> io::Result<Catalog> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         // Requires a memfd whose size is sealed. Reading another file, or a device, could block.
@@ -94,9 +94,9 @@ impl Catalog {
         self.size
     }
 
-    /// Reads types that were added since the last call; returns true if there are any. Fails if the
-    /// user's quota is exceeded. The next call then reads the remaining types; their events cannot
-    /// be described until then.
+    /// Reads types that were added since the last call; returns true if one of them is recorded.
+    /// Fails if the file cannot be read, or if the user's quota is exceeded. In the latter case the
+    /// next call reads the remaining types; their events cannot be described until then.
     pub(crate) fn refresh(&mut self, limits: CatalogLimits) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
         let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.scanned);

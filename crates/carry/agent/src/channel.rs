@@ -6,14 +6,14 @@ use blkkin_ring::Shape;
 
 /// Default size of a sub-buffer in bytes.
 ///
-/// A ring of [`SUBBUFFER_COUNT`] sub-buffers holds a burst of 400,000 events of one processor until
-/// the agent drains it. Pages are allocated when an event is written to them.
+/// A ring of [`SUBBUFFER_COUNT`] sub-buffers holds a burst of 400,000 events of 80 bytes from one
+/// processor until the agent drains the ring. Pages are allocated when an event is written to them.
 const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Default number of sub-buffers of a ring whose unused pages take no memory.
 const SUBBUFFER_COUNT: u32 = 64;
-/// Default number of sub-buffers of a ring whose pages all take memory. This is so in overwrite
-/// mode, which uses all pages after a while, and if the kernel reserves memory in advance (strict
-/// accounting).
+/// Default number of sub-buffers of a ring whose pages all take memory: in overwrite mode, which
+/// uses all pages after a while, and under strict memory accounting, where all pages are allocated
+/// in advance.
 const SUBBUFFER_COUNT_FILLED: u32 = 4;
 
 /// Sets default values for the sizes that the command has omitted.

@@ -2,7 +2,7 @@
 //! traces, so it searches their parent directory.
 //!
 //! There may be very many traces. They are removed in steps, while programs continue to record.
-//! Only files that an agent has made are removed.
+//! Only files with the names of a trace's files are removed, and only empty directories.
 
 use crate::output::Output;
 use crate::quota::Share;
@@ -30,7 +30,7 @@ pub(crate) struct ClearJob {
     /// traces.
     open: Vec<(PathBuf, Dir)>,
     _descriptors: Share,
-    /// Error of the last failed attempt to remove a file or directory.
+    /// Last error of clearing an open trace, or of reading or removing a closed one.
     pub(crate) trouble: Option<io::Error>,
 }
 
@@ -55,12 +55,12 @@ impl ClearJob {
         }
     }
 
-    /// Records the error of a failed removal of a file or directory. Errors that another process
-    /// caused are ignored.
+    /// Records the error of a failed operation on a trace, a file or a directory. Missing files and
+    /// directories that are not empty are no errors.
     pub(crate) fn note(&mut self, done: io::Result<()>) {
         match done {
-            // Another process has removed the file or put a file into the directory, or there are
-            // no traces.
+            // Another process has removed the file, or there are no traces. A directory is not
+            // empty if another process has put a file into it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
             done => self.trouble = done.err().or(self.trouble.take()),

@@ -2,13 +2,13 @@
 //!
 //! The frequency of the processor's counter cannot be queried. The agent measures it from its own
 //! start to the first trace of each session; a longer measurement is more precise. At both ends,
-//! all clocks are read within some ten nanoseconds of each other. The measurement starts anew if
-//! the counter was reset or jumped, because the machine was suspended or migrated.
+//! all clocks are read within tens of nanoseconds of each other. The measurement starts anew if the
+//! machine was suspended, or if the counter was reset or has jumped, as in a migration.
 //!
-//! As long as the agent runs and the counter continues, all traces of a session describe a clock in
-//! the same way. Events of several programs therefore stay in order when the time of day is set. A
-//! clock that was wrong when the first program of a session connected stays wrong for the whole
-//! session.
+//! As long as the agent runs and the measurement does not start anew, all traces of a session
+//! describe a clock in the same way. Events of several programs therefore stay in order when the
+//! time of day is set. A time of day that was wrong at a session's first trace is wrong in all its
+//! traces.
 
 use blkkin_control::Clock;
 use std::thread::sleep;
@@ -41,8 +41,8 @@ impl Rate {
     }
 }
 
-/// Rates that all traces of a session share. Later measurements do not change them, so events of
-/// several programs stay in order even when the time of day is set.
+/// Rates that all traces of a session share. Later measurements do not change a valid rate, so
+/// events of several programs stay in order even when the time of day is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     /// Rate of the processor's counter, with the value of [`Clocks::restarts`] at its measurement.
@@ -53,15 +53,16 @@ pub(crate) struct Rates {
     monotonic: Option<(u64, Rate)>,
 }
 
-/// Measurement of the rate of the processor's counter since the agent's start.
+/// Measurement of the frequency of the processor's counter, since the agent's start or the last
+/// restart of the measurement.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     /// Values of the clocks at the start of the measurement.
     start: Moment,
     /// Last measured frequency, in ticks per second; `None` before the first result.
     frequency: Option<u64>,
-    /// Number of restarts of the measurement: the counter may be reset when the machine is
-    /// suspended, and jump when it is migrated.
+    /// Number of restarts of the measurement: after a suspension of the machine, after a reset or a
+    /// jump of the counter, and after a failed attempt to measure.
     restarts: u64,
 }
 
@@ -123,7 +124,8 @@ impl Clocks {
         }
     }
 
-    /// Returns the rate of the processor's counter for a session. `look` waits for the given time,
+    /// Returns the rate of the processor's counter for a session. If all attempts to measure the
+    /// frequency fail, uses the last measured one, or else 1 GHz. `look` waits for the given time,
     /// and then reads the clocks.
     fn tsc_rate(&mut self, rates: &mut Rates, look: &mut dyn FnMut(Duration) -> Moment) -> Rate {
         let mut now = look(Duration::ZERO);
@@ -153,8 +155,9 @@ impl Clocks {
         rate
     }
 
-    /// Returns whether the counter has run at its frequency from the start of the measurement to
-    /// `now`, without a reset or a jump.
+    /// Returns false if the machine was suspended, or if the counter was reset or has jumped, since
+    /// the start of the measurement. A jump forward is detected only if the frequency is known and
+    /// the measurement is at least as long as [`SHORTEST`].
     fn has_continued(&self, now: &Moment) -> bool {
         if now.tsc < self.start.tsc
             || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED_NS

@@ -1,8 +1,11 @@
-//! Confinement of the agent to the files, system calls and capabilities that it needs. An intruder
-//! who takes over the agent through a message cannot start programs, cannot connect to other
-//! machines, and can read only the files that the agent itself reads.
+//! Confinement of the agent's threads: limits on the files that they can open for reading, on their
+//! system calls, and on their capabilities. An intruder who takes over the agent through a message
+//! cannot start programs, cannot connect to other machines, and can open for reading only the files
+//! in [`READ`] and in the directories passed to [`confine`]. The announcer's thread can open other
+//! files too, but ends a few seconds after the agent's start.
 //!
-//! Restrictions that the kernel does not support are skipped and logged.
+//! Restrictions that the kernel does not support are skipped and logged. One gap is not logged:
+//! Landlock without rules for TCP (before Linux 6.7). Seccomp refuses TCP sockets as well.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -17,8 +20,8 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Capabilities that the agent keeps if it runs as root, to access files with another user's
-/// rights.
+/// Capabilities that the agent keeps if it has them: to access files with another user's rights,
+/// and to override file permissions when it accesses files as root.
 const CAPABILITIES: CapabilitySet =
     CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
 /// Capability to inspect processes of other users.
@@ -37,7 +40,7 @@ const READ: [&str; 8] = [
 ];
 
 /// Confines this thread, and all threads that it starts later. Files in the directories `traces`
-/// stay readable. Returns the restrictions that failed.
+/// stay readable. Returns a log line for each restriction that failed.
 pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> {
     let steps = [
         ("powers of root", drop_capabilities(CAPABILITIES)),
@@ -54,7 +57,8 @@ pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> 
     steps.into_iter().filter_map(failed).collect()
 }
 
-/// Confines this thread to reading symbolic links, also those in `/proc` of other users' processes.
+/// Confines this thread to reading symbolic links. As root, the thread can also read those in
+/// `/proc` of other users' processes.
 pub(crate) fn confine_to_links() {
     // Restrictions that fail here also fail in `confine`, whose caller logs them.
     let _ = drop_capabilities(INSPECT_CAPABILITY);
@@ -62,8 +66,8 @@ pub(crate) fn confine_to_links() {
     let _ = permit(&[]);
 }
 
-/// Confines this thread to inspecting processes, also of other users, and to writing to files that
-/// those processes have open.
+/// Confines this thread to opening, reading and writing files. As root, the thread can also inspect
+/// processes of other users. The announcer writes only to pages that other processes have open.
 pub(crate) fn confine_to_announcing() {
     // The caller of `confine` logs restrictions that fail.
     let _ = drop_capabilities(INSPECT_CAPABILITY);
@@ -128,7 +132,8 @@ fn restrict_files(traces: &mut dyn Iterator<Item = OwnedFd>) -> Result<(), Strin
     }
 }
 
-/// System calls that the agent is refused, because an intruder could gain rights by them.
+/// System calls that the agent is refused, whatever their arguments. With them, an intruder could
+/// gain rights, reach other processes and machines, or disturb the whole machine.
 const REFUSED: [libc::c_long; 53] = [
     libc::SYS_bind,
     libc::SYS_listen,
@@ -185,9 +190,9 @@ const REFUSED: [libc::c_long; 53] = [
     libc::SYS_pidfd_send_signal,
 ];
 
-/// Returns the numbers of the refused calls. On x86-64 these include the numbers for programs with
-/// short pointers (x32): the same numbers with the bit `SHORT`, and 512 to 547 for some calls. A
-/// filter cannot recognize such programs otherwise.
+/// Returns the numbers of the refused calls. On x86-64 these include numbers of the x32 ABI, all
+/// with the bit `SHORT`: those of the refused calls, and 512 to 547, which only x32 has. A seccomp
+/// filter can recognize the x32 ABI only by that bit.
 fn refused() -> impl Iterator<Item = libc::c_long> {
     const SHORT: libc::c_long = 0x4000_0000;
     let others = REFUSED.into_iter().chain(512..=547).map(|call| call | SHORT);
@@ -212,16 +217,16 @@ fn restrict_calls() -> Result<(), String> {
     filter_calls([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)
 }
 
-/// Returns a rule that matches a system call if `operator` holds between its argument number
-/// `argument` and `value`.
+/// Returns a rule that matches a system call if `operator` holds between the low 32 bits of the
+/// call's argument number `argument` and `value`.
 fn rule(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
         .and_then(|condition| SeccompRule::new(vec![condition]))
         .map_err(|error| error.to_string())
 }
 
-/// System calls that every confined thread needs: to wait, to allocate memory, to end, and to read
-/// symbolic links.
+/// System calls that [`permit`] permits to every thread: to wait, to allocate memory, to handle
+/// signals, to end, and to read symbolic links.
 const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_readlinkat,
     libc::SYS_futex,
@@ -238,7 +243,8 @@ const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_exit,
 ];
 
-/// Restricts this thread to the calls in [`PERMITTED`] and `others`.
+/// Restricts this thread to the calls in [`PERMITTED`] and `others`, to `readlink`, and to mapping
+/// memory that is not executable.
 fn permit(others: &[libc::c_long]) -> Result<(), String> {
     let permitted = PERMITTED.iter().chain(others);
     let mut rules: BTreeMap<i64, _> = permitted.map(|call| (*call, Vec::new())).collect();
@@ -341,8 +347,8 @@ mod tests {
         assert!(!others.contains(CapabilitySet::DAC_OVERRIDE));
     }
 
-    /// An intruder in the agent's thread cannot start programs, connect, or read other files. The
-    /// test confines a thread of its own.
+    /// A confined thread cannot start programs, connect, listen, or read files outside of [`READ`].
+    /// System calls that the agent needs still succeed.
     #[test]
     fn little_is_left_to_do() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -107,8 +107,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether the process that connected has ended, even if another process holds the
-    /// connection.
+    /// Returns true if the process that connected has certainly ended, even if another process
+    /// holds the connection; see [`Socket::peer_has_ended`].
     pub(crate) fn peer_has_ended(&self) -> bool {
         self.socket.peer_has_ended()
     }

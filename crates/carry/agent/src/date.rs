@@ -1,4 +1,4 @@
-//! Formats of dates in names of traces and in their environment.
+//! Formats of dates in names of traces and output directories, and in the environment of traces.
 
 use jiff::Zoned;
 

@@ -3,10 +3,12 @@
 //! lingers, a file system in user space does not answer, or a socket's queue holds further
 //! descriptors. A dropped [`DeferredClose`] is therefore closed on a thread of a pool.
 //!
-//! Usually one thread of the pool closes descriptors, and another thread stands by. If a job has
-//! waited for [`STANDBY_DELAY`], the standby thread runs the job, and starts the next standby
-//! thread. A user can block up to [`BUSY_MAX`] threads. Further jobs of this user wait for these
-//! threads; jobs of other users do not.
+//! The pool also runs other jobs that a user can make block, such as the creation of directories.
+//! Usually one thread of the pool runs the jobs, and another thread stands by. If a job has waited
+//! for [`STANDBY_DELAY`], the standby thread starts the next standby thread, and runs the job. A
+//! user can block up to [`BUSY_MAX`] threads, or a single thread while the pool has more than half
+//! of [`THREADS_MAX`] threads. Further jobs of this user wait for these threads. Jobs of other
+//! users wait for them only if the pool has [`THREADS_MAX`] threads.
 
 use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
@@ -122,15 +124,15 @@ const STANDBY_DELAY: Duration = Duration::from_millis(100);
 const BUSY_MAX: usize = 8;
 /// Maximum number of threads in the pool.
 const THREADS_MAX: usize = 256;
-/// Number of threads that stay in the pool when no job waits.
+/// Number of idle threads that the pool keeps when no job may start.
 const THREADS_MIN: usize = 2;
 const STACK_SIZE: usize = 128 << 10;
-/// Maximum number of waiting jobs of one user. At this limit, the agent stops receiving descriptors
-/// from the user. The limit and the descriptors of one message are together less than the maximum
-/// number of descriptors reserved for the agent's own work.
+/// Number of waiting jobs of one user at which the agent stops receiving from the user's
+/// connections. Together with the descriptors that one call can receive, the number is less than
+/// the maximum number of descriptors reserved for the agent's own work.
 const WAITING_MAX: usize = 256;
-/// Maximum time that the first job of a full queue waits. After it, the user's connections are
-/// closed.
+/// Maximum time that the first job of a full queue waits. After it, the agent closes connections of
+/// the user instead of receiving from them.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 type Job = Box<dyn FnOnce() + Send>;

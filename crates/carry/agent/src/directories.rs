@@ -102,7 +102,7 @@ impl Directories {
         Ok(())
     }
 
-    /// Removes and returns the jobs that are complete or past their deadline.
+    /// Removes the jobs that are complete or past their deadline, and returns their results.
     pub(crate) fn take_made(&mut self, now: Instant) -> Vec<MadeDirectory> {
         let mut all = Vec::new();
         let mut at = 0;
@@ -135,9 +135,10 @@ impl Directories {
         all
     }
 
-    /// Opens the output directories of sessions that an earlier agent has saved. If a file system
-    /// does not answer, nothing is written to it until it answers, and the same user's other
-    /// outputs may have to wait too. Sessions of other users are not affected.
+    /// Opens the guarded output directories of sessions that an earlier agent has saved, and waits
+    /// for them up to [`PATIENCE`]. If a file system does not answer in time, nothing is written to
+    /// it until it answers, and the same user's other outputs may have to wait too. Sessions of
+    /// other users are not affected.
     pub(crate) fn open_all(&self, sessions: &mut [Session], accounts: &mut Accounts, log: &Log) {
         let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
         for session in sessions {
@@ -175,8 +176,9 @@ impl Directories {
     }
 }
 
-/// Makes a directory and checks its file system. Returns the opened directory for a guarded output,
-/// which has a `descriptor`; `None` for a trusted output.
+/// Makes a directory and checks its file system; removes the directory again if the check fails.
+/// Returns the open directory of a guarded output. For a trusted output, `descriptor` and the
+/// result are `None`.
 fn make(path: &Path, owner: Owner, descriptor: Option<Share>) -> io::Result<Option<Root>> {
     owner.create_directory(path)?;
     let made = match descriptor {

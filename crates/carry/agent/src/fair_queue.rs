@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time limit for serving connections in one turn of the loop, before rings are drained.
+/// Time limit for serving connections once. Each turn of the loop serves connections with events
+/// before rings are drained, and commands with further requests afterwards.
 pub(crate) const TURN: Duration = Duration::from_millis(20);
 /// Time limit for serving connections in the last turn, when the agent ends.
 pub(crate) const LAST_TURN: Duration = Duration::from_secs(1);
@@ -17,7 +18,8 @@ pub(crate) struct Turns {
     spent: HashMap<u32, Duration>,
 }
 
-/// One turn of the event loop, with its time limit.
+/// A run of serving connections, with its time limit. A turn of the event loop has up to two runs:
+/// see [`TURN`].
 #[derive(Debug)]
 pub(crate) struct Turn {
     begun: Instant,
@@ -26,8 +28,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Sorts connections by their users' used time. Connections with equal used times keep the
-    /// order of arrival. The last element is to be served first.
+    /// Sorts connections by their users' used time, the longest first. Among equal used times, the
+    /// order of arrival is reversed, because the last element is to be served first.
     pub(crate) fn sort<T>(&self, ready: &mut [T], uid_of: impl Fn(&T) -> u32) {
         ready.reverse();
         if !self.spent.is_empty() {
@@ -41,14 +43,16 @@ impl Turns {
         Turn { begun, at: begun, length }
     }
 
-    /// Charges the time since the last call to a user. Returns whether the turn's time is used up.
+    /// Charges a user for the time since the last call or the start of the turn. Returns whether
+    /// the turn's time is used up.
     pub(crate) fn charge(&mut self, turn: &mut Turn, uid: u32, now: Instant) -> bool {
         *self.spent.entry(uid).or_default() += now - turn.at;
         turn.at = now;
         now - turn.begun > turn.length
     }
 
-    /// Ends a turn. If no connection had to wait, resets the used times of all users.
+    /// Ends a turn. If all connections were served within [`TURN`], resets the used times of all
+    /// users. Otherwise halves them if one exceeds [`SPENT_MAX`].
     pub(crate) fn end(&mut self, turn: &Turn, is_all_served: bool) {
         if is_all_served && turn.at - turn.begun <= TURN {
             self.spent.clear();

@@ -1,10 +1,11 @@
 //! The node agent: gives traced programs their rings, reads the rings, and writes their packets as
 //! traces.
 //!
-//! A single thread runs the event loop. It waits only for events: on sockets, wake-ups by programs,
-//! and the next drain of rings that are being written. The first message of a connection says
-//! whether the peer is a program or a command. The peer's process and user are those that the
-//! kernel reports; no other statement of a peer is trusted, and no peer can block the agent.
+//! A single thread runs the event loop. The loop waits only for descriptors, such as sockets and
+//! the eventfds of programs, and for deadlines, such as the next drain of rings that are being
+//! written. The first message of a connection says whether the peer is a program or a command. The
+//! kernel reports the peer's process and user. No message of a peer is trusted, and no peer can
+//! block the agent.
 //!
 //! The agent writes events as they are in the rings, without decoding their fields. It generates
 //! the headers of the packets.

@@ -1,4 +1,5 @@
-//! Losses by cause, and counters of a channel summed over rings, for the replies to commands.
+//! Losses by cause, and counters of a channel summed over rings, for the replies to commands and
+//! the notes for the next agent.
 
 use blkkin_control::{Cause, Loss, RingTotals, limits};
 use std::collections::BTreeMap;
@@ -105,7 +106,8 @@ fn shortened(text: &str) -> String {
     text
 }
 
-/// Returns the error for a write to a session whose traces must not grow.
+/// Returns the error for a write that would exceed the session's size limit, or use the space that
+/// traces leave free on the file system.
 pub(crate) fn no_space(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::StorageFull, reason)
 }

@@ -103,8 +103,8 @@ pub(crate) fn event(event_type: &EventType) -> EventClass {
 }
 
 /// Adds the members for one field of an event type. A field of bytes and a sequence have an
-/// additional member for the length. The name of that member is LTTng's, unless a field in `names`
-/// has that name.
+/// additional member for the length. The name of that member is LTTng's `_NAME_length`, with
+/// underscores appended until no field in `names` and no earlier member has the same name.
 fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &HashSet<&str>) {
     let hex_byte = Scalar::Unsigned { width: Width::Bits8, hex: true };
     let class = match kind {
@@ -168,9 +168,10 @@ fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
     }
 }
 
-/// Returns the name of a context. Names are those of LTTng's traces, for which scripts exist.
-/// Process and thread ids in the program's own PID namespace have a `v` for virtual. Contexts that
-/// the program supplies are named `app_provider_name`.
+/// Returns the name of a context. Some names are those of LTTng's traces, so that scripts for such
+/// traces work: `vpid` and `vtid` for ids in the program's own PID namespace, `app_provider_name`
+/// for a context `provider:name` that the program supplies. Underscores are appended to the name of
+/// a supplied context while a member in `others` has the same name.
 fn context_name(context: &Context, others: &[Member]) -> String {
     let name = match context {
         Context::Pid => return "vpid".to_owned(),

@@ -56,7 +56,8 @@ pub(crate) struct Node {
 const LIST_QUEUE_MAX: usize = 256 << 10;
 /// Time limit for sending changes to programs in one turn of the loop.
 const CHANGE_TIME_MAX: Duration = Duration::from_millis(10);
-/// Pause before the next drain of a program while one of its traces cannot be written.
+/// Pause before the next drain of a program without new packets, while writes of some but not all
+/// of its channels have failed or were postponed.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// Time after which the last stores of a processor are visible to all other processors.
 const LAST_DRAIN_PAUSE: Duration = Duration::from_millis(1);
@@ -128,7 +129,8 @@ impl Node {
         }
     }
 
-    /// Logs the error of a connection, and disconnects it.
+    /// Disconnects a connection after an error. Logs the error, unless the peer has closed the
+    /// connection.
     pub(crate) fn fail(&mut self, id: ConnectionId, error: &io::Error) {
         self.log_error(id, error);
         self.disconnect(id);
@@ -147,7 +149,7 @@ impl Node {
         self.log.about(peer.connection.uid(), &format!("{title}: {error}"));
     }
 
-    /// Closes a connection. If the peer is a program, the events that it has recorded are kept.
+    /// Closes a connection. If the peer is a program, [`Programs::disconnect`] handles its rings.
     pub(crate) fn disconnect(&mut self, id: ConnectionId) {
         let has_ended = self.peers.get(id).is_some_and(|peer| peer.connection.peer_has_ended());
         if self.peers.remove(id).is_some() {
@@ -216,8 +218,9 @@ impl Node {
         }
     }
 
-    /// Begins to record in a program that has sent its catalog. Sends the sampling settings,
-    /// continues with rings of the program's earlier connection, and sends its channels and rules.
+    /// Begins to record a program that has sent its catalog. Sends the sampling rules, continues
+    /// with rings of the program's earlier connection, adopts rings of earlier agents, and sends
+    /// the program its channels and rules.
     fn begin_to_record(&mut self, id: ConnectionId) -> io::Result<()> {
         self.record(|recorder| recorder.send_sampling(id));
         for earlier in self.programs.earlier_connections(id) {
@@ -420,7 +423,7 @@ impl Node {
     }
 
     /// Begins to send a change to all programs in `scope`. The command is answered when the
-    /// programs have confirmed the change.
+    /// programs have confirmed the change, or their deadline has passed.
     fn begin_change(&mut self, command: ConnectionId, follow_up: FollowUp, scope: Scope) {
         let to_visit = self.programs.ids(|program| scope.has(program));
         let (session, waits_for, deadline) = (scope.session, Vec::new(), None);
@@ -484,8 +487,8 @@ impl Node {
         }
     }
 
-    /// Carries out the last step of a request. Returns the last error, if packets could not be
-    /// written.
+    /// Carries out the last step of a request. Returns the last error if packets could not be
+    /// written. The destruction of a session returns `None`, and counts such packets as lost.
     fn follow_up(&mut self, command: ConnectionId, follow_up: FollowUp) -> Option<io::Error> {
         let trouble = match follow_up {
             FollowUp::Nothing => return None,
@@ -509,7 +512,8 @@ impl Node {
         trouble
     }
 
-    /// Continues the requests whose directory was made. Requests whose deadline has passed fail.
+    /// Continues the requests whose directory was made. Requests whose directory could not be made
+    /// before the deadline fail.
     pub(crate) fn use_directories(&mut self, now: Instant) {
         for made in self.directories.take_made(now) {
             let command = made.command;

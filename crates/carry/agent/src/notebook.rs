@@ -1,6 +1,7 @@
-//! File in which the agent saves its sessions and traces for the next agent. Each entry is a note.
-//! The file is beside the socket. It is rewritten as a whole when sessions change; a note is
-//! appended for each new or closed trace, and for each counted loss or total.
+//! File in which the agent saves its state for the next agent: sessions, sampling rules, traces,
+//! losses and totals. Each entry is a note. The file is beside the socket. It is rewritten as a
+//! whole when sessions or sampling rules change, and when many notes were appended. A note is
+//! appended for each new, renamed or ended trace, and for each counted loss or total.
 
 use crate::session::{Session, SessionId};
 use blkkin_control::{SavedCompletion, SavedTrace, StateRecord, encode};
@@ -17,8 +18,8 @@ pub(crate) struct SuspendedTrace {
     pub(crate) session: SessionId,
     pub(crate) pid: u32,
     pub(crate) directory: PathBuf,
-    /// Set if an earlier agent wrote the trace. In this case only the program has the trace's
-    /// rings.
+    /// Set for a trace of an earlier agent, until this agent begins to adopt the trace's rings.
+    /// Until then, only the program has these rings.
     pub(crate) is_earlier: bool,
 }
 
@@ -26,13 +27,14 @@ pub(crate) struct SuspendedTrace {
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook {
     path: Arc<Path>,
-    /// Number of notes that were appended since the file was last written as a whole.
+    /// Number of notes that were appended since the file was last written as a whole. A failed
+    /// append sets a huge number, so that the file is rewritten soon.
     added: Arc<AtomicUsize>,
     log: fn(&str),
 }
 
-/// Note of an open trace. The trace appends the note when its program gets rings, and again if it
-/// begins in another directory.
+/// Note of an open trace. The trace appends the note when its program gets rings, and again if the
+/// trace begins in another directory.
 #[derive(Debug)]
 pub(crate) struct Note {
     notebook: Notebook,
@@ -40,7 +42,8 @@ pub(crate) struct Note {
     session_name: String,
     pid: u32,
     uuid: [u8; 16],
-    /// Directory in the last appended note: the trace's present or future directory.
+    /// Directory in the last appended note: the trace's present or future directory. Empty until a
+    /// note is appended.
     directory: PathBuf,
 }
 

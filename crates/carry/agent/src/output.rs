@@ -1,9 +1,9 @@
 //! Output directory of a session or a snapshot, and the files below it.
 //!
-//! The agent has one thread, so a file system that does not answer would block all users. Users can
-//! mount such a file system at any time, for instance with `fusermount`, even over a directory of
-//! an open trace. If several users share the agent, the outputs of plain users are therefore
-//! *guarded*. The agent checks the directory's file system, and keeps a descriptor of the
+//! One thread of the agent serves all users, so a file system that does not answer would block all
+//! users. Users can mount such a file system at any time, for instance with `fusermount`, even over
+//! a directory of an open trace. If several users share the agent, the outputs of plain users are
+//! therefore *guarded*. The agent checks the directory's file system, and keeps a descriptor of the
 //! directory. It opens all files from there, without entering another mount or following a symbolic
 //! link. Outputs of root and of the agent's own user are trusted, and opened by their paths.
 
@@ -23,8 +23,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Output {
     path: PathBuf,
     owner: Owner,
-    /// Directory of a guarded output, empty until it has been opened. `None` if the output is
-    /// trusted.
+    /// Directory of a guarded output, or the error of opening the directory; empty until then.
+    /// `None` if the output is trusted.
     root: Option<Arc<OnceLock<io::Result<Root>>>>,
 }
 
@@ -45,7 +45,8 @@ enum Base {
 
 /// Value of `f_type` in `statfs` for file systems in user space (FUSE).
 const FUSE: u64 = 0x6573_5546;
-/// Network file systems, by their type in `/proc/self/mountinfo` without the prefix `fuse.`.
+/// Network file systems, by their type in `/proc/self/mountinfo` without the prefix `fuse.` or
+/// `fuseblk.`.
 const NETWORK: [&str; 38] = [
     "9p",
     "acfs",
@@ -201,8 +202,8 @@ impl Output {
         self.open_at(path, flags, Mode::from_raw_mode(0o666)).map(File::from)
     }
 
-    /// Opens an existing plain file. Does not block if a user has replaced the file by a device or
-    /// a FIFO.
+    /// Opens an existing regular file for reading and writing. Fails without blocking if a user has
+    /// replaced the file by a device or a FIFO.
     pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = self.open_at(path, flags | OFlags::CLOEXEC, Mode::empty()).map(File::from)?;
@@ -331,7 +332,7 @@ pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
 }
 
 /// Checks a guarded directory, and returns its mount id. Fails if its file system depends on other
-/// machines, or on programs of other users than root.
+/// machines or on programs of other users than root, or is not mounted in the agent's namespace.
 fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let mount = mount_of(directory)?;
@@ -346,8 +347,9 @@ fn mount_of(file: &OwnedFd) -> io::Result<u64> {
     number.ok_or_else(|| io::Error::other("the kernel does not say what it is mounted on"))
 }
 
-/// Checks the type of the file system at mount id `mount`. `mounts` is the kernel's list of all
-/// mounts, in the format of `/proc/self/mountinfo`.
+/// Checks the file system at mount id `mount`, by its type and options in `mounts`. `mounts` is the
+/// kernel's list of all mounts in the agent's namespace, in the format of `/proc/self/mountinfo`.
+/// Network file systems fail only if `is_guarded` is set.
 fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
     let number = mount.to_string();
     let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<&str>>());

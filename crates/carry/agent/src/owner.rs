@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// A user, with the group of the directories that are made for the user.
+/// A user and a group, with whose rights files are accessed. New files and directories belong to
+/// both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,

@@ -2,15 +2,16 @@
 //!
 //! A program that seldom records an event wakes the agent, which writes the event at once. While
 //! further events follow, the agent polls, so that no event costs a system call. The interval is
-//! short at first: even at a thousand events a second, each event is written within a fraction of a
-//! millisecond. While each drain finds packets, the interval grows, so that packets hold more than
-//! a few events. Rings that fill up shorten the interval. If they fill up suddenly, the program
-//! wakes the agent.
+//! short at first: if a single program records a thousand events a second, each event is written
+//! within a fraction of a millisecond. While each drain finds packets, the interval grows, so that
+//! packets hold more than a few events. Rings that fill up shorten the interval. If they fill up
+//! suddenly, the program wakes the agent.
 //!
 //! A program may record events just so far apart that the drains in between find none. Such a
 //! program would wake the agent for each event, thousands of times a second. If a program wakes the
-//! agent that often, the interval grows. Events of programs with more than a thousand events a
-//! second may therefore wait as long as the longest interval.
+//! agent that often, the interval grows. Events may therefore wait as long as the longest interval
+//! if a program records more than a thousand events a second, or if several programs record fewer
+//! events each.
 
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,9 @@ const LONGEST: Duration = Duration::from_millis(10);
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// Non-empty drains in a row before the interval grows.
 const PATIENCE: u32 = 8;
-/// Time between wake-ups below which polling is cheaper. It is multiplied by the number of programs
-/// that record, so that all programs together wake the agent no more often than one program.
+/// Time between wake-ups below which polling is cheaper. The time is multiplied by the number of
+/// programs that record, up to half of [`LONGEST`], so that up to seven programs together wake the
+/// agent no more often than one program.
 const WAKE_UP_GAP_MIN: Duration = Duration::from_micros(700);
 /// Time without events after which the history of a program is ignored.
 const IDLE_TIME: Duration = Duration::from_millis(10);
@@ -34,8 +36,8 @@ const LOW_FILL: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     interval: Duration,
-    /// Number of non-empty drains since the last wake-up. `found_before` is the number between the
-    /// last two wake-ups.
+    /// Number of non-empty drains since the last wake-up; 0 while the agent waits for the next one.
+    /// `found_before` is the number before the last such wait.
     found: u32,
     found_before: u32,
     /// Start of the first drain after the last wake-up. `last_empty_drain` is the time of the last

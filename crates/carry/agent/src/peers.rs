@@ -21,7 +21,7 @@ pub(crate) struct Peers {
     by_id: BTreeMap<ConnectionId, PeerConnection>,
     next_id: ConnectionId,
     poller: Arc<Poller>,
-    /// Commands whose next request may be handled.
+    /// Commands whose decoder may hold another request.
     pub(crate) resumed: BTreeSet<ConnectionId>,
     /// Refused connections that stay open until they send `Hello`, the oldest first. Some of them
     /// may be closed already.
@@ -50,23 +50,25 @@ pub(crate) enum PeerState {
     Refused(Decoder<Opening, DeferredClose<OwnedFd>>, String),
     Program(Decoder<FromApplication, DeferredClose<OwnedFd>>),
     Command(Command),
-    /// The last message to the peer is queued. The connection is closed when that message is sent.
+    /// The last message to the peer was sent or is queued. The connection is closed at the first
+    /// event of its socket after which no bytes are queued.
     Closing,
 }
 
 /// Shares of the user's quotas that a connection has reserved.
 #[derive(Debug)]
 pub(crate) struct ConnectionQuota {
-    /// Number of received descriptors that belong to incomplete messages.
+    /// Number of received descriptors that are not assigned to a message yet.
     descriptors: Share,
-    /// Number of bytes of messages that are received in part or wait to be sent.
+    /// Number of bytes that are received but not decoded yet, or queued for sending.
     message_bytes: Share,
 }
 
 /// Time limit for a new connection to send `Hello`.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of refused connections that stay open until they send `Hello`. The number is
-/// small, since the agent may have only 16 descriptors for its own work.
+/// small, since they use descriptors that are reserved for the agent's own work: see
+/// [`reserved_descriptors`](crate::acceptor::reserved_descriptors).
 const REFUSED_MAX: usize = 4;
 
 impl ConnectionQuota {
@@ -79,7 +81,7 @@ impl ConnectionQuota {
 }
 
 impl PeerConnection {
-    /// Charges the connection's incomplete and queued messages to the user's quotas.
+    /// Charges the connection's undecoded and queued messages to the user's quotas.
     fn charge(&mut self) -> Result<(), QuotaError> {
         let (bytes, descriptors) = match &self.state {
             PeerState::Opening(decoder) | PeerState::Refused(decoder, _) => decoder.waiting(),
@@ -96,8 +98,8 @@ impl PeerConnection {
         matches!(&self.state, PeerState::Command(command) if command.is_busy)
     }
 
-    /// Returns the deadline by which the connection must send `Hello`; `None` if it has sent
-    /// `Hello`.
+    /// Returns the deadline by which the connection must send `Hello`; `None` unless its state is
+    /// `Opening` or `Refused`.
     fn opening_deadline(&self) -> Option<Instant> {
         let is_opening = matches!(self.state, PeerState::Opening(_) | PeerState::Refused(..));
         is_opening.then(|| self.opened + OPENING_TIME)
@@ -160,7 +162,7 @@ impl Peers {
         Some(id)
     }
 
-    /// Removes a connection and returns it. The unread content of its socket is lost.
+    /// Removes a connection, stops watching its socket, and returns it.
     pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<PeerConnection> {
         let peer = self.by_id.remove(&id)?;
         self.poller.remove(&peer.connection);

@@ -1,4 +1,5 @@
 //! Facts that the kernel reports about a process: its executable, its ancestors, and its clocks.
+//! Also look-ups in `/etc/group` and `/etc/passwd`.
 
 use blkkin_control::Processes;
 use blkkin_control::rules::Pattern;
@@ -21,7 +22,8 @@ pub(crate) struct Process {
     /// Difference between the process's monotonic clock and the agent's, in nanoseconds; positive
     /// if the process's clock is ahead. Each time namespace has its own clock.
     pub(crate) monotonic_ahead_ns: i64,
-    /// Ancestors that still run, the nearest first, with their executables.
+    /// Ancestors at the time of the inspection, the nearest first, with their executables. Limited
+    /// by [`ANCESTORS_MAX`] and [`ANCESTORS_SIZE_MAX`].
     ancestors: Vec<(u32, PathBuf)>,
 }
 

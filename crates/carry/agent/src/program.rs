@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 /// A traced program, connected or departed.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// Number of the program, unique in this agent. It stays the same when the program reconnects.
+    /// Number of the program, unique in this agent: the id of its first connection. A later
+    /// connection has the same number if it continues the program's state.
     pub(crate) serial: u64,
     pub(crate) process: Process,
     pub(crate) account: Arc<Account>,
@@ -41,11 +42,11 @@ pub(crate) struct Program {
     pub(crate) traces: BTreeMap<SessionId, Trace>,
     /// UUIDs of the program's traces, by session.
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
-    /// Rings of the program's earlier connections, until they are adopted or released.
+    /// Orphaned, drained and released rings of the program's earlier connections.
     pub(crate) recovery: Recovery,
     /// Set if the program has sent `Goodbye`.
     pub(crate) is_ending: bool,
-    /// Deadlines of a disconnected program that may reconnect; `None` while it is connected.
+    /// Deadlines of a disconnected program for which the agent waits; otherwise `None`.
     pub(crate) absence: Option<Absence>,
     /// Eventfd by which the program wakes the agent.
     pub(crate) wake: Arc<OwnedFd>,
@@ -58,14 +59,15 @@ pub(crate) struct Program {
     pub(crate) wake_ups: WakeUpLimiter,
     /// Set if the agent has requested a wake-up, and has found no event since.
     pub(crate) is_asleep: bool,
-    /// Set after a failed write was logged, until a write succeeds.
+    /// Set after a failed write was logged, until no write has to be retried.
     pub(crate) has_logged_failure: bool,
     /// Number of the last `Ping` sent. `ponged` is the number of the last `Pong` received.
     pub(crate) pinged: u64,
     pub(crate) ponged: u64,
 }
 
-/// Facts about a program that connects, from the kernel and from the program's `Hello`.
+/// Initial state of a program that connects: facts from the kernel and from the program's `Hello`,
+/// and the resources that the agent has reserved.
 #[derive(Debug)]
 pub(crate) struct Introduction {
     pub(crate) process: Process,
@@ -78,23 +80,22 @@ pub(crate) struct Introduction {
     pub(crate) wake: Arc<OwnedFd>,
 }
 
-/// Number of descriptors of a program besides its connection and rings: the eventfd and the
+/// Number of descriptors of a program besides its connection, rings and traces: the eventfd and the
 /// catalog.
 pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Limits on the event types of one program.
 pub(crate) const CATALOG_LIMITS: CatalogLimits = CatalogLimits { types: 16_384, bytes: 8 << 20 };
 
-/// Size in bytes at which a larger ring counts as full in fill levels. Such a ring is drained
-/// often: at most about a quarter of this size is unread, so unread events stay in the processor's
+/// Number of unread bytes at which a larger ring counts as full in fill levels. In a steady flow of
+/// events, at most about a quarter of this size is unread, so unread events stay in the processor's
 /// cache.
 const READ_IN_TIME: u64 = 2 << 20;
 
-/// Number of drains that is enough to empty a full ring. One drain reads as many bytes of packets
-/// as fit into a ring. A full ring may hold a little more, because packet headers are made anew,
-/// and one drain may be used up by adopted rings.
+/// Number of drains that is enough to empty full rings. One drain reads as many bytes of packets as
+/// fit into a ring. A full ring may hold a little more, because packet headers are made anew.
 const DRAINS_OF_FULL_RINGS: u32 = 3;
 
-/// Pause before postponed metadata is written.
+/// Pause between a postponed write of metadata and the next attempt.
 const METADATA_PAUSE: Duration = Duration::from_millis(20);
 /// Pause between a failed write and the next attempt.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
@@ -102,12 +103,14 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// Result of draining the rings of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// Fill level of the fullest ring, in parts of 256.
+    /// Fill level of the fullest ring, in parts of 256 of the ring's size or of [`READ_IN_TIME`],
+    /// whichever is smaller.
     pub(crate) fullest: u64,
-    /// Set if at least one ring had packets.
+    /// Set if at least one ring had packets, or if adopted rings were drained.
     pub(crate) found: bool,
-    /// Error of a failed write. The packets stay in the rings; when a ring is full, the program
-    /// discards events and counts them.
+    /// Last error of writing packets or sealing rings. Packets that are not written stay in the
+    /// rings. When a ring is full, new events are discarded or old packets overwritten, and
+    /// counted.
     pub(crate) trouble: Option<io::Error>,
 }
 
@@ -241,8 +244,8 @@ impl Program {
         }
     }
 
-    /// Returns whether the rings with this identity belong, or have belonged, to an attachment of
-    /// the program.
+    /// Returns whether the rings with this identity belong to an attachment of the program, or have
+    /// a tombstone.
     pub(crate) fn has_mapped(&self, identity: Identity) -> bool {
         self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
             || self.recovery.has_tombstone(identity)
@@ -254,8 +257,8 @@ impl Program {
         self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
     }
 
-    /// Returns the time of the next attempt to write; `None` if no write has failed or was
-    /// postponed.
+    /// Returns the time of the next attempt to write; `None` unless the last write of an attachment
+    /// has failed or was postponed.
     pub(crate) fn next_retry(&self) -> Option<Instant> {
         self.attachments.iter().filter_map(|attachment| attachment.retry).min()
     }
@@ -266,9 +269,10 @@ impl Program {
         written.all(|attachment| attachment.retry.is_some())
     }
 
-    /// Drains the rings of one session, or of all sessions, by writing their packets to the traces.
-    /// If `now` is given, attachments whose last write failed are skipped until their retry is due,
-    /// and the writing of large metadata may be postponed.
+    /// Drains the sealed rings of one session, or of all sessions, by writing their packets to the
+    /// traces. Rings that keep packets for snapshots are skipped. If `now` is given, attachments
+    /// whose last write failed or was postponed are skipped until their retry is due, and the
+    /// rewriting of large metadata may be postponed.
     pub(crate) fn drain(&mut self, session: Option<SessionId>, now: Option<Instant>) -> Drain {
         let mut drain = Drain::default();
         let mut packets = Packets::default();
@@ -375,7 +379,8 @@ impl Program {
         }
     }
 
-    /// Writes all packets, then removes and returns the attachments whose removal is over.
+    /// Removes and returns the attachments whose removal is over. If there are any, writes all
+    /// packets of the program first.
     pub(crate) fn take_removed(&mut self, now: Instant) -> Vec<Attachment> {
         let ponged = self.ponged;
         let is_over = |one: &Attachment| one.is_removal_over(ponged, now);
@@ -404,8 +409,8 @@ impl Program {
         last
     }
 
-    /// Writes all packets and the final counts, after the program has ended or has unmapped its
-    /// rings.
+    /// Seals the rings, then writes all packets and the final counts. The caller removes the
+    /// written attachments afterwards.
     pub(crate) fn finish(&mut self, session: Option<SessionId>) -> Drain {
         let sealed = self.seal(|attachment| attachment.is_of(session));
         self.traces.values_mut().for_each(|trace| trace.allow_postponing(false));
@@ -444,7 +449,8 @@ impl Program {
         }
     }
 
-    /// Returns the present write position of each sealed ring of a session.
+    /// Returns the present state of each ring of a session. Attachments with unsealed rings are
+    /// skipped.
     pub(crate) fn ends_of_rings(
         &self,
         session: SessionId,
@@ -507,7 +513,7 @@ impl Program {
         }
     }
 
-    /// Drops all unwritten packets of a session.
+    /// Drops the unwritten packets of a session, except packets in unsealed rings.
     pub(crate) fn drop_packets(&mut self, session: SessionId) {
         let mut done = Vec::new();
         for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {

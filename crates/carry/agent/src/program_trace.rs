@@ -1,4 +1,4 @@
-//! A program's trace: its directory, its UUID, and the environment in its metadata.
+//! A program's trace: its directory, its UUID, its clock, and the environment in its metadata.
 
 use crate::clock::Rate;
 use crate::date;
@@ -79,7 +79,8 @@ pub(crate) fn describe(
     }
 }
 
-/// Returns a random UUID (version 4 of RFC 9562).
+/// Returns a random UUID (version 4 of RFC 9562). If the kernel provides no random numbers, derives
+/// the UUID from the ids of the agent's process and thread.
 pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     let words = blkkin_sys::random_words().unwrap_or_else(|| {

@@ -87,8 +87,9 @@ impl Programs {
         self.departed.iter().filter_map(|one| one.absence.as_ref()).map(Absence::next).min()
     }
 
-    /// Handles the end of a program's connection: writes all packets in its rings. `has_ended` is
-    /// set if the process is known to have ended.
+    /// Handles the end of a program's connection: writes the packets in its rings, and begins an
+    /// absence. If the program ends, its recordings are ended instead. `has_ended` is set if the
+    /// process is known to have ended.
     pub(crate) fn disconnect(
         &mut self,
         id: ConnectionId,
@@ -258,8 +259,9 @@ impl Programs {
         earlier.filter(|(_, one)| is_same(program, one)).map(|(other, _)| *other).collect()
     }
 
-    /// Continues the state of a program's earlier connection to this agent, with the rings that the
-    /// program still has mapped. Returns messages to the program about these rings.
+    /// Continues the state of a program's earlier connection to this agent, if there is any. Rings
+    /// that the program has unmapped are finished. Returns messages to the program about the other
+    /// rings.
     pub(crate) fn reconnect(
         &mut self,
         id: ConnectionId,
@@ -306,8 +308,9 @@ impl Programs {
         trouble
     }
 
-    /// Detaches a session from all programs, after they have unmapped its rings. Packets are
-    /// written to traces; packets kept for snapshots are dropped. Returns the last error.
+    /// Detaches a session from all programs. Connected programs have unmapped its rings, unless the
+    /// time limit for this has passed. Packets are written to traces; packets kept for snapshots
+    /// are dropped. Returns the last error.
     pub(crate) fn detach(
         &mut self,
         session: SessionId,
@@ -344,8 +347,8 @@ impl Programs {
         trouble
     }
 
-    /// Drops all packets of a session, in rings and in open traces. Calls `note` with the result of
-    /// clearing each trace.
+    /// Drops the packets of a session in open traces and in rings, except packets in unsealed
+    /// rings. Calls `note` with the result of clearing each trace.
     pub(crate) fn clear(&mut self, session: SessionId, mut note: impl FnMut(io::Result<()>)) {
         for program in self.all_mut() {
             program.drop_packets(session);
@@ -383,8 +386,9 @@ fn log_unwritten(program: &Program, trouble: Option<io::Error>, log: &Log) {
 }
 
 /// Ends the recordings of a program for which the agent no longer waits: writes all packets in its
-/// rings, and closes its traces. If the program reconnects nevertheless, its recordings continue in
-/// other traces without a gap.
+/// rings, and closes its traces. If the program reconnects nevertheless with these rings, its
+/// recordings continue without a gap, in the same traces if the agent can reopen them, otherwise in
+/// new ones.
 fn end_recordings(program: &mut Program, sessions: &mut Sessions, log: &Log) {
     let absence = program.absence.take();
     let is_late = absence.is_some_and(|absence| absence.has_outlasted_rings(Instant::now()));

@@ -17,18 +17,20 @@ const MIB: u64 = 1 << 20;
 pub struct Limits {
     /// Maximum number of connections of programs and commands.
     pub connections: u64,
-    /// Maximum number of descriptors: sockets, memory of rings, and files of traces.
+    /// Maximum number of descriptors, such as sockets, memory of rings, and files of traces.
     pub descriptors: u64,
     /// Maximum number of allocated bytes of rings, including rings of ended programs and of earlier
-    /// agents. Programs allocate pages by writing to them. If a program exceeds the limit, the
-    /// agent abandons the rings that use most memory.
+    /// agents. Programs allocate pages by writing to them. If the user exceeds the limit, the agent
+    /// frees rings of departed programs and rings kept for snapshots. If that does not suffice, the
+    /// agent replaces the rings that use most memory.
     pub ring_bytes: u64,
-    /// Maximum number of bytes of event types: in the programs' catalogs, and once more in each
-    /// trace that describes them.
+    /// Maximum number of bytes of event types: in the programs' catalogs, and once more for each
+    /// channel that a program records into.
     pub type_bytes: u64,
-    /// Maximum number of bytes of messages that are received in part or wait to be sent.
+    /// Maximum number of bytes of messages that are received but not decoded yet, or queued for
+    /// sending.
     pub message_bytes: u64,
-    /// Maximum number of bytes of the rules by which sessions select events.
+    /// Maximum number of bytes of sessions, their channels and rules, and sampling rules.
     pub rule_bytes: u64,
 }
 
@@ -184,7 +186,7 @@ pub(crate) struct Account {
 /// Amounts that all users together have reserved of each quota.
 #[derive(Debug)]
 struct Total {
-    /// Number of descriptors for all users together; `None` if the agent has only one user.
+    /// Number of descriptors for all users together; `None` (no limit) if the agent is not public.
     descriptors: Option<u64>,
     used: [AtomicU64; Quota::ALL.len()],
 }
@@ -192,9 +194,9 @@ struct Total {
 /// Total of each quota except descriptors, as a multiple of one user's limit. Fewer users can
 /// exhaust their limits at the same time: see [`SHARE_OF_REST`].
 const GREEDY_USERS: u64 = 4;
-/// Maximum ratio of a user's reserved amount to the unreserved part of the total. One user alone
-/// can reserve three quarters, two users three sevenths each. Some amount always remains for
-/// another user.
+/// Maximum ratio of a user's reserved amount to the unreserved part of the total; root is exempt.
+/// One user alone can reserve three quarters, two users three sevenths each. A user leaves at least
+/// a quarter of the amount that other users have not reserved.
 const SHARE_OF_REST: u64 = 3;
 
 impl Total {
@@ -386,7 +388,8 @@ impl Drop for Share {
     }
 }
 
-/// Accounts of all users who have reserved resources.
+/// Accounts of users, made on demand. When another account is made, accounts without shares are
+/// dropped if their token buckets are full.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     limits: Limits,
@@ -397,7 +400,7 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Returns an empty set of accounts. `descriptors` is the number of descriptors for all users
-    /// together; `None` if the agent serves only one user.
+    /// together; `None` (no limit) if the agent is not public.
     pub(crate) fn new(limits: Limits, descriptors: Option<u64>) -> Accounts {
         let total = Arc::new(Total { descriptors, used: Default::default() });
         Accounts { limits, total, ranges: Ranges::default(), by_user: HashMap::new() }
@@ -484,7 +487,8 @@ mod tests {
         assert_eq!(accounts.all().len(), 1);
     }
 
-    /// However many users exhaust their limits, some amount is left for another user and for root.
+    /// After several users have reserved as much as they can, a further user can still reserve some
+    /// amount, and root can reserve the rest.
     #[test]
     fn all_users_together_leave_something() {
         let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };

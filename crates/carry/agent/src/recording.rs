@@ -1,5 +1,5 @@
 //! Recording: sends programs the rings and rules of their sessions' channels, and adopts rings of
-//! earlier agents.
+//! earlier connections.
 
 use crate::attachment::{Attachment, AttachmentQuota, ChannelKey};
 use crate::catalog::Catalog;
@@ -53,7 +53,7 @@ struct ShapedOrphan {
     memory: DeferredClose<OwnedFd>,
 }
 
-/// Rings and trace of earlier agents, to be adopted by a new attachment.
+/// Rings and trace of an earlier connection, to be adopted by a new attachment.
 #[derive(Debug, Default)]
 struct Adoption {
     uuid: [u8; 16],
@@ -112,8 +112,8 @@ impl<'n> Recorder<'n> {
         }
     }
 
-    /// Handles rings that a program offers from an earlier connection. Keeps them for adoption, or
-    /// counts their losses if a limit is exceeded.
+    /// Handles rings that a program offers from an earlier connection. Keeps them for adoption. If
+    /// a limit is exceeded, counts the losses of these rings or of an older set instead.
     pub(crate) fn offer(
         &mut self,
         id: ConnectionId,
@@ -124,7 +124,7 @@ impl<'n> Recorder<'n> {
         let Some(program) = self.programs.get(id) else { return Ok(()) };
         let process = |one: &Program| (one.process.pid, one.process.uid);
         // If the rings are known, the agent has their memory mapped, most likely still when the
-        // rings are adopted.
+        // rings are adopted, or has drained them.
         let is_same = |one: &Program| process(one) == process(program);
         let is_known = self.programs.all().any(|one| is_same(one) && one.has_mapped(identity));
         let Some(program) = self.programs.get_mut(id) else { return Ok(()) };
@@ -139,8 +139,8 @@ impl<'n> Recorder<'n> {
         Ok(())
     }
 
-    /// Counts the packets of orphaned rings as lost, because the rings exceed a limit. `memory` is
-    /// the descriptor of the rings' memory.
+    /// Counts the unread packets and uncounted losses of orphaned rings that exceed a limit.
+    /// `memory` is the descriptor of the rings' memory.
     fn count_orphans_lost(&mut self, id: ConnectionId, memory: &OwnedFd) {
         let Some(program) = self.programs.get(id) else { return };
         let rings = shape_of_orphans(memory).and_then(|shape| {
@@ -308,9 +308,9 @@ impl<'n> Recorder<'n> {
         own.map(|(session, _)| *session).or(suspended.map(|trace| trace.session))
     }
 
-    /// Sends a program the rules of a channel if the rules have changed. A program without rings
-    /// for the channel is sent rings first. `session` and `channel` are indexes. Returns whether
-    /// there was a change.
+    /// Sends a program the rules of a channel, unless these rules were already sent over the
+    /// present connection. A program without rings for the channel is sent rings first, if the
+    /// rules enable events. `session` and `channel` are indexes. Returns whether anything was sent.
     pub(crate) fn update_channel(
         &mut self,
         id: ConnectionId,
@@ -410,9 +410,9 @@ impl<'n> Recorder<'n> {
         })
     }
 
-    /// Frees rings of the user, the oldest first, until the channel's new rings (`own` bytes) and
-    /// the adopted `sets` fit into the quota. If this does not suffice, evicts the oldest of
-    /// `sets`.
+    /// Frees memory of the user's rings, until the channel's new rings (`own` bytes) and the
+    /// adopted `sets` fit into the quota. If this does not suffice, evicts `sets`, the oldest
+    /// first.
     fn free_rings(
         &mut self,
         id: ConnectionId,
@@ -525,9 +525,10 @@ impl<'n> Recorder<'n> {
         Ok(at)
     }
 
-    /// Begins to remove the rings that use most memory, if the user exceeds the quota. The program
-    /// gets new, empty rings when it has unmapped the old ones. If it does not unmap them in time,
-    /// the agent abandons the rings, and they are no longer charged to the user.
+    /// Frees memory of the user's rings, as long as the user exceeds the quota. If this does not
+    /// suffice and no removal is pending, begins to remove the rings that use most memory. The
+    /// program gets new, empty rings when it has unmapped the old ones, or when the time limit for
+    /// this has passed. The old rings are then no longer charged to the user.
     pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
         while account.is_over(Quota::RingBytes)
             && self.programs.free_rings(account.uid(), self.sessions, self.log)
@@ -549,7 +550,7 @@ impl<'n> Recorder<'n> {
         self.send(id, ToApplication::Ping(ping));
     }
 
-    /// Removes the attachments whose rings a program has unmapped to free memory. Returns true if
+    /// Removes the attachments whose removal is over, and counts their losses. Returns true if
     /// there were any; the caller must then send the program new rings.
     pub(crate) fn take_removed(&mut self, id: ConnectionId, now: Instant) -> bool {
         let Some(program) = self.programs.get_mut(id) else { return false };

@@ -2,7 +2,7 @@
 //! or killed.
 //!
 //! A set of rings passes through these states. Each state has a value of its own, and a transition
-//! moves the rings from one value to the next, so a set is in one state at a time.
+//! moves the rings from one value to the next.
 //!
 //! | state    | value                       | event                                  | next     |
 //! |----------|-----------------------------|----------------------------------------|----------|
@@ -14,8 +14,9 @@
 //! | drained  | a number in [`Recovery`]    | `Release` is sent to the program       | released |
 //! | released | a tombstone in [`Recovery`] | the program offers them again          | drained  |
 //!
-//! A tombstone is the identity of the memory: the program may not have received `Release` when its
-//! connection ends, and would offer the rings once more.
+//! A tombstone is the identity of the memory. The agent keeps tombstones across connections: if a
+//! connection ends before the program has received `Release`, the program offers the rings once
+//! more.
 
 use crate::deferred_close::DeferredClose;
 use crate::losses::{Amount, Losses};
@@ -27,8 +28,8 @@ use std::os::fd::OwnedFd;
 
 /// Maximum number of sets of orphaned rings of one program for which the agent keeps a descriptor.
 pub(crate) const ORPHANS_MAX: usize = 64;
-/// Maximum number of sets of orphaned rings of one program. It includes sets without a descriptor,
-/// whose memory the agent has mapped already.
+/// Maximum number of sets of orphaned rings of one program, including sets without a descriptor.
+/// The agent has such sets mapped already, or a tombstone for them.
 const ORPHANS_KNOWN_MAX: usize = 1024;
 /// Maximum number of sets of one program that exceed the limits on orphaned rings. Such sets are
 /// read for their losses only. Offering more sets is an error.
@@ -41,12 +42,13 @@ const TOMBSTONES_MAX: usize = 256;
 pub(crate) struct OrphanedRings {
     pub(crate) orphan: Orphan,
     pub(crate) identity: Identity,
-    /// Descriptor of the memory; `None` if the descriptor exceeds a limit and the agent has the
-    /// memory mapped.
+    /// Descriptor of the memory; `None` if the descriptor exceeds a limit, and the agent has the
+    /// memory mapped or a tombstone for it.
     pub(crate) memory: Option<DeferredClose<OwnedFd>>,
 }
 
-/// Rings of an earlier agent. They are read before the rings that replaced them.
+/// Rings of an earlier connection that an attachment has adopted. They are read before the rings
+/// that replaced them.
 #[derive(Debug)]
 pub(crate) struct AdoptedRings {
     /// The program's number for the rings; `None` if the program has unmapped them.
@@ -71,7 +73,7 @@ pub(crate) struct Recovery {
     lost: u64,
     /// The program's numbers of drained sets, for which `Release` must be sent.
     drained: Vec<u32>,
-    /// Identities of the sets that were drained last, the oldest first.
+    /// Identities of the sets that were drained or given up last, the oldest first.
     tombstones: VecDeque<Identity>,
 }
 
@@ -85,8 +87,8 @@ pub(crate) enum Offer {
 }
 
 impl Recovery {
-    /// Adds rings that the program offers. `is_known` is set if the agent has mapped them already;
-    /// `reserve` reserves the quota for one more descriptor.
+    /// Adds rings that the program offers. `is_known` is set if the agent has mapped them already,
+    /// or has a tombstone for them. `reserve` reserves the quota for one more descriptor.
     pub(crate) fn offer(
         &mut self,
         mut rings: OrphanedRings,
@@ -137,8 +139,8 @@ impl Recovery {
         self.lost
     }
 
-    /// Marks orphaned rings as drained, because they are not needed or were read already. `number`
-    /// is the program's number for the rings.
+    /// Marks orphaned rings as drained, because they are not needed, cannot be read, or were read
+    /// already. `number` is the program's number for the rings.
     pub(crate) fn release(&mut self, number: u32) {
         self.drained.push(number);
     }

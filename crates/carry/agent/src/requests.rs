@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A request that is answered once programs have confirmed its change.
+/// A request that is answered once programs have confirmed its change, or a deadline has passed.
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) command: ConnectionId,
@@ -41,8 +41,8 @@ pub(crate) struct PendingRequest {
     pub(crate) session: SessionId,
     /// Connections of the programs to which the change was not sent yet.
     pub(crate) unsent: Vec<ConnectionId>,
-    /// Connections of programs that have not confirmed the change, each with the number of the
-    /// confirming `Pong`.
+    /// Connections of programs to which the change was sent, each with the number of the confirming
+    /// `Pong`. Entries are removed from the end once they are confirmed.
     pub(crate) unconfirmed: Vec<(ConnectionId, u64)>,
     /// Deadline for confirmations, needed because a program may be suspended. `None` until the
     /// change was sent to all programs.
@@ -64,12 +64,13 @@ impl PendingRequest {
         self.deadline = Some(Instant::now() + PATIENCE);
     }
 
-    /// Returns whether all programs have confirmed the change, or the deadline has passed.
+    /// Returns whether the wait for confirmations is over: each program has confirmed the change or
+    /// has disconnected, or the deadline has passed. Returns false before the wait has begun.
     pub(crate) fn is_over(&mut self, now: Instant, programs: &Programs) -> bool {
         let is_settled = |(id, ping): &(ConnectionId, u64)| {
             programs.get(*id).is_none_or(|program| program.has_confirmed(*ping))
         };
-        // Removes programs that have confirmed the change, so that they are not checked again.
+        // Removes settled entries from the end, so that they are not checked again.
         while self.unconfirmed.pop_if(|last| is_settled(last)).is_some() {}
         self.deadline.is_some_and(|deadline| now >= deadline || self.unconfirmed.is_empty())
     }
@@ -114,7 +115,7 @@ impl Scope {
 const SESSIONS_MAX: usize = 256;
 /// Maximum number of channels of a session.
 const CHANNELS_MAX: usize = 32;
-/// Name of the channel that is made for the first events, as in LTTng.
+/// Default name of the channel that is made for the first events, as in LTTng.
 const FIRST_CHANNEL: &str = "channel0";
 /// Maximum number of files and directories removed or skipped per turn of the event loop, over all
 /// removals.
@@ -130,7 +131,8 @@ pub(crate) enum Answer {
     /// The request is complete when programs have confirmed the change, and the last step is
     /// carried out.
     Settle(FollowUp, Scope),
-    /// The request is complete when its directory has been made.
+    /// The request continues when its directory has been made: by adding the session, or by writing
+    /// the snapshot.
     MakeDirectory { path: PathBuf, owner: Owner, purpose: OutputPurpose },
     /// The request is complete when all programs of the list have been sent.
     List(Listing),
@@ -186,7 +188,7 @@ pub(crate) struct RequestHandler<'n> {
 }
 
 impl RequestHandler<'_> {
-    /// Handles a request. Returns the work that completes it, or the error.
+    /// Handles a request. Returns the replies, the work that completes the request, or the error.
     pub(crate) fn act(&mut self, who: Requester, request: Request) -> Outcome {
         match request {
             Request::CreateSession(session) => {
@@ -567,7 +569,7 @@ impl RequestHandler<'_> {
                         let waiting = rings.waiting(ring);
                         let cut = rings.events_cut(ring);
                         if counts.packets == 0 && [discarded, waiting, cut] == [0; 3] {
-                            // The program has never run on this processor.
+                            // The ring is unused: most programs do not run on all processors.
                             continue;
                         }
                         let is_last = ring + 1 == rings.count();

@@ -48,8 +48,8 @@ pub(crate) fn resume(sets: &[ReaderState], mut size: u64) -> ResumePoint {
 mod tests {
     use super::*;
 
-    /// Returns the state of a ring whose agent read up to `read` and announced the packets up to
-    /// `next`.
+    /// Returns the state of a ring whose agent freed the packets up to `read` and announced the
+    /// packets up to `next`.
     fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> ReaderState {
         let (discarded_before, discarded_forgotten, is_first) = (0, 0, false);
         ReaderState {

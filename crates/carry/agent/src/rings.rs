@@ -18,7 +18,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Rings {
     cells: Cells,
-    /// Descriptor of the memory; `None` once the memory is sealed. Only sealed memory is read.
+    /// Descriptor of the memory; `None` once the memory is sealed. Packets are read from sealed
+    /// memory only.
     file: Option<Arc<OwnedFd>>,
     identity: Identity,
     clock: Clock,
@@ -42,14 +43,15 @@ impl Identity {
     }
 }
 
-/// Positions of rings at one moment, by the identity of their memory and the ring's index in it.
+/// Cut-offs of a snapshot: states of rings, by the identity of their memory and the ring's index in
+/// it.
 pub(crate) type RingEnds = HashMap<(Identity, usize), RingState>;
 
 /// Saved state of a ring's reader, to which the reader can be rewound.
 #[derive(Debug)]
 pub(crate) struct ReaderMark((Reader, RingCounts));
 
-/// Counters of what the agent has read from a ring.
+/// Counters of the packets that the agent has read from a ring, and of packets overwritten unread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RingCounts {
     pub(crate) packets: u64,
@@ -59,7 +61,7 @@ pub(crate) struct RingCounts {
     pub(crate) is_broken: bool,
 }
 
-/// Packets of one ring, in their order. Either the headers and events of all packets are in
+/// Packets for one stream file, in their order. Either the headers and events of all packets are in
 /// `copied`, or the events of all packets are still in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
@@ -97,8 +99,8 @@ impl Packets {
     }
 }
 
-/// Maximum number of times that a writer overtakes a snapshot of its ring. After that, the snapshot
-/// ends with the packets copied so far.
+/// Maximum number of times that a writer may overtake a snapshot of its ring. The next time, the
+/// snapshot ends with the packets copied so far.
 const OVERTAKEN_MAX: u32 = 8;
 
 impl Rings {
@@ -118,8 +120,8 @@ impl Rings {
         Ok(Rings { cells, file: None, identity, clock, is_adopted: true, readers, shape })
     }
 
-    /// Returns the state of a ring that an earlier agent has stored in the memory: its read
-    /// position, and its last announced write. Returns `None` if there is no ring `ring`.
+    /// Returns the reader state that an earlier agent has stored in a ring, with its last announced
+    /// write. Returns `None` if there is no ring `ring`.
     pub(crate) fn prior_state(&self, ring: usize) -> Option<ReaderState> {
         (ring < self.count()).then(|| self.cells.reader_state(&self.shape, ring))
     }
@@ -140,8 +142,8 @@ impl Rings {
         self.readers[ring].0 = Reader::resume(&self.shape, ring, self.clock, from, last);
     }
 
-    /// Makes rings, and returns them with the descriptor that is sent to the program. Pages are
-    /// allocated when events are written to them.
+    /// Makes rings, and returns them with the descriptor that is sent to the program. Pages of
+    /// events are allocated on their first write, or now if the kernel accounts memory strictly.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let (file, cells) = Cells::create(c"blkkin-rings", &shape)?;
         cells.exclude_from_dump();
@@ -198,8 +200,9 @@ impl Rings {
         self.readers[ring].1
     }
 
-    /// Returns the number of events that were discarded so far. They found the ring full,
-    /// were larger than a sub-buffer, or could lock no ring. The program counts them in the ring.
+    /// Returns the number of discarded events that the program has counted in a ring so far. They
+    /// found the ring full, were larger than a sub-buffer, could lock no ring, or lost each lock to
+    /// a takeover.
     pub(crate) fn discarded(&self, ring: usize) -> u64 {
         self.cells.lost(&self.shape, ring)
     }
@@ -222,6 +225,7 @@ impl Rings {
     }
 
     /// Returns the sum over all rings of the discarded events that no agent has counted as a loss.
+    /// Excludes events that do not belong to the current recording.
     pub(crate) fn discarded_uncounted(&self) -> u64 {
         let uncounted = |ring| self.cells.lost_uncounted(&self.shape, ring);
         (0..self.count()).map(uncounted).fold(0, u64::saturating_add)
@@ -239,7 +243,8 @@ impl Rings {
         self.readers[ring].0.unread_size(&self.cells, &self.shape)
     }
 
-    /// Returns whether the agent has read all events of a ring.
+    /// Returns whether a ring has no event to read: the agent has read all events, the ring holds
+    /// invalid data, or writers change the position too fast for a consistent load.
     pub(crate) fn is_drained(&self, ring: usize) -> bool {
         self.readers[ring].0.is_drained(&self.cells, &self.shape)
     }
@@ -273,8 +278,9 @@ impl Rings {
         self.cells.wake();
     }
 
-    /// Reads packets of a ring into `packets`. Stops when `packets` has as many bytes as fit into
-    /// the ring.
+    /// Reads packets of a ring into `packets`, until the ring is empty or `packets` has at least as
+    /// many bytes as fit into the ring. Stops early if writers overtake the reader three times, or
+    /// if the ring holds invalid data.
     pub(crate) fn read_packets(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
         let in_place = reader.takes_in_place(&self.shape);
@@ -356,7 +362,8 @@ impl Rings {
         self.readers[ring] = mark.0;
     }
 
-    /// Makes a ring's next packets continue the packet number and the counts of packet `last`.
+    /// Makes a ring's next packets continue the number, the end time and the discarded events of
+    /// packet `last`. Does nothing if there is no packet `last` or no ring `ring`.
     pub(crate) fn continue_after(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().continue_after(last);
@@ -365,8 +372,8 @@ impl Rings {
         }
     }
 
-    /// Adds a last packet with the number of events discarded since the last recorded event, if
-    /// there are any. The ring must have no unread event.
+    /// Adds a last packet without events if events were discarded since the last packet; its header
+    /// counts them. The ring must have no unread event.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
         let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);
@@ -385,13 +392,14 @@ impl Rings {
         self.readers[ring].0.skip_all(&self.cells, &self.shape);
     }
 
-    /// Restarts a ring's packet numbers and counters, for a new, empty file.
+    /// Restarts a ring's packet numbers and its count of discarded events, for a new, empty file.
     pub(crate) fn restart(&mut self, ring: usize) {
         self.readers[ring].0.start_recording();
         self.note_beginning(ring);
     }
 
-    /// Stores in the memory, for the next agent, that the ring's file is empty.
+    /// Stores in the memory, for the next agent, that the ring's file is empty and that packets of
+    /// older sets are to be dropped. Frees the packets read so far.
     fn note_beginning(&self, ring: usize) {
         let (reader, _) = &self.readers[ring];
         reader.store_pending_write(&self.cells, &self.shape, (0, 0));
@@ -400,7 +408,7 @@ impl Rings {
         reader.free(&self.cells, &self.shape);
     }
 
-    /// Returns whether the writer has overwritten unread events of a ring.
+    /// Returns whether writers have overwritten unread events of a ring, or may do so at any time.
     pub(crate) fn is_overtaken(&self, ring: usize) -> bool {
         self.readers[ring].0.is_overtaken(&self.cells, &self.shape)
     }
@@ -412,13 +420,14 @@ impl Rings {
         waiting.div_ceil(self.shape.subbuffer_size as u64)
     }
 
-    /// Returns the present position of a ring's writer.
+    /// Returns the present state of a ring, as the cut-off of a snapshot.
     pub(crate) fn moment(&self, ring: usize) -> RingState {
         self.cells.state(&self.shape, ring)
     }
 
-    /// Copies the packets that a ring held at `end`, or holds now if `end` is `None`. The packets
-    /// stay unread for the ring's own reader.
+    /// Appends copies of a ring's packets up to the cut-off `end`, or of all packets if `end` is
+    /// `None`. Packets that writers overwrite meanwhile are missing. All packets stay unread for
+    /// the ring's own reader.
     pub(crate) fn snapshot(&self, ring: usize, end: Option<RingState>, packets: &mut Packets) {
         let reader = self.readers[ring].0.for_snapshot(&self.cells, &self.shape);
         let mut reader = reader.continue_after(packets.headers.last().copied());
@@ -440,7 +449,8 @@ impl Rings {
 }
 
 /// Returns the minimum number of bytes that is charged for a set of rings, even before an event is
-/// recorded. Small sets are charged as a whole.
+/// recorded. Small sets and sets in overwrite mode are charged as a whole, and all sets if the
+/// kernel accounts memory strictly.
 pub(crate) fn charge_min(shape: &Shape) -> u64 {
     // Rings in overwrite mode fill up in any case.
     match shape.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
@@ -481,7 +491,7 @@ pub(crate) fn online_processors() -> Vec<usize> {
     }
 }
 
-/// Returns the number of processors that the machine may have, including offline ones.
+/// Returns the highest number of a possible processor, plus 1. Offline processors count too.
 pub(crate) fn possible_processors() -> usize {
     let last = read_list("/sys/devices/system/cpu/possible").into_iter().max();
     last.map_or_else(available, |last| last + 1)
@@ -509,7 +519,8 @@ mod tests {
     use super::*;
     use blkkin_ring::{Encoder, Outcome, Room, Writer};
 
-    /// One drain reads no more than fits into a ring, even if the writer is as fast as the reader.
+    /// One drain reads at most a sub-buffer more than fits into a ring, even if the writer refills
+    /// the ring as fast as it is read.
     #[test]
     fn no_more_is_taken_than_fits_into_a_ring() {
         let (rings, subbuffer_size) = (possible_processors().max(2), 4096);

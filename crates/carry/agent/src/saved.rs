@@ -1,5 +1,5 @@
-//! State that an earlier agent has saved: sessions, counters, and the traces that programs may
-//! continue. This module reads the file that [`crate::notebook`] writes.
+//! State that an earlier agent has saved: sessions, counters, sampling rules, and the traces that
+//! programs may continue. This module reads the file that [`crate::notebook`] writes.
 
 use crate::attachment::ChannelKey;
 use crate::clock::Rates;
@@ -33,7 +33,7 @@ pub(crate) struct SavedState {
     /// Sampling rules, by user id.
     pub(crate) sampling: HashMap<u32, SamplingRules>,
     pub(crate) losses: BTreeMap<SessionId, Losses>,
-    /// Totals of the rings of programs that have ended.
+    /// Totals of freed rings, by channel.
     pub(crate) ended: BTreeMap<ChannelKey, Totals>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<SavedSt
             Ok(Some(Received::Message { message, .. })) => notes.add(message, accounts),
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(notes),
-            // The last note may be incomplete, so it is ignored.
+            // Notes after an incomplete note cannot be decoded, so they are ignored.
             Err(_) => return Ok(notes),
         }
     }

@@ -32,7 +32,8 @@ pub(crate) struct Session {
     pub(crate) activity: Activity,
     pub(crate) created: Zoned,
     pub(crate) channels: Vec<SessionChannel>,
-    /// Number of snapshots that were requested so far; it is part of a snapshot's name.
+    /// Number of snapshots that were requested so far. It is part of a snapshot's name, unless the
+    /// command names the directory.
     pub(crate) snapshots: u32,
     /// Limit on the total size of the session's traces.
     pub(crate) size_limit: Arc<SizeLimit>,
@@ -264,7 +265,7 @@ pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     (size_of::<SessionChannel>() + channel.name.len() + contexts.sum::<usize>()) as u64
 }
 
-/// Returns the memory that a rule's text needs, in bytes.
+/// Returns the memory that a rule needs without its compiled patterns, in bytes.
 fn size_of_selection(selection: &Selection) -> u64 {
     let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
     let texts = names.chain(&selection.processes.executables);
@@ -273,8 +274,9 @@ fn size_of_selection(selection: &Selection) -> u64 {
     (size_of::<SessionRule>() + size_of::<SentRule>() + text_size + pids_size) as u64
 }
 
-/// Minimum number of bytes charged for an executable pattern of a rule. It limits the number of
-/// patterns, because each pattern is matched against all ancestors of a connecting program.
+/// Number of bytes charged for an executable pattern of a rule, in addition to its memory. The
+/// charge limits the number of patterns, because each pattern may be matched against a program and
+/// all its ancestors.
 const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {

@@ -35,7 +35,8 @@ pub(crate) struct Sessions {
     pub(crate) notebook: Notebook,
     /// Suspended traces, by UUID: they are closed for now, but their programs may continue them.
     pub(crate) suspended: HashMap<[u8; 16], SuspendedTrace>,
-    /// Totals of the rings of programs that have ended.
+    /// Totals of freed rings, by channel: rings of ended attachments, and lost rings of earlier
+    /// agents.
     ended: BTreeMap<ChannelKey, Totals>,
     /// Counters of evicted rings that were kept for snapshots.
     evictions: BTreeMap<ChannelKey, Evictions>,
@@ -55,8 +56,8 @@ struct DestroyedSession {
     losses: Losses,
 }
 
-/// A refusal that was counted: a program did not get rings for a channel, or its connection was
-/// refused ([`CONNECTION`]).
+/// A stored refusal: a program did not get rings for a channel, or its connection was refused
+/// ([`CONNECTION`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Refusal {
     session: SessionId,
@@ -72,7 +73,7 @@ const CONNECTION: usize = usize::MAX;
 pub(crate) const REFUSED_MAX: usize = 4096;
 /// Maximum total size of the saved directory paths of a session's suspended traces, in bytes.
 const SAVED_PATHS_MAX: usize = 1 << 20;
-/// Maximum number of suspended traces.
+/// Maximum number of suspended traces that are kept when the sessions are saved.
 const SUSPENDED_MAX: usize = 16_384;
 /// Maximum number of suspended traces of one process.
 const SUSPENDED_OF_PROCESS_MAX: usize = 64;
@@ -166,7 +167,8 @@ impl Sessions {
         }
     }
 
-    /// Counts a program whose connection was refused, once for each session that would record it.
+    /// Counts a program whose connection was refused, once for each active session that would
+    /// record it. Counts nothing while [`REFUSED_MAX`] refusals are stored.
     pub(crate) fn count_refused_connection(
         &mut self,
         peer: Peer,
@@ -229,8 +231,8 @@ impl Sessions {
         }
     }
 
-    /// Adds the counters of an attachment's rings to the totals of the channel, when the attachment
-    /// ends.
+    /// Adds the counters of an ended attachment's rings to the channel's totals, and the
+    /// attachment's losses to the session's losses.
     pub(crate) fn count_ended(&mut self, attachment: &Attachment) {
         let key = attachment.key();
         let totals = self.ended.entry(key).or_default();
@@ -290,12 +292,13 @@ impl Sessions {
         self.evictions.retain(|key, _| key.session != session);
     }
 
-    /// Returns the totals of a channel's rings in ended programs; `None` if no program has ended.
+    /// Returns the totals of a channel's freed rings; `None` if no ring was freed.
     pub(crate) fn totals(&self, key: ChannelKey) -> Option<Totals> {
         self.ended.get(&key).copied()
     }
 
-    /// Returns all losses of a session so far, in the given programs and in ended ones.
+    /// Returns all losses of a session so far: the losses counted for the session, and the losses
+    /// that the given programs still count.
     fn losses_of<'p>(
         &self,
         session: SessionId,
@@ -316,8 +319,8 @@ impl Sessions {
         losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
-    /// Returns all losses at the end of a recording, as replies to a command. They include rings of
-    /// programs that have not reconnected.
+    /// Returns all losses at the end of a recording, as replies to a command. They include the loss
+    /// of an earlier agent's traces whose programs have not reconnected.
     pub(crate) fn final_loss_replies<'p>(
         &self,
         session: &Session,
@@ -384,8 +387,8 @@ impl Sessions {
         }
     }
 
-    /// Saves all sessions and traces for the next agent. `open` iterates over the notes of open
-    /// traces.
+    /// Saves all sessions, sampling rules and traces for the next agent, except suspended traces
+    /// that exceed a limit. `open` iterates over the notes of open traces.
     pub(crate) fn save<'n>(&mut self, open: impl Iterator<Item = &'n Note>) {
         // Counts an earlier agent's traces of ended programs as lost. They are dropped below.
         self.count_cut_off();

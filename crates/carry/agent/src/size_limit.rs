@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 pub(crate) struct SizeLimit {
     /// Maximum total size of the session's traces in bytes; `u64::MAX` means no limit.
     size_max: AtomicU64,
-    /// Total size of the session's traces in bytes.
+    /// Total size of the packets in the session's traces, in bytes.
     written: AtomicU64,
 }
 
-/// Free space on the file system of a trace, as reported by the last `statvfs`, less the packets
-/// written since.
+/// Space on the file system of a trace that packets may use: the free space reported by the last
+/// `statvfs`, less the reserve for others and the packets written since.
 #[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     checked: Option<Instant>,
@@ -70,7 +70,7 @@ impl SizeLimit {
 
 impl FreeSpace {
     /// Reserves `size` bytes on the file system of `file`. Fails if too little space would be left
-    /// free.
+    /// free, unless the file system reports no size or other programs have used even the reserve.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
         let is_old = self.checked.is_none_or(|checked| checked.elapsed() >= PAUSE);
         if is_old || self.left < size {

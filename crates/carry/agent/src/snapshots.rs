@@ -30,8 +30,8 @@ struct SnapshotJob {
     command: ConnectionId,
     session: SessionId,
     output: Output,
-    /// Cut-off: position of each ring when the snapshot was requested. Rings are copied one after
-    /// the other. Without a cut-off, the snapshot would hold later events of one processor than of
+    /// Cut-off: state of each sealed ring when the snapshot began. Rings are copied one after the
+    /// other. Without a cut-off, the snapshot would hold later events of one processor than of
     /// another, and miss events that a thread recorded before it moved to another processor.
     ends: RingEnds,
     /// Serial numbers of the programs whose rings are still to be copied.

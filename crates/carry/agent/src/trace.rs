@@ -1,8 +1,9 @@
 //! A program's trace on disk, in LTTng's layout: metadata, a file of packets for each channel and
 //! processor, and an index of each file.
 //!
-//! A reader finds a valid trace at any moment: metadata is replaced as a whole before the first
-//! packet that needs it is written, and packets that cannot be written completely are removed.
+//! Metadata is replaced as a whole before the first packet that needs it is written, and packets
+//! that cannot be written completely are removed. A reader therefore finds a valid trace at any
+//! moment, except for a packet that is being written.
 
 use crate::clock::Rate;
 use crate::metadata;
@@ -34,7 +35,8 @@ pub(crate) struct TraceDescription {
     pub(crate) rate: Rate,
 }
 
-/// Key of a stream's file in a trace. The packets of each stream have one file for each processor.
+/// Key of a stream's file in a trace. Each stream has one file for each processor, and one for the
+/// additional ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StreamKey {
     pub(crate) stream: u32,
@@ -47,8 +49,8 @@ pub(crate) struct StreamKey {
 pub(crate) struct Trace {
     directory: PathBuf,
     has_begun: bool,
-    /// Set if an earlier agent began the trace. Files of its streams may then exist without being
-    /// open.
+    /// Set if the trace was suspended and is continued. Files of its streams may then exist without
+    /// being open.
     is_resumed: bool,
     output: Output,
     schema: Schema,
@@ -66,7 +68,8 @@ pub(crate) struct Trace {
     note: Option<Note>,
     /// Open file of the mark, while the trace is being written; see [`MARK`].
     mark: Option<File>,
-    /// Size limit of the session. `space` is the free space of the file system.
+    /// Size limit of the session; `None` for a snapshot, whose size is not limited. `space` is the
+    /// space on the file system that packets may use.
     size_limit: Option<Arc<SizeLimit>>,
     space: FreeSpace,
     /// Account to which the time of rewriting large metadata is charged. `may_postpone` is set if
@@ -99,18 +102,19 @@ struct StreamFile {
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
 const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
-/// Maximum number of traces with the same program name, process id and second. A number is appended
-/// to the names of all but the first.
+/// Maximum number of traces with a number appended to their name, for the same program name,
+/// process id and second. The first such trace has no number.
 const SAME_NAME_MAX: u32 = 1000;
-/// Maximum number of packets that are searched for after the last packet with an index entry.
+/// Maximum number of packet headers that are read to find the end of a file, from the last packet
+/// with an index entry.
 const UNINDEXED_MAX: u32 = 1 << 17;
 /// Size of metadata in bytes above which the time for rewriting it is limited by a token bucket.
 const LARGE: usize = 64 << 10;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
-/// Name of the mark: an empty file that a trace has until it is ended. Readers of CTF ignore hidden
-/// files. The agent that writes the trace holds a lock on the mark. If the mark exists without a
-/// lock, the trace may miss events.
+/// Name of the mark: an empty file that is removed when a trace is ended, unless the trace misses
+/// events. Readers of CTF ignore hidden files. The agent that writes the trace holds a lock on the
+/// mark. If the mark exists without a lock, the trace may miss events.
 pub(crate) const MARK: &str = ".recording";
 
 /// Kind of a file in a trace: metadata, mark, stream, or index of a stream. [`file_kind`] derives
@@ -178,8 +182,8 @@ impl Trace {
         }
     }
 
-    /// Continues a trace that an earlier agent began. Fails if its metadata cannot be parsed or has
-    /// another UUID.
+    /// Continues a suspended trace. Fails if its metadata cannot be read or parsed, or has another
+    /// UUID.
     pub(crate) fn resume(directory: PathBuf, output: Output, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
@@ -223,8 +227,9 @@ impl Trace {
         })
     }
 
-    /// Continues the file of a stream. `settle` receives the size of the file, and returns the size
-    /// to keep. Returns the header of the last packet that is kept.
+    /// Continues the file of a stream. `settle` receives the size of the file, or 0 if there is
+    /// none, and returns the size to keep. An open file is not truncated. Returns the header of the
+    /// last packet that is kept.
     pub(crate) fn resume_stream(
         &mut self,
         key: StreamKey,
@@ -272,7 +277,7 @@ impl Trace {
     }
 
     /// Sets whether rewriting large metadata may be postponed. If so, `append` fails with
-    /// [`io::ErrorKind::ResourceBusy`] when the metadata was rewritten too often.
+    /// [`io::ErrorKind::ResourceBusy`] when the account's token bucket is empty.
     pub(crate) fn allow_postponing(&mut self, may_put_off: bool) {
         self.may_postpone = may_put_off;
     }
@@ -392,7 +397,8 @@ impl Trace {
         }
     }
 
-    /// Writes the metadata file, if it does not describe all types of the schema.
+    /// Writes the metadata file, unless it describes the whole schema. Fails with
+    /// [`io::ErrorKind::ResourceBusy`] if the writing is postponed.
     fn write_metadata(&mut self) -> io::Result<()> {
         if self.has_more {
             let more =
@@ -462,14 +468,15 @@ impl Trace {
         written.map(|()| file)
     }
 
-    /// Removes all packets: truncates the files of all streams.
+    /// Removes the packets from all open files of streams, and the entries from their indexes.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         // All files are cleared, even if some of them fail.
         self.files.values_mut().map(StreamFile::clear).fold(Ok(()), Result::and)
     }
 
-    /// Appends packets of `rings` to a stream's file: all packets, or none if an error occurs. The
-    /// schema must describe the types of their events.
+    /// Appends packets to a stream's file: all packets, or none if an error occurs. `rings` holds
+    /// the events of packets that were not copied. The schema must describe the types of the
+    /// packets' events.
     pub(crate) fn append(
         &mut self,
         key: StreamKey,

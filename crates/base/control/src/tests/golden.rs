@@ -1,6 +1,6 @@
-//! The encoded bytes of each message, so that they cannot change unnoticed. A change of these bytes
-//! requires another major version, except for new kinds, new choices, and new fields at the ends of
-//! bodies.
+//! The encoded bytes of each message of a connection, so that they cannot change unnoticed. A
+//! change of these bytes requires another major version, except for new kinds, new variants of
+//! choices, and new fields at the ends of bodies.
 //!
 //! Bytes are in hexadecimal; text in quotes is literal.
 
@@ -101,7 +101,7 @@ fn selection() -> Selection {
     }
 }
 
-/// Encoded body of [`selection`], without the frame's header.
+/// Encoding of [`selection`] within a body.
 const SELECTION: &str = r#"
     0200 02000000"a*" 01000000"b"  0100 02000000"ab"  01 04  01 03000000"x>1"
     0100 02010000  0100 02000000"dd"  01"#;

@@ -1,6 +1,6 @@
-//! Streams with random or malicious damage. Decoding does not panic, an error states its position,
-//! and the decoder's memory is bounded by the received bytes. The result does not depend on how the
-//! stream is split into pieces.
+//! Streams with random or malicious damage. Decoding does not panic, and the decoder's memory is
+//! bounded by the received bytes. An error states its position, unless the peer has another
+//! protocol or major version. The result does not depend on how the stream is split into pieces.
 
 use super::{Random, decode, frame};
 use crate::message::{HEADER_SIZE, Messages};
@@ -112,7 +112,7 @@ fn noise_is_survived() {
     }
 }
 
-/// The decoder allocates memory only for received bytes, not for announced sizes and counts.
+/// The decoder allocates memory only for received bytes, not for the size that a header announces.
 #[test]
 fn nothing_is_allocated_for_what_is_said() {
     let mut decoder: Decoder<Reply, usize> = Decoder::new();

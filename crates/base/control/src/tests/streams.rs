@@ -1,5 +1,5 @@
-//! Valid streams. Each message is decoded as soon as its last byte has arrived, however the socket
-//! splits the stream.
+//! Valid streams, and streams of peers with another version. Each message is decoded as soon as its
+//! last byte has arrived, however the socket splits the stream.
 
 use super::{Random, decode, descriptors, frame, received};
 use crate::limits::{
@@ -45,8 +45,8 @@ fn any_message_arrives() {
     for_all!(check);
 }
 
-/// A message received byte by byte is decoded with its last byte, and not earlier. So no prefix of
-/// a stream is an error.
+/// A message received byte by byte is decoded with its last byte, and not earlier. A prefix of a
+/// message is an error only if the connection ends there.
 #[test]
 fn messages_arrive_with_their_last_byte() {
     fn check<M: Messages>() {
@@ -75,8 +75,8 @@ fn messages_arrive_with_their_last_byte() {
 }
 
 /// The decoded messages do not depend on the pieces in which a stream arrives. As with sockets, a
-/// piece may end anywhere. A piece with the first bytes of a message with descriptors ends within
-/// that message.
+/// piece may end anywhere, but a piece with descriptors contains no bytes after the message to
+/// which the descriptors belong.
 #[test]
 fn messages_arrive_in_any_pieces() {
     let mut random = Random::new(3);
@@ -232,7 +232,8 @@ fn another_major_version_can_refuse() {
     assert_eq!(decoder.peer(), Some(version));
 }
 
-/// A message fits into a frame even if all of its parts have their maximum size.
+/// A message fits into a frame even if all of its texts and lists, except lists of labels, have
+/// their maximum size.
 #[test]
 fn the_largest_messages_fit() {
     let text = |size: usize| "x".repeat(size);

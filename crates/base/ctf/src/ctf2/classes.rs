@@ -36,8 +36,8 @@ pub(super) struct Alias<'t> {
 /// Limits on the memory and on the expansion of aliases, for all fragments of a text.
 pub(super) struct Allowance<'b> {
     pub(super) memory: &'b Budget,
-    /// Bytes by which the metadata would grow if each use of an alias were replaced by its class,
-    /// and each relative location by an absolute one.
+    /// Total size in bytes of the fragments of aliases, each counted once per use, and of the names
+    /// in the paths of resolved field locations.
     expansion_size: usize,
 }
 
@@ -59,7 +59,8 @@ impl<'b> Allowance<'b> {
 pub(super) struct OuterContext<'a, 't> {
     /// True if the preamble has a UUID.
     pub(super) has_uuid: bool,
-    /// Index of the stream's default clock; `None` if the stream has none.
+    /// Index of the stream's default clock; `None` if the stream has none, and for the packet
+    /// header.
     pub(super) clock: Option<usize>,
     /// Field trees of the scopes in earlier fragments.
     pub(super) outer: &'a [&'a FieldTree<'t>],
@@ -87,8 +88,8 @@ impl<'a, 't> ClassReader<'a, 't> {
         ClassReader { aliases, allowance, context, scope: Scope::Payload, tree, depth: 0 }
     }
 
-    /// Counts `bytes` against the memory budget; called before each allocation. The classes of an
-    /// alias declaration count as temporary, because they are freed with their fragment.
+    /// Counts `bytes` of field classes against the memory budget. The classes of an alias
+    /// declaration count as temporary, because they are freed with their fragment.
     fn count(&self, bytes: usize) -> Result<(), Problem> {
         let memory = self.allowance.memory;
         match self.context {
@@ -365,8 +366,8 @@ impl<'a, 't> ClassReader<'a, 't> {
     }
 
     /// Resolves the field location in the property `key`. Returns a reference to the field, and the
-    /// kinds of the field. In an alias declaration, locations cannot be resolved yet, so the kinds
-    /// are `None`.
+    /// kinds of the field. In an alias declaration, locations cannot be resolved yet, so the
+    /// reference is a placeholder and the kinds are `None`.
     fn reference(
         &mut self,
         object: &Object<'_>,
@@ -406,9 +407,9 @@ impl<'a, 't> ClassReader<'a, 't> {
         })
     }
 
-    /// Reads the property `roles`. Ignores roles without a meaning in the current scope; in an
-    /// alias declaration, ignores all roles. For each other role, checks that the UUID or clock
-    /// exists that the role needs, and calls `fits` to check whether the class may have the role.
+    /// Reads the property `roles`. Ignores roles without a meaning in the current scope. For each
+    /// other role, checks that the required UUID or clock exists, and calls `fits` to check whether
+    /// the class may have the role. In an alias declaration, checks only the names of the roles.
     fn roles(
         &self,
         object: &Object<'_>,

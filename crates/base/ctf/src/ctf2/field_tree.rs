@@ -1,5 +1,6 @@
-//! Resolution of field locations. A length or selector must be an integer or boolean field that
-//! precedes the dependent field; a tree of the names read so far serves to check this.
+//! Resolution of field locations. A length must be an unsigned integer field, and a selector an
+//! integer field or, for an optional, a boolean field. A tree of the fields read so far has their
+//! kinds, and serves to check that the field precedes the dependent field.
 //!
 //! [`FieldTree`] follows the reader through structures and members; [`FieldTree::resolve`] resolves
 //! a location.
@@ -215,7 +216,8 @@ impl<'t> FieldTree<'t> {
         }
     }
 
-    /// Returns whether the field being read is the first member of the scope's own structure.
+    /// Returns whether the field being read is in the first member of the scope's own structure,
+    /// and in no nested structure.
     pub(super) fn is_first_member(&self) -> bool {
         matches!(self.open.as_slice(), [structure] if structure.member_count == 1)
     }

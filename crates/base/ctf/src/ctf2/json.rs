@@ -9,7 +9,8 @@ use std::fmt::Display;
 /// An error in a fragment, with the path to the faulty value.
 #[derive(Debug)]
 pub(super) struct Problem {
-    /// Property names and array indexes on the path, the innermost first.
+    /// Steps of the path, the innermost first: property names (with an index for an array's item),
+    /// alias uses, and roles.
     steps: Vec<String>,
     message: String,
     /// Suggested remedy, shown after the message; `None` if none is known.
@@ -58,8 +59,8 @@ impl<T> PathContext for Result<T, Problem> {
     }
 }
 
-/// Quotes a word of the input for an error message. The word is escaped, and truncated to 64
-/// characters.
+/// Quotes a word of the input for an error message. The word is truncated to 64 characters, and
+/// then escaped.
 pub(super) fn quote(word: &str) -> String {
     const LENGTH_MAX: usize = 64;
     let mut quoted: String = word.chars().take(LENGTH_MAX).flat_map(char::escape_debug).collect();

@@ -28,14 +28,15 @@ use crate::schema::Schema;
 /// that the specification lets a consumer ignore (attributes except log levels and EMF URIs,
 /// properties and roles without a meaning at their position). In addition:
 ///
-/// - integers of more than 64 bits become blobs, if they are byte-aligned (with an alignment of
-///   more than a byte, an array of one blob);
+/// - integers of more than 64 bits become blobs, if length and alignment are multiples of 8 bits
+///   (with an alignment of more than a byte, arrays of one blob); otherwise they are an error;
 /// - environment integers beyond `i64` become text;
 /// - fixed-length timestamps have the index of their stream's clock in [`IntClass::clock`];
 /// - the schema's byte order is the magic number's, else the first fixed-length field's, else
 ///   little-endian.
 ///
-/// Errors state their fragment (counted from 1) and the path to the property inside it.
+/// An error in a fragment states the fragment's number (from 1), and after the parsing of its JSON
+/// also the path to the faulty property.
 ///
 /// [`IntClass::clock`]: crate::schema::IntClass::clock
 pub fn parse(text: &str) -> Result<Schema, MetadataError> {
@@ -49,21 +50,22 @@ pub fn parse(text: &str) -> Result<Schema, MetadataError> {
 ///
 /// - an integer's clock is lost, unless the integer is a timestamp of the stream's clock;
 /// - a clock's UUID becomes the unique id next to the clock's name, if the clock has no other
-///   identity;
+///   identity, and is lost otherwise;
 /// - the cycles of a clock's offset are reduced to a value from 0 to below the frequency, and its
-///   seconds adjusted accordingly;
+///   seconds adjusted accordingly, unless the result exceeds 64 bits;
 /// - a label that occurs several times becomes one label with all ranges;
 /// - ranges are limited to 64 bits, and variant options to values that no earlier option has;
-///   options that cannot be selected are left out, and a variant or optional that cannot have
-///   content becomes an empty structure;
+///   labels and options without such values are left out, and a variant or optional that cannot
+///   have content becomes an empty structure;
 /// - ASCII becomes UTF-8, and floating-point numbers in formats other than those of IEEE 754 become
-///   bits;
+///   bit arrays, blobs, or arrays of these;
 /// - booleans, bit arrays and bit maps lose their preferred base, a bit map without flags becomes a
 ///   bit array, and a minimum alignment of 0 becomes 1;
-/// - roles that CTF 2 does not allow are lost: timestamps without a clock, a magic number that is
-///   not the first field or does not have 32 bits, a UUID field without the trace's UUID;
+/// - roles that CTF 2 does not allow are lost: timestamps without a clock or in event contexts and
+///   payloads, a magic number that is not the first field or does not have 32 bits, a UUID field
+///   without the trace's UUID;
 /// - signed integers with a role become unsigned;
-/// - the trace's byte order is lost, if the fields have another one.
+/// - the trace's byte order becomes that of the first fixed-length field, else little-endian.
 ///
 /// Structures nested deeper than about 40 levels exceed the reader's JSON limit.
 pub fn write(schema: &Schema) -> String {

@@ -32,8 +32,8 @@ pub(super) fn alignment(object: &Object<'_>, key: &str) -> Result<u64, Problem> 
     Ok(align.unwrap_or(1))
 }
 
-/// Returns the class for an integer of more than 64 bits: a blob, or an array of one blob. `None`
-/// if the integer's size or alignment is not a multiple of 8 bits.
+/// Returns the class for a number of more than 64 bits: a blob, or an array of one blob if the
+/// alignment exceeds 8 bits. `None` if the size or alignment is not a multiple of 8 bits.
 pub(super) fn wide_integer_class(bits: Bits) -> Option<FieldClass> {
     if !bits.size.is_multiple_of(8) || !bits.align.is_multiple_of(8) {
         return None;

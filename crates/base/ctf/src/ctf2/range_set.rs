@@ -1,4 +1,5 @@
-//! Sets of integers as ranges, for checking that the options of a variant are disjoint.
+//! Sets of integers as ranges. The reader checks with them that the options of a variant are
+//! disjoint; the writer makes the options disjoint.
 
 use std::collections::BTreeMap;
 

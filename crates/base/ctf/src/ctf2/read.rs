@@ -110,7 +110,7 @@ struct Reader<'t> {
     trace_tree: FieldTree<'t>,
     aliases: HashMap<String, Alias<'t>>,
     allowance: Allowance<'t>,
-    /// Memory of one event class in bytes, apart from its own fields, by stream index.
+    /// Memory of one event class in bytes, apart from its own fields and texts, by stream index.
     event_sizes: Vec<usize>,
 }
 
@@ -342,8 +342,8 @@ fn texts(object: &Object<'_>) -> usize {
     object.iter().filter_map(|(_, value)| value.as_str()).map(|text| allocation(text.len())).sum()
 }
 
-/// Returns an attribute that LTTng or babeltrace defines. Attributes never affect decoding, so
-/// malformed ones count as absent.
+/// Returns LTTng's attribute `name`, else babeltrace's; `None` if both are absent. The type
+/// is not checked: callers ignore malformed attributes, because attributes never affect decoding.
 fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>> {
     let attributes = object.get("attributes")?;
     let namespaces = [LTTNG_NAMESPACE, BABELTRACE_NAMESPACE];
@@ -358,7 +358,8 @@ fn log_level(object: &Object<'_>) -> Option<i64> {
     position.and_then(|level| level.try_into().ok()).or(value.as_i64())
 }
 
-/// Returns the byte order of the magic number, else that of the first fixed-length field.
+/// Returns the byte order of the magic number, else that of the first fixed-length field, else
+/// little-endian.
 fn byte_order(schema: &Schema) -> ByteOrder {
     let streams = schema.streams.iter();
     let roots = streams.flat_map(|stream| {

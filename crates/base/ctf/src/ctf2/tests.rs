@@ -44,7 +44,7 @@ fn event(members: &str) -> String {
     format!(r#"{{"type": "event-record-class", "payload-field-class": {payload}}}"#)
 }
 
-/// Parses `members` as the payload of an event, and returns the members of the resulting schema.
+/// Parses `members` as the payload of an event, and returns the members of the parsed payload.
 fn payload(members: &str) -> Result<Vec<Member>, MetadataError> {
     let schema = parse_fragments(&[PREAMBLE, STREAM, &event(members)])?;
     match &schema.streams[0].events[0].payload {

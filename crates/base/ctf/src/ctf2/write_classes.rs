@@ -271,6 +271,7 @@ fn location(field: &FieldRef) -> Value {
 }
 
 /// Makes the object of labels with their ranges. Repeated labels become one label with all ranges.
+/// Labels without a value of at most 64 bits are left out.
 fn mappings(mappings: &[Mapping]) -> Value {
     let mut object = Object::new();
     for mapping in mappings {

@@ -2,7 +2,8 @@
 //!
 //! The compiler answers three questions once, instead of at each event:
 //!
-//! - Does a field start on a byte boundary? Then it needs no bit arithmetic.
+//! - Does an integer start on a byte boundary, and have 1, 2, 4 or 8 bytes in the usual bit order?
+//!   Then it needs no bit arithmetic.
 //! - Does a later length or selector need the field's value? Then the field gets a slot.
 //! - Is the field visible? Then it gets a [`Node`]. Fields that only serve the format (ids, times,
 //!   sizes) are hidden unless another field depends on them, as in babeltrace2.
@@ -132,7 +133,7 @@ struct Compiler {
     /// Names of the structure members on the path to the current field.
     path: Vec<String>,
     scope: Option<Scope>,
-    /// True if fields get nodes; false in headers.
+    /// False in packet and event headers, whose fields get no nodes.
     visible: bool,
 }
 
@@ -660,8 +661,8 @@ impl Compiler {
     }
 }
 
-/// Clips ranges of selector values to 64 bits, and converts them to the form in which slots store
-/// values: with the sign bit of signed values flipped.
+/// Clips ranges of selector values to the range of `i64` (signed selector) or `u64`, and converts
+/// them to the form in which slots store values: with the sign bit of signed values flipped.
 fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
     let signed = slot.signed == Some(true);
     let (least, most) = match signed {

@@ -118,7 +118,8 @@ impl Decoder {
     }
 
     /// Returns the node of a scope's structure. The scope is the stream's packet context if `event`
-    /// is `None`, else a scope of that event. Returns `None` if no field of the scope is visible.
+    /// is `None`, else a scope of that event's body. Returns `None` if the scope is absent or has
+    /// only hidden fields.
     pub(crate) fn scope_node(
         &self,
         stream: usize,
@@ -294,10 +295,12 @@ impl Decoder {
         self.walk(body, view, position, machine, visitor)
     }
 
-    /// Returns the fields of an event's body in plain form. `None` unless each field is visible,
-    /// starts on a byte boundary, and is one of: an integer of 1, 2, 4 or 8 bytes in little-endian
-    /// order without a role or slot, a null-terminated string, or a string of constant length, both
-    /// in UTF-8 or ASCII.
+    /// Returns the fields of an event's body in plain form. `None` if the body has no bytes, or if
+    /// any field is hidden, may start within a byte, has an alignment above 8 bits, or is none of:
+    ///
+    /// - an integer of 1, 2, 4 or 8 bytes in little-endian order without a role or slot;
+    /// - a null-terminated string, or a string of constant length, in UTF-8 or ASCII;
+    /// - a structure of such fields.
     pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
         let body = self.streams.get(stream)?.bodies.get(event)?;
         body.plain.as_ref().map(|plain| &*plain.fields)

@@ -48,7 +48,7 @@ pub enum DecodeErrorKind {
     PacketSize(u64),
     /// No option of the variant has a range that contains this selector value.
     NoOption(i128),
-    /// A variable-length integer has more than 64 bits.
+    /// A variable-length integer has more than 64 significant bits, or more than 147 bytes.
     VarInt,
     /// Arrays whose elements may have no bits claim too many elements in one event or context.
     EmptyElements,

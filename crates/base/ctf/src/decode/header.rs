@@ -20,7 +20,7 @@ pub(super) enum Header {
 
 impl Header {
     /// Detects whether event headers of `class` have one of LTTng's layouts, in little-endian order
-    /// without padding. Returns `None` for any other layout.
+    /// and aligned to 8 bits. Returns `None` for any other layout.
     pub(super) fn recognise(class: &FieldClass) -> Option<Header> {
         let FieldClass::Struct(StructClass { members, .. }) = class else { return None };
         let [id, rest] = &members[..] else { return None };
@@ -70,8 +70,8 @@ impl Header {
         (id != last).then_some((size, id, time))
     }
 
-    /// Reads a header of one of LTTng's layouts. Advances the machine's clock, and returns the id
-    /// of the event class.
+    /// Reads a header of one of LTTng's layouts. Advances `position` and the machine's clock, and
+    /// returns the id of the event class.
     #[inline(always)]
     pub(super) fn read(
         large: bool,
@@ -117,7 +117,7 @@ fn matches_int(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
 }
 
 /// Returns the selector ranges of the first option that is a structure of integers accepted by
-/// `wanted`; `None` if no option is.
+/// `wanted`, with an alignment of 1 or 8 bits; `None` if there is no such option.
 fn struct_option_ranges(
     variant: &VariantClass,
     wanted: impl Fn(&[&IntClass]) -> bool,

@@ -52,7 +52,8 @@ pub enum PlainKind {
 }
 
 impl PlainProgram {
-    /// Makes the plain form of `ops`; `None` if any op has no plain form.
+    /// Makes the plain form of `ops`; `None` if any op has no plain form, any field is hidden, or
+    /// the ops read no bytes.
     pub(super) fn new(ops: &[Op]) -> Option<PlainProgram> {
         let mut fields = Vec::new();
         let mut before_strings: Vec<(u32, u32)> = Vec::new();
@@ -122,8 +123,8 @@ impl PlainProgram {
         Ok(())
     }
 
-    /// Returns the end of the fields that start at index `at` of the map; `None` if the map ends
-    /// before the last NUL, or the view before the last field.
+    /// Returns the end of the fields that start at index `at` of the map, relative to the map's
+    /// start. `None` if the map does not find the last NUL, or the view ends within the fields.
     #[inline(always)]
     pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
         self.end(map.rest(), at, |at, more| map.find(at, more))

@@ -12,9 +12,11 @@ use super::plain::PlainProgram;
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     pub(super) ops: Box<[Op]>,
-    /// Uses of the values that ops read. The field `save` of an op is an index into this list.
+    /// Uses of the integers that ops read. The field `save` of an op is an index into this list, or
+    /// `NONE`.
     pub(super) saves: Box<[Save]>,
-    /// Plain form of the program, if all of its ops allow one.
+    /// Plain form of the program; `None` if an op has no plain form, or if the program reads no
+    /// bytes.
     pub(super) plain: Option<PlainProgram>,
 }
 

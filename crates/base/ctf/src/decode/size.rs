@@ -9,9 +9,10 @@ use super::program::Program;
 use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::*;
 
-/// Memory of the ops of one field class, in bytes: up to three ops, for alignment, begin and end.
-/// The plain form of a program needs no extra bytes: such a program has an alignment op at its
-/// start only, and a field's plain form is smaller than an alignment op.
+/// Memory of the ops of one field class, in bytes: up to three ops. A structure has alignment,
+/// begin and end; an integer has alignment, run and the integer itself. The plain form of a program
+/// needs no extra bytes: such a program has an alignment op at its start only, and a field's plain
+/// form is smaller than an alignment op.
 const OPS: usize = 3 * size_of::<Op>();
 
 /// Memory of any field class in bytes, without members, options, labels and references.
@@ -57,8 +58,8 @@ pub(crate) fn reference(field: &FieldRef) -> usize {
     table_entry::<String, u64>() + names.sum::<usize>()
 }
 
-/// Returns the memory of the common context's operations, in bytes. The program of each event class
-/// has a copy of them.
+/// Returns the memory of the common context's ops, in bytes. The program of each event class has a
+/// copy of these ops.
 pub(crate) fn common_context(class: &FieldClass) -> usize {
     match class {
         FieldClass::Struct(structure) => {

@@ -29,7 +29,8 @@ pub struct EventSkipper<'s> {
     /// Limit of the clock. The walk ends before the first event whose header sets the clock beyond
     /// this limit.
     pub last_clock: u64,
-    /// Set if the clock decreased at an event. LTTng's short headers cannot make it decrease.
+    /// Set if the clock decreased at an event. LTTng's short headers cannot make it decrease,
+    /// except by a wrap of all 64 bits, which the fast path does not detect.
     pub clock_decreased: bool,
     /// Error that ended the walk before the view's end; `None` if there was none. After an error,
     /// the machine's clock is the one before the failed event.
@@ -151,7 +152,7 @@ impl<'s> EventSkipper<'s> {
     }
 
     /// Skips an event. Returns `false` if the event's clock is beyond the limit, even if the view
-    /// ends within that event.
+    /// ends within the event's body.
     #[inline(always)]
     fn event(&mut self, at: &mut u64) -> Result<bool, Stop> {
         let EventSkipper { decoder, stream, view, machine, .. } = self;

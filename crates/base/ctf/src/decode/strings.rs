@@ -33,8 +33,8 @@ impl<'b> NulScan<'b> {
     }
 
     /// Returns the index of a NUL at or after `at`: the first one if `more` is 0, the second one if
-    /// `more` is 1, and so on. Returns `None` if there are too few NULs. `at` must not decrease
-    /// between calls.
+    /// `more` is 1, and so on. Returns `None` if there are too few NULs. `at` must not be before
+    /// the search's start or the last NUL found.
     #[inline(always)]
     pub(super) fn find(&mut self, at: usize, more: u32) -> Option<usize> {
         let (mut at, mut more) = (at, more);

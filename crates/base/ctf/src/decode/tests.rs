@@ -1,5 +1,5 @@
-//! Tests of decoding: fields from hand-written bytes, each class on a byte boundary and off it; the
-//! rules of packets and clocks; and invalid bytes.
+//! Tests of decoding: fields of each class from hand-written bytes, on and off byte boundaries; the
+//! rules of packets and clocks; skipping of events; and random and invalid bytes.
 
 mod fields;
 mod hostile;
@@ -12,7 +12,7 @@ use crate::schema::Scope;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A visitor that records all visits as text.
+/// A visitor that records visits as text, except the start and end of the payload's scope.
 #[derive(Default)]
 struct Recorder(String);
 

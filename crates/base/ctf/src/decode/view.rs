@@ -13,7 +13,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Makes a view of `bytes`, which start `base` bytes after the packet's start. The first
-    /// `end_bits` bits of `bytes` are content.
+    /// `end_bits` bits of `bytes`, at most all of them, are content.
     pub fn new(bytes: &'a [u8], base: u64, end_bits: u64) -> View<'a> {
         View { bytes, base, end: end_bits.min(bytes.len() as u64 * 8) }
     }
@@ -44,7 +44,8 @@ impl<'a> View<'a> {
 /// Reason for the early end of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The view ends within a field. The caller may retry with a longer view of the packet.
+    /// The view ends before the end of a field. The caller may retry with a longer view of the
+    /// packet.
     Incomplete,
     /// The bytes violate the schema, at the position in the error.
     Invalid(DecodeError),

@@ -5,11 +5,12 @@ use crate::schema::Scope;
 
 /// Receiver of the visible fields of an event or packet context, in the order of their bytes.
 ///
-/// Every `begin_…` is followed by its `end_…`. Strings and blobs borrow the packet's bytes. The
-/// default methods ignore their fields.
+/// Every `begin_…` is followed by its `end_…`, unless the walk stops early. Strings and blobs
+/// borrow the packet's bytes. The default methods ignore their fields.
 #[allow(unused_variables, reason = "the names are for whoever writes a visitor")]
 pub trait Visitor {
-    /// True if the visitor uses values. Otherwise the decoder skips runs of fields in one step.
+    /// True if the visitor receives fields. Otherwise the decoder visits no field, and skips runs
+    /// of fields in one step.
     const USES_VALUES: bool = true;
 
     /// Discards the fields received since the event's start, because the view ended within the
@@ -27,7 +28,7 @@ pub trait Visitor {
     fn begin_array(&mut self, node: &Node, length: u64) {}
     /// Ends the array, after all of its elements.
     fn end_array(&mut self, node: &Node) {}
-    /// Starts an optional; its content follows if `present`.
+    /// Starts an optional. If `present`, its content follows, unless the content is hidden.
     fn begin_optional(&mut self, node: &Node, present: bool) {}
     /// Ends the optional, after its content if that is present.
     fn end_optional(&mut self, node: &Node) {}
@@ -41,7 +42,8 @@ pub trait Visitor {
     fn signed(&mut self, node: &Node, value: i64) {}
     /// Receives a floating-point number of any width, converted to `f64`.
     fn float(&mut self, node: &Node, value: f64) {}
-    /// Receives a string in the node's encoding, without terminator. Its validity is not checked.
+    /// Receives a string in the node's encoding, without terminator and padding. The decoder does
+    /// not check the string's validity.
     fn string(&mut self, node: &Node, value: &[u8]) {}
     /// Receives the bytes of a blob.
     fn blob(&mut self, node: &Node, value: &[u8]) {}

@@ -1,8 +1,8 @@
 //! Execution of a program on a packet's bytes.
 //!
 //! The bytes may be hostile. Every op checks that its bytes exist, counts are compared with the
-//! remaining bytes before any loop, and elements of zero size are charged to a budget. Execution
-//! allocates nothing.
+//! remaining bytes before any loop, and elements with a minimum size of zero are charged to a
+//! budget. Execution allocates nothing.
 
 use super::error::DecodeErrorKind;
 use super::node::Node;
@@ -19,7 +19,8 @@ const EMPTY_BUDGET: u64 = 1 << 20;
 
 const ROLE_COUNT: usize = 11;
 
-/// The decoding state of a stream: its clock, and the values on which later fields depend.
+/// The decoding state of a stream: its clock, the values on which later fields depend, and the
+/// values of fields with roles.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The stream's clock, in cycles.
@@ -63,7 +64,7 @@ impl Machine {
         self.uuid
     }
 
-    /// Stores the value of an integer field in its slot and under its roles. Advances the clock if
+    /// Stores the value of an integer field in its slot and under its roles. Updates the clock if
     /// the field is a timestamp. `raw` contains the field's bits, with zeros above them.
     #[inline]
     fn save(&mut self, save: &Save, raw: u64, signed: bool) {
@@ -468,7 +469,8 @@ fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
     }
 }
 
-/// Returns the characters of a counted string, without the padding from its first NUL on.
+/// Returns the complete code units of a string before its first NUL. Bytes from the NUL on are
+/// padding.
 #[inline]
 pub(crate) fn trim_at_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();

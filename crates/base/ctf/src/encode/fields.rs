@@ -9,7 +9,8 @@ use crate::schema::{Encoding, Scope};
 /// could not read its event.
 pub(super) const EVENT_SIZE_MAX: usize = 16 << 20;
 
-/// A visitor that writes each field it receives, in the order of the encoder's schema.
+/// A visitor that writes each field it receives. The caller must pass the fields in the order of
+/// the schema.
 #[derive(Debug)]
 pub struct FieldWriter<'w> {
     pub(super) steps: &'w [Step],

@@ -2,8 +2,8 @@
 //! role.
 //!
 //! Such a structure may contain variants. (LTTng's event headers have one, with a short and an
-//! extended form.) Each combination of options is a [`Layout`], a flat list of fields. The encoder
-//! uses the first layout that can represent the id of the event class and the time.
+//! extended form.) Each combination of options is a [`Layout`], a flat list of fields. For each
+//! event, the encoder uses the first layout that can represent the event class's id and the time.
 
 use super::error::EncodeError;
 use super::sink::Sink;
@@ -19,7 +19,7 @@ use std::collections::HashMap;
 /// Maximum number of layouts, i.e. of combinations of options.
 const LAYOUTS_MAX: usize = 64;
 /// Maximum number of fields of a header. Also the maximum number of elements of an array in a
-/// header, and of bytes of a padding.
+/// header, and of bytes of a padding; a longer padding is truncated.
 const FIELDS_MAX: usize = 4096;
 
 /// A header field that the encoder fills by role or with a constant.
@@ -30,7 +30,7 @@ pub(super) struct HeaderField {
     pub(super) content: Content,
     /// Names on the path to the field, by which selectors refer to it.
     path: Vec<String>,
-    /// Width of the value in bits if it advances the clock, else 0.
+    /// Width of the value in bits if the field is a timestamp, else 0.
     clock_bits: u32,
     is_signed: bool,
 }
@@ -308,6 +308,7 @@ impl Layout {
     }
 
     /// Returns whether a reader whose clock is at `clock` would compute `time` from the header.
+    /// True if the header has no timestamp.
     #[inline]
     pub(super) fn holds_time(&self, clock: u64, time: u64) -> bool {
         let mut after = None;

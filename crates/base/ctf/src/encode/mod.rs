@@ -61,8 +61,9 @@ enum ContextPart {
 }
 
 impl Encoder {
-    /// Compiles a lowered schema into an encoder. Fails if a header has no possible layout or too
-    /// many fields, or if a structure in a packet context has fields with and without a role.
+    /// Compiles a lowered schema into an encoder. Fails if a packet header or context has no
+    /// possible layout, if a header has too many layouts or fields, or if a visited member of a
+    /// packet context has or contains a field with a role.
     pub fn new(lowered: LoweredSchema) -> Result<Encoder, EncodeError> {
         let LoweredSchema { schema, steps, slot_count, context_visited } = lowered;
         let packet_header = match &schema.trace.packet_header {
@@ -211,7 +212,8 @@ struct Patch {
     role: Role,
 }
 
-/// Writes the header fields that the encoder fills, and records a patch for each field with a role.
+/// Writes the header fields that the encoder fills, and records a patch for each field with a role
+/// other than a UUID.
 fn fill(fields: &[HeaderField], sink: &mut Sink, patches: &mut Vec<Patch>) {
     for field in fields {
         match field.content {
@@ -246,8 +248,8 @@ impl RoleFields<'_> {
     }
 }
 
-/// Visitor that writes a packet context: the visited members, and the members with roles (sizes,
-/// times, counters) that stand between them in the schema.
+/// Visitor that writes a packet context: the visited members, and before each of them the members
+/// with roles (sizes, times, counters) that precede it in the schema.
 #[derive(Debug)]
 pub struct ContextWriter<'w> {
     fields: FieldWriter<'w>,

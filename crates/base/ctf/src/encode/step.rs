@@ -19,25 +19,25 @@ pub(super) struct Step {
 pub(super) enum Write {
     /// No bytes: a structure, array, optional or variant, whose contents are separate fields.
     Compound,
-    /// An integer of whole bytes on a byte boundary.
+    /// An integer of 1, 2, 4 or 8 bytes on a byte boundary, in the usual bit order.
     Int { bytes: u8, big: bool },
     /// An integer of any layout.
     Bits(Bits),
-    /// A boolean, written as 0 or 1.
+    /// A boolean converted for CTF 1.8, written as 0 or 1.
     Truth(Bits),
     /// A LEB128 integer.
     VarInt { signed: bool },
     /// A floating-point number, converted to the format of the class.
     Float(FloatClass),
-    /// A null-terminated string, converted if the encodings differ.
+    /// A null-terminated string; UTF-16 and UTF-32 are converted if `to` is UTF-8.
     String { from: Encoding, to: Encoding },
     /// A string, truncated or padded with NULs to the given length.
     Text(Count),
-    /// A byte string, truncated or padded with zeros to the given length.
+    /// A blob, truncated or padded with zeros to the given length.
     Blob(Count),
 }
 
-/// Source of the length of a string or byte string, in bytes.
+/// Source of the length of a string or blob, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Count {
     /// A constant length from the schema.

@@ -11,7 +11,7 @@ pub enum Value {
     Unsigned(u64),
     /// A signed integer of at most 64 bits.
     Signed(i64),
-    /// A floating-point number, converted to the format of its field.
+    /// A floating-point number, whatever the format of its field.
     Float(f64),
     /// A string, in the encoding of its node.
     String(Vec<u8>),
@@ -21,7 +21,7 @@ pub enum Value {
     Struct(Vec<Value>),
     /// An array, by the values of its elements in order.
     Array(Vec<Value>),
-    /// An optional, with its content if present.
+    /// An optional, with its content; `None` if the content is absent or not visible.
     Optional(Option<Box<Value>>),
     /// A variant, by the index and the value of the selected option.
     Variant(usize, Box<Value>),

@@ -18,9 +18,11 @@ const MOST: usize = 208 << 20;
 /// process that opens a text of up to a megabyte needs at most 32 MiB more than an idle one.
 pub(crate) struct Budget {
     limit: usize,
-    /// Bytes of the schema, and of the decoder to be compiled from it.
+    /// Bytes of the schema, of the decoder to be compiled from it, and of data that the parser
+    /// keeps to the end of the text. They are never released.
     permanent: Cell<usize>,
-    /// Temporary bytes, which are freed once the schema is complete.
+    /// Temporary bytes that have not been released. They are freed at the latest when the schema is
+    /// complete.
     temporary: Cell<usize>,
 }
 
@@ -50,28 +52,29 @@ impl Budget {
         Budget { limit, permanent: Cell::new(0), temporary: Cell::new(0) }
     }
 
-    /// Counts bytes that the schema or its decoder will own. Fails if the budget is exceeded.
+    /// Counts bytes of the schema, of its decoder, or of data that the parser keeps to the end of
+    /// the text. Fails if the budget is exceeded.
     #[inline]
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), OverBudget> {
         self.permanent.set(self.permanent.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Counts temporary bytes, which are freed before a later [`Budget::release_to`]. Fails if the
-    /// budget is exceeded.
+    /// Counts temporary bytes, which are freed before a later [`Budget::release_to`] or at the end
+    /// of the text. Fails if the budget is exceeded.
     #[inline]
     pub(crate) fn charge_temporary(&self, bytes: usize) -> Result<(), OverBudget> {
         self.temporary.set(self.temporary.get().saturating_add(bytes));
         self.check()
     }
 
-    /// Returns the number of temporary bytes counted so far, for a later [`Budget::release_to`].
+    /// Returns the current number of temporary bytes, for a later [`Budget::release_to`].
     pub(crate) fn passing(&self) -> usize {
         self.temporary.get()
     }
 
-    /// Resets the number of temporary bytes to an earlier result of [`Budget::passing`]. The
-    /// bytes counted since then must have been freed.
+    /// Lowers the number of temporary bytes to `passing`, usually an earlier result of
+    /// [`Budget::passing`]. The bytes no longer counted must have been freed.
     pub(crate) fn release_to(&self, passing: usize) {
         self.temporary.set(passing);
     }

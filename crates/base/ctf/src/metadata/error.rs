@@ -9,7 +9,8 @@ pub struct MetadataError {
     /// Byte offset in the metadata text, without packet headers and padding. An offset in the file
     /// if `position` is `None`.
     pub offset: usize,
-    /// Line and column in the text, both from 1; `None` for an error of the file or its packets.
+    /// Line and column in the text, both from 1, the column in bytes; `None` for an error of the
+    /// file or its packets.
     pub position: Option<(u32, u32)>,
     /// Error message for users, in lower case and without a full stop.
     pub message: String,

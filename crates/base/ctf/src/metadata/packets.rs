@@ -203,7 +203,7 @@ mod tests {
 
     const UUID: Uuid = Uuid([7; 16]);
 
-    /// Makes one packet with the given sizes in bits and content.
+    /// Makes a little-endian header with the given sizes in bits, followed by `content`.
     fn packet(content_bits: u32, packet_bits: u32, content: &str) -> Vec<u8> {
         let mut bytes = MAGIC.to_le_bytes().to_vec();
         bytes.extend_from_slice(&UUID.0);

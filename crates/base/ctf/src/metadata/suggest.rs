@@ -6,8 +6,9 @@ use super::error::MetadataError;
 const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
-/// Returns the candidate closest to `name`, with an edit distance of at most a third of the letters
-/// of `name`; `None` if there is none. Ignores names longer than [`LENGTH_MAX`], and all candidates
+/// Returns the candidate closest to `name`, with an edit distance of at most a third of the
+/// characters of `name`; `None` if there is none, or if `name` is longer than [`LENGTH_MAX`].
+/// Ignores candidates longer than [`LENGTH_MAX`], candidates equal to `name`, and all candidates
 /// after the first [`CANDIDATES_MAX`].
 fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
@@ -36,8 +37,7 @@ pub(crate) fn did_you_mean<'c>(
     }
 }
 
-/// Returns the edit distance: the number of letters to insert, remove or replace to turn `a` into
-/// `b`.
+/// Returns the Levenshtein distance between `a` and `b`, in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

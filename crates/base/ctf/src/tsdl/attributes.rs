@@ -1,5 +1,5 @@
 //! Reading of the attributes in the braces of `integer`, `floating_point` and `string`, and of the
-//! values of attributes in general: numbers, words and booleans.
+//! values of attributes in general: numbers, strings, booleans and UUIDs.
 
 use super::lexer::shortened;
 use super::syntax::{Attribute, Value};
@@ -262,7 +262,7 @@ impl<'t> AttributeReader<'t> {
     }
 }
 
-/// Returns the byte order that a word such as `le` names; `None` for `native` and any other word.
+/// Returns the byte order that a word such as `le` names; `None` for `native` and any other value.
 pub(super) fn named_byte_order(value: &Value<'_>) -> Option<ByteOrder> {
     match value {
         Value::Text(text) => match text.as_ref() {

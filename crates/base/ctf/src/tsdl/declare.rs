@@ -60,7 +60,8 @@ impl<'t> Declarations<'t> {
         result
     }
 
-    /// Declares the types of a statement. Returns the statement if it is not a declaration.
+    /// Declares the types of a `typedef`, `typealias` or declaration without a field. Returns any
+    /// other statement.
     pub(super) fn declare<'s>(
         &mut self,
         statement: &'s Statement<'t>,
@@ -303,8 +304,8 @@ impl<'t> Declarations<'t> {
         Ok(declared)
     }
 
-    /// Looks up a pointer type by its full name, such as `int *`, under which it must have been
-    /// declared. Pointers are displayed in hexadecimal.
+    /// Looks up the type declared under a pointer's full name, such as `int *`. If the type is an
+    /// integer, its base becomes hexadecimal.
     fn pointer(
         &self,
         class: &TypeSpec<'t>,

@@ -32,7 +32,8 @@ pub(super) struct Expander<'t> {
     at: usize,
 }
 
-/// Name of a field in the structure or variant around it; an element of an array has none.
+/// Name of a field in the structure or variant around it; `None` for an element of an array and for
+/// the structure of a scope.
 #[derive(Clone, Copy)]
 enum Name<'n> {
     Member(&'n str),
@@ -75,7 +76,7 @@ impl<'t> Expander<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts `bytes` of field classes against the memory budget; called before their allocation.
+    /// Counts `bytes` of field classes against the memory budget.
     fn keep(&self, bytes: usize) -> Result<(), MetadataError> {
         let error = |error| MetadataError::over_budget(self.text, self.at, error);
         self.budget.charge(bytes).map_err(error)
@@ -234,7 +235,8 @@ impl<'t> Expander<'t> {
         Ok(FieldClass::Variant(VariantClass { selector, options }))
     }
 
-    /// Rejects a member if its name is reserved for a role that needs another type or position.
+    /// Rejects a direct member of the scope's structure if its name is reserved for a role that
+    /// needs another type or position.
     fn check_reserved(&self, index: usize, member: &MemberType<'_>) -> Result<(), MetadataError> {
         if !self.is_top() {
             return Ok(());

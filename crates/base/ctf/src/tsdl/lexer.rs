@@ -73,7 +73,8 @@ pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 
-/// Returns whether `word` is a keyword that may be part of a type's name, such as `unsigned`.
+/// Returns whether `word` is a keyword of C's basic types, such as `unsigned`, which names of types
+/// may contain.
 pub(super) fn is_type_keyword(word: &str) -> bool {
     matches!(
         word,

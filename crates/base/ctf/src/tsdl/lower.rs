@@ -153,7 +153,8 @@ struct Stream<'t> {
     at: usize,
     types: ScopeTypes<'t>,
     event_ids: HashSet<u64>,
-    /// Memory of one event class in bytes, apart from its own fields.
+    /// Memory of one event class in bytes: with its copy of the common context, without its own
+    /// fields and names.
     event_size: usize,
 }
 
@@ -308,8 +309,8 @@ impl<'t> Lowering<'t> {
         Ok(())
     }
 
-    /// Returns the index of an event's stream. A trace with one stream needs no `stream_id`. A
-    /// trace without `stream` blocks has an implicit stream.
+    /// Returns the index of an event's stream. An event without `stream_id` belongs to the trace's
+    /// only stream. If there is no stream yet, such an event adds an implicit stream with id 0.
     fn stream_of_event(&mut self, block: &Block<'t>) -> Result<usize, MetadataError> {
         let Some(attribute) = block.attributes().find(|attribute| attribute.key == "stream_id")
         else {
@@ -335,7 +336,8 @@ impl<'t> Lowering<'t> {
         })
     }
 
-    /// Checks the conditions that involve all streams and events, and assembles the schema.
+    /// Checks the conditions that involve all streams and events, assigns each stream's clock, and
+    /// assembles the schema.
     fn finish(self, trace_at: usize) -> Result<Schema, MetadataError> {
         let header = self.trace.packet_header.as_ref();
         if self.streams.len() > 1 && !has_role(header, Role::StreamClassId) {

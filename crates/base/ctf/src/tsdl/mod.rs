@@ -2,8 +2,9 @@
 //!
 //! The stages of reading are `lexer`, `parser` (the syntax tree), `declare` (types, with their
 //! names looked up) and `expand` (field classes). `expand` uses `resolve` to find the fields of
-//! lengths and tags, and `lower` runs all stages. Events make up most of a text, so they pass
-//! through the stages one by one. All stages share one memory budget. Writing is [`write()`].
+//! lengths and tags. `lower` runs the stages after the parser. Events make up most of a text, so
+//! `lower` also parses the `event` blocks, one by one. All stages share one memory budget. Writing
+//! is [`write()`].
 
 mod attributes;
 mod clock;

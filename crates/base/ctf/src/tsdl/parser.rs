@@ -37,7 +37,7 @@ pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, Me
     Ok(syntax)
 }
 
-/// Parses the `event` block at an offset that [`parse`] returned.
+/// Parses the `event` block at a byte offset of the text, such as those in [`Syntax::events`].
 pub(super) fn event<'t>(
     text: &'t str,
     at: usize,
@@ -126,8 +126,8 @@ impl<'t, 'b> Parser<'t, 'b> {
         }
     }
 
-    /// Parses a statement in a block. Attributes may be named by keywords, so the token after the
-    /// first word decides whether the statement is an attribute.
+    /// Parses a statement in a block. Keywords can name attributes, so the token after the first
+    /// word distinguishes attributes and assignments from declarations.
     fn block_statement(&mut self) -> Result<Statement<'t>, MetadataError> {
         let is_attribute = match self.current.kind {
             Kind::Text(_) => true,
@@ -255,7 +255,8 @@ impl<'t, 'b> Parser<'t, 'b> {
         Ok(i128::from(value))
     }
 
-    /// Parses words joined by dots; the first may be a string.
+    /// Parses words joined by `.` or `->`, and returns them joined by dots. The first word may be a
+    /// string.
     fn dotted(&mut self, what: &str) -> Result<Cow<'t, str>, MetadataError> {
         let mut path = match &self.current.kind {
             Kind::Text(_) => self.advance_text()?,

@@ -1,6 +1,7 @@
 //! Resolution of the fields named by lengths and tags, in CTF 1.8's order of search: the structures
-//! around the reference from the innermost outwards, then the earlier scopes from last to first.
-//! Start at [`Expander::resolve`].
+//! around the reference from the innermost outwards, then the earlier scopes from last to first. A
+//! path that starts with a scope's name is searched in this scope only. Start at
+//! [`Expander::resolve`].
 
 use super::expand::Expander;
 use super::frame::{Frame, Level, Purpose};
@@ -150,13 +151,14 @@ impl<'t> Expander<'t> {
 }
 
 impl PathRef {
-    /// Returns the path as written in the text, shortened for messages.
+    /// Returns the words of the path joined by dots, shortened for messages.
     fn shown(&self) -> String {
         shortened(&self.words.join(".")).into_owned()
     }
 }
 
-/// Splits the name of a scope from the start of a path; `None` if the path does not start with one.
+/// Splits the name of a scope from the start of a path; `None` if the path does not start with one,
+/// or has no further words.
 fn split_scope(path: &PathRef) -> Option<(Scope, &[String])> {
     Scope::ALL.iter().find_map(|&scope| {
         let mut words = &*path.words;

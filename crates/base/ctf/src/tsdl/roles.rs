@@ -27,8 +27,8 @@ pub(super) fn is_uuid(scope: Scope, top: bool, name: &str) -> bool {
     scope == Scope::PacketHeader && top && name == "uuid"
 }
 
-/// Returns whether the name of an integer in `scope` makes it a timestamp of the trace's clock,
-/// even without a `map`.
+/// Returns whether an integer of this name in `scope` has a clock even without a `map`: the trace's
+/// only clock.
 pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     match scope {
         Scope::PacketContext => matches!(name, "timestamp_begin" | "timestamp_end"),
@@ -37,8 +37,9 @@ pub(super) fn is_timestamp_name(scope: Scope, name: &str) -> bool {
     }
 }
 
-/// Returns whether an integer that is mapped to the stream's own clock sets this clock. In packet
-/// contexts only `timestamp_begin` sets the clock, by the role of its name.
+/// Returns whether an integer sets the stream's own clock by its mapping: an unsigned integer with
+/// this clock, in the event header or a later scope. In packet contexts only `timestamp_begin` sets
+/// the clock, by the role of its name.
 pub(super) fn sets_clock(scope: Scope, int: &IntClass, own_clock: Option<usize>) -> bool {
     scope >= Scope::EventHeader
         && int.kind == IntKind::Unsigned

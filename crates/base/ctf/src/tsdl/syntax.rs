@@ -30,7 +30,7 @@ pub(super) enum Statement<'t> {
     Typealias(Box<Typealias<'t>>),
     /// `type name, other[4];` in a structure or variant.
     Field { class: TypeSpec<'t>, names: Vec<Declarator<'t>> },
-    /// A declaration of a structure, variant or enumeration without a field.
+    /// A type specification without a field, such as `struct name { … };`.
     Declaration(TypeSpec<'t>),
 }
 
@@ -70,10 +70,10 @@ pub(super) enum BlockKind {
     Callsite,
 }
 
-/// `key = value`, in a block or in an `integer { … }`.
+/// `key = value`, in a block or in the braces of a type such as `integer { … }`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Attribute<'t> {
-    /// Name of the attribute: a word, or words joined by dots.
+    /// Name of the attribute: a word or string, or words joined by dots.
     pub(super) key: Cow<'t, str>,
     pub(super) at: usize,
     pub(super) value: Value<'t>,
@@ -154,7 +154,7 @@ pub(super) struct Enumerator<'t> {
     pub(super) label: Cow<'t, str>,
     pub(super) at: usize,
     /// First and last value of the label. `None` means one more than the last value of the previous
-    /// label.
+    /// label, or 0 for the first label.
     pub(super) range: Option<(i128, i128)>,
 }
 

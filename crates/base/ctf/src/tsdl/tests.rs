@@ -1,8 +1,8 @@
 //! Tests of small TSDL texts and their schemas, in a short notation made by [`show`]. `u8` is an
 //! integer, `@16` its alignment unless it is 8, and `be` its byte order unless it is the trace's
-//! little-endian. `x`, `o` or `b` is its base, `{A=0..3}` its labels, `#0` its clock and `!Magic`
-//! its roles. Every text that parses is also written and parsed again, which must give an equal
-//! schema.
+//! little-endian. `x`, `o` or `b` is its base unless it is 10, `{A=0..3}` its labels, `#0` its
+//! clock and `!Magic` its roles. [`parse_and_write`] also writes each parsed schema, and checks
+//! that the written text parses to an equal schema.
 
 mod blocks;
 mod fields;
@@ -146,7 +146,7 @@ fn show_length(length: &Length) -> String {
     }
 }
 
-/// Formats a reference as the initials of its scope and its path.
+/// Formats a reference as two letters for its scope and the path, such as `ef.n`.
 fn show_field(field: &FieldRef) -> String {
     let scope = ["ph", "pc", "eh", "ec", "es", "ef"][field.scope as usize];
     format!("{scope}.{}", field.path.join("."))

@@ -75,7 +75,7 @@ pub(super) struct StructType<'t> {
 #[derive(Debug)]
 pub(super) struct VariantType<'t> {
     pub(super) options: Rc<Members<'t>>,
-    /// Reference to the tag; `None` for the declaration of a named variant.
+    /// Reference to the tag; `None` if the declaration states no tag, as in `variant name { … }`.
     pub(super) tag: Option<Rc<PathRef>>,
     pub(super) at: usize,
     pub(super) depth: usize,
@@ -136,7 +136,7 @@ impl Type<'_> {
 
 impl IntType {
     /// Returns the encoding of the text in an array of this integer type. `None` unless the integer
-    /// has an encoding and is one aligned byte.
+    /// has an encoding, 8 bits and an alignment of 8 bits.
     pub(super) fn text_encoding(&self) -> Option<Encoding> {
         self.encoding.filter(|_| self.bits.size == 8 && self.bits.align == 8)
     }

@@ -1,8 +1,8 @@
 //! Writing of a schema as TSDL text that babeltrace2 can read. Start at [`write()`].
 //!
-//! Parsing the text yields an equal schema. A field that CTF 1.8 cannot describe causes an error.
-//! Descriptive properties (namespaces, names and unique ids of CTF 2, a clock's accuracy) are left
-//! out.
+//! Parsing the text of a schema that was read from TSDL yields an equal schema. Descriptive
+//! properties of CTF 2 (namespaces, names and unique ids, a clock's accuracy and named origin) are
+//! left out. A clock or field that CTF 1.8 cannot describe causes an error.
 //!
 //! babeltrace2 2.0.4 lacks some of CTF 1.8. It rejects blobs (integers over 64 bits), floats other
 //! than of 32 and 64 bits, events without a name, and negative log levels. It also rejects tags
@@ -27,7 +27,8 @@ use std::rc::Rc;
 /// Error for a part of a schema that TSDL cannot express.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
-    /// Name of the field that cannot be written, with its scope and event.
+    /// Name of the field that cannot be written, with its scope and its event, stream or trace; or
+    /// name of the clock.
     pub field: String,
     /// Error message for users, in lower case and without a full stop.
     pub message: String,
@@ -41,7 +42,7 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// Writes a schema as TSDL text. Fails if CTF 1.8 cannot describe one of the fields.
+/// Writes a schema as TSDL text. Fails if CTF 1.8 cannot describe one of the clocks or fields.
 pub fn write(schema: &Schema) -> Result<String, WriteError> {
     write_additions(schema, &mut WriteProgress::default())
 }
@@ -104,7 +105,7 @@ struct Writer<'s> {
     schema: &'s Schema,
     out: String,
     indent: usize,
-    /// Stream or event to which the current field belongs, for error messages.
+    /// Trace, stream or event to which the current field belongs, for error messages.
     owner: String,
     /// Index of the current stream's clock; `None` if the stream has no clock.
     own_clock: Option<usize>,

@@ -472,8 +472,9 @@ fn messages_stay_short() {
     assert!(error.render(false).len() < 1000);
 }
 
-/// A filter for recording may not use operands that an event gets only when it is recorded. It may
-/// use the event's own fields.
+/// A filter for recording may not use time, stream, trace, environment and packet, which exist only
+/// once the event is recorded. It may use the event's name, contexts and payload, also a payload
+/// field `time` that it tests by `has`.
 #[test]
 fn filters_for_recording() {
     for (text, field) in [

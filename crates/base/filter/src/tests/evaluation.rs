@@ -53,8 +53,8 @@ fn comparisons() {
     holds(&["(1 < 2) == 1", "(1 > 2) + 1 == 1", "1 >= (1 >= 1)", "-(1 == 1) < 0"]);
 }
 
-/// The side with deeper nesting is evaluated first, and each operator still gets its sides in
-/// order.
+/// Each operator gets its sides in order, also if the right side needs more values and is evaluated
+/// first. A filter may need eight values on the stack, but not nine.
 #[test]
 fn sides_that_are_nested() {
     holds(&["9 - (8 - (7 - (6 - 5))) == 7", "((9 - 8) - 7) - 6 == -12", "2 > (1 == (3 > 2)) - 1"]);

@@ -284,7 +284,8 @@ fn canonical_text() {
     check("has( $app.a:b )", "has($app.a:b)");
 }
 
-/// The filters in lttng-enable-event(1), and filters from LTTng's users, are valid.
+/// The filters in lttng-enable-event(1), and filters from LTTng's users, are valid. Their canonical
+/// texts parse to the same trees.
 #[test]
 fn accepts_what_lttng_accepts() {
     for text in [
@@ -320,8 +321,8 @@ fn long_chains_are_flat() {
     assert_eq!(filter.to_string(), text);
 }
 
-/// Each example in docs/filter.md is a valid filter, and the page shows an error exactly as it is
-/// reported.
+/// Each filter in the table of examples in docs/filter.md is valid, and the page shows the error of
+/// `cpu = 3` exactly as it is rendered.
 #[test]
 fn examples_of_the_manual() {
     let page = include_str!("../../../../../docs/filter.md");

@@ -74,12 +74,13 @@ enum Change {
 /// Effect of an operation on the disk.
 enum OperationOutcome {
     Happens,
-    /// Failure of the operation with this error. It may have taken effect in part.
+    /// Failure with this error. The operation may still take effect, wholly or in part.
     Fails(Errno),
 }
 
 impl SimulatedDisk {
-    /// Makes an empty disk. The seed determines which changes a power cut loses.
+    /// Makes an empty disk. The seed determines all random choices of the disk, such as the changes
+    /// that a power cut loses.
     pub fn new(seed: u64) -> SimulatedDisk {
         let disk = SimulatedDisk { shared: Arc::default(), prefix: String::new() };
         disk.state().random = Some(Random::new(seed));
@@ -114,7 +115,8 @@ impl SimulatedDisk {
         self.state().power_ends_at = Some(operation);
     }
 
-    /// Turns the power off and on again. Randomly loses or keeps each change that was not durable.
+    /// Turns the power off and on again. Loses a random part of the changes that were not durable.
+    /// Ends the failures requested by `fail` and `end_power_at`.
     pub fn cut_power(&self) {
         self.state().cut_power();
     }
@@ -196,7 +198,7 @@ impl State {
     }
 
     /// Returns true if operations have no effect, after a power cut or a kill. The operation during
-    /// which the power was cut may still have a partial effect.
+    /// which the power was cut may still take effect, wholly or in part.
     fn is_off(&self) -> bool {
         self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
     }

@@ -3,7 +3,8 @@
 
 use super::random::Random;
 
-/// Unit that a disk writes atomically, in bytes.
+/// Size of a disk sector in bytes. [`Loss::Sectors`] loses whole sectors, and tears at most one
+/// sector of each write.
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Clone, Debug, Default)]
@@ -19,12 +20,13 @@ enum Pending {
     Resize(usize),
 }
 
-/// Selection of the pending changes that a power cut loses.
+/// Selection of the pending changes that a power cut or a failed `sync` loses. For `Sectors` and
+/// `Suffix`, each resize is lost at random.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Nothing,
     Everything,
-    /// Random set of the changed sectors. One of the other sectors may be torn.
+    /// Random set of the sectors of each write. One other sector of each write may be torn.
     Sectors,
     /// All written bytes from a random one on.
     Suffix,
@@ -58,7 +60,7 @@ impl Inode {
         self.lose(random);
     }
 
-    /// Drops clean pages, so that reads return the durable contents again.
+    /// Drops clean pages. Reads then return the durable contents with the pending changes.
     pub(super) fn forget(&mut self) {
         self.seen.clone_from(&self.durable);
         for pending in &self.pending {

@@ -1,5 +1,6 @@
 //! Tests that flip a bit in each byte of a journal, and that truncate each segment at each offset.
-//! The damage is reported, and only the records that it hits are lost.
+//! Only the records that the damage hits are lost. The damage is reported, or it hits the end of
+//! the journal, which then counts as not closed.
 
 use super::{figure, rig::options};
 use crate::batch::{Batch, Payload};
@@ -142,7 +143,8 @@ struct Findings {
     gone: u64,
 }
 
-/// Flips one bit of the byte at `offset`. Checks that only the record with this byte is lost.
+/// Flips one bit of the byte at `offset`. Checks that only the record with this byte is lost, and
+/// that the damage is reported or the journal counts as not closed.
 fn flip(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
     let mut bytes = sample.segments[&segment].clone();
     bytes[offset] ^= 1 << (offset % 8);

@@ -1,6 +1,6 @@
-//! Tests that fail each disk operation of a scenario, alone or with the next ones, or that cut the
-//! power during it. Afterwards all acknowledged records exist, and the journal opens again without
-//! intervention.
+//! Tests that fail each disk operation of a scenario, alone or with the next ones, that cut the
+//! power during it, or that kill the writer before it. Afterwards all acknowledged records exist,
+//! and the journal opens again without intervention.
 
 use super::{figure, rig::Rig};
 use crate::position;
@@ -73,7 +73,7 @@ fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
 }
 
 /// Cuts the power during operation `k` of the scenario and checks the journal. Then runs the
-/// scenario again.
+/// scenario again, without a power cut, and repeats the check.
 fn cut_power(seed: u64, k: u64, lie: Option<FalseSync>) -> Result<(), String> {
     let mut rig = Rig::new(seed);
     let what = format!("seed {seed}, power ends at {k}");

@@ -1,6 +1,6 @@
-//! The required contents of a journal after any failure: all acknowledged records, and no record
-//! that was never appended. A failed check is returned as an error, so that tests can inject faults
-//! and verify that a check fails.
+//! The required contents of a journal after any failure: all untrimmed records that were
+//! acknowledged or returned by a following reader, and no record that was never appended. A failed
+//! check is returned as an error, so that tests can inject faults and verify that a check fails.
 
 use crate::testing::SimulatedDisk;
 use crate::{Item, Reader, Record};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Naive model of a journal: all records that were ever appended, and those that must persist.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Oracle {
-    /// Appended records by sequence number. A sequence number may have several records: it is
-    /// assigned again if its record was not acknowledged.
+    /// Appended records by sequence number. A sequence number may have several records: after a
+    /// restart it may be assigned again if its record was not acknowledged.
     submitted: BTreeMap<u64, Vec<(u8, Vec<u8>)>>,
     promised: BTreeMap<u64, (u8, Vec<u8>)>,
     /// Sequence number up to which the journal was trimmed; earlier records may be missing.

@@ -1,4 +1,5 @@
-//! Tests of recovery. Each test covers one kind of damage or one incomplete operation.
+//! Tests of recovery and of reading. Each test covers one case, such as a kind of damage, an
+//! incomplete operation, a limit or a lock.
 
 use super::rig::options;
 use crate::batch::{Batch, Payload};
@@ -19,8 +20,8 @@ fn open(disk: &SimulatedDisk) -> Result<(Log, Recovery), Error> {
     Log::open(Arc::new(disk.clone()), options())
 }
 
-/// Writes a group of `count` records, starting at sequence number `first`. Each payload consists of
-/// `PAYLOAD` bytes with the value of the sequence number.
+/// Writes a group of `count` records, starting at sequence number `first`. Each payload repeats the
+/// low byte of the sequence number `PAYLOAD` times.
 fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
     let mut batch = Batch::reuse(Vec::new(), first);
     for sequence in first..first + count {
@@ -105,8 +106,8 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
-/// A reader of a journal that another process writes reads the present records. It ends before a
-/// record that is still being written.
+/// A reader of a journal that another process writes reads the present records. The reader returns
+/// no record that is still being written, and reports trimmed records as missing.
 #[test]
 fn others_look_while_it_is_written() {
     let disk = SimulatedDisk::new(1);
@@ -211,8 +212,8 @@ fn damage_is_told_from_what_was_being_written() {
     check(8, "0-7");
 }
 
-/// A segment file that is shorter than the header copies counts as truncated: it has lost an
-/// unknown number of records.
+/// A segment file that is shorter than its two header copies counts as truncated. The header bytes
+/// that the file lacks count as torn.
 #[test]
 fn a_segment_that_is_shorter_than_its_headers_was_cut() {
     for left in [600, 1023] {
@@ -337,9 +338,9 @@ fn a_segment_that_was_never_used_is_passed_over() {
 
 #[test]
 fn a_payload_that_looks_like_a_record_is_none() {
-    /// Writes record 3 with a payload that is itself an encoded record, with the identity that
-    /// `forger` returns. Damages the header of record 3. Returns the sequence numbers of the
-    /// records that a reader finds.
+    /// Writes records 3 and 4. The payload of record 3 is an encoded record with the identity
+    /// from `forger`. Damages the header of record 3. Returns the sequence numbers of the records
+    /// that a reader finds from 3 on.
     fn check(forger: impl FnOnce(Identity) -> Identity) -> Vec<u64> {
         let disk = journal(1);
         let (mut log, _) = open(&disk).unwrap();

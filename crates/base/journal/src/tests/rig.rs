@@ -44,7 +44,8 @@ impl Rig {
         }
     }
 
-    /// Opens the log if it is not open. The opening may fail if the disk fails.
+    /// Opens the log if it is not open. Fails if the disk fails, or if the next sequence number
+    /// does not follow all promised records.
     pub(super) fn open(&mut self) -> Result<(), String> {
         if self.log.is_none() {
             let opened = Log::open(Arc::new(self.disk.clone()), self.options.clone());
@@ -78,7 +79,8 @@ impl Rig {
         Ok(())
     }
 
-    /// Reads and checks all available records with the following reader.
+    /// Reads and checks all available records with the following reader. Fails also if the reader
+    /// ends before the last promised record.
     pub(super) fn follow(&mut self) -> Result<(), String> {
         let Some(follower) = &mut self.follower else { return Ok(()) };
         while let Some(item) = follower.next().map_err(|error| error.to_string())? {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Timeout of 20 s after which a test counts as hanging.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Maximum time from the repair of the disk until the journal accepts records again: 5 s.
+/// Maximum time from a repair of the disk, or a trim, until the journal accepts records again: 5 s.
 const RESUMES: Duration = Duration::from_secs(5);
 
 fn open(disk: &SimulatedDisk, options: Options) -> Journal {

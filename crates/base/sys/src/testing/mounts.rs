@@ -1,4 +1,4 @@
-//! Mounts file systems for a test. They are unmounted on drop, however the test ends.
+//! Mounts file systems for a test. They are unmounted on drop, even if the test panics.
 
 use super::scratch::Scratch;
 use std::path::Path;
@@ -10,7 +10,8 @@ pub struct Mounted(Scratch);
 
 impl Mounted {
     /// Mounts a file system on a new directory. `words` are the arguments of the program `mount`
-    /// without the directory. On failure, returns the output of `mount`.
+    /// without the directory. On failure, returns the error message of `mount`, or the reason why
+    /// `mount` cannot be started.
     pub fn new(words: &[&str]) -> Result<Mounted, String> {
         let directory = Scratch::new("mounted");
         let output = Command::new("mount").args(words).arg(&directory.0).output();

@@ -25,7 +25,8 @@ impl Random {
         N::try_from(self.next() % end).ok().expect("less than the end")
     }
 
-    /// Returns a random number from `min` to `max`. It is usually close to `min`, and rarely `max`.
+    /// Returns a random number from `min` to `max`, both included. Most numbers exceed `min` by at
+    /// most 8, and at least one in 256 is `max`.
     pub fn between(&mut self, min: usize, max: usize) -> usize {
         match self.below(256) {
             0 => max,

@@ -1,8 +1,8 @@
 //! Programs under `strace`, which kills them in a system call or makes a call fail. Start at
 //! [`traced`] and [`Fault`]. Such a program is an ignored test, which [`own_test`] turns into a
-//! command. [`points`] lists the calls at which it can be killed, and [`run_on_two_threads`] runs
-//! one trial for each. [`figure`] reports a measured figure. [`env_number`] gives the number of
-//! trials, and [`deadline`] a time limit.
+//! command. [`points`] lists the calls at which the program can be killed, and
+//! [`run_on_two_threads`] runs the trials. [`figure`] reports a measured figure. [`env_number`]
+//! gives the number of trials, and [`deadline`] a time limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -79,8 +79,8 @@ pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, 
     calls.iter().filter_map(|&call| Some((call, most(call)?))).collect()
 }
 
-/// Lists all calls of a run as pairs of name and number. Each is a point at which the run can be
-/// killed. `counts` gives how often each call was made.
+/// Lists the points at which a run can be killed, as pairs of a call's name and number. `counts` is
+/// the result of [`most_calls`]: numbers count the calls of one thread.
 pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     counts
         .iter()
@@ -88,8 +88,8 @@ pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> 
         .collect()
 }
 
-/// Runs `work` on two threads, each with every second item. The threads mostly wait for a disk or
-/// for strace. Items that alternate in `all` go to different threads.
+/// Runs `work` on two threads, once with the items at even indexes and once with those at odd
+/// indexes. Two threads need less time than one, because both mostly wait for a disk or for strace.
 pub fn run_on_two_threads<T: Copy + Sync, R: Send>(
     all: &[T],
     work: impl Fn(&[T]) -> R + Sync,
@@ -160,7 +160,8 @@ impl Fault {
     pub const TIMES: u64 = 3;
 
     /// Lists the disk faults that can occur in a run, temporary and permanent ones: `error` in each
-    /// call. `counts` gives how often each call was made.
+    /// call, except calls on sockets, the first three of `write`, and permanent faults of `write`.
+    /// `counts` is the result of [`most_calls`].
     pub fn all(counts: &BTreeMap<&'static str, u64>, error: &'static str) -> Vec<Fault> {
         let mut all = Vec::new();
         // Temporary and permanent errors in sequence, so that an even sample contains both.
@@ -189,7 +190,8 @@ impl Fault {
     }
 }
 
-/// Returns at most `count` of the items in `all`, at equal distances.
+/// Returns at most `count` of the items in `all`, at equal distances. If `count` is 0, returns the
+/// first item.
 pub fn sample<T>(all: Vec<T>, count: u64) -> Vec<T> {
     let step = (all.len() as u64).div_ceil(count.max(1)).max(1) as usize;
     all.into_iter().step_by(step).collect()

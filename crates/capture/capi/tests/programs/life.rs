@@ -1,5 +1,6 @@
-//! Tests that programs with the library and a connection to an agent survive forks, sandboxes and
-//! closed descriptors. `life.c` is the program.
+//! Tests of programs with the library and a connection to an agent. `life.c` is the program for
+//! forks, sandboxes, closed descriptors and exits. Other programs test sampling, the use of stack,
+//! and events with fields.
 
 #[path = "../../../trace/tests/support/daemon.rs"]
 mod support;
@@ -12,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 use support::{LONG, Program, ProgramMessage, TestAgent, filtered, rule};
 
-/// The compiled program `life.c` and the directory that it was built in.
+/// A compiled program and the directory that it was built in.
 struct TestProgram {
     scratch: Scratch,
     program: PathBuf,

@@ -72,8 +72,8 @@ impl Set {
 }
 
 impl Set {
-    /// Finishes the streams of readers that have no unread events. Returns the number of final
-    /// packets.
+    /// Finishes the streams of all readers, which must have consumed all events. Adds the final
+    /// packets to the harvest, and returns their number.
     pub(crate) fn finish_all(&self, readers: &mut [Reader], into: &mut Harvest) -> usize {
         let mut packets = 0;
         for (ring, reader) in readers.iter_mut().enumerate() {

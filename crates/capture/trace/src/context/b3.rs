@@ -47,7 +47,8 @@ impl<'h> Headers<'h> {
     }
 
     /// Parses the headers. Returns `None` if they carry neither context nor decision. If `b3` is
-    /// invalid, parses the `X-B3-…` headers.
+    /// invalid, parses the `X-B3-…` headers; if these are absent or invalid too, returns the error
+    /// of `b3`.
     pub fn read(&self) -> Result<Option<Incoming>, ContextError> {
         match self.b3.map(read) {
             Some(Ok(incoming)) => Ok(Some(incoming)),

@@ -1,4 +1,4 @@
-//! Errors of received contexts. After an error, hosts should act as if no context had been
+//! Errors of received contexts. After an error, the program should act as if no context had been
 //! received.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ContextError {
     /// The header at fault, or the packed context.
     pub part: Part,
-    /// Offset of the fault in that header or packed context, in bytes.
+    /// Offset of the fault in that header or packed context, in bytes; 0 if the header is missing.
     pub offset: usize,
     /// Reason why the context is invalid.
     pub reason: Reason,
@@ -51,7 +51,7 @@ pub enum Reason {
         /// The received byte.
         found: u8,
     },
-    /// The value continues after the context's last byte.
+    /// The value continues after its expected end.
     TrailingBytes,
     /// The id is 0, which is invalid.
     Zero,

@@ -2,7 +2,7 @@
 
 use super::{ContextError, Part, Reason};
 
-/// Unread part of a header, and the offset of that part in the header.
+/// Unread bytes of a header, their offset in the header, and the header's [`Part`] for errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'h> {
     part: Part,
@@ -29,7 +29,7 @@ impl<'h> Cursor<'h> {
         ContextError::new(self.part, self.offset, reason)
     }
 
-    /// Returns the error for a byte other than `expected`, or for a value that ends before it.
+    /// Returns the error for a next byte other than `expected`, or for the end of the value.
     pub(super) fn unexpected(&self, expected: &'static str) -> ContextError {
         self.error(match self.bytes.first() {
             Some(found) => Reason::Byte { expected, found: *found },

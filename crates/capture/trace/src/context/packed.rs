@@ -32,7 +32,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
 }
 
 /// Returns the packed context to send with requests that this span makes. All bytes are 0 if the
-/// request is not sampled.
+/// request is not sampled, or if the decision is deferred.
 pub fn write(context: &SpanContext) -> [u8; SIZE] {
     let parent = context.parent_span_id.map_or(0, SpanId::number);
     let words = [context.trace_id.low(), context.span_id.number(), parent];

@@ -35,7 +35,7 @@ fn context(trace_id: u128, span_id: u64, parent: u64, decision: Decision) -> Spa
 }
 
 /// Parses the packed context that consists of `words`, and checks the result. `expected` is the
-/// context or the error.
+/// context, the error, or "nothing" for `None`.
 #[track_caller]
 fn check_packed(words: &[u64], expected: &str) {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();

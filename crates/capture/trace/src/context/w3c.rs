@@ -5,7 +5,7 @@
 //! version  trace id                   span id          flags: 1 sampled, 2 random trace id
 //! ```
 //!
-//! The host must forward `tracestate`, unless `traceparent` is missing, invalid, or duplicated.
+//! The program must forward `tracestate`, unless `traceparent` is missing, invalid, or duplicated.
 
 use super::hex::Cursor;
 use super::{ContextError, Decision, Part, Reason, SpanContext, Text};

@@ -2,7 +2,7 @@
 //! connect.
 //!
 //! No event can be wanted without a connection to an agent, so event types stay undecided. Each
-//! event then loads the word [`CALL`]. An agent stores its number there to make the program
+//! event then loads the word [`CALL`]. An agent stores a new number there to make the program
 //! connect. So waiting for an agent takes neither a thread nor a system call.
 
 use super::purpose::OTHER;
@@ -21,11 +21,12 @@ const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
 /// [`withdraw_page`] has closed the file.
 static FILE: Mutex<Option<RegisteredDescriptor<OwnedFd>>> = Mutex::new(None);
 
-/// Set once the thread runs, because it finds agents itself, or once no thread will ever run. Event
-/// types are then decided when the program first reaches them.
+/// Set once the thread serves connections, because it then finds agents itself, or once no thread
+/// will ever run. Event types are then decided when the program first reaches them.
 static DECISIONS_ENABLED: AtomicBool = AtomicBool::new(false);
 
-/// Call word of the page: the number of the agent that requests a connection; 0 if no agent does.
+/// Call word of the page: a number that an agent has stored to request a connection, new for each
+/// request; 0 without a request.
 pub static CALL: &AtomicU64 = {
     let [_, ring] = PAGE.words();
     ring
@@ -37,7 +38,8 @@ pub(super) fn filters() -> &'static AtomicU64 {
     &words[bell::FILTERS as usize / 8]
 }
 
-/// Returns true if no event can be wanted: there is no connection, and no agent has rung the bell.
+/// Returns true if no event can be wanted: there has been no connection yet, and no agent has rung
+/// the bell.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
     CALL.load(Ordering::Relaxed) == 0 && !are_decisions_enabled()
@@ -62,8 +64,8 @@ pub(super) fn clear_call() {
     let _ = CALL.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Maps a file over the page, so that agents find the page. Does nothing if a file is mapped
-/// already. Returns false on failure.
+/// Maps a file over the page, so that agents find the page. Does nothing if agents can
+/// find the page already. Returns false on failure.
 pub(super) fn publish_page() -> bool {
     // A child forked meanwhile may have inherited a locked mutex.
     let Ok(mut file) = FILE.try_lock() else { return false };

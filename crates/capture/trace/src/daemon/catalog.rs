@@ -1,10 +1,10 @@
 //! The program's [`catalog`]: shared memory with the descriptions of its event types, read by
 //! agents.
 //!
-//! Each process has its own catalog, created when the process first connects to an agent and used
-//! until the process ends. A word that the kernel wipes in forked children shows a child that it
-//! has no catalog; the parent's is not mapped there. If the program has closed the catalog's file,
-//! the process creates another catalog for the next agent.
+//! Each process has its own catalog, created when an agent first accepts the process and used until
+//! the process ends. A word that the kernel wipes in forked children shows a child that it has no
+//! catalog; the parent's is not mapped there. If the program has closed the catalog's file, the
+//! process creates another catalog for the next agent.
 
 use crate::event_type::EventType;
 use crate::kind::Kind;

@@ -1,5 +1,5 @@
 //! A connection to one agent: decodes the agent's messages, executes them, and sends answers. All
-//! operations are non-blocking.
+//! socket operations are non-blocking.
 //!
 //! The agent numbers the channels that it adds. An invalid message ends the connection; a valid
 //! request that this process cannot execute is ignored.
@@ -28,13 +28,14 @@ use std::time::{Duration, Instant};
 
 /// Maximum size of unsent answers, in bytes; the connection is closed beyond it.
 const UNSENT_MAX: usize = 64 << 10;
-/// Maximum total size of the filters and patterns in a channel's pending rules, in bytes.
+/// Maximum total size in memory of the filters and patterns in a channel's pending rules, in bytes.
 const RULES_SIZE_MAX: usize = 64 * FILTER_SIZE_MAX;
 
 /// Cause of a connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndReason {
-    /// The agent has exited or refuses the program for now, or an operation of this process failed.
+    /// The agent has exited or refuses the program for now, the program has closed the socket, or
+    /// an operation of this process failed.
     Disconnected,
     /// The agent sent an invalid message, or does not read the program's answers.
     ProtocolError,
@@ -55,7 +56,7 @@ pub(super) struct Connection {
     orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
-    /// Set once the program has answered a `Ping`, which the agent sends after its initial rules.
+    /// Set once the agent has sent a `Ping`, which follows its initial rules.
     has_initial_rules: bool,
 }
 
@@ -92,8 +93,7 @@ pub(super) struct Orphan {
 
 #[derive(Debug)]
 enum OrphanRings {
-    /// Rings into which events are still recorded, so that nothing is lost until the next agent
-    /// provides other rings.
+    /// Rings into which events are still recorded, until the next agent replaces or keeps them.
     Live(Channel),
     /// Replaced rings whose contents have not been read yet.
     Spent(RegisteredDescriptor<OwnedFd>),
@@ -146,8 +146,9 @@ struct AttachedRings {
 }
 
 impl Connection {
-    /// Connects to the agent at `path`. Returns `None` if there is no agent, or if it runs neither
-    /// as root nor as this process's user.
+    /// Connects to the agent at `path`, and takes over `orphans`. Returns `None`, and leaves
+    /// `orphans` unchanged, if no agent listens, if the agent runs neither as root nor as this
+    /// process's user, or if an operation of this process failed.
     pub(super) fn new(path: &Path, clock: Clock, orphans: &mut Vec<Orphan>) -> Option<Connection> {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
@@ -182,8 +183,9 @@ impl Connection {
         Some(connection)
     }
 
-    /// Returns the orphans of this connection: its live rings, and earlier orphans that the agent
-    /// has neither replaced nor released.
+    /// Removes and returns the orphans of this connection: the attached rings of its channels, and
+    /// the remaining orphans of earlier agents. The latter include rings that the agent has
+    /// replaced and not released.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
         let since = Instant::now();
         // A channel without attached rings has no orphan.
@@ -209,7 +211,8 @@ impl Connection {
         self.has_initial_rules
     }
 
-    /// Receives and sends messages as long as that is possible without blocking.
+    /// Sends unsent bytes, and executes the agent's messages until the socket has no more, or until
+    /// 64 reads. Does not wait for the socket.
     pub(super) fn process(&mut self, catalog: &mut CatalogFile) -> Result<(), EndReason> {
         self.flush()?;
         // Bounded, so that an agent that sends without pause does not starve the others.
@@ -448,8 +451,9 @@ fn next_message<M: Messages>(
     }
 }
 
-/// Attaches the rings of a channel. If `replaced` is a live orphan, the new rings replace its
-/// rings, provided that both or neither of the two have contexts. Otherwise the orphan is removed.
+/// Attaches the rings of a channel. If `replaced` is a live orphan, and both or neither of the two
+/// have contexts, the new rings replace the orphan's rings, which become a spent orphan. Otherwise
+/// the orphan is removed.
 fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,

@@ -27,8 +27,8 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
 const ORPHAN_LIFE: Duration = Duration::from_secs(60);
 /// Maximum number of orphans: enough for several agents that were killed in succession.
 const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;
-/// Pause before reconnecting after an agent's first failure. Doubled by each further failure, up to
-/// `PAUSE_MAX`.
+/// Pause before reconnecting after the end of a connection. Each further connection that ends
+/// before the agent's initial rules doubles the pause, up to `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Times since a connection's start at which to check whether the program has closed it. Programs
@@ -49,7 +49,7 @@ pub(super) struct Connections {
     lacks_streams: bool,
     /// Notifies of new files at the paths of absent agents, while another agent is connected.
     watch: Option<DirectoryWatch>,
-    /// Time until which absent agents are polled for.
+    /// Time until which absent agents are polled for although another agent is connected.
     search_until: Instant,
 }
 
@@ -136,8 +136,8 @@ impl Connections {
         })
     }
 
-    /// Serves the connections until `is_done` returns true. `is_done` is called after each wait; no
-    /// wait lasts beyond `end`.
+    /// Serves the connections until `is_done` returns true. `is_done` is called before and after
+    /// each wait; no wait lasts beyond `end`.
     pub(super) fn run_until(
         &mut self,
         is_done: impl Fn(&Connections) -> bool,
@@ -204,8 +204,8 @@ impl Connections {
     }
 
     /// Sets up notifications of absent agents, if possible. Returns true if they replace polling.
-    /// While there is no connection, polling continues, because notifications do not cover every
-    /// case.
+    /// While there is no connection, and until `search_until`, polling continues, because
+    /// notifications do not cover every case.
     fn can_rely_on_watch(&mut self) -> bool {
         let absent = self.absent();
         let is_idle = self.connections().next().is_some() && Instant::now() >= self.search_until;

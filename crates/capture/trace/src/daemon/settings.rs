@@ -12,10 +12,11 @@ use std::time::Duration;
 
 /// Environment variable; 1 disables the library.
 const DISABLE: &str = "BLKKIN_DISABLE";
-/// Environment variable; 1 enables reports of mistakes on standard error.
+/// Environment variable; 1 enables reports on standard error: invalid variables, and problems with
+/// an agent.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Environment variable with the time to wait for the agent, in milliseconds. Applies before
-/// `main`, and to a child's first event.
+/// Environment variable with the maximum time to wait for an agent's rules, in milliseconds.
+/// Applies before `main`, and to a child's first event.
 const WAIT: &str = "BLKKIN_WAIT";
 /// Environment variable with the program's name, as users see it.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
@@ -25,7 +26,7 @@ const PROGRAM: &str = "BLKKIN_PROGRAM";
 pub(super) struct Settings {
     /// Set if the library must do nothing.
     pub(super) is_inert: bool,
-    /// Set if mistakes in the library's use are reported on standard error.
+    /// Set if invalid variables and problems with an agent are reported on standard error.
     pub(super) reports_mistakes: bool,
     /// Time limits on waiting for an agent.
     pub(super) wait_limits: WaitLimits,
@@ -35,8 +36,8 @@ pub(super) struct Settings {
     pub(super) sockets: Vec<PathBuf>,
 }
 
-/// Time limits on waiting for an agent: before `main`, and at a child's first event. Both count
-/// from the start of the wait.
+/// Time limits on waiting for an agent, before `main` and at a child's first event. The limits
+/// count from the start of the wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitLimits {
     /// Limit on the time until the agent has accepted the program.
@@ -46,8 +47,8 @@ pub(super) struct WaitLimits {
 }
 
 impl WaitLimits {
-    /// Limits if `BLKKIN_WAIT` is not set. A stopped agent delays the program by at most
-    /// `acceptance`, and a busy agent by at most `rules`.
+    /// Limits if `BLKKIN_WAIT` is unset, empty or invalid. A stopped agent delays the program by at
+    /// most `acceptance`, and a busy agent by at most `rules`.
     pub(super) const DEFAULT: WaitLimits =
         WaitLimits { acceptance: Duration::from_millis(500), rules: Duration::from_secs(2) };
     pub(super) const NONE: WaitLimits =
@@ -66,7 +67,7 @@ pub(super) fn get() -> &'static Settings {
     SETTINGS.get_or_init(read)
 }
 
-/// Reports a mistake on standard error, if reports are enabled.
+/// Reports a problem on standard error, if reports are enabled.
 pub(super) fn report(what: impl FnOnce() -> String) {
     if SETTINGS.get().is_some_and(|settings| settings.reports_mistakes) {
         write(&what());
@@ -123,8 +124,9 @@ fn read() -> Settings {
     }
 }
 
-/// Returns the program name to show: `given`, or else the executable file's name. Control
-/// characters are removed, and the name is truncated.
+/// Returns the program name to show: `given`, or else the executable file's name; empty if neither
+/// is known. Control characters are removed, and the name is truncated to [`PROGRAM_SIZE_MAX`]
+/// bytes at a boundary of characters.
 fn program(given: Option<String>) -> String {
     let of_file = || {
         let path = env::current_exe().ok()?;

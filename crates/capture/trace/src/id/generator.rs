@@ -1,25 +1,26 @@
 //! Generates ids. An id is a counter value, enciphered with random keys of the process.
 //!
 //! - **Within a process** no id repeats: no number is used twice, and the cipher is a bijection.
-//!   Threads reserve numbers in blocks, so that they do not contend.
+//!   (Without stored keys, see below, ids differ like random numbers.) Threads reserve numbers in
+//!   blocks, so that they do not contend.
 //! - **Between processes** ids differ like random numbers, because the keys are random.
 //! - **After a fork** the child has new keys. The old keys lie in memory that the kernel wipes in
 //!   children, so the kind of fork does not matter. Counters continue: blocks that the parent
 //!   reserved belong to the threads that had them. A fork in a signal handler that interrupts
-//!   [`make`] is no different from one right after it: parent and child both have the id that was
-//!   being made.
+//!   [`make`] is like one right after it: parent and child may both have the id that was being
+//!   made.
 //! - **In a signal handler** ids can be made at any moment, even if the interrupted code is making
 //!   one. The only state of a thread is one word, the next number. Reserving a number is one
-//!   instruction (an atomic one on processors without a suitable plain one), which a handler
-//!   precedes or follows. When a block is used up, both the handler and the interrupted code
-//!   reserve a block. Either store may win, because both store a number that is used nowhere else.
-//!   A handler left by `siglongjmp` at worst wastes the rest of a block.
+//!   instruction on x86-64, and an atomic addition on other processors; a handler precedes or
+//!   follows it. When a block is used up, both the handler and the interrupted code reserve a
+//!   block. Either store may win, because both store a number that is used nowhere else. A handler
+//!   left by `siglongjmp` at worst wastes the rest of a block.
 //! - **While a thread ends** its word stays usable, because it has no destructor; if it should be
 //!   unusable, each id costs a block.
 //! - **Nothing blocks.** Only the first id of a process makes system calls; [`prepare`] makes them
-//!   early. If the kernel cannot wipe the keys, none are stored, and each id gets new keys. If
-//!   `getrandom` fails, keys are hashed from values that differ each time: time, process, thread,
-//!   addresses, a counter.
+//!   early. But if the kernel cannot wipe the keys, none are stored, and each id gets new keys by
+//!   system calls. If `getrandom` fails, keys are hashed from values that differ each time: time,
+//!   process, thread, addresses, a counter.
 
 use blkkin_sys::{WipedOnFork, add_on_own_thread, moment_identity, random_words};
 use std::num::NonZeroU64;
@@ -39,9 +40,8 @@ type Keys = [u64; 2];
 /// The two keys of this process, or zeros. The first key is stored last.
 static KEYS: WipedOnFork = WipedOnFork::new();
 
-/// Start of the next block to reserve. Children continue with the parent's value: a child has a
-/// copy of the parent's memory, and must not give the forking thread a block that this thread has
-/// already.
+/// Start of the next block to reserve. Children continue with the parent's value: in a child, the
+/// forking thread still has its block, which must not be reserved again.
 static BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -49,7 +49,7 @@ thread_local! {
     static NUMBERS: AtomicU64 = const { AtomicU64::new(USED_UP) };
 }
 
-/// Returns a new id: unpredictable, never 0, and unique.
+/// Returns a new id: pseudorandom, never 0, and unique within the process.
 #[inline]
 pub fn make() -> NonZeroU64 {
     let [first, second] = KEYS.words();
@@ -65,8 +65,8 @@ pub fn make() -> NonZeroU64 {
     make_slowly()
 }
 
-/// Slow path of [`make`]: makes the first id of a process or of a block, and replaces the one id
-/// that would be 0.
+/// Slow path of [`make`]: makes the first id of a process or of a block, and each id if keys cannot
+/// be stored. Also replaces the one id that would be 0.
 #[cold]
 fn make_slowly() -> NonZeroU64 {
     loop {
@@ -86,15 +86,16 @@ pub fn prepare() {
 
 /// Enciphers a number with the one-round cipher of Even and Mansour ("A construction of a cipher
 /// from a single pseudorandom permutation", 1997): a fixed permutation between two keys. So two
-/// processes make unrelated ids of the same numbers. With one key alone, one process would make the
-/// other's ids, at later numbers.
+/// processes make unrelated ids of the same numbers. With the first key alone, one process would
+/// make the other's ids, at other numbers. With the second key alone, the ids of equal numbers
+/// would always differ in the same bits.
 #[inline]
 fn encipher([before, after]: Keys, number: u64) -> u64 {
     scramble(number ^ before) ^ after
 }
 
-/// Permutes the bits so that each output bit depends on all input bits: the finalizer "Mix13" of
-/// David Stafford.
+/// Permutes the 64-bit words so that each output bit depends on all input bits: the finalizer
+/// "Mix13" of David Stafford.
 #[inline]
 fn scramble(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -102,15 +103,16 @@ fn scramble(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Returns the next number of the thread's block; `None` if the block is used up.
+/// Returns the next number of the thread's block; `None` if the block is used up, or if the
+/// thread's word is unusable because the thread is ending.
 #[inline]
 fn number_of_block() -> Option<u64> {
     let number = NUMBERS.try_with(|next| add_on_own_thread(next, 1)).unwrap_or(USED_UP);
     (number & USED_UP == 0).then_some(number)
 }
 
-/// Reserves a block and returns its first number. The thread keeps the other numbers, unless it is
-/// ending.
+/// Reserves a block and returns its first number. The thread keeps the other numbers, unless its
+/// word is unusable because it is ending.
 fn number_of_new_block() -> u64 {
     let number = BLOCKS.fetch_add(BLOCK_STRIDE, Relaxed);
     let _ = NUMBERS.try_with(|next| next.store(number + 1, Relaxed));
@@ -137,8 +139,8 @@ fn new_keys() -> Keys {
     [first.load(Acquire), second.load(Relaxed)]
 }
 
-/// Returns keys from `getrandom`, if they are given. Otherwise returns hashes of values that differ
-/// between any two calls on any machine.
+/// Returns the keys `from_kernel`, if `getrandom` has returned them. Otherwise returns hashes of
+/// values of which at least one differs between any two calls.
 fn mixed_keys(from_kernel: Option<Keys>) -> Keys {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     if let Some(keys) = from_kernel {

@@ -1,4 +1,5 @@
-//! Tests that ids are unique under threads, forks and signals, with the kernel's help and without.
+//! Tests that ids are unique under threads, forks and signals, with the kernel's help and without;
+//! and tests of their randomness and their text.
 
 use super::{SpanId, TraceId, make, prepare};
 use blkkin_sys::testing::{Call, Fork, in_child, refuse, refuse_all, while_interrupted};

@@ -26,8 +26,8 @@ pub(crate) struct ChannelRules {
 enum RuleFilter {
     Always,
     If(Box<Filter>),
-    /// The filter cannot be parsed, because the agent's filter language is newer than the program's
-    /// parser. The rule matches no event.
+    /// The filter cannot be parsed, probably because the agent's filter language is newer than the
+    /// program's parser. The rule matches no event.
     Never,
 }
 
@@ -82,8 +82,9 @@ impl ChannelRules {
     }
 }
 
-/// Values that a filter can use: an event's encoded fields, and contexts that are cheap to read. A
-/// field of the payload hides a pseudo field with its name.
+/// Values that a filter can use: an event's encoded fields, its name and severity, contexts that
+/// are cheap to read, and application contexts. A bare name refers to a field of the payload or, if
+/// there is none, to the pseudo-field of that name.
 struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],
@@ -179,8 +180,8 @@ impl Values for EventValues<'_> {
     }
 }
 
-/// Returns the pseudo field for the name of a context, such as `tid`. LTTng's names, such as
-/// `vtid`, are accepted too.
+/// Returns the pseudo-field for the name of a context, such as `tid`; `None` for contexts that
+/// filters cannot use. LTTng's names, such as `vtid`, are accepted too.
 fn context(name: &str) -> Option<PseudoField> {
     Some(match name {
         "pid" | "vpid" => PseudoField::Pid,
@@ -192,7 +193,7 @@ fn context(name: &str) -> Option<PseudoField> {
 }
 
 /// Returns the value of an event's field, or of one element of it; `None` if the event has no field
-/// of that name.
+/// of that name, or if `fields` end before its end.
 fn field<'f>(
     event: &EventType,
     fields: &'f [u8],

@@ -11,8 +11,8 @@ use blkkin_control::rules::Verdict;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// Decides which channels record the events of a type that has an id. Does nothing while events are
-/// undecided.
+/// Writes a type that has an id into the catalog. Unless events are undecided, also decides which
+/// channels record the type; an existing decision is kept.
 pub(crate) fn decide(event: &'static EventType) {
     // Pairs with the fence in `refresh_all`; see "Why no type is missed" in `registry`.
     fence(Ordering::SeqCst);
@@ -22,8 +22,9 @@ pub(crate) fn decide(event: &'static EventType) {
     }
 }
 
-/// Writes all types into the catalog, and decides again which channels record each of them. Called
-/// after a change of the rules or of the catalog.
+/// Writes all types into the catalog. Unless events are undecided, also decides again which
+/// channels record each type. Called after a change of the rules or of the catalog, and by
+/// [`decide_all`].
 pub(crate) fn refresh_all() {
     fence(Ordering::SeqCst);
     let is_undecided = state::is_undecided();
@@ -35,14 +36,16 @@ pub(crate) fn refresh_all() {
     }
 }
 
-/// Decides which channels record each event type. Called once a forked child has received its
-/// rules, and if the library is disabled.
+/// Decides which channels record each event type, and calls the functions registered by
+/// [`on_change`]. Called once a forked child has received its rules or a time limit has passed, and
+/// if the library is disabled.
 pub(crate) fn decide_all() {
     refresh_all();
     notify_change();
 }
 
-/// Makes all types undecided again. Called in a forked child, on its only thread.
+/// Makes all types undecided again, and calls the functions registered by [`on_undecided`]. Called
+/// in a forked child, on its only thread.
 pub(crate) fn undecide_all() {
     types().for_each(EventType::undecide);
     for on_undecided in ON_UNDECIDED.iter().filter_map(OnceLock::get) {
@@ -112,7 +115,7 @@ pub fn is_wanted(event: &EventType) -> bool {
     with_rules(|table| table.channels_wanting(event) != 0).unwrap_or(false)
 }
 
-/// Functions called after each change of the rules.
+/// Functions called after each change of the rules, and by [`decide_all`].
 static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
 /// Functions called when all event types become undecided again.
@@ -127,23 +130,23 @@ pub fn on_undecided(on_undecided: fn()) {
     }
 }
 
-/// Returns true while the wanted events are unknown: no agent has connected yet, or this is a
-/// forked child that has not received its rules. Each event then has to call
-/// [`stays_undecided`](super::stays_undecided).
+/// Returns true while the wanted events are unknown: the program has not connected to an agent yet,
+/// or this is a forked child whose thread has not started or waits for rules. Each event then has
+/// to call [`stays_undecided`](super::stays_undecided).
 pub fn is_undecided() -> bool {
     state::is_undecided()
 }
 
-/// Returns true if no event can be wanted: there is no connection to an agent, and no agent has
-/// rung the bell.
+/// Returns true if no event can be wanted: the program has not connected to an agent yet, and no
+/// agent has rung the bell.
 #[inline(always)]
 pub fn is_quiet() -> bool {
     bell::is_quiet()
 }
 
-/// Registers a function to be called after each change of the rules. Calls the function at once if
-/// a channel has rules, or if events are decided. At most eight functions; further ones are
-/// ignored.
+/// Registers a function to be called after each change of the rules, and when a forked child has
+/// decided about all event types. Calls the function at once if a channel has rules, or if events
+/// are decided. At most eight functions; further ones are not registered.
 pub fn on_change(on_change: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {

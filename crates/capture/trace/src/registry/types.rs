@@ -22,8 +22,8 @@ pub(crate) struct Entry {
 static TYPES: [OnceLock<Entry>; TYPES_MAX] = [const { OnceLock::new() }; TYPES_MAX];
 /// Number of reserved entries of `TYPES`. May exceed [`TYPES_MAX`], after types were refused.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// Number of types refused because the table is full, or because their names or fields exceed a
-/// limit.
+/// Number of types refused because the table or the catalog is full, or because their descriptions
+/// are invalid or exceed a limit.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Adds a type to the table and returns its index. The index becomes valid when it is stored as the
@@ -62,14 +62,15 @@ pub fn types() -> impl Iterator<Item = &'static EventType> {
     (0..count).filter_map(|place| type_of(u16::try_from(place).ok()?))
 }
 
-/// Returns the number of types refused because there are too many, or because their names or fields
-/// exceed a limit. Events of refused types are never recorded.
+/// Returns the number of types refused because there are too many, or because their descriptions
+/// are invalid or exceed a limit. Events of refused types are never recorded.
 pub fn types_refused() -> usize {
     REFUSED.load(Ordering::Relaxed)
 }
 
 impl EventType {
-    /// Iterates over the names and kinds of the fields; empty before the type is registered.
+    /// Iterates over the names and kinds of the fields; empty before the type is registered, or if
+    /// it was refused.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
         self.fields_of_kinds(entry(self).map_or(&[], |entry| entry.kinds))
     }

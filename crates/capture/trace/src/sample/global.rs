@@ -4,7 +4,7 @@ use super::{Sampler, Sampling};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static SAMPLER: Sampler = Sampler::new();
-/// Rules set by code or the environment, stored while an agent overrides them.
+/// Rules set by code or the environment, to be restored when an agent no longer overrides them.
 static DEFAULT_RULES: Sampler = Sampler::new();
 static IS_OVERRIDDEN: AtomicBool = AtomicBool::new(false);
 

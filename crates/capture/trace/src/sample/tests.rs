@@ -1,4 +1,5 @@
-//! Tests of sampling with fixed times and fixed random numbers, and with many threads at once.
+//! Tests of sampling with given times and random numbers, and with several threads at once; and
+//! tests of the rules' text.
 
 use super::{Limit, Sampler, Sampling};
 use crate::context::{Decision, Incoming, SpanContext};

@@ -18,8 +18,8 @@ const NO_LIMIT: u64 = 0;
 pub(super) struct TokenBucket {
     /// Refill interval and bucket size in one word, packed by [`pack`], so that a change is atomic.
     limit: AtomicU64,
-    /// Time at which the bucket will be full, in nanoseconds. Taking a token adds one refill
-    /// interval.
+    /// Time at which the bucket will be full, in nanoseconds; a past time if it is full. Taking a
+    /// token stores the later of this time and the present, plus one refill interval.
     full_at_ns: AtomicU64,
     /// The configured limit, as [`TokenBucket::limit`] returns it. The exact rate cannot be
     /// computed from the refill interval, which is rounded.
@@ -35,7 +35,7 @@ impl TokenBucket {
         }
     }
 
-    /// Sets the limit. The bucket starts full if the limit changes.
+    /// Sets the limit. The bucket starts full if the refill interval or the bucket's size changes.
     pub(super) fn set(&self, limit: Option<Limit>) {
         let packed = limit.map_or(NO_LIMIT, pack);
         let given = |limit: Limit| u64::from(limit.per_second) << 32 | u64::from(limit.burst);
@@ -85,7 +85,8 @@ impl TokenBucket {
 }
 
 /// Packs the refill interval of a token (upper half) and the bucket's size (lower half). The
-/// interval is rounded up: a limit may be stricter than configured, but not looser.
+/// interval is rounded up: the rate may be lower than configured, but not higher. A burst of 0
+/// counts as 1. With a rate of 0 the size is 0, so no token is ever taken.
 fn pack(limit: Limit) -> u64 {
     const SECOND_NS: u64 = 1_000_000_000;
     match limit.per_second {

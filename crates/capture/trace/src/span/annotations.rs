@@ -135,8 +135,8 @@ impl<'a> Trace<'a> {
         }
     }
 
-    /// Returns true if any annotations of this span at a level are recorded. Callers can check this
-    /// before they compute values.
+    /// Returns true if annotations of any kind may be recorded for this span at a level. Callers
+    /// can check this before they compute values.
     #[inline]
     pub fn is_annotated_at(&self, level: Level) -> bool {
         let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER];
@@ -213,7 +213,8 @@ impl<'a> Trace<'a> {
 
 macro_rules! core_annotations {
     ($($(#[$doc:meta])* $name:ident: $annotation:ident;)*) => {
-        /// Methods that record Zipkin's core annotations.
+        /// Methods that record some of Zipkin's core annotations; [`event`](Trace::event) records
+        /// each [`CoreAnnotation`].
         impl Trace<'_> {
             $(
                 $(#[$doc])*

@@ -1,5 +1,5 @@
-//! An agent for tests: the agent's side of the connection and of the rings, for one program at a
-//! time. The agent sends only the messages that a test requests.
+//! An agent for tests: the agent's side of the connections and of the rings. The agent sends only
+//! the messages that a test requests.
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
@@ -44,7 +44,7 @@ impl TestAgent {
         self.listener = Some(Listener::bind(&self.path).unwrap());
     }
 
-    /// Closes the socket, like an agent that exits.
+    /// Closes the socket and removes its file, like an agent that exits.
     pub(crate) fn close(&mut self) {
         self.listener = None;
         std::fs::remove_file(&self.path).unwrap();

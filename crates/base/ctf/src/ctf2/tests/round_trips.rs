@@ -1,5 +1,5 @@
-//! Tests of written schemas: their text, the result of parsing it again, and what is lost where CTF
-//! 2 cannot express a property.
+//! Tests of written schemas: their text, the result of parsing it again (also after damage), and
+//! the losses where CTF 2 cannot express a property.
 
 use super::*;
 use blkkin_sys::testing::Random;

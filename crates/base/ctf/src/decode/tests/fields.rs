@@ -42,7 +42,7 @@ fn metadata(order: &str, fields: &str) -> String {
 }
 
 /// Decodes one event from `hex`, and checks the text of its fields. The event must use all bytes,
-/// the last one at least in part.
+/// the last one at least in part, and must be incomplete in each shorter view.
 #[track_caller]
 fn check_in(order: &str, fields: &str, hex: &str, expected: &str) {
     check_metadata(&metadata(order, fields), hex, expected);

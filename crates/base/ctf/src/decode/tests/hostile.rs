@@ -1,5 +1,5 @@
-//! Tests with random bytes and random schemas: nothing panics, and a packet read in two parts gives
-//! the same result as in one.
+//! Tests with random and invalid bytes, and with random schemas: nothing panics, excessive lengths
+//! are rejected, and a view of a part of the packet gives the same event or is incomplete.
 
 use super::*;
 use crate::ctf2::tests::random;

@@ -1,5 +1,5 @@
-//! Tests of the effects of packet headers, packet contexts and event headers on the machine and its
-//! clock.
+//! Tests of packet headers, packet contexts and event headers: their values, their errors, and
+//! their effects on the machine's clock.
 
 use super::header::Header;
 use super::*;

@@ -1,5 +1,5 @@
-//! Tests that skipping gives the same result as walking, for all ends of NUL maps and views, and
-//! for any bytes.
+//! Tests that skipping gives the same result as walking, for random packets: some are longer than a
+//! NUL map, some have corrupt bytes, and some views end within an event.
 
 use super::*;
 use blkkin_sys::testing::Random;
@@ -12,8 +12,8 @@ const HEADERS: [&str; 3] = [
     "u8 id; t64 timestamp;",
 ];
 
-/// Makes metadata with event classes of all kinds: with strings, with bytes, with neither, with
-/// both, and without fields.
+/// Makes metadata with the event header `header`, and with event classes in plain form (0, 1 and
+/// 4), with an array of dynamic length (2), without fields (3), and with a field of 3 bits (5).
 fn metadata(header: &str) -> String {
     format!(
         "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le; }}; clock {{ name = c; }};
@@ -37,7 +37,8 @@ fn metadata(header: &str) -> String {
 fn packet(random: &mut Random, header: usize, clock: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut time = clock;
-    // Classes of a packet: a single one, the plain ones, all of them, or ones with large events.
+    // Classes of a packet: a single one, plain ones, all except the large one, or the large one and
+    // another.
     let classes: &[u8] = [&[0][..], &[1], &[0, 1], &[0, 1, 2, 3, 5], &[0, 4]][random.below(5)];
     let long = [40, 3000, 7000][random.below(3)];
     for _ in 0..random.below(300) {

@@ -30,8 +30,9 @@ pub(super) struct Lowering<'d> {
     /// Bounds and labels of each integer field, because later fields may use it as a selector.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<SelectorUse>>,
-    /// Selector of each variant and optional, with the index of the class in the selector's `uses`.
-    /// The key is the address of the class.
+    /// For CTF 1.8: selector of each variant and optional that can refer to the selector in the
+    /// output, with the index of the class in the selector's `uses`. The key is the address of the
+    /// class.
     use_of: HashMap<usize, (Key, usize)>,
     labels: HashMap<Key, Labels>,
     renamed: HashMap<Key, String>,

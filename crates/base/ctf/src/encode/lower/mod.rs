@@ -9,7 +9,7 @@
 //! - variable-length integers become integers of 64 bits, booleans enumerations of "false" and
 //!   "true", bit arrays and bit maps unsigned hexadecimal integers;
 //! - optionals become variants with an empty structure for the absent case; their selectors and
-//!   the selectors of variants become enumerations, whose labels are the options' names;
+//!   the selectors of variants become enumerations, whose labels are made from the options' names;
 //! - text in UTF-16 or UTF-32, terminated or counted, becomes a terminated string in UTF-8 (a
 //!   length field is kept, and still counts the bytes of the source);
 //! - blobs become arrays of hexadecimal bytes, and floats in formats other than those of 32 and 64
@@ -20,9 +20,9 @@
 //! For CTF 2, `fields` changes bit and byte orders in the same way, and replaces ASCII by UTF-8 and
 //! floats in formats that CTF 2 lacks by floats of 64 bits.
 //!
-//! A length or selector in a header, which the output lacks, is replaced by a new field before the
-//! dependent field. For CTF 1.8 that also applies to a selector outside of the enclosing
-//! structures.
+//! The output lacks the source's headers, so a field with its length or selector in a header gets a
+//! new field before it for that value. For CTF 1.8, so does a variant or optional with its selector
+//! outside of the enclosing structures.
 //!
 //! babeltrace2 2.0.4 cannot read two constructs in any encoding: variants and arrays of dynamic
 //! length in an event's specific context, and streams with and without a clock in one trace.

@@ -14,7 +14,7 @@ pub(super) fn unique(name: String, taken: &mut HashSet<String>) -> String {
 }
 
 /// Converts a name to a valid name of a structure member: letters, digits and underscores. An
-/// initial digit or a keyword is permitted, because the writer puts an underscore before member
+/// initial digit or a keyword is permitted, because the writer puts an underscore before such
 /// names.
 pub(super) fn member(name: &str) -> String {
     match name {

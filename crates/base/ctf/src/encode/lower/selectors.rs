@@ -2,8 +2,9 @@
 //! the selected option. So the values that select an option get a label with the option's name.
 //!
 //! Several variants may depend on one selector in different ways. The selector's values are then
-//! partitioned so that all values with one label select the same option in each variant. Each
-//! variant gets an option for each label.
+//! partitioned so that all values with one label select the same option in each variant. The label
+//! joins the names of these options. Each variant gets an option for each label that selects one of
+//! the variant's options.
 
 use super::names;
 use crate::encode::error::EncodeError;
@@ -21,7 +22,7 @@ pub(super) struct SelectorUse {
     /// Name of an additional last option for all values that no other option has; `None` if there
     /// is no such option.
     pub(super) otherwise: Option<&'static str>,
-    /// True if the use is a variant, whose options are named by labels of the selector.
+    /// True for a variant, false for an optional.
     pub(super) is_variant: bool,
 }
 
@@ -108,8 +109,9 @@ impl SelectorUse {
     }
 }
 
-/// Returns the choices of each use if all uses are variants, and each option has the name and
-/// values of one of the selector's existing labels, else `None`.
+/// Returns the choices of each use if the selector's existing labels suffice, else `None`. They
+/// suffice if all uses are variants, and each option of a variant has the name and values of a
+/// different label. The names must be valid in CTF 1.8.
 fn existing_labels(uses: &[SelectorUse], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
     let label_of = |(name, ranges): &(Option<String>, Ranges)| {
         let name = name.as_ref().filter(|name| names::is_option(name))?;

@@ -1,4 +1,5 @@
-//! Tests of the bytes of LTTng's headers, and of fields that depend on headers.
+//! Tests of the bytes of LTTng's headers, of fields that depend on headers, and of values that do
+//! not fit their class.
 
 use super::*;
 

@@ -18,8 +18,8 @@ enum Purpose {
     Selector { signed: bool },
 }
 
-/// Ranges from which the options of variants are made. The value of a selector is chosen from one
-/// of them.
+/// Ranges of selector values; [`group`] lowers them by 8 for signed selectors. The options of
+/// variants and the ranges of optionals consist of them. A selector has a value in one of them.
 const GROUPS: [(i128, i128); 4] = [(0, 0), (1, 3), (5, 5), (7, 15)];
 
 fn group(index: usize, signed: bool) -> (i128, i128) {
@@ -36,7 +36,7 @@ struct Maker<'r> {
     random: &'r mut Random,
     order: ByteOrder,
     purposes: HashMap<Place, Purpose>,
-    /// Fields to which later fields may refer, each with its purpose if one has been chosen.
+    /// Fields to which later fields may refer, each with its purpose; `None` for a boolean.
     known: Vec<(FieldRef, Option<Purpose>)>,
     path: Vec<String>,
     scope: Scope,
@@ -318,7 +318,8 @@ impl Maker<'_> {
         FieldClass::Struct(StructClass { members, align: 1 << self.random.below(5) })
     }
 
-    /// Makes the content of an array, optional or variant, to which no later field refers.
+    /// Makes the content of an array, optional or variant. Only fields within the content refer to
+    /// its fields.
     fn inner(&mut self) -> FieldClass {
         let known = self.known.len();
         let structure_next = self.path.len() < 4 && self.random.chance(50);
@@ -629,7 +630,8 @@ impl Values<'_> {
         }
     }
 
-    /// Makes a text of characters of one code unit each, so that it can be truncated anywhere.
+    /// Makes a text of characters of one code unit each, so that truncation after any code unit
+    /// leaves whole characters.
     fn text(&mut self, encoding: Encoding, count: usize) -> Vec<u8> {
         let letters = match encoding.unit_size() {
             1 => ['a', 'B', '"', '\n'],

@@ -1,5 +1,5 @@
 //! A visitor that prints fields as text. A field and its counterpart in the other version of CTF
-//! give equal text.
+//! give equal text, except for an absent optional: CTF 1.8 has an empty structure in its place.
 
 use crate::decode::{Node, NodeKind, Visitor};
 use crate::schema::Scope;

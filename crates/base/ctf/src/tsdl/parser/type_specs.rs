@@ -84,8 +84,8 @@ impl<'t> Parser<'t, '_> {
         Ok((TypeSpec { at, kind }, is_typedef))
     }
 
-    /// Returns whether the current word can be part of an alias's name. Other words start a type
-    /// such as `struct`.
+    /// Returns whether the current token can be a word of an alias's name: a type keyword such as
+    /// `int`, or a word that is no keyword.
     fn current_is_alias_word(&self) -> bool {
         match &self.current.kind {
             Kind::Word(word) => lexer::is_type_keyword(word) || !lexer::is_keyword(word),

@@ -330,7 +330,7 @@ fn aliases_cannot_blow_up() {
     check_size(&aliases, "struct s59");
     // Unused aliases are not expanded, so they need little memory.
     assert_eq!(payload(&aliases, "struct s0").unwrap(), "{a: string(Utf8), b: string(Utf8)}");
-    // A variant copies the labels of its tag, with all ranges of each label.
+    // A variant copies the label of each option, with all ranges of the label.
     let labels = "l,".repeat(10_000);
     let fields: String = (0..100).map(|field| format!("variant v <t> f{field};")).collect();
     let types = format!("typealias enum : integer {{ size = 8; }} {{ {labels} }} := e;");

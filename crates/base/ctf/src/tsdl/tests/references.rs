@@ -5,7 +5,7 @@ use super::{TRACE, located, parse_and_write, payload, show};
 
 const U8: &str = "typealias integer { size = 8; } := u8;";
 
-/// Checks the payload's fields, after the declaration of `u8` and of the types in `before`.
+/// Checks the payload's fields, after the declaration of `u8` and the TSDL text `before`.
 #[track_caller]
 fn check(before: &str, fields: &str, expected: &str) {
     let found = payload(&format!("{U8} {before}"), &format!("struct {{ {fields} }}")).unwrap();

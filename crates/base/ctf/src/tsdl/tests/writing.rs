@@ -258,8 +258,8 @@ fn what_only_ctf_2_knows_is_refused() {
     check_refused(FieldClass::Array(Box::new(array)), "array aligned on 16 bits");
 }
 
-/// Returns the text written for a variant with the tag `t`, or the error. The tag is an integer
-/// with the labels `a` = 1 and `int` = 2.
+/// Returns the text written for the tag `t` and a variant with one option, or the error. The tag
+/// is an integer with the labels `a` = 1 and `int` = 2.
 fn variant(label: Option<&str>, values: (i128, i128)) -> String {
     let tag = int(|int| {
         let labels = [("a", 1), ("int", 2)].map(|(label, value)| Mapping {
@@ -298,7 +298,7 @@ fn variants_need_labels() {
     );
 }
 
-/// Returns the written reference of the length in the last line.
+/// Returns the written length of the array `x`, or the error message.
 fn length_of(members: Vec<(&str, FieldClass)>) -> String {
     let text = payload(members);
     match text.rsplit_once("_x[") {

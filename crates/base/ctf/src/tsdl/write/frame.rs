@@ -12,7 +12,7 @@ pub(super) enum Frame<'s> {
 }
 
 impl Frame<'_> {
-    /// Returns the name that the current member adds to a path.
+    /// Returns the display name that the current member adds to a path; `None` for a variant.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Frame::Struct { class, index, .. } => {

@@ -1,6 +1,6 @@
 //! References in TSDL text: from an array to its length, and from a variant to its tag. A reference
-//! is the field's own name if that name resolves to the field (babeltrace2 accepts no other form
-//! for tags), otherwise the field's scope and path.
+//! is the field's own name if that name resolves to the field in a structure around the reference
+//! (babeltrace2 accepts no other form for tags), otherwise the field's scope and path.
 
 use super::frame::Frame;
 use super::spelling::escaped;
@@ -61,7 +61,8 @@ impl<'s> Writer<'s> {
     }
 
     /// Finds `field` in the structures around the current field, and returns its written name and
-    /// class. Returns `None` if a structure further inside has a member of that written name.
+    /// class. Returns `None` if these structures have no such integer before the current field, or
+    /// if a structure further inside hides its written name by another earlier member.
     fn local(&self, field: &FieldRef) -> Option<(String, &'s IntClass)> {
         if field.scope != self.current {
             return None;

@@ -8,8 +8,8 @@ use blkkin_sys::testing::Random;
 
 const DECISIONS: [Decision; 4] = [Decision::Deferred, Decision::No, Decision::Yes, Decision::Debug];
 
-/// Returns a random context, often with few bits and leading zeros; its trace id has 128 or 64
-/// bits.
+/// Returns a random context, whose trace id has 128 or 64 bits. The ids often have many leading
+/// zeros.
 fn some_context(random: &mut Random) -> SpanContext {
     let number = |random: &mut Random| random.next() >> random.below(64);
     let high = if random.below(2) == 0 { 0 } else { number(random) };
@@ -94,8 +94,8 @@ fn random_input_is_survived() {
     assert!(read > 100, "only {read} could be read");
 }
 
-/// No reader panics on valid headers with one to three mutations: bytes replaced, removed, inserted
-/// or swapped.
+/// No reader panics on a valid header or packed context with one to three mutations: bytes
+/// replaced, removed, inserted or swapped.
 #[test]
 fn mutated_headers_are_survived() {
     let mut random = Random::new(0xd1b5_4a32_d192_ed03);

@@ -1,5 +1,5 @@
-//! Tests of several agents at once. They use [`Connections`](super::Connections) directly, because
-//! a program that runs as root connects to only one agent.
+//! Tests of several agents, at once and one after another. They set up each [`AgentAddress`]
+//! themselves, because a program that runs as root connects to only one agent.
 
 use super::*;
 use crate::event;
