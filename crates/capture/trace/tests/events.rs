@@ -4,7 +4,7 @@
 mod support;
 
 use blkkin_trace::registry::{self, Levels};
-use blkkin_trace::{EventType, Level, event};
+use blkkin_trace::{EventType, Level, channels, event};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use support::{Channel, all, alone, rule};
 
@@ -60,6 +60,21 @@ fn the_first_event_of_a_type_counts() {
     // The first event of this type.
     event!(Level::Info, "first:time");
     assert_eq!(channel.names(), ["first:time"]);
+}
+
+/// Rings that find their channel occupied do not change the size to which its events are shortened.
+/// With the size for larger rings, the event would be lost.
+#[test]
+fn refused_rings_change_no_channel() {
+    let _alone = alone();
+    let mut channel = Channel::new(0);
+    registry::set_rules(0, &[all("refused:*")]);
+    assert!(channels::attach(0, Channel::unattached(1 << 20)).is_err());
+    // Each string is cut to 4 KiB; three of them exceed a sub-buffer of 8 KiB.
+    let text = "x".repeat(10_000);
+    let text = text.as_str();
+    event!(Level::Info, "refused:long", a = text, b = text, c = text);
+    assert_eq!(channel.names(), ["refused:long"]);
 }
 
 #[test]

@@ -126,7 +126,9 @@ impl BoundFilter {
         }
         let labels = &binding.labels;
         let operands = self.filter.operands();
-        let (packet, values) = (&self.packet, &self.event);
+        // The values may be those of another trace's packet.
+        let packet = binding.needs_packet.then_some(&self.packet);
+        let values = &self.event;
         self.filter.eval(&EventValues { event, operands, labels, packet, values })
     }
 }
@@ -384,7 +386,7 @@ struct EventValues<'a, 'e> {
     event: &'a Event<'e>,
     operands: &'a [Operand],
     labels: &'a BTreeMap<u32, EnumLabels>,
-    packet: &'a OperandValues,
+    packet: Option<&'a OperandValues>,
     values: &'a OperandValues,
 }
 
@@ -430,7 +432,7 @@ impl Values for EventValues<'_, '_> {
     fn value(&self, operand: usize) -> Value<'_> {
         let operand_value = self
             .operand_value(self.values, operand)
-            .or_else(|| self.operand_value(self.packet, operand));
+            .or_else(|| self.operand_value(self.packet?, operand));
         if let Some(value) = operand_value {
             return value;
         }

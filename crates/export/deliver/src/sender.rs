@@ -120,7 +120,8 @@ impl Sender {
 
     /// Sends a batch until it is settled; `None` if the exporter stops first.
     fn deliver(&mut self, record: &Record) -> Option<Settlement> {
-        let mut attempts = 0;
+        // Attempts that failed perhaps because of the batch. Those during an outage do not count.
+        let mut doubtful_attempts = 0;
         loop {
             {
                 let state = self.shared.state();
@@ -135,7 +136,6 @@ impl Sender {
                 return Some(Settlement::Dropped(Cause::TooOld));
             }
             let Some(verdict) = self.send(record) else { continue };
-            attempts += 1;
             match verdict {
                 Verdict::Delivered { rejected, message, is_malformed } => {
                     self.backoff.reset();
@@ -146,12 +146,13 @@ impl Sender {
                     return Some(Settlement::Delivered { rejected, is_malformed });
                 }
                 Verdict::Refused { reason } => return Some(self.refuse(record, &reason)),
-                Verdict::LimitedRetry { reason }
-                    if attempts >= self.shared.options.attempts_max =>
-                {
-                    return Some(self.refuse(record, &reason));
+                Verdict::LimitedRetry { reason } => {
+                    doubtful_attempts += 1;
+                    if doubtful_attempts >= self.shared.options.attempts_max {
+                        return Some(self.refuse(record, &reason));
+                    }
+                    self.pause(record, &reason, None);
                 }
-                Verdict::LimitedRetry { reason } => self.pause(record, &reason, None),
                 Verdict::Retry { reason, after } => self.pause(record, &reason, after),
             }
         }

@@ -60,12 +60,22 @@ impl Channel {
     }
 
     pub(crate) fn with(number: usize, subbuffer_size: usize, clock: Clock) -> Channel {
+        let (shape, cells, writer) = Channel::rings(subbuffer_size, clock);
+        channels::attach(number, writer).unwrap();
+        let readers = (0..shape.rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
+        Channel { number, cells, shape, readers }
+    }
+
+    fn rings(subbuffer_size: usize, clock: Clock) -> (Shape, Cells, Box<Writer>) {
         let shape = Shape { rings: 65, subbuffer_size, ..Shape::default() };
         let (file, cells) = Cells::create(c"test", &shape).unwrap();
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
-        channels::attach(number, Box::new(Writer::new(theirs, clock).unwrap())).unwrap();
-        let readers = (0..shape.rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
-        Channel { number, cells, shape, readers }
+        (shape, cells, Box::new(Writer::new(theirs, clock).unwrap()))
+    }
+
+    /// Returns the writer of other rings, which are attached to no channel.
+    pub(crate) fn unattached(subbuffer_size: usize) -> Box<Writer> {
+        Channel::rings(subbuffer_size, Channel::clock()).2
     }
 
     /// Returns a channel that records all events whose names match the pattern `names`.

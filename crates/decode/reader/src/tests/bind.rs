@@ -3,6 +3,8 @@
 use crate::bind::BoundFilter;
 use crate::reading::Reading;
 use crate::testing::{TraceFolder, Transcript, check_lines, transcript};
+use crate::{Source, open};
+use std::fs;
 
 const STREAMS: &str = "a 0.1 10..20 | 10 e 1, 20 f 2
                        b 1.2 10..40 | 15 e 3, 25 f 4
@@ -46,6 +48,29 @@ fn a_filter_selects_events_by_their_fields() {
         x.sort_unstable();
         assert_eq!(x.join(" "), expected, "{filter}");
         assert_eq!(stats.events, x.len() as u64, "{filter}");
+    }
+}
+
+/// An event of a trace without packet contexts is not filtered by the packet of another trace.
+#[test]
+fn packets_of_other_traces_do_not_count() {
+    let folder = TraceFolder::new("a 0.1 10..20 | 10 e 1, 20 e 2");
+    let bare = tempfile::tempdir().expect("a folder");
+    let metadata = "/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        typealias integer { size = 8; align = 8; map = clock.c.value; } := time;
+        stream { event.header := struct { time timestamp; }; };
+        event { name = e; fields := struct { u8 x; }; };";
+    fs::write(bare.path().join("metadata"), metadata).expect("to write");
+    fs::write(bare.path().join("stream"), [15, 3]).expect("to write");
+    let opened = open(&[folder.source(), Source::Path(bare.path().to_owned())]);
+    for (filter, expected) in [("cpu == 1", 2), ("has(cpu)", 2), ("!has(cpu)", 1)] {
+        let bound = BoundFilter::new(filter, &opened.traces).expect("a valid filter");
+        let mut events = Transcript::default();
+        let stats = Reading::new(&opened.traces).filter(Some(bound)).ordered(&mut events);
+        assert_eq!(stats.events, expected, "{filter}: {:?}", stats.problems);
     }
 }
 
