@@ -292,9 +292,10 @@ fn failed_flushes_are_repeated() {
     let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
     let mut acknowledged = BTreeSet::new();
     send(&lake, 0, 4, &mut acknowledged);
-    let used = disk.names().iter().filter_map(|name| disk.bytes(name)).map(|it| it.len());
+    let used =
+        disk.names().iter().filter_map(|name| disk.bytes(name)).map(|it| it.len()).sum::<usize>();
     // The journal's segment has room for another batch, with which the spans suffice for a file.
-    disk.set_capacity(Some(used.sum::<usize>()));
+    disk.set_capacity(Some(used));
     send(&lake, 16, 1, &mut acknowledged);
     assert_eq!(acknowledged.len() as u64 * SPANS, options().file_spans as u64);
     // The flush fails meanwhile.
