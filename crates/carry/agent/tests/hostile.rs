@@ -1,4 +1,5 @@
-//! Tests with programs that violate the protocol: no other program is harmed.
+//! Tests with programs that violate the protocol, and with requests beyond limits. Other programs
+//! and commands are not harmed.
 
 mod support;
 
@@ -136,7 +137,8 @@ fn recorders_after_the_goodbye() {
     });
 }
 
-/// Sessions end in time even if a program ignores all rules and does not answer `Ping`.
+/// Requests to stop, restart and destroy a session are answered within 4 s, even if a program
+/// ignores all rules and does not answer `Ping`.
 #[test]
 fn sessions_end_without_confirmations() {
     let mut node = Node::new();
@@ -286,8 +288,8 @@ fn agent_time() -> Duration {
     Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
 }
 
-/// A hostile program costs its agent at most 1.5 times the processor time of a well-behaved program
-/// (plus 10 percentage points), and at most [`SHARE_MAX`].
+/// A hostile program costs its agent at most [`SHARE_MAX`], and at most 1.5 times the share of the
+/// more expensive permitted load plus 10 percentage points.
 #[test]
 fn shares_of_the_agents_time() {
     let share = |load: &str| -> u64 {
@@ -311,8 +313,8 @@ fn shares_of_the_agents_time() {
     figure("H1", &format!("the agent's share of a processor, where a program {shares}"));
 }
 
-/// A false process id in `Hello` is shown as the program's own statement. The process and user of
-/// the program are those that the kernel reports.
+/// A false process id in `Hello` is shown only as `pid_inner`. The process id and the executable
+/// are those that the kernel reports. A request for the false process id does not find the program.
 #[test]
 fn forged_numbers_of_processes() {
     let mut node = Node::new();
@@ -390,8 +392,8 @@ fn quotas() {
     });
 }
 
-/// Rules that exceed the quota are refused with a hint. The destruction of a session returns its
-/// quota.
+/// Rules that exceed the quota are refused with the reason. Sampling rules are charged to the same
+/// quota. The destruction of a session returns its share.
 #[test]
 fn rules_are_charged_to_a_quota() {
     let mut node = Node::new();

@@ -256,9 +256,8 @@ fn write_errors_concern_one_session() {
     assert_eq!(read(&trace).numbers, [(0, 7)]);
 }
 
-/// A program that has lost its connection continues its trace when it reconnects, before or after
-/// the agent has noticed the loss. All recorded events are in the trace, and discarded events are
-/// counted.
+/// A program that reconnects continues its trace, whether its earlier connection is closed or still
+/// open. All recorded events are in the trace or snapshot, and discarded events are counted.
 #[test]
 fn programs_that_reconnect_continue_their_trace() {
     for purpose in [Purpose::Record, Purpose::Snapshot] {
@@ -318,8 +317,9 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
     assert!(is_open || lost > 0);
 }
 
-/// The notes of a program are dropped when it ends, so the file of notes does not grow with the
-/// number of past programs.
+/// The notes of a program that has sent `Goodbye` are dropped when the file of notes is next
+/// rewritten, so the file does not grow with the number of past programs. The notes of a program
+/// that may reconnect are kept.
 #[test]
 fn notes_go_with_programs() {
     let mut node = Node::new();

@@ -84,7 +84,7 @@ fn wait_for(agents: &Succession, count: u64) {
     });
 }
 
-/// Returns the number of lost packets of all ended programs, as the agent reports it.
+/// Returns the number of lost packets of all freed rings, as the agent reports it.
 fn lost(agents: &Succession) -> u64 {
     let replies = agents.ask(&Request::Status(None));
     let lost = replies.iter().filter_map(|reply| match reply {
@@ -125,15 +125,16 @@ fn each_event_is_written_once_despite_lost_connections() {
     }
 }
 
-/// However programs and agents end and reconnect, each event is written once or counted as lost.
+/// In any sequence of lost connections, reconnections and new agents, each event is written once or
+/// counted as discarded.
 #[test]
 fn random_lives_of_programs_and_agents_lose_no_event() {
     let number = |variable, usual| {
         std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
     };
     let first = number("TEST_SEED", 1);
-    // In the second case the descriptors suffice for one program only: each connection makes the
-    // agent end the absence of another program.
+    // In the second case the descriptors suffice for one program only, so a new connection makes
+    // the agent end the absence of the disconnected program.
     for (descriptors, shared) in [(u64::MAX, 1), (11, 2)] {
         for seed in first..first + number("TEST_LIVES", 30) {
             live(seed * shared, Limits { descriptors, ..Limits::default() });
@@ -322,8 +323,8 @@ fn cleared_before_rings_are_taken() {
     wait_for(&agents, 60);
 }
 
-/// The agent continues all rings of a program that reconnects, even more rings than it would adopt
-/// from earlier agents.
+/// The agent continues to read all sets of rings of a program that reconnects, even if their number
+/// exceeds the limit for sets from earlier agents.
 #[test]
 fn more_channels_than_are_taken_of_others() {
     let agents = Succession::begin(Limits::default());
@@ -368,8 +369,8 @@ fn more_channels_than_are_taken_of_others() {
     });
 }
 
-/// A program whose session is stopped while it is disconnected records until it reconnects, and
-/// then stops. All of its events are written.
+/// A program whose session was stopped during the program's absence stops recording when it
+/// reconnects. All of its events are written, and it records again after the next start.
 #[test]
 fn sessions_that_are_stopped_meanwhile() {
     for first_agent_stays in [true, false] {
@@ -445,8 +446,8 @@ fn types_without_room() {
     assert!(metadata.contains("test:first") && !metadata.contains("test:second"));
 }
 
-/// A channel whose rings cannot be adopted continues in the same trace as the channels whose rings
-/// were adopted.
+/// After a change of agents, all channels of a program continue in the same trace, even if the
+/// program offers the rings of one channel only.
 #[test]
 fn channels_that_are_lost_beside_others() {
     let mut agents = Succession::begin(Limits::default());
@@ -486,7 +487,7 @@ fn channels_that_are_lost_beside_others() {
     assert_eq!((found.discarded, found.gaps), (0, 0));
 }
 
-/// Memory that no agent has made is not mapped, whatever ring size it states.
+/// Memory that no agent has made is neither mapped nor allocated, whatever its size.
 #[test]
 fn foreign_memory_is_not_mapped() {
     let (agents, _program) = recording(1);
@@ -593,7 +594,7 @@ fn kept_rings_are_evicted_for_new_rings() {
     assert_eq!(told(&agents), Some((rings, 1)));
     let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
     assert_eq!(snapshot(&agents).numbers, kept);
-    // The quota is the same after the program has lost its connection and reconnected.
+    // The use of the quota is the same after the program has lost its connection and reconnected.
     first.handle_messages();
     assert_eq!(first.orphan_count(), 2);
     first.reconnect_and_disconnect(&agents.socket());
@@ -619,7 +620,7 @@ fn kept_rings_are_evicted_for_new_rings() {
     assert_eq!(used(), 0);
 }
 
-/// Takes a snapshot, and returns the content of its only trace.
+/// Takes a snapshot, and returns the content of its only trace. Asserts that no packet is missing.
 fn snapshot(agents: &Succession) -> TraceContent {
     let replies = agents.ask(&Request::Snapshot(Snapshot { session: "s".into(), output: None }));
     let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
@@ -651,8 +652,9 @@ fn unwritten_packets_exceed_the_quota() {
     });
 }
 
-/// L11: pages that a program has written are charged to its user. Rings that use much memory are
-/// replaced once their packets are written: no recorded event is lost, and the memory is freed.
+/// L11: pages that a program has written are charged to its user. If the user exceeds the quota,
+/// the rings that use most memory are replaced once their packets are written: no recorded event is
+/// lost, and the memory is freed.
 #[test]
 fn l11_rings_that_hold_much_are_given_up() {
     let limit = 3 << 18;
@@ -665,8 +667,8 @@ fn l11_rings_that_hold_much_are_given_up() {
     let mut program = program(&agents);
     let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
     assert!(used().0 <= 256 << 10, "nothing is written yet: {:?}", used());
-    // Writes until the memory exceeds the limit, which two sub-buffers do, however fast the agent
-    // reads.
+    // Records enough events that the memory exceeds the limit. Two sub-buffers exceed it, however
+    // fast the agent reads.
     let mut recorded = Vec::new();
     for number in 0..1_000_000 {
         if program.record(program.newest, 0, number) == Outcome::Recorded {

@@ -1,5 +1,6 @@
-//! Tests of a public agent with several users: permissions, quotas, and owners of files. Only root
-//! can run these tests, with threads of other users; they are skipped otherwise.
+//! Tests of a public agent with several users: permissions, quotas, owners of files, and outputs on
+//! unresponsive or foreign file systems. Only root can run these tests, with threads of other
+//! users; they are skipped otherwise.
 
 mod support;
 
@@ -20,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Hung, Program, Running, Served, events, eventually, figure, quota};
 
-/// Name and id of the group whose members control all sessions; it exists on each machine.
+/// Name and id of the group whose members control all sessions. The id is that of Debian; some
+/// other distributions use another id for this name.
 const GROUP: (&str, u32) = ("daemon", 1);
 const SOMEBODY: u32 = 54_321;
 
@@ -97,7 +99,7 @@ impl Public {
         traces.map(numbers).collect()
     }
 
-    /// Makes a directory that only `user` can write to.
+    /// Makes a directory that belongs to `user`, with mode 0700.
     fn directory_of(&self, user: u32) -> PathBuf {
         let path = self.directory.path().join(format!("of-{user}"));
         fs::create_dir(&path).unwrap();
@@ -144,8 +146,9 @@ fn members_of_the_group_see_all_sessions() {
     check([GROUP.1, SOMEBODY], 1);
 }
 
-/// A snapshot is written with the requester's rights and belongs to the requester, even if another
-/// user owns the session.
+/// A snapshot to a path in the request is written with the requester's rights and belongs to the
+/// requester, even if another user owns the session. A snapshot without a path belongs to the
+/// session's owner.
 #[test]
 fn snapshots_are_made_by_who_asks_for_them() {
     let public = Public::start("snapshots_are_made_by_who_asks_for_them");
@@ -262,7 +265,7 @@ fn record_own(public: &Public) -> (Client, Program, PathBuf) {
     (client, program, output)
 }
 
-/// Asserts that the agent answers root within five seconds, and prints the time that it took.
+/// Asserts that the agent answers root within five seconds, and reports the time as a figure.
 #[track_caller]
 fn check_answers(what: &str, socket: PathBuf) {
     let begun = Instant::now();
@@ -286,7 +289,8 @@ fn refusal(client: &mut Client, request: &Request) -> String {
 const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
 
 /// N8: An unresponsive file system that a user mounts below the session's output, before a trace
-/// exists, is not entered. Packets are written after the unmount.
+/// exists, is not entered: a stop and a clear of the session fail. Events that are recorded after
+/// the clear are written after the unmount.
 #[test]
 fn n8_what_is_mounted_below_an_output_is_not_entered() {
     let test = "n8_what_is_mounted_below_an_output_is_not_entered";
@@ -313,7 +317,8 @@ fn n8_what_is_mounted_below_an_output_is_not_entered() {
 }
 
 /// N8: An unresponsive file system that a user mounts over an open trace is not entered. Packets
-/// are written to the open files. The metadata is rewritten only after the unmount.
+/// with a new event type wait in the rings until the unmount, because the metadata must be
+/// rewritten before them.
 #[test]
 fn n8_what_is_mounted_over_a_trace_is_not_entered() {
     let test = "n8_what_is_mounted_over_a_trace_is_not_entered";

@@ -1,5 +1,5 @@
-//! Tests with descriptors whose use or closing blocks, and with requests that cause much work.
-//! Other users are answered meanwhile, and quotas are returned.
+//! Tests with descriptors whose closing blocks, outputs that hang, and requests that cause much
+//! work. Other commands are answered meanwhile, and quotas are returned.
 
 mod support;
 
@@ -20,7 +20,7 @@ use std::sync::atomic::{
 use std::time::{Duration, Instant};
 use support::{Node, Program, events, eventually, figure, quota};
 
-/// Time within which the agent must answer other users. It is long, because the machine may be
+/// Time within which the agent must answer other commands. It is long, because the machine may be
 /// busy.
 const ANSWERED: Duration = Duration::from_secs(5);
 /// Time for which closing a lingering socket blocks; much longer than [`ANSWERED`].
@@ -101,14 +101,14 @@ fn check_answers(what: &str, node: &Node) {
     assert!(longest < ANSWERED, "{what}: {longest:?}");
 }
 
-/// N8: A lingering socket blocks no other user. The socket is passed with invalid bytes, with a
-/// message that has no descriptor, in place of a catalog, or with more descriptors than a message
+/// N8: A lingering socket blocks no command. The socket is passed with invalid bytes, with a
+/// message that takes no descriptor, in place of a catalog, or with more descriptors than a message
 /// may have.
 #[test]
 fn n8_sockets_that_linger_have_nobody_wait() {
     let node = Node::new();
     let path = node.agent.as_ref().unwrap().socket().to_owned();
-    // The order matters: if a close blocked the agent's only thread, later checks could not show
+    // The order matters: if a close blocked the agent's main thread, later checks could not show
     // another fault.
     let check = |what: &str, bytes: &[u8], others: usize| {
         let (socket, _peer) = lingering();
@@ -126,7 +126,8 @@ fn n8_sockets_that_linger_have_nobody_wait() {
     check("as one of very many", &NONSENSE, 100);
 }
 
-/// Connects and sends bytes with any number of descriptors; [`Socket::send`] passes at most 16.
+/// Connects and sends bytes with descriptors, also with more than the 16 that [`Socket::send`]
+/// accepts.
 fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
     let socket = Socket::connect(path).unwrap();
@@ -139,8 +140,8 @@ fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> 
     socket
 }
 
-/// N8: Sockets whose close blocks occupy eight threads of the pool. All other users are served, and
-/// the quota is returned once the sockets can be closed.
+/// N8: Sockets whose close blocks occupy eight threads of the pool. Commands are answered
+/// meanwhile, and the quota is returned once the sockets can be closed.
 #[test]
 fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     let mut node = Node::new();
@@ -165,7 +166,8 @@ fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
     eventually("all is given back", || (descriptors(&mut node) == before).then_some(()));
 }
 
-/// N8: A request whose output is on a file system that does not answer fails in time.
+/// N8: A request with an output on an unresponsive file system fails before the client's timeout.
+/// Other commands are answered meanwhile.
 #[test]
 fn n8_outputs_that_hang_have_nobody_wait() {
     let test = "n8_outputs_that_hang_have_nobody_wait";
@@ -203,8 +205,9 @@ fn n8_outputs_that_hang_have_nobody_wait() {
     drop(fuse);
 }
 
-/// Mounts a file system in user space that does not answer. Accesses fail once the returned file is
-/// closed; the mount ends when `Mounted` is dropped.
+/// Mounts a file system in user space that does not answer; skips the test and returns `None` if
+/// that is not possible. Accesses fail once the returned file is closed; the mount ends when
+/// `Mounted` is dropped.
 fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
     let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.map_err(|error| error.to_string()).and_then(|fuse| {
@@ -230,8 +233,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// N9: Snapshots end and other users are answered, while a process advances the write position of
-/// its rings as fast as possible and eight commands request snapshots.
+/// N9: Snapshots end and other commands are answered, while a process advances the write position
+/// of one of its rings as fast as possible and eight commands request snapshots.
 #[test]
 fn n9_snapshots_end() {
     let mut node = Node::new();
@@ -293,8 +296,9 @@ fn patterns(rule: usize) -> Vec<String> {
         .collect()
 }
 
-/// N9: The agent uses about as much memory as it charges, even with the maximum of rules for a user
-/// and with programs of many types. It answers other users meanwhile.
+/// N9: The memory of the process grows by less than 160 MiB with as many rules as the quota
+/// permits, 40 at most, and with 4 programs of [`TYPES`] types each. Other commands are answered
+/// meanwhile.
 #[test]
 fn n9_rules_and_types_without_number() {
     let mut node = Node::new();
@@ -370,8 +374,8 @@ fn n9_rules_and_types_without_number() {
     assert!(longest < ANSWERED, "{longest:?}");
 }
 
-/// N9: A command that begins to read late receives all of a list that is far larger than a socket's
-/// buffer.
+/// N9: A command receives a list far larger than the socket's buffer completely, even if it begins
+/// to read late.
 #[test]
 fn n9_long_lists_are_sent_as_they_are_read() {
     let mut node = Node::new();

@@ -49,7 +49,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the first of `addresses` on which an agent listens.
+    /// Connects to the first of `addresses` that accepts a connection from this user. Addresses
+    /// without an agent or without permission are skipped; any other error ends the attempt.
     pub(crate) fn open(addresses: &[PathBuf], deadline: Deadline) -> Result<Connection, Error> {
         let mut forbidden = None;
         for address in addresses {

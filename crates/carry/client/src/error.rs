@@ -1,4 +1,5 @@
-//! Errors of a client's requests, with the agent's address, the reason, and a hint.
+//! Errors of a client's connection and requests, with the reason. Most have the agent's address,
+//! and some have a hint.
 
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{DecodeError, Failed, Fault, Reason, Refused};
@@ -7,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Reason why a request failed, or may have failed.
+/// Reason why connecting or a request failed, or may have failed.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "an address is the daemon's socket")]
 pub enum Error {
@@ -16,7 +17,8 @@ pub enum Error {
         /// Addresses that were tried, in this order.
         tried: Vec<PathBuf>,
     },
-    /// The file permissions of the agent's socket do not let this user connect.
+    /// The permissions of the agent's socket, or of a directory above it, do not let this user
+    /// connect.
     NotPermitted { address: PathBuf },
     /// The agent refuses the connection.
     Refused {
@@ -32,15 +34,15 @@ pub enum Error {
         /// The agent's message: an error code, the reason, and possibly a hint.
         failed: Failed,
     },
-    /// The agent closed the connection before the end of its reply.
+    /// The agent closed the connection before its answer to `Hello` or before the end of its reply.
     Disconnected { address: PathBuf },
     /// A message from the agent cannot be decoded.
     InvalidMessage {
         address: PathBuf,
-        /// Reason why the message is invalid, and its position.
+        /// Decoding error, with its offset in the received bytes.
         error: DecodeError,
     },
-    /// The agent did not accept the connection, or did not answer, before the timeout.
+    /// The agent did not accept the connection, read the request or answer before the timeout.
     TimedOut {
         address: PathBuf,
         /// Timeout that was exceeded.
@@ -48,10 +50,10 @@ pub enum Error {
     },
     /// The reply exceeds the maximum size of a reply.
     ReplyTooLarge { address: PathBuf },
-    /// A system call on the socket failed.
+    /// An operation on the socket failed for another reason, such as an address that is too long.
     Socket {
         address: PathBuf,
-        /// Error that the system call returned.
+        /// Error of the operation.
         error: io::Error,
     },
 }

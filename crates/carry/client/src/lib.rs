@@ -2,7 +2,7 @@
 //! of the agent's replies. Start at [`Client`].
 //!
 //! Each operation has a timeout, whatever the agent does, and the agent's messages are not trusted.
-//! An [`Error`] has the reason, the agent's address, and a hint.
+//! An [`Error`] has the reason, in most cases the agent's address, and in some a hint.
 
 mod connection;
 mod conversation;
@@ -55,8 +55,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the first of `addresses` on which an agent listens. `program` and `release` name
-    /// this command; the agent shows them to users.
+    /// Connects to the first of `addresses` that accepts a connection from this user. `program` and
+    /// `release` identify this command in `Hello`.
     pub fn connect(
         addresses: &[PathBuf],
         program: &str,

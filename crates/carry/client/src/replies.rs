@@ -14,7 +14,7 @@ const REPLY_SIZE_MAX: u64 = 256 << 20;
 #[derive(Debug)]
 pub struct Replies<'c> {
     conversation: &'c mut Conversation,
-    /// Number of bytes that the connection had received when this reply began.
+    /// Number of bytes that the connection had received when this iterator was made.
     start: u64,
     is_over: bool,
 }

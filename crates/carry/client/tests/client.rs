@@ -37,7 +37,7 @@ fn no_such_session() -> Reply {
     Reply::Failed(Failed { code, message, hint: Some("make it".into()) })
 }
 
-/// Asserts the message and the hint of an error. `PATH` stands for the path of the agent's socket.
+/// Asserts the message and the hint of an error. `PATH` in both stands for `path`.
 #[track_caller]
 fn check(error: &Error, path: &Path, message: &str, hint: Option<&str>) {
     let path = path.display().to_string();
@@ -257,7 +257,7 @@ fn a_daemon_that_says_nothing() {
     check(&error, &daemon.path, told, None);
 }
 
-/// Neither single bytes nor skipped messages extend the timeout of an item.
+/// Skipped messages do not extend the timeout of an item.
 #[test]
 fn a_daemon_that_takes_its_time() {
     let daemon = StandIn::of(|mut conversation| {

@@ -1,8 +1,9 @@
 //! Filter expressions bound to the event classes of the traces that are read.
 //!
-//! Binding finds the nodes that the filter uses as operands, once for each trace. For each event,
-//! one walk collects the values of these nodes, with strings copied into one buffer, and the filter
-//! is evaluated on them. The walk is omitted if no field of events is an operand.
+//! Binding finds the nodes that the filter uses as operands, once for each trace. One walk for each
+//! event collects the values of these nodes, with strings copied into one buffer, and the filter is
+//! evaluated on the values. The walk is omitted if no field of events is an operand. Values in the
+//! packet's context are collected only if the previous event was in another packet.
 
 use crate::event::Event;
 use crate::trace::Trace;
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Filter whose operands are bound to the fields of the traces that a reading uses.
+/// Filter with operands that are bound to the fields of a reading's traces.
 #[derive(Clone, Debug)]
 pub struct BoundFilter {
     filter: Arc<Filter>,
@@ -33,7 +34,7 @@ pub struct BoundFilter {
 struct Binding {
     /// Operands whose value a node provides, by node id; most nodes provide none.
     uses: Vec<Box<[OperandUse]>>,
-    /// Labels of enumerations that are operands, by node id.
+    /// Labels of enumerations and bit maps that are operands, by node id.
     labels: BTreeMap<u32, EnumLabels>,
     needs_packet: bool,
     needs_event: bool,
@@ -49,7 +50,7 @@ struct OperandUse {
 
 impl BoundFilter {
     /// Parses a filter and binds it to `traces`. Returns an error if the filter is invalid, or
-    /// names a field that none of the traces has.
+    /// names a field that none of the traces has. Without traces, a filter may name any field.
     pub fn new(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let bound = BoundFilter::of_growing(text, traces)?;
         bound.refuse_unknown(traces)?;
@@ -82,8 +83,8 @@ impl BoundFilter {
         binding
     }
 
-    /// Returns an error if the filter names a field that no bound trace has. The error suggests a
-    /// name from `traces`; without traces, there is no error.
+    /// Returns an error if the filter names a field that no bound trace has. The error may suggest
+    /// a name from `traces`; without traces, there is no error.
     pub fn refuse_unknown(&self, traces: &[Arc<Trace>]) -> Result<(), FilterError> {
         let known = |index: usize, operand: &Operand| {
             operand.pseudo().is_some()
@@ -105,8 +106,8 @@ impl BoundFilter {
         Err(FilterError::unknown_field(&self.filter, index, names))
     }
 
-    /// Returns true if the filter selects the event. Returns false also for an event that cannot be
-    /// decoded.
+    /// Returns true if the filter selects the event. Returns false also if the filter uses fields
+    /// of the event and the event cannot be decoded.
     pub(crate) fn accepts(&mut self, event: &mut Event<'_>) -> bool {
         let trace = event.trace();
         let binding = match self.bindings.get(trace.id) {
@@ -245,7 +246,7 @@ fn matches(path: &[Step], node_path: &[PathStep<'_>]) -> Option<Box<[u64]>> {
 #[derive(Clone, Debug, Default)]
 struct OperandValues {
     by_operand: Vec<OperandValue>,
-    /// Bytes of all string values, one after the other.
+    /// Bytes of all strings and blobs, one after the other.
     bytes: Vec<u8>,
 }
 
@@ -257,7 +258,7 @@ enum OperandValue {
     Uint(u64),
     Float(f64),
     Str(Range<usize>),
-    /// Value of the enumeration, and id of the node with the enumeration's labels.
+    /// Value of an enumeration or bit map, and id of the node with its labels.
     Enum(Integer, u32),
 }
 

@@ -16,11 +16,11 @@ use blkkin_ctf::decode::{
 };
 use std::sync::Arc;
 
-/// Minimum number of bytes in the window from the start of the event to decode: 16 KiB, or fewer if
-/// the packet ends earlier.
+/// Minimum number of bytes in the window from the start of the event to decode: 16 KiB. The window
+/// has fewer if the packet ends earlier, or if another cursor has read the bytes.
 const AHEAD: usize = 16 << 10;
 
-/// Bytes of a packet that one cursor has read and hands over to the next cursor.
+/// Bytes of a packet that one cursor has read and hands over to another cursor.
 #[derive(Debug)]
 pub(crate) struct PacketBytes {
     /// Number of the packet, unique in its stream.
@@ -30,11 +30,11 @@ pub(crate) struct PacketBytes {
     buffer: Vec<u8>,
     base: u64,
     buffered: usize,
-    /// Set if the data extend to the end of the packet's content.
+    /// Set if the data extend to the end of the packet's content, or of a truncated file.
     complete: bool,
 }
 
-/// Result of a walk that skipped events in the window without decoding their fields.
+/// Result of a walk that skipped events in the window without visiting their fields.
 struct SkipOutcome {
     position: u64,
     count: u64,
@@ -76,7 +76,7 @@ pub(crate) struct Cursor {
     /// Position of the first retained byte, from the packet's start; `None` if no bytes are
     /// retained.
     retained_from: Option<u64>,
-    /// Bytes handed over by another cursor, kept until this cursor starts the same packet.
+    /// Bytes handed over by another cursor, kept until this cursor starts the bytes' packet.
     handover: Option<PacketBytes>,
     /// Former window buffer, replaced by handed-over bytes and kept for reuse.
     replaced: Option<Vec<u8>>,
@@ -84,10 +84,10 @@ pub(crate) struct Cursor {
     base: u64,
     /// End of the packet's content in the window, in bits from the start of `buffer`.
     end_bits: u64,
-    /// Set if the window reaches to the end of the packet's content.
+    /// Set if the window reaches to the end of the packet's content, or of a truncated file.
     complete: bool,
-    /// Number of bits that [`Cursor::next`] buffers from each event's start on; 0 if the window
-    /// reaches to the end of the packet's content, or was handed over.
+    /// Minimum number of bits that [`Cursor::next`] buffers from each event's start on; 0 if
+    /// `complete` is set, or if the window was handed over.
     ahead_bits: u64,
     /// Start of the current event, in bits from the start of `buffer`. `body_start` has the same
     /// unit and origin.
@@ -100,8 +100,8 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Makes a cursor for streams of `data` with a window of `window` bytes. Only large events
-    /// exceed the window.
+    /// Makes a cursor for streams of `data` with a window of `window` bytes, at least 32 KiB. The
+    /// window grows for large events and packet headers, and for retained bytes.
     pub(crate) fn new(data: &TraceData, window: usize) -> Cursor {
         Cursor {
             machine: data.decoder.machine(),
@@ -132,10 +132,11 @@ impl Cursor {
         self.retained_max = size;
     }
 
-    /// Hands over the window with the retained bytes. The cursor continues in a new window, a
-    /// buffer of `spare` if there is one, and retains the bytes of the packet from byte `from` on.
-    /// Returns `None` if there are no retained bytes or too many; the next cursor then reads the
-    /// file itself.
+    /// Hands over the window with the retained bytes, and continues in a new window, a buffer of
+    /// `spare` if there is one. Returns `None`, and keeps the window, if no bytes are retained, if
+    /// byte `from` of the packet is outside of the window, or if the window has too many bytes. The
+    /// receiving cursor then reads the file itself. In any case this cursor now retains the bytes
+    /// from byte `from` on.
     pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         let packet = self.packet_number();
         let was_retained = self.retained_from.replace(from).is_some();
@@ -160,7 +161,8 @@ impl Cursor {
         Some(PacketBytes { packet, buffer, base, buffered, complete })
     }
 
-    /// Accepts bytes of the next packet that another cursor has read. Unused buffers go to `spare`.
+    /// Stores bytes of a packet that another cursor has read, until this cursor starts the packet.
+    /// Moves unused buffers to `spare`.
     pub(crate) fn accept_bytes(&mut self, handover: Option<PacketBytes>, spare: &mut Vec<Vec<u8>>) {
         let unused =
             std::mem::replace(&mut self.handover, handover).map(|handover| handover.buffer);
@@ -346,8 +348,8 @@ impl Cursor {
         self.skip_buffered(data)
     }
 
-    /// Skips events of about `size` bytes in each of two packets, like [`Cursor::skip_some`], with
-    /// interleaved walks.
+    /// Skips events of about `size` bytes in each of two packets, like [`Cursor::skip_some`].
+    /// Interleaves the walks if both windows have more than `size` unread bytes.
     pub(crate) fn skip_some_of_two(
         (a, data_a): (&mut Cursor, &TraceData),
         (b, data_b): (&mut Cursor, &TraceData),
@@ -406,7 +408,7 @@ impl Cursor {
     }
 
     /// Applies the result of a walk over a part of the window. Returns the result for
-    /// [`Cursor::skip_some`], or `None` if the part has no whole event.
+    /// [`Cursor::skip_some`], or `None` if the walk has skipped no event.
     fn finish_part(&mut self, skipped: &SkipOutcome) -> Option<Option<(Mark, bool)>> {
         if skipped.went_back {
             return Some(None);
@@ -419,7 +421,8 @@ impl Cursor {
         Some(Some((self.mark(), true)))
     }
 
-    /// Skips all buffered events. Returns the same as [`Cursor::skip_some`].
+    /// Skips all buffered events. Reads more bytes first if no whole event is buffered. Returns the
+    /// same as [`Cursor::skip_some`].
     fn skip_buffered(&mut self, data: &TraceData) -> Option<(Mark, bool)> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
@@ -443,7 +446,7 @@ impl Cursor {
         }
     }
 
-    /// Returns a mark at the next event. The caller sets the mark's time.
+    /// Returns a mark at the next event. The caller of [`Cursor::skip_some`] sets the mark's time.
     fn mark(&self) -> Mark {
         let position = self.base * 8 + self.event_start;
         Mark { position, clock: self.machine.clock, ns: i64::MIN }
@@ -608,8 +611,8 @@ impl Cursor {
         }
     }
 
-    /// Drops the bytes before the current event, and fills the window from the file. Afterwards the
-    /// window has at least `least` bytes, unless the packet ends earlier.
+    /// Fills the window from the file like [`Cursor::fill_to`], up to the size of the window or to
+    /// `least` bytes, whichever is larger.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
         self.fill_to(self.window.max(least))
     }
@@ -690,7 +693,7 @@ impl Cursor {
     }
 
     /// Returns true after a problem or the end of a truncated file has ended the packet. The packet
-    /// then has no further bytes, and the current event is incomplete.
+    /// then has no further bytes, and the current event is invalid or incomplete.
     #[inline]
     pub(crate) fn is_ended(&self) -> bool {
         self.buffered == 0

@@ -1,5 +1,5 @@
-//! Delivery of events to a consumer on one thread. Each event is checked against range and filter,
-//! and counted.
+//! Delivery of events to a consumer on one thread: checks against range and filter, and totals of
+//! the delivered events.
 
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
@@ -34,8 +34,9 @@ impl<'w, 'r> Delivery<'w, 'r> {
         begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
     }
 
-    /// Adds a loss to the totals, clipped to the reading's range unless the reading delivers whole
-    /// losses. Returns `None` if the loss is outside of the range.
+    /// Adds a loss to the totals and returns the loss, clipped to the reading's range unless the
+    /// reading delivers whole losses. Returns `None` for a loss outside of the range, which is not
+    /// counted.
     pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
         let Reading { begin, end, losses_whole, .. } = *self.reading;
         if !loss.overlaps(begin, end) {
@@ -48,8 +49,8 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes the cursor's current event to `pass_on` if the filter accepts the event, and then
-    /// counts the event if it is whole. Records the problem of an invalid event.
+    /// Passes the cursor's current event to `pass_on` if the filter accepts the event. Then counts
+    /// the event, unless its decoding has failed. Records the problem of an invalid event.
     #[inline]
     pub(crate) fn deliver(
         &mut self,

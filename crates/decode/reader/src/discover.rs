@@ -37,7 +37,8 @@ pub enum Source {
 pub struct OpenTraces {
     /// Traces that could be opened, in the order of their ids.
     pub traces: Vec<Arc<Trace>>,
-    /// Problems that kept a trace or file from being opened, and warnings about opened traces.
+    /// Problems that kept a trace, file or stream from being opened, and warnings about opened
+    /// traces.
     pub problems: Vec<Problem>,
 }
 
@@ -136,7 +137,8 @@ fn find_file(given: &Path) -> Result<TraceInput, Problem> {
 
 /// Inputs that are opened as one trace: all with the same UUID, or one without a UUID.
 struct Group {
-    /// Schema of the longest metadata. Metadata only grows, so it describes all streams.
+    /// Schema of the longest metadata. Metadata only grows, so this schema describes all streams,
+    /// except after a [`ProblemKind::MetadataMismatch`].
     schema: Schema,
     metadata_size: usize,
     /// Directory that has the longest metadata.
@@ -179,7 +181,7 @@ fn describes(schema: &Schema, part: &Schema) -> bool {
         && part.streams.iter().all(has_stream)
 }
 
-/// Opens the found directories. Directories with the same UUID become one trace.
+/// Opens the found inputs. Inputs with the same UUID become one trace.
 fn open_inputs(found: Vec<TraceInput>, first_id: usize, opened: &mut OpenTraces) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
@@ -277,7 +279,8 @@ fn open_trace(
 /// Packets that one stream has in a file.
 struct FileStream {
     first: PacketRef,
-    /// Byte ranges of the stream's packets; `None` if the file has no packets of other streams.
+    /// Byte ranges of the stream's packets; `None` if no packets of other streams were found in the
+    /// file.
     runs: Option<Arc<[Range<u64>]>>,
 }
 

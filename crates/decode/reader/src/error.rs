@@ -1,4 +1,5 @@
-//! Problems found in a trace, each with file, offset, cause, and a hint for the user.
+//! Problems found in a trace: path, offset and cause of each, and for some causes a hint for the
+//! user.
 
 use crate::limits::EVENT_SIZE_MAX;
 use blkkin_ctf::schema::Uuid;
@@ -29,7 +30,7 @@ pub enum ProblemKind {
     },
     /// The path is neither a directory at or above a metadata file, nor a stream file beside one.
     NoTrace,
-    /// The metadata is invalid or unusable, for the reason in the text.
+    /// The metadata is missing, invalid or unusable, for the reason in the text.
     Metadata(String),
     /// The metadata file has bytes after its last packet, which are ignored.
     StrayMetadata {

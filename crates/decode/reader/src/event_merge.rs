@@ -18,8 +18,8 @@ pub trait Consumer {
     /// Receives a loss, in time order with the events. [`ControlFlow::Break`] ends the reading.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
 
-    /// Called if an event of the current slice is later than its packet's end. After the call, the
-    /// slice is extended to the end of the streams.
+    /// Called if an event of the current slice is later than its packet's end. The slice is then
+    /// extended to the end of the streams, unless the call returns [`ControlFlow::Break`].
     #[doc(hidden)]
     fn disorder(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -54,8 +54,8 @@ impl Reading<'_> {
         input
     }
 
-    /// Passes the events of `inputs` to `consumer` in order of time. Returns the totals, and the
-    /// inputs for reuse.
+    /// Passes the selected events and losses of `inputs` to `consumer` in order of time. Returns
+    /// the totals, and the inputs for reuse.
     pub(crate) fn merge_inputs(
         &self,
         inputs: Vec<MergeInput>,

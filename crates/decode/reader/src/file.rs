@@ -33,8 +33,7 @@ pub(crate) struct Handle(Option<Arc<OpenFile>>);
 #[derive(Debug)]
 struct OpenFile(File);
 
-/// Maximum number of files that stay open. If more files are open, handles are released after each
-/// read.
+/// Number of open files above which a handle is released after each read, unless its file may grow.
 const OPEN_FILES_MAX: usize = 256;
 static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 

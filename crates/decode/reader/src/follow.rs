@@ -3,8 +3,8 @@
 //! A [`Follower`] reads in rounds. A round delivers the whole packets that were added since the
 //! last round, merged by time. Events are ordered within a round. They are ordered between rounds
 //! too, unless the producer writes a packet with a delay. Before a round, [`Follower::refresh`]
-//! checks for added files and metadata. If there are any, it opens all sources again, and each
-//! stream continues after its last packet.
+//! checks for added or removed files, added metadata, and new streams in known files. After such a
+//! change it opens all sources again, and each stream continues after its last packet.
 
 use crate::discover::{OpenTraces, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
@@ -45,17 +45,20 @@ pub struct Follower {
     reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 
-/// Path and identity of a file, and its size. The size of an identified stream file is 0 or 1,
-/// because growth of such a file does not require that the sources are opened again.
+/// Path, identity and size of a file. For a stream file that is not in `unfinished`, the size is 0
+/// if the file is empty and 1 otherwise, because further growth of such a file does not require
+/// that the sources are opened again.
 type FileState = (PathBuf, FileId, u64);
 
 /// Key of a stream that stays the same when the stream's trace is opened again. It consists of UUID
-/// or path of the trace, class id, stream id, and a file name if the ids are ambiguous.
+/// or path of the trace, class id, stream id, and the path of the stream's file if the ids are
+/// ambiguous.
 type StreamKey = (Result<Uuid, PathBuf>, u64, Option<u64>, String);
 
 /// Time for which [`Follower::wait`] sleeps between rounds.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Minimum time between two listings of the sources' files.
+/// Minimum time between two listings of the sources' files, unless metadata has grown, a file has a
+/// new stream, or the next round is the last.
 const LIST_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of attempts in one check to open the sources, whose files may change meanwhile.
 const OPEN_TRIES_MAX: usize = 8;
@@ -86,17 +89,20 @@ impl Follower {
     }
 
     /// Returns the problems of the last opening, and the problems of packets that the current
-    /// metadata does not describe.
+    /// metadata does not describe. A file that ends within the header of its first packet is no
+    /// problem, because the file may grow.
     pub fn problems(&self) -> Vec<Problem> {
         let packets = self.packets.iter().chain(self.absent.values());
         let undescribed = packets.filter_map(StreamPackets::undescribed);
         self.problems.iter().chain(undescribed).cloned().collect()
     }
 
-    /// Checks for added packets, files and metadata. Returns true if the sources were opened again.
-    /// Changed traces then have new ids, and streams may have new numbers.
+    /// Checks for added packets, metadata and streams, and for added or removed files. Returns true
+    /// if the sources were opened again. Changed traces then have new ids, and streams may have new
+    /// numbers.
     ///
-    /// Files are listed every 250 ms, and always before the last round: `is_last`.
+    /// Files are listed every 250 ms, after metadata has grown or a file has a new stream, and
+    /// always before the last round: `is_last`.
     pub fn refresh(&mut self, is_last: bool) -> bool {
         let mut is_due = is_last || self.listed_at.elapsed() >= LIST_INTERVAL;
         let mut has_new_streams = self.has_new_streams();
@@ -121,8 +127,8 @@ impl Follower {
         true
     }
 
-    /// Returns true if a file has packets of a stream that was not found in it when the file was
-    /// opened.
+    /// Returns true if a file has packets of a stream that was not found in that file at the last
+    /// opening. Returns true only once for each such stream and file.
     fn has_new_streams(&mut self) -> bool {
         let mut is_new = false;
         let streams = self.traces.iter().flat_map(|trace| trace.streams.iter().map(move |_| trace));
@@ -228,7 +234,8 @@ impl Follower {
     }
 }
 
-/// Returns true if an opened trace equals the earlier one, so that its id and decoder stay valid.
+/// Returns true if a reopened trace has the path, name and schema of the earlier one, whose id and
+/// decoder then stay valid.
 fn is_same_trace(old: &Trace, new: &Trace) -> bool {
     old.path == new.path && old.name == new.name && old.schema() == new.schema()
 }

@@ -20,8 +20,8 @@ pub(crate) struct TraceInput {
     pub(crate) shared: bool,
 }
 
-/// Location of a trace's metadata. A file is read only when it is parsed, so that the metadata of
-/// only one trace is in memory at a time.
+/// Metadata of a trace: the path of a file, or for standard input the bytes. A file is read only
+/// when it is parsed, so that the text of only one file is in memory at a time.
 pub(crate) enum Metadata {
     File(PathBuf),
     Bytes(Vec<u8>),

@@ -10,10 +10,10 @@
 //!
 //! Events are delivered in order of time; events of one stream keep their order. Events of several
 //! streams at the same nanosecond are ordered by the trace's UUID, the trace's name, the stream
-//! class id, the stream id and the event class id, and finally by the order of the traces and their
-//! files. Each key is ascending, with absent values first or last as in babeltrace2. Streams
-//! without an id are numbered by their paths within their class. The order does not depend on the
-//! number of threads.
+//! class id, the stream id and the index of the event class in the metadata, and finally by the
+//! order of the traces and their files. Each key is ascending, with absent values first or last as
+//! in babeltrace2. Streams without an id are numbered by their paths within their class. The order
+//! does not depend on the number of threads.
 
 mod bind;
 mod cursor;

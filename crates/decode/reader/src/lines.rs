@@ -19,8 +19,9 @@ pub use printer::{LinePrinter, Printing, Target};
 use queue::{PanicGuard, SliceQueue, SliceText};
 
 impl Reading<'_> {
-    /// Prints all events and losses in order, and passes the text to `sink` until `sink` returns
-    /// [`ControlFlow::Break`]. Each thread has a printer of its own, made by `make`.
+    /// Prints the selected events and losses in order, and passes the text to `sink` until `sink`
+    /// returns [`ControlFlow::Break`]. Each thread has a printer of its own, made by `make`; a
+    /// reading with a limit uses one thread. Returns the totals.
     pub fn lines<P: LinePrinter>(
         &self,
         make: impl Fn() -> P + Sync,
@@ -50,7 +51,7 @@ impl Reading<'_> {
         stats
     }
 
-    /// Prints slices until the queue is empty, and returns their totals.
+    /// Prints slices until the queue returns no further slice, and returns their totals.
     fn print_slices<P, S>(&self, queue: &SliceQueue<'_, S>, printer: P) -> SliceStats
     where
         P: LinePrinter,

@@ -33,13 +33,13 @@ pub(crate) struct MergeInput {
     scale: Option<TimeScale>,
     /// Latest time of the input so far, in nanoseconds; no later item is ordered before it.
     floor: i64,
-    /// Begin of the current packet in nanoseconds, as its header declares.
+    /// Begin of the current packet in nanoseconds, as its context declares; `i64::MIN` if unknown.
     packet_begin: i64,
     slice: Option<SliceState>,
-    /// Set if the current event is after the slice's end. It is then offered only if the slice is
-    /// extended.
+    /// Set if the current event is at or after the slice's end. The event is then offered only if
+    /// the slice is extended.
     is_past_slice: bool,
-    /// Losses before the packet's first event that have not been delivered yet.
+    /// Undelivered losses of the current packet. They are offered before the packet's events.
     losses: VecDeque<Loss>,
     /// Index of the current event's class in the stream class.
     class: u32,
@@ -81,9 +81,9 @@ struct SliceState {
     started_packets: usize,
     /// Set while events before `begin` are skipped, which an earlier slice has delivered.
     is_skipping: bool,
-    /// End of the current packet in nanoseconds, as its header declares.
+    /// End of the current packet in nanoseconds, as its context declares; `i64::MAX` if unknown.
     packet_end: i64,
-    /// Number of the last packet that this slice or an earlier one has started.
+    /// Number of the last packet that this slice or an earlier one has started or skipped.
     last_number: u64,
 }
 
@@ -94,7 +94,8 @@ enum ItemKind {
     Event,
 }
 
-/// Sort key of an offer: time, rank of the stream, index of the event class, index of the input.
+/// Sort key of an offer: time, rank of the stream, index of the event class (0 for a loss), index
+/// of the input.
 type MergeKey = (i64, u32, u32, usize);
 
 impl MergeInput {
@@ -139,7 +140,7 @@ impl MergeInput {
 
     /// Starts a slice: the input delivers the events of these packets from `begin` to before `end`.
     /// An earlier slice has started the first `started_packets` packets. `last_number` is the
-    /// number of the last packet that this slice or an earlier one has started.
+    /// number of the last packet that this slice or an earlier one has started or skipped.
     pub(crate) fn begin_slice(
         &mut self,
         packets: VecDeque<PacketRef>,
@@ -329,7 +330,8 @@ pub(crate) struct MergeReport {
     pub(crate) problems: Vec<Problem>,
     /// Total size of the packets started since the last progress report, in bytes.
     pub(crate) bytes: u64,
-    /// Set once a slice's input had an event later than its packet's end.
+    /// Set if an event of a slice with an end time is later than its packet's end. Cleared when the
+    /// slices are extended.
     is_disordered: bool,
 }
 

@@ -24,14 +24,15 @@ pub(crate) struct PacketRef {
     /// a number is assigned.
     pub(crate) number: u64,
     /// Size of the packet's content in the file, in bits. The size is smaller than the packet
-    /// declares if the file is truncated.
+    /// declares if the file is truncated within the content.
     pub(crate) content_bits: u64,
     /// Size of the packet in the file in bytes, with header and padding.
     pub(crate) size: u64,
     pub(crate) packet: Packet,
     pub(crate) begin_ns: Option<i64>,
     pub(crate) end_ns: Option<i64>,
-    /// Clock of the stream at the end of the previous packet, in cycles.
+    /// Clock of the stream before the packet, in cycles: the end that the previous packet in the
+    /// file declares, or else its begin; 0 if no earlier packet declares a time.
     pub(crate) clock_before: u64,
     /// Losses between the previous packet and this one, or within this one.
     pub(crate) losses: Vec<Loss>,
@@ -83,7 +84,8 @@ impl PacketRef {
         PacketLocation { path: file.path(), offset: *offset, size: *size, packet }
     }
 
-    /// Returns true if `other`, from another file of the stream, is a copy of this packet.
+    /// Returns true if `other` is a copy of this packet: begin, end, sequence number and content
+    /// size are equal. Returns false if this packet has no begin or no sequence number.
     pub(crate) fn is_copy_of(&self, other: &PacketRef) -> bool {
         let fingerprint =
             |packet: &PacketRef| (packet.key(), packet.packet.end, packet.content_bits);

@@ -2,7 +2,7 @@
 //!
 //! The files of a stream may be parts of a rotation, trace files that a tracer reuses as a ring, or
 //! overlapping snapshots. Each file is scanned one packet ahead, so memory does not depend on the
-//! length of the stream. Gaps in sequence numbers and discard counters become losses.
+//! length of the stream. Gaps in sequence numbers and increases of discard counters become losses.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
@@ -25,7 +25,7 @@ pub(crate) struct StreamPackets {
     unopened: Vec<FilePart>,
     /// Open files, each with its next packet, which has not been returned yet.
     active: Vec<(FileScan, PacketRef)>,
-    /// Growing files that have no further whole packet at present.
+    /// Files that may grow and have no known next packet; they are scanned again later.
     idle: Vec<FileScan>,
     /// Set if files may grow. An incomplete packet is then expected to be completed.
     growing: bool,
@@ -33,7 +33,7 @@ pub(crate) struct StreamPackets {
     /// packet is needed, since the inode number of a deleted file may be reused.
     finished: HashSet<(FileId, PacketKey)>,
     last: Option<PacketRef>,
-    /// Number of the packet that was returned last.
+    /// Packet number that was assigned last.
     number: u64,
     /// Packet with an event that the metadata does not describe, and the problem that remains
     /// unless newer metadata appears.
@@ -72,9 +72,10 @@ impl fmt::Debug for StopCheck {
 
 /// Reason why a file has no next packet.
 enum FileEnd {
-    /// The file may grow, and then have further packets.
+    /// The file may have further packets later, since it may grow or the reading was stopped.
     Temporary,
-    /// The file will have no further packets, because it is complete, was moved, or cannot be read.
+    /// No further packets are read from the file, because it is complete, was moved, or cannot be
+    /// read, or because the reading of a finished trace was stopped.
     Final,
 }
 
@@ -114,9 +115,10 @@ impl StreamPackets {
         self
     }
 
-    /// Defers a packet with a problem that newer metadata may resolve. The stream waits for the
-    /// metadata, and then reads the packet again after its first `events` events. Returns the
-    /// problem if the packet cannot be deferred.
+    /// Defers a packet with a problem that newer metadata may resolve. The source returns no more
+    /// packets. The source that [resumes](Self::resume_from) from it returns the packet again, with
+    /// the first `events` events marked as delivered. Returns the problem if the packet cannot be
+    /// deferred.
     pub(crate) fn defer_to_metadata(
         &mut self,
         packet: Option<&PacketRef>,
@@ -145,7 +147,7 @@ impl StreamPackets {
         self.other_streams.iter().map(|(identity, file)| (*identity, &**file))
     }
 
-    /// Returns the number of the packet that was returned last.
+    /// Returns the packet number that was assigned last.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -380,7 +382,8 @@ impl StreamPackets {
 }
 
 /// Returns the losses from the end of the packet `before` to the end of `packet`, according to
-/// their counters.
+/// their counters. If `before` is absent or has no discard counter, the number of discarded events
+/// is unknown unless the counter of `packet` is 0.
 fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) -> Vec<Loss> {
     let mut losses = Vec::new();
     let time = |cycles: Option<u64>| Some((scale?.ns(cycles?), cycles?));

@@ -31,7 +31,7 @@ pub struct Reading<'r> {
 
 /// Desired total size of the windows of all cursors in an ordered reading, in bytes.
 const WINDOWS_SIZE: usize = 4 << 20;
-/// Minimum size of a cursor's window, in bytes.
+/// Minimum size of the window of a merge input's cursor, in bytes.
 pub(crate) const WINDOW_SIZE_MIN: usize = 64 << 10;
 
 impl<'r> Reading<'r> {
@@ -63,15 +63,15 @@ impl<'r> Reading<'r> {
         self
     }
 
-    /// Sets the total size, in bytes, of the packets in a slice. (Each thread prints one slice at a
-    /// time.) By default the size is computed.
+    /// Sets the desired total size, in bytes, of the packets in a slice. (Each thread prints one
+    /// slice at a time.) By default the size is computed.
     pub fn slice_size(mut self, bytes: u64) -> Self {
         self.slice_size = Some(bytes);
         self
     }
 
     /// Selects the events from `begin` to `end`, both inclusive and in nanoseconds from the clock's
-    /// origin. `None` means no limit.
+    /// origin. `None` means no limit. Events without a time are always selected.
     pub fn range(mut self, begin: Option<i64>, end: Option<i64>) -> Self {
         (self.begin, self.end) = (begin, end);
         self
@@ -97,7 +97,8 @@ impl<'r> Reading<'r> {
         self
     }
 
-    /// Sets a callback that stops the reading: once it returns true, no further packet is started.
+    /// Sets a callback that stops the reading: once it returns true, the reading ends after the
+    /// packets that are started or queued for a thread.
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Some(StopCheck::new(stop));
         self
@@ -117,8 +118,8 @@ impl<'r> Reading<'r> {
         files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
-    /// Returns the earliest begin and the latest end that packets declare, in nanoseconds. `None`
-    /// if no packet declares a time.
+    /// Returns the earliest and the latest time that packets declare as begin or end, in
+    /// nanoseconds. `None` if no packet declares a time.
     pub fn span(&self) -> Option<(i64, i64)> {
         let mut span: Option<(i64, i64)> = None;
         for number in 0..self.stream_count() {
@@ -140,7 +141,7 @@ impl<'r> Reading<'r> {
         self.streams.len()
     }
 
-    /// Returns the size of a cursor's window in bytes.
+    /// Returns the size of a cursor's window in an ordered reading, in bytes.
     pub(crate) fn window(&self) -> usize {
         (WINDOWS_SIZE / self.stream_count().max(1)).clamp(WINDOW_SIZE_MIN, 256 << 10)
     }
@@ -156,7 +157,7 @@ impl<'r> Reading<'r> {
         self.prepare(StreamPackets::new(trace.data.clone(), stream))
     }
 
-    /// Applies the reading's options to the packets of a stream.
+    /// Applies the reading's stop callback to the packets of a stream.
     pub(crate) fn prepare(&self, packets: StreamPackets) -> StreamPackets {
         packets.stop_when(self.stop.clone())
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 /// Number of bytes first read for a packet's header and context.
 const HEADER_READ_SIZE: usize = 512;
-/// Maximum size of a packet's header and context, in bytes.
+/// Size, in bytes, from which a read of a packet's header and context is not repeated with eight
+/// times the size. The largest read has 2 MiB.
 const HEADER_SIZE_MAX: usize = 1 << 20;
 
 /// Result of scanning a file for its next packet.
@@ -18,7 +19,7 @@ pub(crate) enum ScanResult {
     Packet(Box<PacketRef>),
     /// The file ends at a packet boundary.
     End,
-    /// The file ends within the packet's header.
+    /// The file ends within the packet's header or context, or the two exceed the largest read.
     TruncatedHeader(Problem),
 }
 
@@ -28,7 +29,8 @@ pub(crate) struct FileScan {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
     handle: Handle,
-    /// State of the decoder, with the clock at the end of the last packet.
+    /// State of the decoder. Its clock has the end that the stream's last packet declares, or else
+    /// the begin.
     pub(crate) machine: Machine,
     buffer: Vec<u8>,
     /// Key of the stream's first packet in the file.

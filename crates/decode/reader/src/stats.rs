@@ -10,14 +10,14 @@ use std::sync::atomic::AtomicU64;
 pub struct Progress {
     /// Total size of all packets started so far, in bytes.
     pub bytes: AtomicU64,
-    /// Number of events delivered so far.
+    /// Number of whole events delivered to the consumer, or only counted for it, so far.
     pub events: AtomicU64,
 }
 
 /// Totals of a reading that has ended, or of a part of it.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Number of events delivered to the consumer, or only counted for it.
+    /// Number of whole events delivered to the consumer, or only counted for it.
     pub events: u64,
     /// Number of events discarded by the tracer.
     pub events_lost: u64,

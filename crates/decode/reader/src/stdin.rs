@@ -50,8 +50,8 @@ fn spool_input(metadata: Vec<u8>, spool: File) -> TraceInput {
     }
 }
 
-/// Reads standard input up to the first data packet. Returns the metadata, and the bytes that were
-/// read after it.
+/// Reads standard input up to the first data packet, the end, or the size limit of metadata.
+/// Returns the metadata, and the bytes that were read after it.
 fn split(input: &mut impl Read) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut searched = 0;

@@ -13,7 +13,7 @@
 //! is `x`, a string `s` (the letter `s` and the number) and an array `a` (`x` and ten times `x`).
 //! The metadata of [`TraceFolder::write_metadata`] can also have an event `g`. The packet context
 //! has `cpu_id`, which is the stream's id, and the event context has `vtid`, which is the stream's
-//! id plus 100. A file in a subfolder belongs to a trace of its own. Subfolders with names of one
+//! id plus 100. The files of a subfolder form a trace of their own. Subfolders with names of one
 //! letter have UUIDs in the reverse order of their names.
 
 use crate::event::Event;
@@ -254,7 +254,8 @@ impl Consumer for Transcript {
     }
 }
 
-/// Returns the transcript's line for an event; `None` if the event cannot be decoded.
+/// Returns the transcript's line for an event; `None` if the event cannot be decoded, or has no
+/// time, name or `x`.
 pub(crate) fn event_line(event: &mut Event<'_>) -> Option<String> {
     let mut x = PayloadX::default();
     if !event.visit(&mut x) {

@@ -1,10 +1,9 @@
 //! Text buffer for lines that consist of many small pieces.
 //!
 //! A piece is written in whole chunks of fixed size, and only its own bytes count. Such a write is
-//! two store instructions; a copy of variable length would be a function call. Bytes beyond the
-//! capacity are counted but not written, so no write has to grow the buffer; a check for that would
-//! cost more than the write itself. [`Text::append`] grows the buffer afterwards and repeats the
-//! line.
+//! two store instructions; a copy of variable length would be a function call. A chunk that does
+//! not fit into the capacity is not written; its size only increases the text's length, so no write
+//! has to grow the buffer. [`Text::append`] grows the buffer afterwards and repeats the line.
 
 use std::fmt;
 use std::io;
@@ -30,8 +29,8 @@ pub struct Piece {
 
 const CHUNK: usize = 32;
 
-/// Maximum number of bytes that one call of [`Text::append`] may append: 128 MiB, eight times the
-/// size of the largest event.
+/// Maximum number of appended bytes for which [`Text::append`] grows the buffer: 128 MiB, eight
+/// times the size of the largest event.
 const APPENDED_MAX: u32 = 128 << 20;
 
 impl Text {
@@ -63,9 +62,9 @@ impl Text {
         self.bytes.len()
     }
 
-    /// Calls `print`, which appends to the text. Calls it again with more capacity if the capacity
-    /// was too small. Returns `None`, with the text unchanged, if `print` appends more than 128
-    /// MiB.
+    /// Calls `print`, which appends to the text. If the capacity is too small, grows the buffer and
+    /// calls `print` again. Returns `None`, with the text unchanged, if `print` appends more than
+    /// 128 MiB and the capacity is too small.
     #[inline]
     pub fn append<T>(&mut self, mut print: impl FnMut(&mut Text) -> T) -> Option<T> {
         let start = self.length;
@@ -91,8 +90,9 @@ impl Text {
         self.bytes.resize(size, 0);
     }
 
-    /// Passes `N` bytes after the text to `write`. The result of `write` is the number of these
-    /// bytes that become part of the text.
+    /// Passes the `N` bytes after the text to `write`. The result of `write` is the number of these
+    /// bytes that become part of the text. If the capacity is too small, counts `N` bytes without
+    /// calling `write`.
     #[inline(always)]
     pub fn push_with<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
         let start = self.length as usize;
@@ -143,7 +143,8 @@ impl Text {
         }
     }
 
-    /// Adds `size` bytes, which were not written, to the text's length.
+    /// Raises the text's length to at least the capacity, and adds `size` bytes that were not
+    /// written.
     #[inline(always)]
     fn count_overflow(&mut self, size: usize) {
         let size = u32::try_from(size).unwrap_or(u32::MAX);

@@ -36,12 +36,14 @@ impl TraceData {
 /// a rotation, snapshots) form one trace.
 #[derive(Debug)]
 pub struct Trace {
-    /// Number of the trace, unique among the traces that are read together. When newer metadata
-    /// appears, a followed trace becomes a new trace with a new number.
+    /// Number of the trace, unique among the traces that are read together. A followed trace gets
+    /// a new number when its schema, path or name changes.
     pub id: usize,
-    /// Directory of the trace; the first one if the trace has several.
+    /// Directory of the trace, the first one if the trace has several; `<stdin>` for standard
+    /// input.
     pub path: PathBuf,
-    /// Name as in babeltrace2: host name and path.
+    /// Name as in babeltrace2: host name, if known, and path relative to the source. The name of a
+    /// trace of several directories has no path.
     pub name: String,
     /// Streams of the trace, in order of class id and stream id.
     pub streams: Vec<Stream>,
@@ -110,12 +112,13 @@ pub(crate) struct FilePart {
     pub(crate) file: Arc<StreamFile>,
     /// Key of the stream's first packet in the file.
     pub(crate) first: PacketKey,
-    /// Byte ranges of the stream's packets; `None` if the file has no packets of other streams.
+    /// Byte ranges that contain the stream's packets; `None` for the whole file.
     pub(crate) runs: Option<Arc<[Range<u64>]>>,
 }
 
 impl Stream {
-    /// Returns the identity of the stream, unique in its trace unless packets state no stream id.
+    /// Returns the identity of the stream, unique in its trace unless packets state no stream id or
+    /// no begin.
     pub(crate) fn id(&self) -> StreamId {
         (self.class, self.instance)
     }

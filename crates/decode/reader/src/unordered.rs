@@ -25,18 +25,19 @@ pub trait Unordered: Send {
     /// Receives an event of the packet that was received last.
     fn event(&mut self, event: &mut Event<'_>);
 
-    /// Receives a loss before the packet that is received next.
+    /// Receives a loss before or within the packet that is received next.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss);
 }
 
-/// Minimum total size of the packets in a worker's batch, in bytes.
+/// Minimum total size of the packets in a worker's batch, in bytes. The last batch of a stream may
+/// be smaller.
 const BATCH_SIZE: u64 = 512 << 10;
 /// Size of a cursor's window in bytes; it fits into a core's own cache.
 const WINDOW: usize = 256 << 10;
 
 impl Reading<'_> {
-    /// Delivers all events without order. Each thread has a consumer of its own, made by `make`.
-    /// Returns the consumers and the totals.
+    /// Delivers the events in the reading's range that its filter accepts, without order. Each
+    /// thread has a consumer of its own, made by `make`. Returns the consumers and the totals.
     pub fn unordered<U: Unordered>(&self, make: impl Fn() -> U + Sync) -> (Vec<U>, Stats) {
         let (sender, receiver) = mpsc::sync_channel::<Vec<(usize, PacketRef)>>(self.threads);
         let receiver = Mutex::new(receiver);
@@ -90,7 +91,8 @@ impl Reading<'_> {
         })
     }
 
-    /// Passes the events of a packet to the consumer.
+    /// Passes a packet, its losses and its selected events to the consumer. Without
+    /// [`Unordered::EVENTS`], the events are only counted.
     fn read_packet<U: Unordered>(
         &self,
         delivery: &mut Delivery<'_, '_>,
@@ -126,8 +128,9 @@ impl Reading<'_> {
         delivery.report_progress(0);
     }
 
-    /// Counts the events of the next packet, or of the next two packets with interleaved walks.
-    /// Returns `None` if no packet remains.
+    /// Passes the next packet to the consumer and counts its events. If the next two packets are
+    /// independent and of one trace, handles both with interleaved walks. Returns `None` if
+    /// `packets` is empty.
     fn count_packets<U: Unordered>(
         &self,
         delivery: &mut Delivery<'_, '_>,

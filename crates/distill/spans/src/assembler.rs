@@ -1,10 +1,11 @@
 //! Assembly of requests: the open requests, their completion, and eviction when memory is short.
 //!
-//! All open requests form a list ordered by the time of their last event. The assembler emits
-//! requests from the old end of this list once they were idle for the idle time. While memory or
-//! spans exceed the limits, it emits further requests, which count as evicted. Events for a request
-//! that was already emitted open a second request, marked [`Oddity::Late`](crate::Oddity::Late) as
-//! long as the trace id is among the recent ones.
+//! All open requests form a list ordered by the time of their last event, or of the last extension
+//! of their wait. The assembler emits requests from the old end of this list once they were idle
+//! for the idle time. While memory or spans exceed the limits, it emits further requests from the
+//! old end, which count as evicted. Events for a request that was already emitted open a second
+//! request, marked [`Oddity::Late`](crate::Oddity::Late) as long as the trace id is among the
+//! recent ones.
 //!
 //! The caller supplies the time: event time for a finished recording, so that the reading speed
 //! does not matter, and the wall clock for a live one.
@@ -20,21 +21,22 @@ use crate::tree;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
-/// Memory limits and idle times of an [`Assembler`].
+/// Memory limits, idle times and skew correction of an [`Assembler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Nanoseconds without an event after which a request is complete.
     pub idle_ns: u64,
-    /// Nanoseconds without an event after which a request with an unended span is complete, if
-    /// longer than `idle_ns`. The default of 0 disables this wait, because programs that record
-    /// only events never report the end of a span.
+    /// Nanoseconds without an event after which a request is complete although a span has no
+    /// complete-span report, if longer than `idle_ns`; checked every `idle_ns`. The default of 0
+    /// disables this wait, because a program that records only annotations and tags never reports
+    /// a complete span.
     pub idle_unended_ns: u64,
     /// Maximum memory of all open requests, in bytes.
     pub bytes: usize,
     /// Maximum number of spans in all open requests. A span counts once for each distinct
     /// combination of parent, name, service, address and upper half of the trace id in its events.
     pub spans: usize,
-    /// Maximum memory of a single request, in bytes.
+    /// Memory of a single request, in bytes, above which its further events are dropped.
     pub bytes_of_request: usize,
     /// Maximum number of spans in a single request, counted as for `spans`.
     pub spans_of_request: usize,
@@ -56,21 +58,23 @@ impl Default for Limits {
     }
 }
 
-/// Counters of an [`Assembler`].
+/// Counters of an [`Assembler`]. `evicted`, `late` and `cut` count requests with the same lower
+/// half of the trace id once, if they were assembled together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Emitted requests.
     pub requests: u64,
     /// Spans in the emitted requests.
     pub spans: u64,
-    /// Events with a report about a span, including events dropped because of a limit. Events with
-    /// an id of 0 do not count.
+    /// Events with a report, including events dropped because of a limit. Events with a trace id or
+    /// span id of 0 do not count; reports of the upper half of a trace id need no span id.
     pub events: u64,
     /// Requests emitted before they were complete, to free memory.
     pub evicted: u64,
-    /// Requests whose trace id had been emitted with an earlier request.
+    /// Requests whose trace id (lower half) was among the recently emitted ones when the request
+    /// was opened.
     pub late: u64,
-    /// Requests from which events were dropped because of a limit.
+    /// Requests from which events were dropped because of `bytes_of_request` or `spans_of_request`.
     pub cut: u64,
     /// Events dropped because their request exceeded a limit, or because an id was 0.
     pub left_out: u64,
@@ -78,7 +82,8 @@ pub struct Counts {
 
 /// Consumer to which an [`Assembler`] passes each emitted request.
 pub trait Sink {
-    /// Receives one request. A return value of `Break` stops the assembler.
+    /// Receives one request. On `Break`, the assembler's current method emits no further request
+    /// and returns `Break`.
     fn request(&mut self, request: &Request<'_>) -> ControlFlow<()>;
 }
 
@@ -98,7 +103,7 @@ pub struct Assembler {
     free: Vec<u32>,
     /// Slot of each open request, by the lower half of its trace id.
     open: HashMap<u64, u32>,
-    /// Slot of the request with the oldest last event: the head of the list of open requests. The
+    /// Slot of the request with the least `touched`: the head of the list of open requests. The
     /// tail is `newest`.
     oldest: u32,
     newest: u32,
@@ -150,8 +155,10 @@ impl Assembler {
         self.open.len()
     }
 
-    /// Adds a report, unless its trace id or span id is 0. `now` should not decrease; a smaller
-    /// value than before counts as the previous one.
+    /// Adds a report, and emits the requests that are evicted or complete at `now`. Drops the
+    /// report if the request exceeds its limits, or if the trace id or span id is 0; a report of
+    /// the upper half of a trace id needs no span id. `now` should not decrease: for `idle_ns`, a
+    /// smaller value is raised to that of the newest open request.
     #[inline]
     pub fn add(
         &mut self,
@@ -213,8 +220,8 @@ impl Assembler {
         ControlFlow::Continue(())
     }
 
-    /// Returns true if an idle request has spans that have not ended, and its last event is less
-    /// than `idle_unended_ns` ago.
+    /// Returns true if a span of an idle request has no complete-span report, and the last event is
+    /// less than `idle_unended_ns` ago.
     fn may_wait(&self, request: &OpenRequest, now: i64) -> bool {
         let waited = u64::try_from(now.saturating_sub(request.last_event)).unwrap_or(0);
         waited < self.limits.idle_unended_ns && request.has_unended()

@@ -75,8 +75,8 @@ const DEBUG: u64 = 1;
 const TOLERANCE_NS: i64 = 1_000_000_000;
 
 impl Extractor {
-    /// Calls `take` with the report of an event, and returns its result. Returns `None` for an
-    /// event without a report.
+    /// Calls `take` with the report of an event, and returns the result of `take`. Returns `None`
+    /// for an event that is unrelated to spans, malformed or damaged.
     #[inline]
     pub fn read<R>(
         &mut self,
@@ -349,8 +349,8 @@ impl<'r> ReportBuilder<'r> {
         Ok(())
     }
 
-    /// Sets the report's service: from the event's fields if the tracing layer has a service, else
-    /// from the name of the program.
+    /// Sets the report's service, port and address from the event's fields if the tracing layer has
+    /// a service. Otherwise sets only the service, to the name of the program.
     fn service<'s>(
         &'s self,
         has_service: bool,

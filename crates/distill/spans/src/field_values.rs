@@ -44,9 +44,9 @@ pub(crate) const KIND: Slot = 13;
 pub(crate) const FLAGS: Slot = 14;
 pub(crate) const SPAN_NAME: Slot = 15;
 pub(crate) const PROCNAME: Slot = 16;
-/// Slot of a field that the program added itself.
+/// Slot of a payload field whose name is not in [`NAMES`].
 pub(crate) const PROGRAM_FIELD: Slot = 17;
-/// Slot of a field that is ignored.
+/// Slot of a nested field, or of a field outside of the payload other than a context's `procname`.
 pub(crate) const IGNORED: Slot = 18;
 
 /// Field values of one event: known fields by slot, and fields that the program added itself. The
@@ -153,8 +153,8 @@ impl FieldValues {
 pub(crate) struct FieldVisitor<'w> {
     pub(crate) fields: &'w mut FieldValues,
     pub(crate) slots: &'w [Slot],
-    /// First slot of the fields that the program added itself. With `has_service`, the slots
-    /// `SERVICE` to `IP` are exceptions.
+    /// First slot of the payload fields that the program added itself, except `SERVICE` to `IP`
+    /// with `has_service`. Such fields are dropped if this is the length of [`NAMES`].
     pub(crate) own_fields: usize,
     /// Set if service, port and address come from the tracing layer, not from the program's own
     /// fields.

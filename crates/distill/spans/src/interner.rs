@@ -1,5 +1,5 @@
-//! String interner for names of services, spans and events, with a limit on count and memory. A
-//! string that the interner does not accept is stored in its request by `open_request`.
+//! String interner for all strings of reports except tag values, with limits on count, memory and
+//! length. A string that the interner does not accept is stored in its request by `open_request`.
 
 use std::collections::HashMap;
 use std::sync::Arc;

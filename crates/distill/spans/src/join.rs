@@ -1,9 +1,9 @@
-//! Joining of the reports on a span into one draft for each participating service, by Zipkin's
-//! rules for converting spans of version 1 to version 2.
+//! Joining of the reports on a span into one draft for each participating service, two if the
+//! service called itself, by Zipkin's rules for converting spans of version 1 to version 2.
 //!
-//! Core annotations (`cs`, `sr`, …) determine kind, start and duration of a [`Draft`]. The event of
-//! a complete span determines them too, and takes precedence. A span with neither lasts from its
-//! first event to its last.
+//! Core annotations (`cs`, `sr`, …) determine kind, start and duration of a [`Draft`]. The report
+//! of a complete span determines them too, and takes precedence; `Undated` leaves start and
+//! duration unknown. A span with neither lasts from its first event to its last.
 
 use crate::interner::Symbol;
 use crate::losses::Losses;
@@ -44,8 +44,8 @@ pub(crate) struct Draft {
     pub(crate) start: Option<u64>,
     pub(crate) duration: Option<u64>,
     pub(crate) odd: u32,
-    /// Indexes of the reports that determine start and duration. These reports are not shown as
-    /// annotations.
+    /// Indexes of the core annotations that determine start and end; `NONE` if absent. The span's
+    /// annotations do not include them.
     pub(crate) used: [u32; 2],
     is_whole: bool,
     /// Indexes of the first and the last report of each core annotation, by symbol of the
@@ -72,11 +72,13 @@ pub(crate) struct Address {
 /// Index that stands for an absent report.
 const NONE: u32 = u32::MAX;
 const CORES: usize = Symbol::WIRE_RECEIVE.0 as usize + 1;
-/// Maximum number of drafts with one span id. Reports of further services go to the first draft.
+/// Maximum number of drafts with one span id, before drafts of self-calls are split. Reports that
+/// would need a further draft go to the first draft; a second complete span is dropped there.
 const SERVICES_MAX: usize = 64;
 
 impl Scratch {
-    /// Builds `drafts` from the reports in `order`, and assigns each report to a draft.
+    /// Sorts and deduplicates `order`, builds `drafts` from its reports, and assigns the reports to
+    /// drafts. Address annotations and dropped complete spans are not assigned.
     pub(crate) fn join(&mut self, resolver: Resolver<'_>) {
         let Scratch { order, drafts, assigned, duplicates, left_out } = self;
         *left_out = 0;
@@ -158,7 +160,8 @@ impl Group<'_, '_> {
         self.set_remotes(addresses);
     }
 
-    /// Returns the index of a reporter's draft in `drafts`; adds a draft if none fits.
+    /// Returns the index in `drafts` of the draft for a report. If none fits, adds a draft, or
+    /// returns the group's first draft if the group has [`SERVICES_MAX`].
     fn draft_for(&mut self, reporter: &Reporter, body: &Body) -> usize {
         let is_span = body.is_span();
         let resolver = self.resolver;
@@ -186,7 +189,8 @@ impl Group<'_, '_> {
         self.drafts.len() - 1
     }
 
-    /// Determines kinds and times of the group's drafts, and copies names and parents between them.
+    /// Determines kinds and times of the group's drafts without a complete span, and splits the
+    /// drafts of services that called themselves. Copies name and parent to drafts without them.
     fn set_kinds(&mut self) {
         for at in self.from..self.drafts.len() {
             let draft = &mut self.drafts[at];
@@ -244,7 +248,8 @@ impl Group<'_, '_> {
         }
     }
 
-    /// Sets the remote endpoint of drafts from the address annotations.
+    /// Sets the remote endpoint of drafts from the address annotations. A client address turns a
+    /// draft without a kind into a server draft if the group has none.
     fn set_remotes(&mut self, [client, server, broker]: [Option<Reporter>; 3]) {
         let own = &mut self.drafts[self.from..];
         let mut set_remote = |kinds: &[Kind], reporter: Option<Reporter>| {
@@ -338,8 +343,9 @@ impl Draft {
         }
     }
 
-    /// Replaces the mark `Unfinished` by `EndLost` if the trace lost events after the start, or by
-    /// `StartLost` if the trace lost events before the last report.
+    /// Replaces the mark `Unfinished` of a draft. If the end is missing, and the trace lost events
+    /// after the start, the new mark is `EndLost`. If the start is missing, and the trace lost
+    /// events before the last report, the new mark is `StartLost`.
     pub(crate) fn mark_lost(&mut self, losses: &Losses) {
         if self.odd & bit(Oddity::Unfinished) == 0 {
             return;
@@ -352,7 +358,10 @@ impl Draft {
         self.odd = self.odd & !bit(Oddity::Unfinished) | bit(lost);
     }
 
-    /// Sets kind, start and duration from the core annotations, or from the first and last event.
+    /// Sets the kind, and sets start and duration from the core annotations of this kind. Without a
+    /// start annotation, the first event is the start. The duration stays unknown unless both
+    /// annotations are present and in order. Without a kind, the draft lasts from its first event
+    /// to its last.
     fn set_times(&mut self, kind: Kind, resolver: Resolver<'_>) {
         let time =
             |number: u32| Some((number, resolver.request.reports.get(number as usize)?.time));

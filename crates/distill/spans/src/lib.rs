@@ -1,11 +1,12 @@
 //! Assembles events into requests, in bounded memory.
 //!
-//! An [`Extractor`] reads what an event reports about a span ([`SpanReport`]). An [`Assembler`]
-//! collects these reports by request until the request is idle or memory is short, then hands a
-//! [`Request`] to a [`Sink`]: its spans as a tree, and its anomalies. A [`Collector`] combines both
-//! as a consumer of merged events. The modules below them, in the order of the data: `field_values`
-//! (fields of an event), `interner` and `open_request` (compact storage of reports), `join`
-//! (reports become drafts of spans, one for each side of a call), `parents`, `skew` and `tree`.
+//! An [`Extractor`] reads the report of an event about a span ([`SpanReport`]). An [`Assembler`]
+//! collects these reports by request until the request is idle, memory is short or the input ends.
+//! Then the assembler passes a [`Request`] to a [`Sink`]: its spans as a tree, and its anomalies. A
+//! [`Collector`] combines extractor and assembler as a consumer of merged events. The modules below
+//! them, in the order of the data: `field_values` (fields of an event), `interner` and
+//! `open_request` (compact storage of reports), `join` (reports become drafts of spans, one for
+//! each side of a call), `parents`, `skew` and `tree`.
 //!
 //! # Events
 //!
@@ -31,7 +32,7 @@
 //! # Order
 //!
 //! A request does not depend on the order of its events, nor on the events between them, unless it
-//! was emitted in several pieces.
+//! was emitted in several pieces or exceeded a limit.
 
 mod assembler;
 mod collector;

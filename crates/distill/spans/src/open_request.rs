@@ -22,7 +22,8 @@ pub(crate) struct Reporter {
     pub(crate) port: i32,
 }
 
-/// Content of one event about a span, in compact form.
+/// Report of an event about a span, in compact form. The event of a complete span makes a further
+/// report, a tag, for each of its program fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) time: u64,
@@ -73,12 +74,12 @@ pub(crate) struct OpenRequest {
     ends: Vec<u32>,
     /// Events dropped because of a limit.
     pub(crate) left_out: u64,
-    /// Set if a request with this trace id was emitted before.
+    /// Set if a request with the same lower half was among the recently emitted ones at opening.
     pub(crate) is_late: bool,
     /// Time of the last event, by the caller's clock.
     pub(crate) last_event: i64,
-    /// Sort key in the list of open requests: `last_event`, or the time when the wait was last
-    /// extended.
+    /// Sort key in the list of open requests: the time of the last event, or of the last extension
+    /// of the wait. A smaller value than that of the next older request is raised to the latter.
     pub(crate) touched: i64,
     /// Slot of the next older request in the list ordered by `touched`.
     pub(crate) older: u32,
@@ -108,8 +109,8 @@ impl OpenRequest {
             + self.ends.capacity() * 4
     }
 
-    /// Returns true if a known span's complete event has not arrived. A span is known from any of
-    /// its events, or as a parent.
+    /// Returns true if a known span has no complete-span report. A span is known from any of its
+    /// events, or as a parent.
     pub(crate) fn has_unended(&self) -> bool {
         let ended = self.reports.iter().filter(|report| report.body.is_span());
         let ended: HashSet<u64> =
@@ -134,7 +135,8 @@ impl OpenRequest {
         (self.left_out, self.is_late) = (0, false);
     }
 
-    /// Stores an upper half of the trace id, from a `blkkin:wide_trace_id` event.
+    /// Stores an upper half of the trace id, from a `blkkin:wide_trace_id` event. Ignores 0, and
+    /// further values once [`WIDE_MAX`] are stored.
     pub(crate) fn add_wide(&mut self, high: u64) {
         if high != 0 && !self.wide.contains(&high) && self.wide.len() < WIDE_MAX {
             self.wide.push(high);

@@ -11,7 +11,7 @@ pub enum Reason {
     TimeOutOfRange,
     /// The field with this name is missing.
     Missing(&'static str),
-    /// The field with this name has the wrong type.
+    /// The field with this name has the wrong type, or is a port that exceeds 32 bits.
     WrongType(&'static str),
     /// The id in the field with this name is 0.
     Zero(&'static str),
@@ -45,7 +45,7 @@ pub struct Example {
     pub event: String,
     /// Event time, in nanoseconds since 1970; `None` without a clock.
     pub time_ns: Option<i64>,
-    /// Name of the stream file that contains the event.
+    /// Name of the event's stream: the path of the stream's first file.
     pub file: String,
 }
 

@@ -7,19 +7,21 @@ use blkkin_model::{Kind, ValueRef};
 pub struct SpanReport<'a> {
     /// Lower half of the trace id.
     pub trace_id: u64,
-    /// Upper half of the trace id; 0 if the event does not contain it.
+    /// Upper half of the trace id; 0 if the trace id has 64 bits, or if the event lacks this half.
     pub trace_id_high: u64,
     /// Span id; 0 only if the report is [`ReportContent::WideTraceId`].
     pub span_id: u64,
-    /// Span id of the parent; 0 for a root.
+    /// Span id of the parent; 0 for a root, or if the event lacks the parent.
     pub parent_id: u64,
     /// Span name.
     pub name: &'a str,
-    /// Service that recorded the event.
+    /// Service that recorded the event; for an address annotation (`ca`, `sa` or `ma`), the service
+    /// on the other side.
     pub service: &'a str,
     /// Address of the service, as unchecked text.
     pub ip: &'a str,
-    /// Port of the service. The original library records the lower 16 bits as a signed number.
+    /// Port of the service; 0 if unknown. The original library records the lower 16 bits as a
+    /// signed number, and -1 for an unknown port.
     pub port: i32,
     /// Event time, in nanoseconds since 1970.
     pub time_ns: u64,
@@ -34,7 +36,7 @@ pub struct SpanReport<'a> {
 pub enum ReportContent<'a> {
     /// An annotation: something that happened in the span.
     Event(&'a str),
-    /// A tag of the span.
+    /// A tag of the span, or an address annotation (`ca`, `sa` or `ma`).
     KeyValue(&'a str, ValueRef<'a>),
     /// A complete span with start and duration.
     Span(CompleteSpan<'a>),

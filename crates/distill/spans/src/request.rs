@@ -15,7 +15,8 @@ pub struct Request<'a> {
     pub oddities: Oddities,
     /// Number of events in the request.
     pub events: u64,
-    /// Number of the request's events dropped because of a limit.
+    /// Number of events dropped because of a limit, including those of other requests with the same
+    /// lower half of the trace id.
     pub events_left_out: u64,
 }
 
@@ -28,8 +29,8 @@ pub struct Step<'a> {
     pub parent: Option<usize>,
     /// Number of ancestors in the tree; 0 for a root.
     pub depth: usize,
-    /// Time of the span in which none of its children was running, in nanoseconds; `None` if the
-    /// span's duration is unknown.
+    /// Time of the span in which no child of known duration was running, in nanoseconds; `None` if
+    /// the span's duration is unknown.
     pub self_ns: Option<u64>,
     /// Time by which the skew correction shifted the span, in nanoseconds; `None` if not shifted.
     pub moved_ns: Option<i64>,
@@ -44,7 +45,7 @@ pub enum Completion {
     Idle,
     /// The input ended.
     Ended,
-    /// Memory was needed for other requests. The request may be incomplete.
+    /// The open requests exceeded the limit on memory or spans. The request may be incomplete.
     Evicted,
 }
 
@@ -86,18 +87,20 @@ oddities! {
     OtherRoot "other_root";
     /// The span was its own ancestor; its parent link was cut.
     Cycle "cycle";
-    /// Events report different parents; the first one counts.
+    /// Events with this span id report different parents. The span keeps the first parent that its
+    /// own service reported.
     OtherParent "other_parent";
-    /// Another complete span of the same service and kind has the same id.
+    /// Another complete span with the same id, service and kind was reported earlier.
     SameId "same_id";
-    /// Start or end is missing, and the tracer lost no events that could have reported it.
+    /// The start or end of a client or server span is missing, and the trace lost no event that
+    /// could have reported it.
     Unfinished "unfinished";
     /// The end is missing, and the trace lost events after the start.
     EndLost "end_lost";
     /// The start is missing, and the trace lost events before the last event of the span.
     StartLost "start_lost";
-    /// Start or end was reported more than once; the span lasts from the first start to the last
-    /// end.
+    /// A core annotation (`cs`, `sr`, …) was reported more than once. The first start and the last
+    /// end count, unless a complete span was reported.
     Repeated "repeated";
     /// The end is before the start; the duration is unknown.
     Backwards "backwards";
@@ -107,12 +110,14 @@ oddities! {
     Moved "moved";
     /// An event occurred more than once. Each dropped copy counts.
     Duplicate "duplicate";
-    /// More than 64 services reported on the span; further services are merged into the first.
+    /// More than 64 spans share this id. Reports on further spans are merged into the first span; a
+    /// complete span is dropped if the first span is already complete.
     ManyServices "many_services";
     /// Several requests share this lower half of the trace id, and no event determines which one
     /// the span belongs to.
     Ambiguous "ambiguous";
-    /// The request has the trace id of a request emitted before.
+    /// A request with the same lower half of the trace id was emitted recently: this half is among
+    /// the last 65,536.
     Late "late";
 }
 

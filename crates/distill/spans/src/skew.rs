@@ -1,9 +1,9 @@
 //! Correction of clock skew between hosts, by Zipkin's rule.
 //!
-//! A server cannot start before its client. A server's span that starts earlier is shifted: to the
-//! middle of the call if both durations are known and the span is no longer than the call, else to
-//! one microsecond after the call's start. Durations do not change. Spans that the server caused on
-//! the same host are shifted by the same time.
+//! A server cannot start before its client. If the client is on another host, a server's span that
+//! starts earlier is shifted: to the middle of the call if both durations are known and the span is
+//! no longer than the call, else to one microsecond after the call's start. Durations do not
+//! change. Spans that the server caused on the same host are shifted by the same time.
 
 use crate::join::Draft;
 use crate::resolver::Resolver;

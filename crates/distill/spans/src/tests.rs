@@ -6,7 +6,9 @@
 //! 30 1/2<1 osd:write @client 12+18    a complete span, reported at its end
 //! 31 1/2 wide 7                       the upper half of a trace id
 //! ```
-//! with an optional `~ADDRESS` after the name, and [`TreeText`] formats requests as indented trees.
+//! `~ADDRESS` or `~ADDRESS/PORT` may follow the name, and `^` with the upper half may follow the
+//! trace id. `undated` stands for a complete span without start and duration. [`TreeText`] formats
+//! requests as indented trees.
 
 mod bounds;
 mod hostile;

@@ -190,7 +190,7 @@ impl<'b> TreeBuilder<'b> {
     }
 
     /// Returns the tags of all drafts, and the tag values that were replaced by a later value of
-    /// the same key.
+    /// the same key and origin.
     fn tags(&self, pieces: &[Range<usize>]) -> (DraftLists<TagRef<'b>>, Vec<ReplacedValue>) {
         let Resolver { request, interner } = self.resolver;
         let mut tags: Vec<TagRef<'b>> = Vec::new();
@@ -291,7 +291,7 @@ impl<'b> TreeBuilder<'b> {
     }
 }
 
-/// Lists of all drafts, stored one after the other in a single vector.
+/// One list per draft. The lists are stored one after the other in a single vector.
 struct DraftLists<T> {
     all: Vec<T>,
     ranges: Vec<Range<usize>>,
@@ -306,7 +306,7 @@ impl<T> DraftLists<T> {
 /// Placeholder for a span id of 0.
 const NO_SPAN: SpanId = SpanId::from_number(u64::MAX).expect("not 0");
 
-/// A tag value that a later value of the same key replaced.
+/// A tag value that a later value of the same key and origin replaced.
 struct ReplacedValue {
     draft: usize,
     time: u64,

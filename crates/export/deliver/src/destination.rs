@@ -34,8 +34,9 @@ pub(crate) enum Protocol {
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 impl Destination {
-    /// Parses a URL. `format` selects one of the formats that the path permits, and is required for
-    /// an unknown path. The defaults are:
+    /// Parses a URL. `format` selects one of the formats that scheme and path permit, and is
+    /// required for an unknown path. An HTTP URL without a path must have port 9411 (Zipkin) or
+    /// 4318 (OpenTelemetry). The defaults, apart from the single format of Scribe, are:
     ///
     /// - JSON for Zipkin: protobuf is smaller, but requires Zipkin 2.8, and other systems with
     ///   Zipkin's interface may not support it, while JSON is always supported;

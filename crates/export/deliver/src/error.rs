@@ -10,13 +10,13 @@ use std::{fmt, io};
 /// Error when an exporter is configured or opened.
 #[derive(Debug)]
 pub enum Error {
-    /// The URL is not supported.
+    /// The URL is malformed or not supported, or does not permit the format.
     Destination(String),
-    /// The headers are malformed.
+    /// A header is malformed or reserved, or the list of headers is too long.
     Headers(String),
-    /// The trusted certificates cannot be loaded.
+    /// The trusted certificates cannot be loaded, or the host's name is invalid in a certificate.
     Certificates(String),
-    /// The options are inconsistent.
+    /// An option is out of range, or the options are inconsistent.
     Options(&'static str),
     /// The queue cannot be opened.
     Queue(blkkin_journal::Error),
@@ -90,12 +90,13 @@ impl From<blkkin_journal::Error> for Error {
     }
 }
 
-/// Reason why a span was refused, or is not durable yet. Only [`Refusal::Closed`] is permanent.
+/// Reason why a span was refused, or why pushed spans could not be moved to the queue. Only
+/// [`Refusal::Closed`] and a closed journal are permanent.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The queue is full.
     Full,
-    /// The disk is full or failing.
+    /// The disk is full or failing, or the queue's journal is closed.
     Disk(Arc<blkkin_journal::Refusal>),
     /// The exporter is being closed.
     Closed,

@@ -73,7 +73,8 @@ impl Exporter {
     }
 
     /// Moves all pushed spans to the queue without waiting for the destination. With a queue
-    /// folder, the spans are durable on return. A refused flush loses nothing and can be repeated.
+    /// folder, the spans are durable if the result is `Ok`. A refused flush keeps the spans in
+    /// memory and can be repeated.
     pub fn flush(&self) -> Result<(), Refusal> {
         self.seal(self.shared.state()).map(drop)
     }

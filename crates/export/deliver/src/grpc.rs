@@ -40,7 +40,7 @@ pub(crate) fn request(
     request.body(Full::new(body.freeze()))
 }
 
-/// gRPC status codes that a verdict distinguishes.
+/// gRPC status codes that this module uses, and the names of all codes.
 mod code {
     pub(super) const OK: u32 = 0;
     pub(super) const CANCELLED: u32 = 1;
@@ -111,8 +111,8 @@ pub(crate) fn verdict(answer: &Answer) -> Verdict {
     }
 }
 
-/// Returns the gRPC status code of the call; `None` if the answer was cut off. If an intermediary
-/// answered, the code is derived from the HTTP status, as gRPC specifies.
+/// Returns the gRPC status code of the call. If the answer has no code, as from an intermediary,
+/// the code is derived from the HTTP status, as gRPC specifies; `None` for the HTTP status 200.
 fn status(answer: &Answer) -> Option<u32> {
     if let Some(status) = text(answer, "grpc-status") {
         return Some(status.trim().parse().unwrap_or(code::UNKNOWN));

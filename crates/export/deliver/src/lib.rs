@@ -15,10 +15,10 @@
 //! Both queues are bounded: a full queue refuses spans ([`Refusal`]) or drops the oldest spans
 //! ([`WhenFull`]).
 //!
-//! Modules in the order of the data: `destination` (URLs), `exporter` (batches), `record` (encoding
-//! of a batch in the queue), `queue` (on disk or in memory), `sender` (the thread, with its
-//! retries), `client` (the connection), `http`, `grpc` and `scribe` (requests, and the
-//! interpretation of answers), `refused_folder` (refused batches).
+//! Modules in the order of the data: `destination` (URLs), `exporter` (the interface), `state`
+//! (current batch and counters), `record` (encoding of a batch in the queue), `queue` (on disk or
+//! in memory), `sender` (the thread, with its retries), `client` (the connection), `http`, `grpc`
+//! and `scribe` (requests, and the interpretation of answers), `refused_folder` (refused batches).
 //!
 //! # Duplicates
 //!

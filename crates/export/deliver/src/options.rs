@@ -44,21 +44,24 @@ pub struct Options {
     /// Maximum size in bytes of stored refused batches, in the subfolder `refused` of the queue
     /// folder.
     pub refused_bytes_max: u64,
-    /// Delay before the first retry; it doubles with each further retry.
+    /// Delay before the first retry after a success; it doubles with each further retry. Each delay
+    /// is reduced by a random part of at most a half.
     pub pause_first: Duration,
-    /// Maximum delay before a retry.
+    /// Maximum delay before a retry, unless the destination requests a delay.
     pub pause_max: Duration,
     /// Maximum delay that a destination can request before a retry.
     pub pause_asked_max: Duration,
     /// Maximum number of attempts for a batch that may itself cause the destination's errors.
     pub attempts_max: u32,
-    /// Maximum time to connect to the destination.
+    /// Maximum time to connect to the destination; for Scribe, to each of its addresses.
     pub connect_timeout: Duration,
-    /// Maximum time until the destination has answered a request.
+    /// Maximum time until the destination has answered a request; for Scribe, for sending the
+    /// request and again for the answer.
     pub answer_timeout: Duration,
 }
 
-/// Maximum size of a batch in the queue, in bytes. gRPC receivers accept 4 MiB by default.
+/// Maximum size of an encoded batch before compression, in bytes. gRPC receivers accept 4 MiB by
+/// default.
 pub(crate) const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// Minimum segment size of a queue on disk, in bytes. The last segment cannot be removed, so a

@@ -11,11 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Name under which the journal stores the reading position.
+/// Consumer name under which the journal stores the position up to which batches are settled.
 const CONSUMER: &str = "deliver";
 
-/// Minimum interval between updates of the stored position, as an update requires several writes.
-/// Batches settled since the last update may be sent twice after a crash.
+/// Minimum interval between updates of the stored position, except for the update at stop. An
+/// update requires several writes. Batches settled since the last update may be sent twice after a
+/// crash.
 const SAVE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Writing side of the queue of waiting batches, on disk or in memory.
@@ -42,7 +43,8 @@ pub(crate) struct DiskReader {
     journal: Arc<Journal>,
     reader: Reader,
     gaps: GapCounter,
-    /// Position up to which batches are settled; `saved` is the time of its last storage.
+    /// Position up to which batches are settled. `saved` is the time of the last attempt to store
+    /// the position.
     settled: u64,
     saved: Option<Instant>,
 }
@@ -51,10 +53,10 @@ pub(crate) struct DiskReader {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Backlog {
     pub(crate) spans: u64,
-    /// Number of spans up to and including the last readable batch, as stored with it; 0 without
-    /// such a batch.
+    /// Number of spans up to and including the last readable waiting batch, as stored with the
+    /// batch; 0 without such a batch.
     pub(crate) spans_up_to: u64,
-    /// Time of the last queued batch.
+    /// Time of the last readable waiting batch; `None` without such a batch.
     pub(crate) time_ms: Option<u64>,
 }
 
@@ -62,7 +64,7 @@ pub(crate) struct Backlog {
 pub(crate) enum QueueItem {
     /// A batch, and the number of spans missing before it.
     Record(Record, u64),
-    /// Damaged or missing data in the journal.
+    /// Damaged or missing data in the journal, or a record that cannot be decoded.
     Damage,
     /// The queue contains no further batch yet.
     Nothing,
@@ -129,7 +131,8 @@ impl Queue {
         }
     }
 
-    /// Returns the oldest waiting batch of a queue in memory.
+    /// Returns the oldest waiting batch of a queue in memory; `None` if the queue is empty or on
+    /// disk.
     pub(crate) fn front(&self) -> Option<&Record> {
         match self {
             Queue::Disk(_) => None,
@@ -137,7 +140,8 @@ impl Queue {
         }
     }
 
-    /// Removes the oldest batch of a queue in memory after it was settled.
+    /// Removes the oldest batch, which is settled, from a queue in memory. Does nothing for a queue
+    /// on disk.
     pub(crate) fn pop(&mut self) {
         if let Queue::Memory(memory) = self
             && let Some(record) = memory.records.pop_front()
@@ -173,8 +177,8 @@ impl MemoryQueue {
     }
 }
 
-/// Reads the waiting batches and counts their spans. Batches in a format other than `wanted` are an
-/// error.
+/// Counts the spans of the waiting batches, and the spans missing between them. A batch that cannot
+/// be decoded, or has a format other than `wanted`, is an error.
 fn count_backlog(mut reader: Reader, wanted: Format) -> Result<Backlog, Error> {
     let (mut gaps, mut backlog) = (GapCounter::default(), Backlog::default());
     while let Some(item) = reader.next()? {
@@ -218,8 +222,8 @@ impl DiskReader {
     /// Marks all batches read so far as settled. Returns true if disk space was freed.
     ///
     /// An error while storing the position is harmless: the batches would only be sent again.
-    /// Segments are removed nevertheless, since a full disk may be the cause; a reader treats
-    /// missing segments at the start as settled.
+    /// Segments are removed nevertheless, since a full disk may be the cause; no spans count as
+    /// lost for missing segments at the start.
     pub(crate) fn settle(&mut self) -> Result<bool, blkkin_journal::Error> {
         self.settled = self.reader.position();
         let saved = match self.saved {

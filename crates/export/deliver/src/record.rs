@@ -5,9 +5,9 @@
 //! 1   u32  number of spans
 //! 5   u64  number of spans in all earlier batches, to count the spans of missing batches; starts
 //!          at 0 if the queue is empty when it is opened
-//! 13  u64  time of queueing by the queue's own clock: milliseconds since 1970, but stopped
+//! 13  u64  time of completion by the queue's own clock: milliseconds since 1970, but stopped
 //!          while no exporter has the queue open
-//! 21  …    body, as it is sent
+//! 21  …    body of the request; for gRPC, of the message
 //! ```
 //!
 //! Scribe needs a message for each span, so a Scribe body has the size (u32) of each span before
@@ -50,7 +50,7 @@ impl Record {
         bytes
     }
 
-    /// Decodes a record; `None` if another release wrote it, or it is malformed.
+    /// Decodes a record; `None` if its version or format is unknown, or its header is incomplete.
     pub(crate) fn decode(kind: u8, bytes: &[u8]) -> Option<Record> {
         let format = *Format::ALL.get(usize::from(kind & !GZIP))?;
         let (header, body) = bytes.split_at_checked(HEADER_BYTES)?;
@@ -88,7 +88,7 @@ impl Record {
 /// Counter of spans that are missing between consecutive batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GapCounter {
-    /// Number of spans in all batches so far; `None` before the first batch.
+    /// [`Record::spans_up_to`] of the last batch; `None` before the first batch.
     next: Option<u64>,
     /// Set if data was missing since the last batch.
     has_gap: bool,
@@ -100,14 +100,15 @@ impl GapCounter {
         self.has_gap = true;
     }
 
-    /// Adds the next batch and returns the number of spans missing before it.
+    /// Adds the next batch and returns the number of spans missing before it. The number is 0
+    /// without a marked gap, and for the first batch.
     pub(crate) fn add(&mut self, record: &Record) -> u64 {
         let next = self.next.replace(record.spans_up_to());
         let missing = next.map_or(0, |next| record.spans_before.saturating_sub(next));
         if std::mem::take(&mut self.has_gap) { missing } else { 0 }
     }
 
-    /// Returns the number of spans in all batches so far.
+    /// Returns [`Record::spans_up_to`] of the last batch; 0 before the first batch.
     pub(crate) fn spans_up_to(&self) -> u64 {
         self.next.unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! Bounded folder for batches that the destination refused. Each batch is stored as it was sent,
-//! with the reason in a text file next to it.
+//! Bounded folder for batches that the destination refused. The body of each batch is stored as in
+//! the queue, with the reason in a text file next to it.
 
 use crate::error::Error;
 use crate::record::Record;
@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Folder of refused batches, with the bytes and files that it contains.
+/// Folder of refused batches, with its size in bytes, its number of files, and its limit.
 #[derive(Debug)]
 pub(crate) struct RefusedFolder {
     folder: PathBuf,
@@ -20,8 +20,8 @@ pub(crate) struct RefusedFolder {
 const FILES_MAX: u64 = 20_000;
 
 impl RefusedFolder {
-    /// Opens the folder and counts its files. A missing folder is created when the first batch is
-    /// stored.
+    /// Opens the folder and counts its files and their bytes. A missing folder is created when the
+    /// first batch is stored.
     pub(crate) fn open(folder: PathBuf, bytes_max: u64) -> Result<RefusedFolder, Error> {
         let (mut bytes, mut files) = (0, 0);
         match fs::read_dir(&folder) {

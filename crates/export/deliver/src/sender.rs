@@ -31,13 +31,14 @@ enum Settlement {
     Refused { is_kept: bool },
 }
 
-/// Delay before a failed read of the queue, or a refused append, is repeated.
+/// Maximum delay before the sender repeats a failed read of the queue or a refused append. A change
+/// of the state ends the delay early.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Upper bound of all delays: 24 hours, since an [`Instant`] has a limited range.
+/// Upper bound of the delay before a retry: 24 hours, since an [`Instant`] has a limited range.
 const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Timeout of a wait while the queue is empty.
+/// Timeout of a wait while the queue is empty and there is no current batch.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Sender {
@@ -168,9 +169,9 @@ impl Sender {
         })
     }
 
-    /// Waits before the next attempt, for the requested delay or else the backoff's. The wait ends
-    /// early when the batch becomes too old, the exporter stops, or the oldest batches must be
-    /// dropped.
+    /// Waits before the next attempt: for the requested delay, up to `pause_asked_max` and with
+    /// jitter added, or else for the backoff's delay. The wait ends early when the batch becomes
+    /// too old, the exporter stops, or the oldest batches must be dropped.
     fn pause(&mut self, record: &Record, reason: &str, requested: Option<Duration>) {
         let Options { pause_asked_max, age_max, .. } = self.shared.options;
         let pause = match requested {
@@ -195,10 +196,11 @@ impl Sender {
         }
     }
 
-    /// Stores a refused batch.
+    /// Stores a refused batch. `is_kept` in the result is false without a queue folder, without
+    /// room, and after a disk error.
     fn refuse(&mut self, record: &Record, reason: &str) -> Settlement {
         let reason = self.redact(reason);
-        // Names are unique and sort in order.
+        // Within an exporter, names are unique and sort in order.
         let name = format!("{:013}-{:016x}", record.time_ms, record.spans_before);
         let kept = match &mut self.refused {
             Some(refused) => refused.store(&name, record, &reason),

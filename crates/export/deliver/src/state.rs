@@ -21,7 +21,7 @@ pub(crate) struct SharedState {
     state: Mutex<State>,
     /// Condition variable, notified after each change that a thread may wait for.
     pub(crate) changed: Condvar,
-    /// Signal that cancels the request in progress.
+    /// Signal that cancels the request in progress, or else the next request.
     pub(crate) cancel: Notify,
 }
 
@@ -30,19 +30,21 @@ pub(crate) struct State {
     /// Current batch, to which pushed spans are added; `None` if no span was pushed since the last
     /// batch.
     batch: Option<OpenBatch>,
-    /// A complete batch for which the queue had no room.
+    /// A complete batch that the queue has refused, for lack of room or after a disk error.
     sealed: Option<Record>,
     pub(crate) queue: Queue,
     pub(crate) counters: Counters,
     /// Number of batches queued so far.
     pub(crate) queued: u64,
-    /// Number of spans in all batches sealed so far, including delivered batches.
+    /// Number of spans in all batches sealed so far, including delivered batches. Continues the
+    /// count of the last batch that waited when the queue was opened.
     spans_up_to: u64,
-    /// Set while a thread waits for room: the sender then drops the oldest batches.
+    /// Set by a thread that waits for room: the sender then drops the oldest batches, and clears
+    /// the flag once there is room or the queue is empty.
     pub(crate) drop_oldest: bool,
     pub(crate) is_stopping: bool,
-    /// Reason why delivery is blocked, or the destination's last error message; `None` while
-    /// delivery works.
+    /// Last error of the queue or of sending, or last message of the destination. Cleared when the
+    /// destination accepts a batch without a message or rejected spans.
     pub(crate) trouble: Option<String>,
 }
 
@@ -117,7 +119,8 @@ impl SharedState {
         self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Completes the current batch and moves it to the queue.
+    /// Queues the complete batch that waits for room, if any, then completes and queues the current
+    /// batch. A refused batch is kept, and queued by a later call.
     pub(crate) fn seal(&self, state: &mut State) -> Result<(), Refusal> {
         self.append(state)?;
         let Some(OpenBatch { batch, ends, .. }) = state.batch.take() else { return Ok(()) };
@@ -151,7 +154,7 @@ impl SharedState {
         }
     }
 
-    /// Adds a span to the current batch.
+    /// Adds a span to the current batch. A span that is too large is dropped and counted.
     pub(crate) fn add(&self, state: &mut State, span: &SpanRef<'_>) {
         state.counters.pushed += 1;
         state.counters.waiting += 1;

@@ -9,14 +9,14 @@ pub(crate) enum Verdict {
     Delivered {
         /// Number of spans rejected by the destination.
         rejected: u64,
-        /// Message of the destination about the rejected spans.
+        /// Message of the destination about the rejected spans, or a warning; may be empty.
         message: String,
         /// True if the answer could not be decoded.
         is_malformed: bool,
     },
     /// The batch must be sent again later.
     Retry {
-        /// Message of the destination, or a network error.
+        /// Status and message of the destination, or the reason why there is no answer.
         reason: String,
         /// Delay requested by the destination.
         after: Option<Duration>,

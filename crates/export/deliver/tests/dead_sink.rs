@@ -1,6 +1,6 @@
-//! Test with a destination that never answers, and ten times as many spans as the queue can store.
-//! Memory and disk usage stay bounded, and dropped spans are counted. The test runs alone in a
-//! process, because it measures the memory of the process.
+//! Test with a destination that never answers, and at least ten times as many spans as the queue
+//! can store. Memory and disk usage stay bounded, and dropped spans are counted. The test runs
+//! alone in a process, because it measures the memory of the process.
 
 use blkkin_deliver::{Cause, Destination, Exporter, Options, WhenFull};
 use blkkin_model::{SpanId, SpanRef, TagRef, TraceId};

@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Address of a server, and limits on its answers.
+/// Address and protocol of a server, and limits for connecting and for answers.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Host name or IP address.
@@ -127,7 +127,8 @@ async fn handshake(
 }
 
 impl OpenConnection {
-    /// Sends a request and reads the answer. Also returns the connection, if it can be reused.
+    /// Sends a request and reads the answer. Also returns the connection, unless the answer was
+    /// truncated. The server may have closed the returned connection.
     async fn send(
         self,
         request: Request<Full<Bytes>>,

@@ -25,8 +25,8 @@ impl std::fmt::Debug for Tls {
 
 impl Tls {
     /// Creates settings for a host. The host's certificate must be signed by a certificate in the
-    /// file `ca`, or by a certificate that the system trusts if there is no file. Errors are
-    /// messages for the user.
+    /// file `ca`; if `ca` is `None`, by a certificate that the system trusts. Errors are messages
+    /// for the user.
     pub fn new(host: &str, ca: Option<&Path>, is_http2: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| format!("{host} cannot have a certificate"))?;

@@ -7,11 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Name of the metadata file until the trace is complete.
+/// Name of each metadata file until all traces are complete.
 const METADATA_PARTIAL: &str = ".metadata.partial";
 
 /// Created directories and files. They are removed on drop, unless [`OutputDirectory::complete`]
-/// was called.
+/// has succeeded.
 #[derive(Debug)]
 pub(crate) struct OutputDirectory {
     /// Created directories, parents first.
@@ -52,7 +52,8 @@ impl OutputDirectory {
         Ok(())
     }
 
-    /// Creates the directory of a trace below the root, with its metadata under the partial name.
+    /// Creates the directory of a trace, which may be the root or below it, with the metadata under
+    /// the partial name. The directory may exist.
     pub(crate) fn trace(&mut self, directory: &Path, metadata: &[u8]) -> Result<(), Error> {
         self.directory(directory)?;
         let path = directory.join(METADATA_PARTIAL);
@@ -79,7 +80,8 @@ impl OutputDirectory {
             .map_err(|error| Error::io(path, "write", &error))
     }
 
-    /// Gives the metadata files their final names, and keeps all files.
+    /// Gives the metadata files their final names, and keeps all files. If a rename fails, all
+    /// files and created directories are removed.
     pub(crate) fn complete(mut self) -> Result<(), Error> {
         for directory in &self.traces {
             let path = directory.join("metadata");

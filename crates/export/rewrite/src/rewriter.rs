@@ -41,7 +41,7 @@ pub struct Rewriter {
     /// Traces being written, by id of the source trace.
     traces: HashMap<usize, OutputTrace>,
     /// Index in `streams`, by number of the source stream; `None` for a stream without events so
-    /// far.
+    /// far, and for streams of traces that are left out.
     stream_of_number: Vec<Option<usize>>,
     /// Index in `streams`, by id of the source trace and index of the stream in it.
     stream_of_index: HashMap<(usize, usize), usize>,
@@ -61,23 +61,24 @@ struct OutputTrace {
     directory: PathBuf,
     encoder: Arc<Encoder>,
     file_names: HashSet<String>,
-    /// Stream ids, by stream index. Streams without an id get the numbers by which a reader orders
-    /// them, so events with equal times keep their order.
+    /// Ids of the written streams, by stream index. Streams without an id get the numbers by which
+    /// a reader orders them, so events with equal times keep their order. If several streams have
+    /// the same id, all but the first get unused ids.
     instances: Vec<u64>,
 }
 
-/// Size at which a packet is completed, in bytes; smaller with many streams, because of
-/// [`PACKETS_SIZE`].
+/// Size at which a packet without a forced end is completed, in bytes; smaller with many streams,
+/// because of [`PACKETS_SIZE`].
 const PACKET_SIZE: usize = 256 << 10;
-/// Limit on the total size of all streams' incomplete packets, in bytes. With many streams, the
-/// packet size is reduced accordingly, down to 4 KiB.
+/// Target for the total size of all streams' incomplete packets, in bytes. With many streams, the
+/// packet size is reduced accordingly, but not below 4 KiB.
 const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
     /// Prepares to write `traces` into `root`, a directory that is empty or does not exist yet.
     /// Returns the rewriter, and an error for each trace that cannot be written in `form` and is
-    /// left out. Fails if the directory cannot be written. `stop` is polled at each event and loss,
-    /// and ends the writing when it returns true.
+    /// left out. Fails if `root` is not empty or cannot be written. `stop` is polled after each
+    /// event and loss; the reading ends when `stop` returns true.
     pub fn new(
         traces: &[Arc<Trace>],
         root: &Path,
@@ -255,9 +256,10 @@ fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
     })
 }
 
-/// Returns a directory for each trace: the root for a single trace, else the path of the trace
-/// without the common prefix. No directory is inside another, because babeltrace2 does not search
-/// for traces inside traces.
+/// Returns a directory for each trace: the root for a single trace, else a directory below the root
+/// with the trace's path without the common prefix. `trace` or a number is appended where paths are
+/// equal or nested. No directory is inside another, because babeltrace2 does not search for traces
+/// inside traces.
 fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     if let [_] = paths {
         return vec![root.to_owned()];
@@ -292,7 +294,7 @@ fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
     made
 }
 
-/// Returns the components of a path, which is made absolute first if it exists.
+/// Returns the names in a path, without `<` and `>`. An existing path is canonicalized first.
 fn path_components(path: &Path) -> Vec<String> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = |component: Component<'_>| match component {

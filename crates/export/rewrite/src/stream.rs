@@ -4,8 +4,8 @@
 //! by their sequence numbers. A reader places lost events between the ends of the packets before
 //! and after the loss, and lost packets between the end of the packet before and the begin of the
 //! packet after the loss. So that the written trace has the same losses, a packet ends where a loss
-//! begins. The next packet begins where a loss of packets ends, and ends no earlier than a loss of
-//! events.
+//! begins. The next packet begins where a loss of packets ends, and ends where a loss of events
+//! ends. Only a packet of [`FORCED_END_SIZE_MAX`] ends earlier.
 
 use crate::directory::OutputDirectory;
 use crate::error::Error;
@@ -14,8 +14,7 @@ use blkkin_reader::{Event, Loss, LossKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Maximum size of a packet in bytes. A packet of this size is completed even before its forced
-/// end.
+/// Size in bytes at which a packet with a forced end is completed even before that end.
 const FORCED_END_SIZE_MAX: usize = 64 << 20;
 
 /// Identity of a stream within its trace: class and stream id.
@@ -35,7 +34,8 @@ pub(crate) struct StreamWriter {
     encoder: Arc<Encoder>,
     id: StreamId,
     writer: PacketWriter,
-    /// Packet header, and packet context with the fields of the source packet's context.
+    /// Packet header, and packet context with the fields of the last source packet's context; the
+    /// fields are blank before the first event.
     head: Option<PacketHead>,
     source_packet: Option<u64>,
     /// Packet to which events are added.
@@ -55,10 +55,10 @@ pub(crate) struct StreamWriter {
 #[derive(Clone, Copy, Debug)]
 struct OpenPacket {
     begin: u64,
-    /// Time of the last event, in cycles.
+    /// Time of the latest event, in cycles; `begin` if the packet has no events.
     last: u64,
-    /// Time in cycles at which the packet must end, because a loss ends there; `None` if no loss
-    /// does.
+    /// Time in cycles at which the packet must end: the end of a loss of events, or the begin of an
+    /// empty packet after a loss; `None` otherwise.
     forced_end: Option<u64>,
 }
 
@@ -130,7 +130,7 @@ impl StreamWriter {
         Ok(())
     }
 
-    /// Continues with a new source packet, whose context may differ from the previous one.
+    /// Starts a new source packet. Completes the open packet if the packet context has changed.
     #[cold]
     fn start_source_packet(
         &mut self,

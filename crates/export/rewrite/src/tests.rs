@@ -182,8 +182,8 @@ fn losses_are_between_packets() {
     );
 }
 
-/// A written stream has the name of its source file, unless readers reserve that name, and its
-/// stream id.
+/// A written stream has the stream id and the file name of its source stream. A number is appended
+/// to a file name that readers reserve.
 #[test]
 fn streams_have_names_and_ids() {
     let scratch = Scratch::new("rewrite");

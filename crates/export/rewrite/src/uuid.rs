@@ -31,7 +31,8 @@ pub(crate) fn renew(sources: &[Option<Uuid>]) -> Vec<Option<Uuid>> {
 mod tests {
     use super::*;
 
-    /// All written traces get new UUIDs. Distinct UUIDs remain distinct and in the same order.
+    /// Each UUID is replaced by a new one; an absent UUID stays absent. The new UUIDs keep the
+    /// order and the leading bytes of the sources.
     #[test]
     fn uuids_are_new_and_in_order() {
         let uuid = |first, last| {

@@ -16,8 +16,8 @@ impl Backoff {
         Backoff { first, longest, next: first }
     }
 
-    /// Doubles the delay after a failure and returns the delay before the next retry: a random time
-    /// between half of the current delay and all of it.
+    /// Returns the delay before the next retry: a random time between half of the current delay and
+    /// all of it. Then doubles the current delay, up to the longest.
     pub fn next_delay(&mut self) -> Duration {
         let turn = self.next.min(self.longest);
         self.next = turn.saturating_mul(2).min(self.longest);

@@ -1,4 +1,5 @@
-//! Thrift's binary protocol, as far as Scribe needs it: numbers, texts, fields, and skipping.
+//! Thrift's binary protocol, as far as Scribe needs it: numbers, texts, headers of fields, lists
+//! and maps, and skipping of values.
 
 use crate::fault::{Fault, Reason};
 
@@ -92,7 +93,7 @@ impl<'a> Input<'a> {
         self.bytes(size, start)
     }
 
-    /// Reads `size` bytes. `start` is the offset of the length field, for the fault.
+    /// Reads `size` bytes. `start` is the offset for the fault, such as that of the length field.
     #[inline]
     pub(crate) fn bytes(&mut self, size: usize, start: usize) -> Result<&'a [u8]> {
         let end = self.at.saturating_add(size);

@@ -1,6 +1,6 @@
-//! A connection to a server, with one batch in flight. Start at [`Client::log`].
+//! A connection to a server, with one call in flight. Start at [`Client::log`].
 //!
-//! Each wait has a deadline, even if the server keeps sending single bytes.
+//! Each wait except name resolution has a deadline, even if the server keeps sending single bytes.
 
 use crate::batch::Batch;
 use crate::codes::{ResultCode, Status};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 pub struct ClientOptions {
     /// Timeout for connecting to each address of the server.
     pub connect_timeout: Duration,
-    /// Timeout for sending a batch, and for receiving a complete reply.
+    /// Timeout for sending a call, and for receiving a complete reply.
     pub timeout: Duration,
     /// Maximum size of a reply, in bytes.
     pub reply_bytes_max: usize,
@@ -39,20 +39,19 @@ impl Default for ClientOptions {
     }
 }
 
-/// Error of a call. After any error but [`ClientError::Exception`] the connection is unusable. The
-/// server may have accepted the batch or not, so the batch should be sent again on a new
-/// connection.
+/// Error of connecting or of a call. After any error but [`ClientError::Exception`], further calls
+/// need a new connection. A batch should be sent again, although the server may have accepted it.
 #[derive(Debug)]
 pub enum ClientError {
     /// The connection could not be established.
     Connect(io::Error),
     /// The connection broke, or a timeout expired.
     Io(io::Error),
-    /// The received bytes are not a frame.
+    /// The received bytes are not a frame, or the frame is too large.
     Misfit(FrameError),
-    /// The reply is malformed.
+    /// The reply is malformed, belongs to a different call, or has no valid result.
     Fault(Fault),
-    /// The server failed to execute the call.
+    /// The server answered the call with an exception, which has this message.
     Exception(String),
 }
 
@@ -191,7 +190,7 @@ impl Client {
         self.text("getOption", &[name.as_bytes()])
     }
 
-    /// Sets an option, which only affects [`Client::option`].
+    /// Sets an option. Servers usually only store options, for [`Client::option`].
     pub fn set_option(&mut self, name: &str, value: &str) -> Result<()> {
         self.call("setOption", &[name.as_bytes(), value.as_bytes()]).map(drop)
     }

@@ -16,7 +16,7 @@ pub enum CloseReason {
     Idle,
     /// Receiving a frame or sending replies took longer than the time limit.
     Slow,
-    /// The received bytes are not a frame.
+    /// The received bytes are not a frame, or the frame is too large.
     Misfit(FrameError),
     /// The frame contains no valid request.
     Fault(Fault),

@@ -14,13 +14,13 @@ pub struct Fault {
 /// Rule or limit that a message violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A length exceeds the remaining bytes of the message.
+    /// A value or length exceeds the remaining bytes of the message.
     Ends,
-    /// A length is negative.
+    /// A length or count is negative.
     Negative,
     /// Values are nested deeper than any sender nests them.
     TooDeep,
-    /// The field type is unknown.
+    /// The type of a field or item is unknown, or a map has unexpected types.
     Type(u8),
     /// The protocol version is unknown.
     Version(u16),
@@ -35,9 +35,9 @@ pub enum Reason {
     },
     /// The reply belongs to a different call.
     WrongReply,
-    /// The reply has no result.
+    /// The reply has no result of the expected type.
     NoResult,
-    /// The result code is unknown.
+    /// The result code or service status is unknown.
     Result(i32),
 }
 

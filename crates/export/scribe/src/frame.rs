@@ -15,7 +15,7 @@ pub struct Frames {
     pub frame_bytes_max: usize,
 }
 
-/// Reason why received bytes are not a frame.
+/// Reason why received bytes are not an acceptable frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// The bytes are HTTP.
@@ -60,7 +60,8 @@ impl Frames {
     /// Returns the size of the first frame, including its length field; `None` if the length field
     /// is incomplete.
     ///
-    /// Other protocols and too large frames are detected from the length field alone.
+    /// HTTP, TLS, unframed Thrift in the strict encoding, and too large frames are detected from
+    /// the length field alone.
     pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
         if HTTP.contains(&head) {

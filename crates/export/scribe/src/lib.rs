@@ -3,9 +3,9 @@
 //! `fb303`.
 //!
 //! - [`Frames`] and [`Service`] are a server without sockets, which turns frames into replies.
-//!   [`Server`] adds a port and a thread for each connection, and calls a [`Handler`].
-//! - [`Batch`] and [`Client`] are the client. [`Sender`] retries until all messages are delivered,
-//!   with the delays of a [`Backoff`].
+//!   A [`Handler`] implements the methods. [`Server`] adds a port and a thread for each connection.
+//! - [`Batch`] and [`Client`] are the client. [`Sender`] retries each batch until the batch is
+//!   accepted or the patience is exhausted, with the delays of a [`Backoff`].
 //! - [`base64`] decodes messages of category `zipkin` as leniently as Zipkin does.
 //!
 //! Input is untrusted: [`Limits`] are enforced before memory is allocated, and a [`Fault`] names

@@ -1,5 +1,5 @@
-//! Replies of servers: encoding and decoding. Replies are always in the strict encoding, which all
-//! clients read.
+//! Replies of servers: encoding and decoding. Replies are written in the strict encoding, which all
+//! clients read; replies of old servers in the old encoding are read, too.
 
 use crate::binary::{I32, I64, Input, MAP, Result, STRING, STRUCT, put_field, put_stop, put_text};
 use crate::fault::{Fault, Reason};
@@ -88,7 +88,7 @@ pub enum Answer {
     I64(i64),
     /// A text, such as the name of the service.
     Text(Vec<u8>),
-    /// A map from names to numbers.
+    /// A map from names to numbers, or an empty map of any types.
     Numbers(BTreeMap<Vec<u8>, i64>),
     /// A map from names to texts.
     Texts(BTreeMap<Vec<u8>, Vec<u8>>),

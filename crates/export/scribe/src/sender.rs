@@ -1,5 +1,5 @@
-//! Sends messages to a server in batches, with retries until each batch is accepted. Start at
-//! [`Sender::push`].
+//! Sends messages to a server in batches, with retries until each batch is accepted or the patience
+//! is exhausted. Start at [`Sender::push`].
 
 use crate::backoff::Backoff;
 use crate::batch::Batch;
@@ -21,7 +21,7 @@ pub struct SenderOptions {
     pub message_bytes_max: usize,
     /// Time after which a batch is abandoned if all attempts have failed.
     pub patience: Duration,
-    /// Delay after the first failure.
+    /// Maximum delay after the first failure; doubled by each further failure.
     pub retry_first: Duration,
     /// Maximum delay between two attempts.
     pub retry_longest: Duration,
@@ -91,7 +91,7 @@ pub struct Sender<'s> {
 const TICK: Duration = Duration::from_millis(20);
 
 impl<'s> Sender<'s> {
-    /// Creates a sender to `host:port` that retries until `stop` returns true.
+    /// Creates a sender to `host:port` that stops retrying when `stop` returns true.
     pub fn new(
         server: impl Into<String>,
         options: SenderOptions,
@@ -108,8 +108,8 @@ impl<'s> Sender<'s> {
         }
     }
 
-    /// Adds a message and sends the batch once it is large enough. After an error, the sender must
-    /// not be used any more.
+    /// Adds a message and sends the batch once it is large enough. Drops a message that is too
+    /// large. After an error, no more messages should be added.
     pub fn push(&mut self, entry: Entry<'_>) -> Result<(), DeliveryError> {
         if entry.category.len() + entry.message.len() > self.options.message_bytes_max {
             self.counts.too_large += 1;
@@ -183,7 +183,7 @@ impl<'s> Sender<'s> {
         self.counts
     }
 
-    /// Returns the number of messages that have not been sent.
+    /// Returns the number of messages in the current batch, which the server has not acknowledged.
     pub fn waiting(&self) -> u64 {
         self.batch.len() as u64
     }

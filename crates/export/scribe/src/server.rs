@@ -3,9 +3,11 @@
 //!
 //! Idle or slow peers cannot block the server. A frame must be complete within a time limit. When
 //! the maximum number of connections is reached, the connection that was idle for the longest time
-//! is closed if that time is at least `idle_evictable`; otherwise the new connection is closed.
-//! Memory for incomplete frames is limited across all connections: a batch beyond the limit is
-//! discarded and answered with `TRY_LATER`.
+//! is evicted if that time is at least `idle_evictable`. The new connection is closed if none can
+//! be evicted, or if too many evicted connections are still closing.
+//!
+//! All receive buffers share a memory limit. A `Log` call that exceeds the limit is discarded and
+//! answered with `TRY_LATER`. Any other frame that exceeds the limit closes its connection.
 
 mod connection;
 mod counters;
@@ -86,14 +88,15 @@ impl<H: Handler> RunningServer<H> {
         self.state.service.handler()
     }
 
-    /// Returns the counters since the server was started.
+    /// Returns the current values of the server's counters.
     pub fn counters(&self) -> ServerCounters {
         self.state.counters()
     }
 
-    /// Stops accepting connections, answers the complete frames, and closes all connections.
-    /// Returns true once the handler is no longer called; false if one of its calls exceeds
-    /// `patience`.
+    /// Stops accepting connections, answers the frames that were read completely, and closes all
+    /// connections. `Log` calls that are not in progress yet get `TRY_LATER`. Returns true once all
+    /// connections have ended, so the handler is no longer called. After `patience`, shuts the
+    /// remaining connections down and returns false. Further calls return true at once.
     pub fn stop(&mut self, patience: Duration) -> bool {
         let Some(thread) = self.thread.take() else { return true };
         self.state.service.stop();

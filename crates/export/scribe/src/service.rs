@@ -15,7 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Implementation of a server's methods. The threads of all connections call it concurrently; a
-/// call blocks only its own connection.
+/// call blocks only its own connection. The accepting thread also calls [`Handler::closed`], for
+/// connections that get no thread.
 pub trait Handler: Send + Sync + 'static {
     /// Accepts all entries or none. A client sends an empty list to test whether the handler
     /// currently accepts entries.
@@ -58,7 +59,8 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Reports a connection that the server closed or could not serve, with the reason. Not called
-    /// if the peer closes the connection between frames.
+    /// if the peer closes or resets the connection while the server waits for a request or the rest
+    /// of one, or if the connection ends because the server stops.
     fn closed(&self, _peer: Option<SocketAddr>, _why: &CloseReason) {}
 }
 
@@ -77,7 +79,8 @@ pub struct Service<H> {
     handler: H,
     limits: Limits,
     started_s: u64,
-    /// Options set by `setOption`. They have no effect and are only returned by `getOption`.
+    /// Options set by `setOption`. They have no effect and are only returned by `getOption` and
+    /// `getOptions`.
     options: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     is_stopping: AtomicBool,
 }
@@ -106,7 +109,8 @@ impl<H: Handler> Service<H> {
         &self.limits
     }
 
-    /// Makes the service refuse all further entries with `TRY_LATER`.
+    /// Makes the service answer all further `Log` calls with `TRY_LATER`, and `getStatus` with
+    /// [`Status::Stopping`].
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
     }
@@ -136,8 +140,8 @@ impl<H: Handler> Service<H> {
         }
     }
 
-    /// Refuses a `Log` call whose end has not been received. Returns false for a call of another
-    /// method.
+    /// Refuses a `Log` call whose end has not been received: appends a `TRY_LATER` reply to `out`.
+    /// Returns false if `beginning` does not start with the header of such a call.
     pub fn refuse(&self, beginning: &[u8], out: &mut Vec<u8>) -> bool {
         match Header::read(beginning) {
             Ok((call, _)) if call.name == b"Log" && call.kind == crate::message::CALL => {

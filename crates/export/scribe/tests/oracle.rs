@@ -1,5 +1,6 @@
-//! Tests of the encoding. The peers are captured calls of clients of 2012 and of today, and
-//! Thrift's own library for everything that this crate reads and writes.
+//! Tests of the encoding, and of the service's answers to unusual calls. The references are
+//! captured messages of clients and servers of 2012 and of today, and Thrift's own library, which
+//! writes calls to the service and reads its replies.
 
 use blkkin_scribe::{
     Answer, Batch, ConnectionAction, Entries, Entry, Frames, Handler, Header, Limits, Reason,
@@ -28,7 +29,7 @@ fn from() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 1).into()
 }
 
-/// Handler that stores all entries, and the names of control requests.
+/// Handler that stores the names of control requests and, unless `is_full` is set, all entries.
 #[derive(Default)]
 struct StoringHandler {
     entries: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -67,7 +68,8 @@ impl Handler for StoringHandler {
     }
 }
 
-/// Returns the service's replies to these bytes.
+/// Returns the service's reply to one frame; empty if there is none. Panics if the service closes
+/// the connection.
 fn answer(service: &Service<StoringHandler>, bytes: &[u8]) -> Vec<u8> {
     let frames = Frames { frame_bytes_max: 1 << 20 };
     let (body, size) = frames.next(bytes).expect("a frame").expect("all of it");
@@ -116,8 +118,8 @@ fn captured_batches_are_written() {
     }
 }
 
-/// The client reads replies of servers of 2012 (old encoding) and of today's servers (strict
-/// encoding).
+/// Replies of servers of 2012 (old encoding) and of today's servers (strict encoding) are read.
+/// Malformed replies and replies to a different call give a fault.
 #[test]
 fn captured_replies_are_read() {
     let check = |text: &str, expected| {
@@ -216,8 +218,8 @@ fn what_thrift_writes_is_read() {
     }
 }
 
-/// A `Log` call without a list, or with a list of another type, counts as empty. A missing category
-/// or message counts as an empty text.
+/// A `Log` call without a list, or with a list of another type, counts as empty. An entry without
+/// category and message is accepted.
 #[test]
 fn what_is_missing_is_empty() {
     let check = |expected: usize, arguments: fn(&mut dyn TOutputProtocol) -> thrift::Result<()>| {
@@ -307,8 +309,8 @@ fn thrift_reads_what_is_answered() {
     assert_eq!(options, ("k".to_owned(), "v".to_owned()));
 }
 
-/// One-way methods get no reply. Old clients send them as calls, today's clients as one-way calls,
-/// and neither client waits.
+/// `reinitialize` and `shutdown` get no reply: old clients send them as calls, today's clients as
+/// one-way calls, and neither client waits. Other methods get no reply to a one-way call.
 #[test]
 fn what_is_one_way_is_never_answered() {
     for kind in [TMessageType::Call, TMessageType::OneWay] {
@@ -347,8 +349,9 @@ fn unknown_methods_are_exceptions() {
     assert_eq!(exception(&reply), (1, format!("there is no method {name}")));
 }
 
-/// A message truncated at any position ends the connection. If its header is complete, an exception
-/// states the position.
+/// A message that is truncated at any position, or has invalid arguments, ends the connection with
+/// a fault at its position. If the header of a truncated message is complete, the reply is an
+/// exception with the fault.
 #[test]
 fn bad_arguments_are_exceptions_with_their_byte() {
     let service =

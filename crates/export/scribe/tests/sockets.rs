@@ -28,7 +28,8 @@ struct Observations {
 
 struct Counting {
     seen: Arc<Observations>,
-    /// Gate of each call: the call reports its start and waits until the test lets it continue.
+    /// Gate of each `Log` call with entries: the call reports its start and waits until the test
+    /// lets it continue.
     gate: Option<(Sender<()>, Mutex<Receiver<()>>)>,
 }
 
@@ -179,7 +180,7 @@ fn what_is_not_scribe_is_told_and_closed() {
 }
 
 /// A frame that arrives byte by byte must be complete within the time limit, or its connection is
-/// closed.
+/// closed. An idle connection is closed, too.
 #[test]
 fn slow_frames_and_quiet_peers_end() {
     let (server, seen) = start(ServerOptions {
@@ -293,7 +294,8 @@ fn lengths_reserve_nothing() {
     assert_eq!(server.counters().refused_memory, 0);
 }
 
-/// A call that is in progress when the server stops is answered; later calls are refused.
+/// A call that is in progress when the server stops is answered. Later calls fail or get
+/// `TRY_LATER`, and new connections are refused.
 #[test]
 fn the_end_is_in_order() {
     let seen = Arc::new(Observations::default());

@@ -2,8 +2,8 @@
 
 use blkkin_ctf::schema::{Schema, StreamClass};
 
-/// Returns the severity of a log level in the metadata; `None` if the level is not one of the
-/// fifteen severities.
+/// Returns the severity of a log level in the metadata; `None` if there is no level, or if the
+/// level is not one of the fifteen severities.
 pub(crate) fn severity(level: Option<i64>) -> Option<blkkin_filter::Severity> {
     blkkin_filter::Severity::from_number(level?.try_into().ok()?)
 }

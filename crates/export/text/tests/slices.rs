@@ -1,6 +1,6 @@
-//! Tests that several threads print the same lines as one thread, for slices of any size. The
-//! traces have equal times, events and packets out of order, events outside of their packet, and
-//! missing times. An unordered count must give the same number of events.
+//! Tests that several threads print the same lines as one thread, for slices of several sizes and
+//! traces with each [`Flaw`]. An unordered reading without a range must count the same number of
+//! events.
 
 use blkkin_reader::{
     Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
@@ -54,7 +54,7 @@ enum Flaw {
     Ties,
     /// Some events are earlier than the previous event.
     EventsDisordered,
-    /// Some events are outside their packet's time range.
+    /// Some events are after their packet's end.
     EventsOutside,
     /// Some packets begin before the end of the previous packet.
     PacketsDisordered,
@@ -62,9 +62,9 @@ enum Flaw {
     EventsBefore,
     /// Packets do not declare their begin and end.
     NoPacketTimes,
-    /// Some bytes are invalid.
+    /// Some events have the id of no event class.
     Damage,
-    /// Files are truncated.
+    /// Stream files lack up to 99 bytes at their end.
     Cut,
 }
 
@@ -112,7 +112,7 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) 
     frequency
 }
 
-/// Writes an event's header. Most headers have the short form, if the trace has one that can
+/// Writes an event's header. Most headers have the compact form, if the trace has one that can
 /// represent the time.
 fn write_header(
     bytes: &mut Vec<u8>,
@@ -217,8 +217,8 @@ fn write_packet(
 
 type Output = (String, Vec<String>, Stats);
 
-/// Returns the lines printed for a reading, and its messages. Each message has the number of bytes
-/// printed before it.
+/// Returns the lines and messages printed for a reading, and its totals with sorted problems. Each
+/// message begins with the number of bytes of lines printed before it.
 fn print(reading: &Reading<'_>, json: bool) -> Output {
     let (mut text, mut messages) = (String::new(), Vec::new());
     let sink = |target, bytes: &[u8]| {

@@ -1,11 +1,10 @@
-//! Arena for unescaped, repaired or rendered strings of a span, which cannot be borrowed from the
-//! batch.
+//! Arena for strings that cannot be borrowed from the batch: unescaped, repaired or rendered text,
+//! and decoded base64.
 
 use std::cell::{Cell, OnceCell};
 
-/// Append-only arena that lives as long as a span. References to its items remain valid while the
-/// arena grows, so slots must not move. The slots are in a chain of blocks, each twice as large as
-/// the previous block.
+/// Append-only arena. References to items remain valid while the arena grows, so slots must not
+/// move. The slots are in a chain of blocks, each twice as large as the previous block.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     first: OnceCell<Box<Block>>,

@@ -18,7 +18,7 @@ pub(crate) struct Batch<'w> {
     outcome: Outcome,
     /// Index of the current or next span.
     index: u64,
-    /// Total size of the strings and byte strings in the spans so far.
+    /// Total size of the strings and byte strings in the spans passed to [`Batch::emit`].
     expanded_bytes: u64,
     expanded_bytes_max: u64,
 }
@@ -104,7 +104,7 @@ impl<'w> Batch<'w> {
         }
     }
 
-    /// Passes a span that starts at `offset` to the sink.
+    /// Checks the limit on expanded bytes and passes a span that starts at `offset` to the sink.
     #[inline]
     pub(crate) fn emit(&mut self, span: &SpanRef<'_>, offset: usize) -> Result<(), Stop> {
         // All formats are checked here, so shared values count once for each span.
@@ -127,7 +127,7 @@ impl<'w> Batch<'w> {
         self.index += 1;
     }
 
-    /// Records the refusal of the current span.
+    /// Records the refusal of the current span and advances the index to the next span.
     #[cold]
     pub(crate) fn refuse(&mut self, fault: Fault) {
         self.outcome.refuse(Refusal { span: self.index, fault });

@@ -40,7 +40,7 @@ impl Decoder {
         Decoder { strict, ..self }
     }
 
-    /// Decodes a batch and passes each of its spans to the sink.
+    /// Decodes a batch and passes its valid spans to the sink.
     pub fn decode(&mut self, format: Format, batch: &[u8], sink: &mut dyn SpanSink) -> Outcome {
         if self.strict {
             let trial = self.read(format, batch, &mut Count::default());

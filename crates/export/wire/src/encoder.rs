@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 
 /// Encoder that appends a batch of spans to a buffer. An encoder is also a sink for spans.
 ///
-/// Properties that a format lacks are dropped. Zipkin's formats lack nanoseconds, upper case in
-/// names and typed tags. OpenTelemetry's format lacks `debug` and `shared`, and stores only one
-/// address for each endpoint.
+/// Properties that a format lacks are converted or dropped. For example, Zipkin's formats store
+/// times in microseconds, names in lower case and tags as text. OpenTelemetry's formats lack
+/// `debug` and `shared`, and store only one address for each endpoint.
 #[derive(Debug)]
 pub struct Encoder<'o> {
     out: &'o mut Vec<u8>,
@@ -24,7 +24,7 @@ pub struct Batch {
     writer: BatchWriter,
 }
 
-/// Position and format state of a batch that is being written.
+/// Start, span count and format state of a batch that is being written.
 #[derive(Debug)]
 struct BatchWriter {
     /// Offset of the batch in the buffer.
@@ -57,12 +57,14 @@ impl<'o> Encoder<'o> {
         self.writer.span(self.out, span);
     }
 
-    /// Returns the size of the batch so far in bytes, without its closing bytes.
+    /// Returns the size of the batch so far in bytes, without its closing bytes. In OpenTelemetry's
+    /// formats, the framing of the last group of spans is not counted either.
     pub fn size(&self) -> usize {
         self.writer.size(self.out)
     }
 
-    /// Completes the batch by appending its closing bytes.
+    /// Completes the batch: writes the last group of spans, the closing bytes or the number of
+    /// spans, depending on the format.
     pub fn finish(self) {
         self.writer.finish(self.out);
     }
@@ -86,7 +88,8 @@ impl Batch {
         self.writer.count
     }
 
-    /// Returns the size of the batch so far in bytes, without its closing bytes.
+    /// Returns the size of the batch so far in bytes, without its closing bytes. In OpenTelemetry's
+    /// formats, the framing of the last group of spans is not counted either.
     pub fn size(&self) -> usize {
         self.writer.size(&self.bytes)
     }

@@ -5,18 +5,19 @@ use std::fmt;
 /// A refused span with its fault, or the fault at which decoding of the batch stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Index of the span in the batch.
+    /// Index of the refused span in the batch. If decoding stopped, index of the current or next
+    /// span.
     pub span: u64,
     /// Position and reason of the fault.
     pub fault: Fault,
 }
 
-/// A fault in a batch: its offset, its field and its reason.
+/// A fault in a batch or answer: its offset, its field and its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Offset of the fault from the start of the batch, in bytes.
+    /// Offset of the fault from the start of the batch or answer, in bytes.
     pub offset: u64,
-    /// Name of the field in the format; empty if the fault is outside of any field.
+    /// Name of the faulty field; empty if unknown.
     pub field: &'static str,
     /// Reason why the batch or span is faulty.
     pub reason: Reason,
@@ -29,7 +30,7 @@ pub enum Reason {
     Missing,
     /// The id is empty.
     Empty,
-    /// The id is 0.
+    /// The id is 0, or a span id of OpenTelemetry is empty.
     Zero,
     /// The id contains characters other than `0-9a-f`.
     NotHex,
@@ -59,7 +60,7 @@ pub enum Reason {
     },
 }
 
-/// Result with a boxed fault. Faults are rare, and hot paths return these results.
+/// Result with a boxed fault, so that the results of hot paths are small. Faults are rare.
 pub(crate) type Result<T, E = Box<Fault>> = std::result::Result<T, E>;
 
 impl Reason {

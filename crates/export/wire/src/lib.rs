@@ -2,8 +2,8 @@
 //! a sink, an [`Encoder`] that writes spans, and the answers of receivers ([`PartialSuccess`],
 //! [`Failure`]). The crate does no I/O.
 //!
-//! Input is untrusted: batches are decoded within [`Limits`], and an [`Outcome`] lists the refused
-//! spans, each with the fault and its byte offset.
+//! Input is untrusted: batches are decoded within [`Limits`]. An [`Outcome`] counts the refused
+//! spans and lists the first [`REFUSALS_MAX`] of them, each with the fault and its byte offset.
 
 mod arena;
 mod batch;

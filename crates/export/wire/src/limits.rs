@@ -4,7 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size of a batch in bytes. Strings are borrowed from the batch; only strings that
-    /// cannot be borrowed, such as escaped strings, need memory, for one span at a time.
+    /// cannot be borrowed, such as escaped strings, need memory, usually for one span or resource
+    /// at a time.
     pub batch_bytes: usize,
     /// Maximum total size in bytes of the strings and byte strings in all spans, in addition to
     /// eight times the size of the batch. Tags of a resource or scope count once for each span
@@ -20,7 +21,8 @@ pub struct Limits {
     pub shared_tags: usize,
     /// Maximum number of annotations of a span.
     pub annotations: usize,
-    /// Maximum number of hosts in a span of Zipkin's v1 format; each host becomes a span.
+    /// Maximum number of spans into which a span of Zipkin's v1 format is split, usually one for
+    /// each service among its hosts.
     pub hosts: usize,
     /// Maximum size in bytes of a string: a name, key or value.
     pub text_bytes: usize,
@@ -45,5 +47,6 @@ impl Default for Limits {
     }
 }
 
-/// Upper bound of [`Limits::depth`], as nested values are decoded recursively.
+/// Upper bound of [`Limits::depth`]: nested values are rendered recursively, and the JSON parser
+/// skips nested values with a stack of 128 bits.
 pub(crate) const DEPTH_MAX: usize = 120;

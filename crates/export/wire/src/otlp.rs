@@ -5,14 +5,14 @@
 //! become annotations, as `"name": {json}` if they have attributes. Where three published mappings
 //! to Zipkin differ, these rules follow the specification.
 //!
-//! All other fields become tags where possible, although the specification does not require it:
-//! `w3c.tracestate`, `otlp.link.0` and so on, `otel.dropped_events_count` and similar ones. Schema
-//! URLs, flags of trace contexts, and the numbers of dropped attributes of events, resources and
-//! scopes are dropped.
+//! Other fields that the model lacks become tags where possible, although the specification does
+//! not require it: `w3c.tracestate`, `otlp.link.0` and so on, `otel.dropped_events_count` and
+//! similar ones. Schema URLs, flags of trace contexts, and the numbers of dropped attributes of
+//! events, resources and scopes are dropped.
 //!
-//! The service is the resource's `service.name`, or the first alternative in [`SERVICES`]. The
-//! message of an error status becomes the tag `error`, unless the span has a tag `error` other than
-//! `false`.
+//! The service is the resource's `service.name`, or the first alternative in [`SERVICES`], or
+//! `unknown_service`. The message of an error status becomes the tag `error`, unless the span has a
+//! tag `error` other than `false`.
 
 pub(crate) mod answer;
 mod endpoints;
@@ -102,7 +102,8 @@ impl<'g> Group<'g> {
         self.shared.tags.extend_from_slice(&self.resource);
     }
 
-    /// Adds an attribute of the scope. `offset` is the start of the attribute in the batch.
+    /// Adds an attribute, the name or the version of the scope. `offset` is the start of this field
+    /// in the batch.
     fn scope_tag(
         &mut self,
         (key, value): (&'g str, ValueRef<'g>),

@@ -1,5 +1,6 @@
-//! Agents for tests, and a traced program without the tracer library. The program does only what a
-//! test requests, so that it can also violate the protocol.
+//! Agents, a traced program without the tracer library, file systems in user space, and a reader of
+//! traces, for tests. The program does only what a test requests, so that it can also violate the
+//! protocol.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_agent::{Agent, Background, Limits, Options};
@@ -187,14 +188,17 @@ pub(crate) fn events(names: &str) -> Events {
     Events { session: "s".into(), channel: None, selection }
 }
 
-/// Rings of a program's earlier connection, which the program offers to the next agent.
+/// Set of rings from an earlier connection of a program. The program offers the set on each
+/// reconnection.
 pub(crate) struct OrphanedRings {
     pub(crate) file: File,
-    /// Set if other rings have replaced these, so that the program does not record into them.
+    /// Set if other rings have replaced the set, so that the program no longer records into the
+    /// set.
     pub(crate) is_spent: bool,
 }
 
-/// Returns how much of a quota a user has reserved, and how many reservations were refused.
+/// Returns how much of a quota a user has reserved, and how many reservations were refused; zeros
+/// if the agent does not report the quota.
 pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
     let status = client.request_all(&Request::Status(None)).unwrap();
     let found = status.into_iter().find_map(|reply| match reply {
@@ -219,7 +223,7 @@ pub(crate) struct Program {
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
     /// Eventfds by which the program's writers wake the agent.
     wakes: Vec<OwnedFd>,
-    /// File of the catalog, to offer to the next agent. `files` are the files of the rings, by
+    /// File of the catalog, sent again on each reconnection. `files` are the files of the rings, by
     /// channel number.
     catalog_file: File,
     pub(crate) files: BTreeMap<u32, File>,
@@ -241,7 +245,7 @@ impl Program {
         Program::start_with(node.agent.as_ref().unwrap().socket(), pid, vec![])
     }
 
-    /// Connects to the agent that listens on this socket.
+    /// Connects like [`Program::start`], to the agent that listens on this socket.
     pub(crate) fn start_at(socket: &Path) -> Program {
         Program::start_with(socket, std::process::id(), vec![])
     }
@@ -274,7 +278,8 @@ impl Program {
         program
     }
 
-    /// Returns the number of sets of rings that the program keeps for the next agent to adopt.
+    /// Returns the number of sets of rings from earlier connections that were neither released nor
+    /// turned into a channel.
     pub(crate) fn orphan_count(&self) -> usize {
         self.orphans.iter().flatten().count()
     }
@@ -421,8 +426,8 @@ impl Program {
     }
 }
 
-/// Mounts a file system in user space as user `user`, and returns its open `/dev/fuse`. Skips the
-/// test and returns `None` if that is not possible.
+/// Mounts a file system in user space with the option `user_id=user`, and returns its open
+/// `/dev/fuse`. Skips the test and returns `None` if that is not possible.
 fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
     let mount = || {
         let fuse = File::options().read(true).write(true).open("/dev/fuse")?;
@@ -616,15 +621,16 @@ pub(crate) struct TraceContent {
     pub(crate) discarded: u64,
     /// Set if each file ends after a complete packet.
     pub(crate) is_whole: bool,
-    /// Number of missing packets: sum of the absolute differences between expected and actual
-    /// packet numbers.
+    /// Sum of the absolute differences between expected and actual packet numbers, from the second
+    /// packet of each file on; 0 if no packet is missing or repeated there.
     pub(crate) gaps: u64,
     /// Number of events whose time is before that of an earlier event, or before the end of the
     /// previous packet.
     pub(crate) back: u64,
 }
 
-/// Returns the directories of the traces below `output`, in the order in which they were made.
+/// Returns the directories of the traces below `output`, sorted by the length of the path and then
+/// by the path. Traces of one program, process and second are thus in the order of their creation.
 pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
     let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
     let mut traces: Vec<PathBuf> = traces.map(|entry| entry.path()).collect();

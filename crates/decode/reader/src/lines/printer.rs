@@ -23,13 +23,13 @@ pub trait LinePrinter: Send {
     /// Appends the line for a loss to `out`. Returns the target to which the line is to be written.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
-    /// Writes the delta, which depends on the previous line, over `place`. Returns false if the
-    /// delta has another length than `place`. `last` is the previous line's reference value; `None`
-    /// in the first line.
+    /// Writes the delta over `place`, or nothing if `place` is empty. Returns false if `place` is
+    /// not empty and the delta has another length. `last` is the latest reference value of the
+    /// earlier lines; `None` if no earlier line has one.
     fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
 
-    /// Appends the delta to `out`, whatever its length. `last` is the previous line's reference
-    /// value; `None` in the first line.
+    /// Appends the delta of any length to `out`. `last` is the same as for
+    /// [`LinePrinter::put_delta`].
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
@@ -123,7 +123,8 @@ pub(super) fn print_event(
     }
 }
 
-/// Writes the delta of the last line at `place`, whose length may change.
+/// Writes a line's delta at `place`. If the delta is longer or shorter than `place`, moves the text
+/// after it.
 #[inline(always)]
 pub(super) fn set_delta(
     printer: &impl LinePrinter,

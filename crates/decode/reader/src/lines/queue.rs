@@ -1,8 +1,10 @@
-//! Queue of printed slices. Their text is written in the order of the slices.
+//! Queue of slices, from which threads take slices to print. The text is written in the order of
+//! the slices.
 //!
 //! A slice's turn begins when the text of all earlier slices is written. A thread that has printed
-//! its slice before its turn hands in the text and goes on with another slice. The thread whose
-//! turn it is also writes the handed-in text of the following slices.
+//! its slice before the slice's turn hands in the text and goes on with another slice, or waits for
+//! the turn if too much text has been handed in. The thread whose turn it is also writes the
+//! handed-in text of the following slices.
 
 use super::printer::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
 use super::slicer::{Slice, Slicer};
@@ -17,7 +19,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Maximum total size of the text that threads keep until their slices' turns: 24 MiB.
+/// Maximum total size of the text that threads keep until their slices' turns: 24 MiB, or more if
+/// each thread's share is raised to [`WAITING_SIZE_MIN`].
 const WAITING_SIZE: usize = 24 << 20;
 /// Minimum of one thread's share of `WAITING_SIZE`: 4 MiB.
 const WAITING_SIZE_MIN: usize = 4 << 20;
@@ -54,8 +57,9 @@ pub(super) struct SliceQueue<'r, S> {
 struct State {
     /// Number of the slice whose text is to be written now.
     turn: usize,
-    /// Number of the last slice of the output; `usize::MAX` while it is unknown. It is the slice
-    /// that extends to the end of the streams, or the slice during which the sink returned `Break`.
+    /// Number of the slice at which the output ends early; `usize::MAX` if there is none so far.
+    /// This is a slice that was extended to the end of the streams because of disorder, or the
+    /// slice in whose text the sink returned `Break`.
     last: usize,
     /// Set if a thread has panicked; the turn of its slice never ends.
     has_panicked: bool,
@@ -86,7 +90,7 @@ struct FinishedSlice {
 
 struct Output<S> {
     sink: S,
-    /// Reference value for the delta of the next line; `None` before the first line.
+    /// Reference value for the delta of the next line; `None` if no line has set one so far.
     last: Option<u64>,
 }
 
@@ -135,8 +139,9 @@ impl<'r, S> SliceQueue<'r, S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the next slice to print; `None` after the last slice. Moves the buffers in `spare`,
-    /// of slices printed earlier, to the slicer unless another thread uses it.
+    /// Returns the next slice to print; `None` after the last slice, or once the output has ended
+    /// or a thread has panicked. Moves the buffers in `spare`, of slices printed earlier, to the
+    /// slicer unless another thread uses it.
     ///
     /// A thread that takes a slice makes another one for the next thread, so that threads rarely
     /// wait for the slicer: to wake a thread takes as long as to make a slice.
@@ -178,7 +183,7 @@ impl<'r, S> SliceQueue<'r, S> {
         }
     }
 
-    /// Removes and returns the problems that were found between packets.
+    /// Removes and returns the problems that the slicer found in the scan of packet headers.
     pub(super) fn take_problems(&self) -> Vec<Problem> {
         self.slicer().take_problems()
     }
@@ -227,7 +232,7 @@ impl<'r, S> SliceQueue<'r, S> {
     }
 
     /// Returns true if slice `number` is part of the output, and false if it is after the last
-    /// slice. Returns `None` while an earlier slice may still become the last slice.
+    /// slice. Returns `None` until the slice's turn ends or the last slice is known.
     pub(super) fn is_valid(&self, number: usize) -> Option<bool> {
         let state = self.lock();
         match () {
@@ -253,8 +258,8 @@ impl<S> Drop for PanicGuard<'_, '_, S> {
 /// Block of text, printed by one thread and written as a whole.
 struct Block {
     text: Text,
-    /// Target and end of each piece of the text; empty if the whole text has the output as its
-    /// target.
+    /// Target and end of each piece of the text, in bytes. The text after the last piece has the
+    /// output as its target.
     pieces: Vec<(Target, usize)>,
 }
 
@@ -269,9 +274,10 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     /// Total size of the waiting blocks in bytes.
     waiting_size: usize,
     first: Option<PendingDelta>,
-    /// Reference value for the delta of the next line; `None` before the slice's first line.
+    /// Reference value for the delta of the next line; `None` if no line of the slice has set one.
     last: Option<u64>,
-    /// Set if the sink returned `Break`, or if this slice is after the last slice of the output.
+    /// Set if the sink returned `Break`, if this slice is after the last slice of the output, or if
+    /// a thread has panicked.
     is_broken: bool,
 }
 

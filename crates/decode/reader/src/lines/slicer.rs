@@ -1,16 +1,16 @@
 //! Division of time into slices of a few packets of each stream.
 //!
-//! A slice ends right after the begin of a packet of any stream. A packet that extends beyond that
-//! time also belongs to the next slice, which skips its earlier events: half a packet of each
-//! stream, on average. So slices should have several packets of each stream. But the text of
-//! several slices must fit into memory, and there should be enough slices for all threads until the
-//! end.
+//! A slice ends right after the begin of a packet of any stream, or of a loss before a packet. A
+//! packet that extends beyond that time also belongs to the next slice, which skips its earlier
+//! events: half a packet of each stream, on average. So slices should have several packets of each
+//! stream. But the text of several slices must fit into memory, and there should be enough slices
+//! for all threads until the end.
 //!
 //! If packets are too large for that, a [`Scout`] in each stream skips over events in steps of at
 //! most 32 KiB, always in the stream that is furthest behind. A slice ends at the time that all
 //! scouts have passed, and the next slice starts at the scouts' last marks before that time. Scouts
-//! cost as much as counting the events, which is a tenth of printing them. A scout hands over its
-//! read bytes with the slice, so most bytes are read from the file once.
+//! cost as much as counting the events, which is a tenth of printing them. If streams are few, a
+//! scout hands over its read bytes with the slice, so most bytes are read from the file once.
 
 use crate::cursor::{Cursor, PacketBytes};
 use crate::error::Problem;
@@ -23,14 +23,15 @@ use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Desired number of slices for each thread, if the traces are large enough.
+/// Minimum desired number of slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
 /// Total packet size up to which a slice may have more than two packets of each stream: 1 MiB.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Maximum desired total size of the packets in a slice, in bytes.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
-/// Maximum total size of one packet of each stream, in bytes, divided among the threads that wait
-/// for their turn. If the packets exceed a thread's share, slices are cut within packets.
+/// Limit for slices of whole packets, in bytes, divided among the threads that wait for their turn.
+/// If the first packets of all streams together exceed a thread's share, slices are cut within
+/// packets, unless there are more than `SCOUTS_MAX` streams.
 const WHOLE_SIZE_MAX: u64 = 1 << 20;
 /// Minimum of one thread's share of `WHOLE_SIZE_MAX`, in bytes.
 const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
@@ -38,12 +39,12 @@ const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
 /// then fits into a thread's limit, and the bytes are still in the processor's cache during
 /// printing.
 const SCOUTED_SIZE: u64 = 128 << 10;
-/// Maximum number of streams for which scouts are used; each scout has a window.
+/// Maximum number of streams in a reading that uses scouts; each scout has a window.
 const SCOUTS_MAX: usize = 64;
-/// Maximum number of streams whose scouts hand over their read bytes. The bytes occupy memory for
-/// each stream of each slice.
+/// Maximum number of streams in a reading whose scouts hand over their read bytes. The bytes occupy
+/// memory for each stream of each slice.
 const HANDING_OVER_MAX: usize = 16;
-/// Size of a scout's window in bytes. Each slice copies the unread part of the window.
+/// Size of a scout's window in bytes. Each handover copies the bytes from the next slice's mark on.
 const SCOUT_WINDOW_SIZE: usize = 32 << 10;
 /// Number of marks that a scout retains. A scout may be some steps beyond the end of a slice, so a
 /// few older marks are needed.
@@ -56,7 +57,7 @@ const STEP_SIZE_MAX: u64 = 32 << 10;
 pub(super) struct Slice {
     /// Number of the slice in order of time, from 0.
     pub(super) number: usize,
-    /// Begin (inclusive) and end (exclusive) in nanoseconds; `None` for the end of the streams.
+    /// Begin (inclusive) and end (exclusive) in nanoseconds; the end of the last slice is `None`.
     pub(super) span: (i64, Option<i64>),
     /// Packets in the slice, by stream number.
     pub(super) parts: Vec<SlicePart>,
@@ -71,7 +72,7 @@ pub(super) struct SlicePart {
     pub(super) packets: VecDeque<PacketRef>,
     /// Number of packets in `packets` that an earlier slice has started.
     pub(super) started_packets: usize,
-    /// Number of the stream's last packet that this slice or an earlier one has started.
+    /// Number of the stream's last packet that this slice or an earlier one has started or skipped.
     pub(super) last_number: u64,
     /// Bytes of the last packet in `packets` that the stream's scout has read; `None` without a
     /// scout, or if it handed over no bytes.
@@ -122,7 +123,7 @@ struct Scout {
     /// Marks of the last steps, the newest first; `None` before the first step. No event before a
     /// mark is later than the mark's time.
     marks: [Option<Mark>; MARKS],
-    /// Set if the packet may have more events.
+    /// Set while the packet is the stream's last open packet and may have more events.
     is_active: bool,
 }
 
@@ -166,7 +167,8 @@ impl<'r> Slicer<'r> {
         }
     }
 
-    /// Returns true if packets are so large that slices are cut within them.
+    /// Returns true if slices are cut within packets: packets are large, and streams are few enough
+    /// for scouts.
     pub(super) fn cuts_packets(&self) -> bool {
         self.step.is_some()
     }
@@ -213,8 +215,8 @@ impl<'r> Slicer<'r> {
     }
 
     /// Moves the scout of stream `index`, which has the earliest position in time, by one step. If
-    /// another scout would then be the earliest, moves that one too: two interleaved walks take
-    /// hardly longer than one. Returns the number of skipped bytes.
+    /// another scout is then expected to be the earliest, moves that one too: two interleaved walks
+    /// take hardly longer than one. Returns the number of bytes skipped by both, or `Disorder`.
     fn step(&mut self, index: usize) -> StepResult {
         let size = self.step.unwrap_or(0);
         let reached = self.streams[index].scout.as_ref().and_then(Scout::next_step_time);
@@ -305,7 +307,7 @@ fn slice_size(reading: &Reading<'_>, row: u64) -> u64 {
 enum SliceEnd {
     Time(i64),
     EndOfStreams,
-    /// Packets do not declare their begin and end, or are out of order.
+    /// A packet declares no begin or no end, or the times of packets or events are out of order.
     Unsliceable,
 }
 
@@ -327,8 +329,8 @@ impl SlicerStream {
         stream
     }
 
-    /// Returns the begin of the next packet, or of a loss before it if that is earlier. Returns
-    /// `None` if the stream has no more packets.
+    /// Returns the begin of the next packet, or of a loss before it if that is earlier; `i64::MIN`
+    /// if neither is known. Returns `None` if the stream has no more packets.
     fn due_time(&self) -> Option<i64> {
         let packet = self.next.as_ref()?;
         let losses = packet.losses.iter().filter_map(|loss| Some(loss.from?.0));
@@ -358,7 +360,7 @@ impl SlicerStream {
     }
 
     /// Ends a slice. Retains the open packets that extend into the next slice, which starts at
-    /// `begin`. Returns the bytes that the scout has retained of the last packet, if any.
+    /// `begin`. Returns the bytes of the last packet that the scout hands over, if any.
     fn end_slice(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<PacketBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
         for packet in &mut self.open {
@@ -383,8 +385,8 @@ impl SlicerStream {
     }
 
     /// Starts a scout in the last open packet. The scout retains up to `kept_max` bytes. Returns
-    /// false if the packet declares no times, its stream has no clock, or the packet cannot be
-    /// read.
+    /// false if no packet is open, the packet declares no begin or no end, its stream has no clock,
+    /// or the packet cannot be read.
     fn start_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);
@@ -471,7 +473,7 @@ mod tests {
         event { name = e; fields := struct { u32 x; }; };";
 
     /// Cuts a packet with `count` events into slices; `time` returns the time of each event.
-    /// Returns the number of slices, and the largest number of the packet's bytes in one slice.
+    /// Returns the number of slices with a part of the packet, and the largest part in bytes.
     fn slices(count: u64, time: impl Fn(u64) -> u64) -> (usize, u64) {
         let directory = tempfile::tempdir().expect("a folder");
         fs::write(directory.path().join("metadata"), METADATA).expect("to write");
@@ -523,8 +525,10 @@ mod tests {
     }
 
     /// Checks how streams are cut into slices of the size of two packets with one event each.
-    /// `expected` has a line for each slice: its begin and end, and for each stream the begins of
-    /// its packets. A packet that an earlier slice has started is marked with `<`.
+    /// `end` is the end of the reading's range. `expected` has a line for each slice: its begin and
+    /// end, and for each stream the begins of its packets, or `-` if there are none. A packet that
+    /// an earlier slice has started is marked with `<`, and a slice that extends to the ends of the
+    /// streams with `rest`.
     #[track_caller]
     fn check_slices(description: &str, end: Option<i64>, expected: &str) {
         let mut folder = TraceFolder::new(description);

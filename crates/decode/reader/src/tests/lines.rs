@@ -51,7 +51,8 @@ fn delta(now: u64, last: Option<u64>) -> String {
     last.map_or("--".to_owned(), |last| format!("{:+}", now as i64 - last as i64))
 }
 
-/// Runs the reading and returns the printed text, in which `?` marks messages.
+/// Runs the reading and returns the printed text, in which `?` marks messages, and a last line with
+/// the number of events.
 fn print(reading: &Reading<'_>) -> String {
     let mut out = String::new();
     let stats = reading.lines(

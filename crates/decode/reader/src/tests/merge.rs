@@ -65,7 +65,7 @@ fn a_late_event_counts_at_the_latest_time_before_it() {
          12 e5 0.2
          20 e3 0.1",
     );
-    // An event cannot be earlier than its packet.
+    // An event before its packet's begin is ordered at that begin.
     check(
         "a 0.1 10..20 | 3 e 1, 15 e 2
          b 0.2 1..20  | 7 e 3, 11 e 4",

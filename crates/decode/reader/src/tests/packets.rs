@@ -1,5 +1,5 @@
 //! Tests of the packets of streams: losses between packets, files with several streams, truncated
-//! files, and files that overlap.
+//! files, files that overlap, and reading without order.
 
 use crate::error::ProblemKind;
 use crate::event::{Event, PacketView};
@@ -139,7 +139,7 @@ fn a_file_without_a_whole_header_is_a_problem() {
     assert_eq!(opened.traces[0].streams.len(), 1);
 }
 
-/// Consumer without order that collects a line for each event.
+/// Consumer without order that collects a line for each packet, event and loss.
 #[derive(Default)]
 struct Lines(Vec<String>);
 

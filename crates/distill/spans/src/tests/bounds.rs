@@ -41,8 +41,8 @@ fn requests_are_given_out_when_nothing_has_come_for_a_while() {
     assert_eq!((counts.late, counts.evicted, counts.left_out), (1, 0, 0));
 }
 
-/// A span that has not ended keeps its request open. A request with a slow disk access was once
-/// emitted in two parts.
+/// A span that has not ended keeps its request open, for at most `idle_unended_ns`. A request with
+/// a slow disk access was once emitted in two parts.
 #[test]
 fn spans_that_have_not_ended_are_waited_for() {
     let mut assembler = Assembler::new(Limits { idle_unended_ns: 50, ..IDLE_10 });

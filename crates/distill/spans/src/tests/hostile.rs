@@ -6,7 +6,8 @@ use blkkin_model::Kind;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// Time limit of a test. An algorithm that is quadratic in the number of spans should exceed it.
+/// Time limit of one assembly. An algorithm that is quadratic in the number of spans should exceed
+/// this limit.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn assemble(all: impl Iterator<Item = SpanReport<'static>>, sink: &mut impl Sink) -> Assembler {
@@ -34,8 +35,8 @@ fn ids_of_zero_are_left_out() {
 }
 
 /// Assembly takes less than quadratic time in the number of spans. The inputs are a chain, a star,
-/// a single cycle, many cycles, spans that share one id, and pseudo-random parents with equal
-/// starts.
+/// a single cycle, many cycles, spans that share one id, and pseudo-random parents. All spans have
+/// the same start.
 #[test]
 fn assembly_is_not_quadratic() {
     const SPANS: u64 = 100_000;

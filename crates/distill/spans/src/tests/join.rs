@@ -1,4 +1,5 @@
-//! Joining of reports into spans: one span, or one for each side of a call.
+//! Joining of the reports on one span id into spans: one for each service, and one for each side if
+//! a service calls itself.
 
 use super::check;
 

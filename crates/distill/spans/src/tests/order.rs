@@ -89,7 +89,8 @@ fn requests_do_not_depend_on_others() {
     }
 }
 
-/// Extreme ids and times, whose sums and differences overflow, do not break assembly.
+/// Extreme times and durations, whose sums and differences overflow, neither break assembly nor
+/// make it depend on the order of events.
 #[test]
 fn extremes_do_no_harm() {
     let numbers = [0, 1, 1 << 62, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX];

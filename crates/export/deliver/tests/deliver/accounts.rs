@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Time limit of each wait in these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Returns options for tests, with short delays.
+/// Returns options for tests: short delays before retries, and a batch age that no batch reaches.
 pub(crate) fn options(url: &str) -> Options {
     of_format(url, None)
 }
@@ -39,7 +39,7 @@ pub(crate) fn with_span<T>(number: u64, then: impl FnOnce(&SpanRef<'_>) -> T) ->
     then(&span)
 }
 
-/// Returns the numbers of the spans in a batch.
+/// Returns the numbers of the spans in a batch, after a check that the spans are unchanged.
 #[track_caller]
 pub(crate) fn numbers(format: Format, batch: &[u8]) -> Vec<u64> {
     let mut spans: Vec<Span> = Vec::new();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const YEAR_MS: i64 = 365 * 24 * 60 * 60 * 1000;
 
-/// Byte range of the queueing time in a record.
+/// Byte range of a batch's time in its record.
 const TIME: std::ops::Range<usize> = 13..21;
 
 /// Queues three batches of ten spans in a folder, without delivering them.
@@ -31,8 +31,8 @@ fn with_queue(server: &Server, folder: &Path) -> Options {
     Options { queue: Some(folder.to_owned()), ..options(&url) }
 }
 
-/// Shifts the queueing times of the waiting batches, as if the clock had been set after they were
-/// queued. Returns the time of the last batch.
+/// Shifts the times of the waiting batches, as if the clock had been set after they were queued.
+/// Returns the shifted time of the last batch.
 fn shift(folder: &Path, milliseconds: i64) -> u64 {
     let folder = folder.join("batches");
     let mut batches = Vec::new();

@@ -1,5 +1,5 @@
-//! Tests with connections that are cut after every fifth byte, in either direction. All spans
-//! arrive nevertheless, and each is counted.
+//! Tests with a first connection that is cut after 0, 5, 10, … bytes, in either direction. All
+//! spans arrive nevertheless, and each is counted.
 
 use crate::accounts::{finish, options, push};
 use crate::server::{Reply, Server, ServerOptions};
@@ -41,7 +41,8 @@ impl Cutter {
     }
 }
 
-/// Forwards up to `bytes_max` bytes, then closes both connections.
+/// Starts a thread that forwards up to `bytes_max` bytes, adds their number to `count`, and then
+/// closes both connections.
 fn pass(from: &TcpStream, to: &TcpStream, bytes_max: u64, count: Option<Arc<AtomicU64>>) {
     let (mut from, mut to) =
         (from.try_clone().expect("a socket"), to.try_clone().expect("a socket"));
@@ -62,8 +63,8 @@ fn pass(from: &TcpStream, to: &TcpStream, bytes_max: u64, count: Option<Arc<Atom
     });
 }
 
-/// Sends two batches through a cutter. Returns the bytes transferred by the first connection in
-/// each direction.
+/// Sends two batches through a cutter, and checks that both are delivered. Returns the number of
+/// bytes that the first connection transferred in each direction.
 #[track_caller]
 fn check(scheme: &str, there_max: u64, back_max: u64) -> (u64, u64) {
     let is_http2 = scheme == "otlp";

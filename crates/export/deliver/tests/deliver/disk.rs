@@ -1,5 +1,5 @@
-//! Tests of the queue on disk and in memory: waiting batches survive a restart, the queue is
-//! bounded, and damage is counted.
+//! Tests of the queue on disk and in memory: batches on disk survive a restart, batches in memory
+//! are counted as dropped, the queue is bounded, and damage is counted.
 
 use crate::accounts::{PATIENCE, balanced, finish, of_format, options, push, with_span};
 use crate::server::{Reply, Server};

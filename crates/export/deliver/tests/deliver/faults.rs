@@ -1,5 +1,6 @@
-//! Tests of promises D4 and D5: a disk fails, temporarily or permanently. No flushed span is lost,
-//! the pushing program gets an error, and the exporter recovers with the disk, without a restart.
+//! Tests of promises D4 and D5: a disk is full or fails, temporarily or permanently. No flushed
+//! span is lost. A permanent fault gives the pushing program an error; after a temporary fault, the
+//! exporter continues without a restart.
 
 use crate::kill_sweep::{counts, flushed_behind_syncs, how};
 use crate::program_run::{Destination, ProgramRun, RESUMES, RunOptions};

@@ -33,8 +33,8 @@ fn fill(exporter: &Exporter, from: u64) -> (u64, Refusal) {
     unreachable!("there is an end to everything")
 }
 
-/// Fills the file system twice. Returns the counters, and the longest time until the exporter
-/// continued.
+/// Fills the file system twice and enlarges it each time, then fills it while the destination
+/// refuses batches. Returns the counters, and the longest time from an enlargement to a flush.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
     let status = Arc::new(AtomicU16::new(503));
     let answers = Arc::clone(&status);

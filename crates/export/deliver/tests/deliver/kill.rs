@@ -11,7 +11,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Prefix of each line that the tested program prints. Lines of the test harness lack it.
+/// Marker before each report of the tested program. Output of the test harness lacks the marker,
+/// but may precede it on the same line.
 const MARK: &str = "says: ";
 
 /// Acts as the tested program: pushes spans from a given number on, ten at a time, and reports the

@@ -35,7 +35,7 @@ pub(crate) const CALLS: [&str; 18] = [
 /// Number of killed runs that share a directory.
 const LIVES: usize = 4;
 
-/// Maximum time until the first flush after a kill.
+/// Maximum time from the restart after a kill to the first flush.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
 /// Returns the number of batches in a run, enough for more than one segment of the queue.
@@ -78,8 +78,9 @@ fn kill_in(
     }
 }
 
-/// Runs the program undisturbed after a number of kills, and returns the time until its first
-/// flush. A further run checks that settled batches are not sent again.
+/// Runs the program undisturbed after a number of kills, and checks that all flushed batches
+/// arrived. A further run checks that settled batches are not sent again. Returns the time until
+/// the first flush of the first run.
 fn check_at_rest(
     destination: &Destination,
     flushed: &mut u64,

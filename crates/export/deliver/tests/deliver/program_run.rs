@@ -68,7 +68,8 @@ fn numbers(body: &[u8]) -> Result<Vec<u64>, String> {
 }
 
 /// Acts as the tested program: pushes batches from a given number on, and reports the flushed
-/// batches. If the disk fails for too long, the program reports that and exits normally.
+/// batches. If the disk fails for too long, the program reports that and exits normally; if the
+/// exporter cannot be opened, it exits with status 1.
 #[test]
 #[ignore = "a program of other tests"]
 fn exports_for_long() {
@@ -110,7 +111,7 @@ fn exports_for_long() {
     std::process::exit(0);
 }
 
-/// Retries `does` until it succeeds, for at most `patience`; then returns its last refusal.
+/// Retries `does` until it succeeds. Returns its last refusal if it still fails after `patience`.
 fn until(
     patience: Duration,
     does: impl Fn() -> Result<(), blkkin_deliver::Refusal>,
@@ -132,7 +133,7 @@ fn say(what: &str) {
     let _ = (0..100).any(|_| std::io::stdout().lock().write_all(line.as_bytes()).is_ok());
 }
 
-/// Batches that arrived at a destination in order, each accepted or refused.
+/// Batches in the order of their arrival at a destination; true marks an accepted batch.
 #[derive(Default)]
 struct Arrivals {
     batches: Vec<(bool, Result<Vec<u64>, String>)>,
@@ -163,7 +164,7 @@ impl Destination {
         self.arrivals.lock().expect("no panic").batches.len()
     }
 
-    /// Checks that all batches numbered below `batches` arrived or were stored as refused; up to
+    /// Checks that all batches numbered below `batches` were accepted, or stored as refused; up to
     /// `not_kept` refused batches may be missing. Batches must be unchanged and in order, with at
     /// most `back_max` steps back where batches were sent again.
     pub(crate) fn check(&self, batches: u64, not_kept: u64, back_max: u64) -> Result<(), String> {

@@ -20,7 +20,8 @@ fn push_batch(exporter: &Exporter, batch: u64) {
     exporter.flush().expect("room");
 }
 
-/// Returns options with the default delays, as a real program has them.
+/// Returns options with the default delays before retries, as a real program has them, and with a
+/// batch age that no batch reaches.
 fn usual(server: &Server, path: &str, queue: &Path) -> Options {
     let destination = Destination::parse(&server.url(path), None).expect("a destination");
     Options { queue: Some(queue.to_owned()), batch_age: PATIENCE, ..Options::new(destination) }

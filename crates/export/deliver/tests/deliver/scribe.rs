@@ -1,5 +1,5 @@
-//! Test of export over Scribe: each span is a message of the category, and batches answered with
-//! TRY_LATER are sent again.
+//! Tests of export over Scribe: each span is a message of the category, batches are sent again
+//! after TRY_LATER or a failed connection, and compression is refused.
 
 use crate::accounts::{finish, numbers, options, push};
 use blkkin_deliver::{Error, Exporter, Options};

@@ -32,9 +32,9 @@ pub(crate) enum Reply {
     Answer(u16, Vec<(&'static str, String)>, Vec<u8>),
     /// Status 200, a body and trailers.
     Trailers(Vec<u8>, Vec<(&'static str, String)>),
-    /// The connection is reset.
+    /// No answer: the connection is closed (HTTP/1), or the stream is reset (HTTP/2).
     Reset,
-    /// No answer for this long.
+    /// No answer for this long, then the same as `Reset`.
     Silence(Duration),
 }
 

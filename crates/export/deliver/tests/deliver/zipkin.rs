@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// Time limit for the server's start on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
-/// Returns the path of Zipkin's server in Maven's directory; `None` if it is missing. `cargo xtask
-/// peers` downloads it.
+/// Returns the path of Zipkin's server in Maven's local repository; `None` if the file is missing.
+/// `cargo xtask peers` downloads the server.
 fn jar() -> Option<PathBuf> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let jar = ".m2/repository/io/zipkin/zipkin-server/3.6.1/zipkin-server-3.6.1-exec.jar";

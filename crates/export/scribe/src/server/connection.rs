@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Buffer memory of each connection that does not count towards the memory limit, in bytes.
+/// Part of each receive buffer that does not count towards the memory limit, in bytes.
 const OWN_BYTES: usize = 64 << 10;
 
 /// Initial size of the receive buffer, in bytes.
@@ -20,7 +20,7 @@ const FIRST_BYTES: usize = 8 << 10;
 /// Size in bytes at which buffered replies are written, even if more requests are pending.
 const REPLIES_BYTES: usize = 16 << 10;
 
-/// Maximum capacity in bytes at which the reply buffer is reused.
+/// Capacity in bytes to which a larger reply buffer is shrunk after each write.
 const REPLIES_BYTES_KEPT: usize = 64 << 10;
 
 pub(super) struct Connection<'s, H: Handler> {
@@ -32,7 +32,8 @@ pub(super) struct Connection<'s, H: Handler> {
     /// Start of the received bytes that have not been answered yet; `end` is their end.
     start: usize,
     end: usize,
-    /// Time when the incomplete frame began; `None` if no frame is incomplete.
+    /// Start of the current frame's time limit. Set after a read if the buffer is not empty;
+    /// cleared when a frame has been answered or refused.
     frame_start: Option<Instant>,
     quiet_since: Instant,
     replies: Vec<u8>,
@@ -126,8 +127,9 @@ impl<'s, H: Handler> Connection<'s, H> {
         })
     }
 
-    /// Makes space in the receive buffer for the next read: moves the received bytes to the start,
-    /// or enlarges the buffer.
+    /// Makes space in the receive buffer for the next read, if necessary by moving the received
+    /// bytes to the start or by enlarging the buffer. Returns [`ReadSpace::None`] if the memory
+    /// limit forbids that. Releases the spare memory of an empty buffer if memory is scarce.
     fn make_read_space(&mut self) -> Result<ReadSpace> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -172,7 +174,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         taken > self.state.options.memory_bytes_max / 2
     }
 
-    /// Releases memory that was allocated for large frames.
+    /// Releases the memory of an empty receive buffer beyond the initial size, if the buffer is
+    /// larger than 64 KiB.
     fn shrink(&mut self) {
         if self.start == self.end && self.memory.len() > OWN_BYTES {
             self.release();
@@ -186,7 +189,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         self.state.memory_bytes.fetch_sub(extra, Ordering::Relaxed);
     }
 
-    /// Reads available bytes; returns false at the end of the stream.
+    /// Waits for bytes until the read timeout, and checks the time limits. Returns false if the
+    /// peer has closed or reset the connection.
     fn read(&mut self) -> Result<bool> {
         let space = self.memory.get_mut(self.end..).unwrap_or_default();
         match self.stream.read(space) {
@@ -213,7 +217,8 @@ impl<'s, H: Handler> Connection<'s, H> {
         Ok(())
     }
 
-    /// Refuses the frame at the start of the buffer and discards its remaining bytes.
+    /// Refuses the `Log` call at the start of the buffer and discards its remaining bytes. Returns
+    /// [`CloseReason::NoMemory`] for any other frame.
     fn refuse(&mut self, size: usize) -> Result<()> {
         let received = self.end - self.start;
         let beginning = self.memory.get(self.start + HEADER_BYTES..self.end).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// Counters since the start of the server.
+/// Counters since the start of the server; `connections` and `memory_bytes` are current values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounters {
     /// Connections that are currently open.
@@ -15,7 +15,7 @@ pub struct ServerCounters {
     pub closed_evicted: u64,
     /// Connections closed because they were idle or slow.
     pub closed_slow: u64,
-    /// Connections closed because of malformed input.
+    /// Connections closed because of a malformed or too large request.
     pub closed_bad: u64,
     /// Connections closed because of an I/O error, or for lack of memory or threads.
     pub closed_broken: u64,
@@ -23,9 +23,10 @@ pub struct ServerCounters {
     pub frames: u64,
     /// Batches refused for lack of memory.
     pub refused_memory: u64,
-    /// Connections that could not be accepted, usually for lack of file descriptors.
+    /// Failed `accept` calls, usually for lack of file descriptors. Connections that the peer
+    /// aborted before `accept` are not counted.
     pub accept_failures: u64,
-    /// Memory for incomplete frames in bytes, except for the 64 KiB of each connection.
+    /// Total size of the receive buffers in bytes, not counting the first 64 KiB of each.
     pub memory_bytes: u64,
 }
 

@@ -8,15 +8,16 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// Limits on the size of a request.
     pub limits: Limits,
-    /// Maximum number of connections that are open at the same time.
+    /// Maximum number of open connections, not counting evicted ones that are still closing.
     pub connections_max: usize,
     /// Time after which an idle connection is closed.
     pub idle_max: Duration,
-    /// Minimum idle time of a connection before it may be closed in favour of a new connection.
+    /// Minimum time since a connection's last answered frame before the connection may be closed in
+    /// favour of a new one.
     pub idle_evictable: Duration,
     /// Time limit for receiving a frame, and for sending replies.
     pub frame_time_max: Duration,
-    /// Maximum memory for incomplete frames in bytes, in addition to 64 KiB for each connection.
+    /// Maximum total size of the receive buffers in bytes, not counting the first 64 KiB of each.
     pub memory_bytes_max: usize,
     /// Stack size in bytes of a connection's thread, which also runs the handler.
     pub stack_bytes: usize,

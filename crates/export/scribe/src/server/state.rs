@@ -15,7 +15,7 @@ pub(super) struct ServerState<H> {
     pub(super) service: Service<H>,
     pub(super) options: ServerOptions,
     pub(super) counts: Counts,
-    /// Memory of all connections in bytes, not counting the first 64 KiB of each.
+    /// Total size of the receive buffers in bytes, not counting the first 64 KiB of each.
     pub(super) memory_bytes: AtomicUsize,
     pub(super) peers: Mutex<HashMap<u64, Arc<Peer>>>,
     /// Notified when a connection ends.
@@ -28,8 +28,9 @@ pub(super) struct ServerState<H> {
 pub(super) struct Peer {
     pub(super) stream: TcpStream,
     pub(super) address: SocketAddr,
-    /// Time when the last frame was answered, in milliseconds since the start of the server.
-    /// `u64::MAX` while a frame is being answered.
+    /// Time when the last frame was answered or refused, in milliseconds since the start of the
+    /// server; initially the time when the connection was accepted. `u64::MAX` while a frame is
+    /// being answered.
     pub(super) quiet_since_ms: AtomicU64,
     pub(super) is_evicted: AtomicBool,
 }

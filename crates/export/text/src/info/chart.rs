@@ -1,4 +1,4 @@
-//! Chart of the rate of events over time, drawn with block characters.
+//! Chart of the rate of events over time, drawn with block or ASCII characters.
 
 use super::table::{Theme, Tone};
 use super::timeline::{Slot, Timeline};
@@ -6,7 +6,7 @@ use super::units::{self, TimeUnit};
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 8;
-/// Width of the margin left of the axis, in characters.
+/// Width of the labels left of the vertical axis, in characters.
 const MARGIN: usize = 10;
 /// Maximum number of marks on the axis of time.
 const TICKS_MAX: f64 = 6.0;

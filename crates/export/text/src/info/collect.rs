@@ -18,18 +18,19 @@ const LOSSES_MAX: usize = 1000;
 #[derive(Debug)]
 pub struct Collector<'t> {
     traces: &'t [Arc<Trace>],
-    /// Set if the reader delivers only selected events. A packet or loss then counts only if its
-    /// packet has a selected event.
+    /// Set if the reader delivers only selected events. A packet, with the losses before it, then
+    /// counts only if it has a selected event.
     selected: bool,
     streams: Vec<StreamState<'t>>,
-    /// Tallies of all event classes, in the order of the stream classes.
+    /// Tallies of all event classes, in the order of traces, stream classes and event classes.
     classes: Vec<Tally>,
     timeline: Timeline,
     losses: Losses,
     /// Index of the current packet's stream.
     current: usize,
-    /// Counts of the current packet that are not in the totals yet. The packet's first selected
-    /// event adds them, together with `pending_losses`, the losses before the packet.
+    /// Counts of the current packet that are not in the totals yet. They are added together with
+    /// `pending_losses`, the losses before the packet: by the packet's first event if `selected` is
+    /// set, otherwise at once.
     pending: Option<Counts>,
     pending_losses: Vec<LossInfo>,
     /// True before the first event of the current packet.
@@ -104,7 +105,8 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Merges the statistics of several threads. `origin` is the start of the traces.
+    /// Merges the statistics of several threads. `origin` is the origin of relative times, in
+    /// nanoseconds; `None` means the earliest time in the statistics.
     pub fn finish(collectors: Vec<Collector<'t>>, origin: Option<i64>) -> Collection {
         let mut collectors = collectors.into_iter();
         let Some(mut all) = collectors.next() else { return Collection::default() };
@@ -149,7 +151,8 @@ impl<'t> Collector<'t> {
         self.losses.merge(&other.losses);
     }
 
-    /// Returns the event types with at least one event, merged by name and severity.
+    /// Returns the event types with at least one event, merged by name and log level, in descending
+    /// order of their counts.
     fn events(&self) -> Vec<EventInfo> {
         let mut tallies: HashMap<(Option<&str>, Option<i64>), Tally> = HashMap::new();
         let streams = self.traces.iter().flat_map(|trace| &trace.schema().streams);
@@ -218,7 +221,8 @@ impl<'t> Collector<'t> {
         }
     }
 
-    /// Counts the packet of an event. Called for the first event of each packet.
+    /// Counts the pending packet, if any, and combines its CPU with that of the stream. Called for
+    /// the first event of each packet.
     #[cold]
     fn begin_packet(&mut self, event: &mut Event<'_>) {
         self.has_no_event = false;
@@ -352,7 +356,7 @@ fn trace_info(trace: &Trace) -> TraceInfo {
     }
 }
 
-/// Name of the CPU field in packet contexts of LTTng and barectf.
+/// Name of the CPU field in packet contexts of LTTng and BlkKin.
 const CPU_FIELD: &str = "cpu_id";
 
 fn has_member(class: Option<&FieldClass>, name: &str) -> bool {

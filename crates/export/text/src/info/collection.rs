@@ -12,27 +12,29 @@ pub struct Collection {
     pub traces: Vec<TraceInfo>,
     /// Streams of all traces.
     pub streams: Vec<StreamInfo>,
-    /// Event types, merged by name and severity, in descending order of frequency.
+    /// Event types with at least one event, merged by name and log level, in descending order of
+    /// their counts.
     pub events: Vec<EventInfo>,
-    /// Earliest losses, in order of time.
+    /// Earliest losses, in order of their begins; losses with an unknown begin come first.
     pub losses: Vec<LossInfo>,
     /// Number of losses that are not in `losses`.
     pub losses_left_out: u64,
     /// Histogram of events over time, with the times of losses.
     pub timeline: Timeline,
-    /// Set if only selected events are counted. Packets then count only if they have a selected
-    /// event.
+    /// Set if only selected events are counted. A packet, with the losses before it, then counts
+    /// only if it has a selected event.
     pub selected: bool,
-    /// Origin of relative times, in nanoseconds; the same as for `--begin +1s`.
+    /// Origin of relative times in nanoseconds, the same as for `--begin +1s`; `None` means the
+    /// earliest time of packets and events.
     pub origin: Option<i64>,
 }
 
-/// Description of a trace, from its metadata.
+/// Name, directory and metadata of a trace.
 #[derive(Debug)]
 pub struct TraceInfo {
     /// Name that babeltrace2 gives the trace.
     pub name: String,
-    /// Directory of the trace.
+    /// Directory of the trace; the first one if the trace has several.
     pub path: PathBuf,
     /// UUID in the trace's metadata; `None` if it has none.
     pub uuid: Option<Uuid>,
@@ -55,18 +57,19 @@ pub struct StreamInfo {
     pub class_id: u64,
     /// Id of the stream within its class; `None` if its packets have none.
     pub instance: Option<u64>,
-    /// CPU of the stream; `None` unless all its packets name the same CPU.
+    /// CPU that the stream's packets name; `None` if they name none or several. Only packets with
+    /// counted events are examined.
     pub cpu: Option<u64>,
     /// Events, packets, bytes and losses of the stream.
     pub counts: Counts,
 }
 
-/// Totals of packets and events.
+/// Totals of packets, events and losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of events that were read.
+    /// Number of events, of only the selected ones if [`Collection::selected`] is set.
     pub events: u64,
-    /// Number of packets that were read.
+    /// Number of packets, of only those with selected events if [`Collection::selected`] is set.
     pub packets: u64,
     /// Total size of the packets with padding, in bytes.
     pub bytes: u64,
@@ -80,7 +83,8 @@ pub struct Counts {
     pub packets_lost: u64,
     /// Number of packet losses whose size is unknown.
     pub packets_lost_unknown: u64,
-    /// First and last time of packets and events, both inclusive, in nanoseconds.
+    /// First and last time of packets and events, both inclusive, in nanoseconds. The times of
+    /// packets are left out if [`Collection::selected`] is set.
     pub span: Option<(i64, i64)>,
 }
 
@@ -170,7 +174,7 @@ impl Counts {
 }
 
 impl TraceInfo {
-    /// Returns true if the trace's clock counts from 1970, so that its times are dates.
+    /// Returns true if the trace's first clock counts from 1970, so that its times are dates.
     pub(super) fn absolute(&self) -> bool {
         self.clocks.first().is_some_and(|clock| clock.origin == ClockOrigin::UnixEpoch)
     }

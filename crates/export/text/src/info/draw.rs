@@ -1,4 +1,5 @@
-//! Statistics as text: traces, totals, and tables of event types, streams and losses.
+//! Statistics as text: traces, totals, a chart of the event rate, and tables of event types,
+//! streams and losses.
 
 use super::chart;
 use super::collection::{Collection, Counts, LossInfo, TraceInfo};
@@ -18,15 +19,18 @@ pub struct Options {
     pub color: bool,
     /// Set to use ASCII instead of Unicode's blocks and lines.
     pub ascii: bool,
-    /// Set to print all rows of all tables.
+    /// Set to print all traces and all rows of tables. Losses that are not in
+    /// [`Collection::losses`] are never printed.
     pub all: bool,
     /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
 }
 
-/// Maximum number of rows of a table, unless [`Options::all`] is set.
+/// Maximum number of traces, and of rows of each table except that of streams, unless
+/// [`Options::all`] is set.
 const ROWS: usize = 20;
-/// Maximum number of rows of the table of streams; larger machines have more CPUs than [`ROWS`].
+/// Maximum number of rows of the table of streams, unless [`Options::all`] is set; larger machines
+/// have more CPUs than [`ROWS`].
 const STREAM_ROWS: usize = 64;
 /// Maximum length of an event's name in characters.
 const NAME_WIDTH: usize = 36;
@@ -34,10 +38,10 @@ const NAME_WIDTH: usize = 36;
 const FILE_WIDTH: usize = 24;
 /// Maximum length of a value in the head of a trace, in characters; paths may be long.
 const VALUE_WIDTH: usize = 400;
-/// Width of a bar in characters.
+/// Width of a bar for 100 %, in characters.
 const BAR_WIDTH: usize = 10;
 
-/// Draws the traces, totals and tables of `collection`.
+/// Formats `collection` as text: traces, totals, chart of the event rate, and tables.
 pub fn draw(collection: &Collection, options: &Options) -> String {
     let total = collection.counts(None);
     let relative = |trace: &TraceInfo| !trace.clocks.is_empty() && !trace.absolute();
@@ -108,7 +112,7 @@ impl Drawing<'_> {
     }
 
     /// Returns the number of a trace, counted from 1, as shown in its heading and beside its
-    /// streams. Empty if there is only one trace.
+    /// streams and losses. Empty if there is only one trace.
     fn number(&self, trace: usize) -> String {
         if self.collection.traces.len() > 1 { (trace + 1).to_string() } else { String::new() }
     }

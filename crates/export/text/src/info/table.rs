@@ -30,7 +30,7 @@ const GROWING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 const ROUGH: [char; 9] = [' ', '.', '.', '.', ':', ':', ':', '#', '#'];
 
 impl Theme {
-    /// Returns `text` in the colour of its tone.
+    /// Returns `text` in the colour of its tone, or unchanged without [`Theme::color`].
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         let code = match tone {
             _ if !self.color || text.trim().is_empty() => return text.to_owned(),
@@ -103,8 +103,8 @@ impl Theme {
     }
 
     /// Replaces the control characters in a trace's text by `?`, because a terminal would obey
-    /// them. With [`Theme::ascii`], also replaces non-ASCII characters. Drops the start of a text
-    /// longer than `most` characters.
+    /// them. With [`Theme::ascii`], also replaces non-ASCII characters. A text longer than `most`
+    /// characters is truncated at its start to `most` characters, including dots.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {
         let shown = |char: char| match char {
             _ if char.is_control() => '?',

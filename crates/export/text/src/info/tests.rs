@@ -236,8 +236,8 @@ Total
     );
 }
 
-/// The JSON object has its keys in order and its values formatted. Values that are plain copies are
-/// not compared.
+/// The JSON object has its keys in order and its values formatted. Of the values that are plain
+/// copies, only some are compared.
 #[test]
 fn json() {
     let problem = blkkin_reader::Problem {

@@ -5,7 +5,7 @@
 //! earliest and the latest time, and the result does not depend on the order of additions and
 //! merges.
 
-/// Maximum number of buckets; half of it exceeds the number of columns of any terminal.
+/// Maximum number of buckets. Half of it exceeds the columns of the chart and the buckets in JSON.
 const BUCKETS_MAX: i64 = 2048;
 /// Binary logarithm of the minimum bucket width, which is 2 ns. Distances between narrower buckets
 /// would overflow.
@@ -75,7 +75,7 @@ impl Timeline {
     }
 
     /// Returns the begin of the first bucket, the width of a bucket, and the buckets. Buckets are
-    /// joined until there are at most `most`.
+    /// joined until there are at most `most`, or two if `most` is less.
     pub(crate) fn buckets(&self, most: usize) -> (i64, u64, Vec<Bucket>) {
         let mut fewer = self.clone();
         while fewer.buckets.len() > most.max(2) {
@@ -177,8 +177,9 @@ mod tests {
         timeline
     }
 
-    /// Checks that the order of additions and merges does not change a timeline. The times are
-    /// added forwards, backwards, and to three timelines that are merged in several orders.
+    /// Checks the bucket width and number of buckets of a timeline, and that the order of additions
+    /// and merges does not change it. The times are added forwards, backwards, and to three
+    /// timelines that are merged in several orders.
     fn check(times: &[i64], losses: &[(i64, i64)], width: u64, buckets: usize) {
         let mut whole = of(times);
         losses.iter().for_each(|&(from, to)| whole.mark_lost(from, to));

@@ -4,7 +4,7 @@ use super::Reader;
 use crate::error::{Reason, Result};
 
 impl<'t> Reader<'t> {
-    /// Reads an integer: `12`, `"12"`, `12.0` or `1e3`. Values beyond 64 bits saturate.
+    /// Reads an integer: `12`, `"12"`, `12.0` or `1e3`. Values outside of `i64` saturate.
     #[inline]
     pub(crate) fn integer(&mut self) -> Result<i64> {
         self.peek()?;
@@ -149,7 +149,7 @@ fn number_size(bytes: &[u8]) -> Option<usize> {
     Some(size)
 }
 
-/// Parses an integer, also one written with a fraction of 0 or an exponent. Values beyond 64 bits
+/// Parses an integer, also one written with a fraction of 0 or an exponent. Values outside of `i64`
 /// saturate.
 pub(crate) fn parse_integer(text: &str) -> Option<i64> {
     let (is_negative, digits) = match text.strip_prefix('-') {

@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::error::{Fault, Reason, Result};
 
-/// Number of bytes that are examined at once.
+/// Size of a word in bytes. The search for the end of a string examines two words at once.
 const WORD: usize = 8;
 const ONES: u64 = u64::from_le_bytes([1; WORD]);
 const TOPS: u64 = ONES << 7;
@@ -166,7 +166,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Returns the digits of an id, if the next string has exactly 16 or 32 bytes.
+    /// Reads a quoted id of 16 or 32 digits; `None` if there is no closing quote after 16 or 32
+    /// bytes. The caller must check the digits.
     #[inline]
     pub(crate) fn quoted_digits(&mut self) -> Option<&'t [u8]> {
         let rest = self.bytes.get(self.at..)?;

@@ -20,8 +20,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Skips a scalar, or enters a list or object. Returns true if the entered list or object is
-    /// not empty.
+    /// Skips a scalar or an empty list or object, and returns false. Enters any other list or
+    /// object up to its first value, and returns true.
     fn opens(&mut self, open: &mut u128) -> Result<bool> {
         let byte = self.peek()?;
         if !matches!(byte, b'{' | b'[') {
@@ -46,8 +46,8 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    /// Skips a comma with the next key, or one closing bracket, after a value. Returns true after a
-    /// bracket, since more brackets may follow.
+    /// Skips the comma after a value, in an object also the next key; or skips one closing bracket.
+    /// Returns true after a bracket, since more brackets may follow.
     fn closes(&mut self, open: &mut u128) -> Result<bool> {
         if *open == 1 {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Tests that compare the JSON reader with serde_json on all kinds of values.
+//! Tests of the JSON reader. Skipped values and strings are compared with serde_json.
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn strings_are_what_serde_json_reads() {
         let found = reader.string().map_or_else(|fault| fault.to_string(), str::to_owned);
         assert_eq!(found, expected);
     };
-    // Invalid for serde_json, but accepted by Zipkin.
+    // The first six are invalid for serde_json, but accepted by Zipkin.
     check(b"\"\n\x01\"", "\n\x01");
     check(br#""\ud83ex""#, "\u{fffd}x");
     check(br#""\ud83e\u0041""#, "\u{fffd}A");
@@ -153,7 +153,7 @@ fn integers_are_read() {
 }
 
 keys! {
-    /// Table with a short and a long key, for the tests.
+    /// Two short keys and a key longer than 16 bytes, for the tests.
     table { A = "a", LONG = "a key that has more than sixteen bytes", B = "b", }
 }
 

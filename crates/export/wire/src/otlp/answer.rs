@@ -9,7 +9,7 @@ use crate::protobuf::{Input, sized, varint};
 use crate::render;
 use std::time::Duration;
 
-/// Maximum size of a stored message, in bytes.
+/// Maximum number of bytes of a message that are converted to text.
 const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Maximum number of decoded details of a failure.
@@ -43,7 +43,7 @@ pub struct Failure {
     pub code: u32,
     /// Error message of the receiver.
     pub message: String,
-    /// Delay before a retry (`RetryInfo`); `None` if the receiver states no delay.
+    /// Delay before a retry (`RetryInfo`); `None` without a stated delay, and always for JSON.
     pub retry_after: Option<Duration>,
 }
 
@@ -200,7 +200,7 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Converts a message to text of at most [`MESSAGE_BYTES_MAX`] input bytes.
+/// Converts the first [`MESSAGE_BYTES_MAX`] bytes of a message to text.
 fn message(bytes: &[u8]) -> String {
     let bytes = bytes.get(..MESSAGE_BYTES_MAX).unwrap_or(bytes);
     String::from_utf8_lossy(bytes).into_owned()

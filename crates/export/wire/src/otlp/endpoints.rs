@@ -67,7 +67,8 @@ pub(crate) fn find<'t>(
     }
 }
 
-/// Sets the remote service, or the remote address if the text is an IP address.
+/// Sets the remote address if the tag's text is an IP address and no such address is set. Sets the
+/// remote service if the tag has other text and a higher precedence than `best`.
 fn name<'t>(tag: &TagRef<'t>, rank: u8, best: &mut u8, remote: &mut EndpointRef<'t>) {
     let ValueRef::Str(name) = tag.value else { return };
     let mut found = EndpointRef::NONE;

@@ -1,7 +1,6 @@
 //! Decoder of OpenTelemetry's traces as JSON. Names are in camel case, ids are hexadecimal,
 //! integers may be quoted, and null means absent. A resource or scope is located before its spans
-//! are decoded; this takes a separate pass only if the sender writes it after the spans or omits
-//! it.
+//! are decoded; the search skips the spans only if the resource or scope is absent or follows them.
 
 mod render;
 mod scalars;
@@ -84,7 +83,7 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Key orders of earlier objects, one for each type of object.
+/// Key orders of earlier objects, one for each frequent type of object.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,

@@ -267,7 +267,7 @@ impl<'t> Reader<'t> {
         draft.lists.annotate(AnnotationRef { time_ns, value }, self.limits, start)
     }
 
-    /// Returns the name of an event; its attributes, if any, follow as JSON.
+    /// Renders the name and attributes of an event as `"name": {json}`.
     fn event_text(self, name: &str, event: Input<'t>) -> Result<&'t str> {
         let mut out = Vec::new();
         render::string(&mut out, name);

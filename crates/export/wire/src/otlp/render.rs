@@ -110,7 +110,7 @@ fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
     }
 }
 
-/// Checks the size of rendered JSON and converts it to text.
+/// Checks the size of rendered text and converts the bytes to a string.
 pub(super) fn text(out: Vec<u8>, limits: &Limits, offset: usize) -> Result<String> {
     if out.len() > limits.text_bytes {
         return Err(too_long(limits, offset));

@@ -7,7 +7,7 @@ use crate::render;
 use blkkin_model::ValueRef;
 
 impl<'t> Reader<'t> {
-    /// Returns the name of an event; its attributes, if any, follow as JSON.
+    /// Returns the name of an event, or `"name": {json}` if the event has attributes.
     pub(super) fn event_text(mut self, name: &'t str) -> Result<&'t str> {
         let (start, mut copy) = (self.at(), self);
         if !copy.open_list()? {
@@ -27,7 +27,7 @@ impl<'t> Reader<'t> {
         self.rendered(out, start).map(ValueRef::Str)
     }
 
-    /// Stores rendered JSON as text, within the size limit.
+    /// Checks the size of rendered text and stores the text in the arena.
     pub(super) fn rendered(&self, out: Vec<u8>, offset: usize) -> Result<&'t str> {
         self.check_rendered(&out, offset)?;
         Ok(self.arena().store(String::from_utf8(out).unwrap_or_default()))
