@@ -16,6 +16,7 @@ mod man;
 mod measure;
 mod peers;
 mod release_check;
+mod symbols;
 mod test;
 mod test_counts;
 mod test_programs;
