@@ -1,9 +1,10 @@
-//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files;
-//! [`manifest`] records the installed files, so that exactly these can be removed or replaced.
+//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files,
+//! also for [`crate::package`]; [`manifest`] records the installed files, so that exactly these can
+//! be removed or replaced.
 
 mod hints;
 mod manifest;
-mod plan;
+pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 

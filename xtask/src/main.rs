@@ -14,6 +14,7 @@ mod install;
 mod layers;
 mod man;
 mod measure;
+mod package;
 mod peers;
 mod release_check;
 mod symbols;
@@ -54,6 +55,8 @@ enum Chore {
     Install(install::Options),
     /// Remove what `install` has installed, except changed files
     Uninstall(install::Location),
+    /// Make a release: a tarball, Debian packages and an OCI image, reproducibly and without root
+    Package(package::Options),
     /// Build the web page, compare it with the committed one, and test it in a browser
     Ui,
     /// Write the manual's pages from the text of `--help`
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Chore::Bench(options) => bench::run(&options),
         Chore::Install(options) => install::run(&options),
         Chore::Uninstall(location) => install::uninstall(&location),
+        Chore::Package(options) => package::run(&options),
         Chore::Man => man::run(),
         Chore::Ui => ui::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
