@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod deny;
 mod fuzz;
 mod install;
 mod layers;
@@ -43,6 +44,8 @@ enum Chore {
     Layers,
     /// Check comments, type names and commit subjects against a ratchet
     Words(words::Options),
+    /// Check licences, sources and known faults of dependencies with cargo-deny, if it is installed
+    Deny,
     /// Install the real programs that the tests talk to, or list the missing ones
     Peers,
     /// Run all tests, and print a line that counts them
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Layers => layers::run(),
         Chore::Words(options) => words::run(&options),
+        Chore::Deny => deny::run(),
         Chore::Peers => peers::run(),
         Chore::Test(options) => test::run(&options),
         Chore::Unprivileged(options) => unprivileged::run(&options),
