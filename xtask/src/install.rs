@@ -1,12 +1,14 @@
-//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files;
-//! [`manifest`] records the installed files, so that exactly these can be removed or replaced.
+//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files,
+//! also for [`crate::package`]; [`manifest`] records the installed files, so that exactly these can
+//! be removed or replaced.
 
 mod hints;
 mod manifest;
-mod plan;
+pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 
+use crate::symbols;
 use crate::tools::{Outcome, cargo, target_dir, workspace_root};
 use hints::{User, hints};
 use manifest::{Entry, Manifest};
@@ -15,7 +17,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -33,6 +35,10 @@ pub(crate) struct Options {
     /// Leave out `blkkin sql`, which takes most of the build time
     #[arg(long)]
     without_sql: bool,
+
+    /// Install debug symbols in folders `.debug` beside the files, where gdb and perf find them
+    #[arg(long)]
+    with_debug_symbols: bool,
 }
 
 impl Options {
@@ -95,7 +101,11 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if !options.no_build {
         build(options)?;
     }
-    let items = plan::items(&options.built(), &options.location.prefix()?)?;
+    let built = options.built();
+    let mut items = plan::items(&built, &options.location.prefix()?)?;
+    if options.with_debug_symbols {
+        items.extend(plan::debug_items(&built)?);
+    }
     let root = options.location.root()?;
     let count = install(&root, &items).map_err(|error| as_root(error, options))?;
     println!("installed {count} files below {}", root.display());
@@ -141,26 +151,16 @@ fn build(options: &Options) -> Result<(), String> {
     if !status.success() {
         return Err("it cannot be built; see above".to_owned());
     }
-    strip(&options.built())
+    split(&options.built())
 }
 
-/// Writes copies of the built files without debug information for [`plan::items`]; the copies have
-/// a third of the size. Without the program `strip`, the built files are installed unchanged.
-fn strip(built: &Path) -> Result<(), String> {
-    if !crate::peers::in_path("strip") {
+/// Writes stripped copies of the built files for [`plan::items`], with their debug symbols beside
+/// them. Without binutils, the built files are installed unchanged.
+fn split(built: &Path) -> Result<(), String> {
+    if !symbols::can_split() {
         return Ok(());
     }
-    let folder = built.join(plan::STRIPPED);
-    fs::create_dir_all(&folder).map_err(crate::tools::at(&folder))?;
-    for name in plan::BUILT {
-        let mut strip = Command::new("strip");
-        strip.arg("--strip-debug").arg("-o").arg(folder.join(name)).arg(built.join(name));
-        let status = strip.status().map_err(|error| format!("cannot start {strip:?}: {error}"))?;
-        if !status.success() {
-            return Err(format!("{strip:?} failed: {status}"));
-        }
-    }
-    Ok(())
+    symbols::split(built, &plan::BUILT)
 }
 
 /// If a user other than root lacks a permission, adds to the error the command to run as root. Root
@@ -170,12 +170,13 @@ fn as_root(error: io::Error, options: &Options) -> String {
     if error.kind() != ErrorKind::PermissionDenied || nix::unistd::geteuid().is_root() {
         return error.to_string();
     }
-    let Options { location, profile, .. } = options;
+    let Options { location, profile, with_debug_symbols, .. } = options;
+    let symbols = if *with_debug_symbols { " --with-debug-symbols" } else { "" };
     let destdir =
         location.destdir.as_ref().map(|folder| format!(" --destdir {}", folder.display()));
     format!(
         "{error}; it is built, so go on as root: sudo CARGO_TARGET_DIR={} {} install --no-build \
-         --profile {profile} --prefix {}{}",
+         --profile {profile}{symbols} --prefix {}{}",
         target_dir().display(),
         program.display(),
         location.prefix.display(),

@@ -7,7 +7,7 @@
 //! with the tree. Each problem names the crate, the rule, and the remedy.
 
 mod architecture;
-mod graph;
+pub(crate) mod graph;
 mod licence;
 mod modules;
 #[cfg(test)]

@@ -9,13 +9,16 @@
 )]
 
 mod bench;
+mod deny;
 mod fuzz;
 mod install;
 mod layers;
 mod man;
 mod measure;
+mod package;
 mod peers;
 mod release_check;
+mod symbols;
 mod test;
 mod test_counts;
 mod test_programs;
@@ -41,6 +44,8 @@ enum Chore {
     Layers,
     /// Check comments, type names and commit subjects against a ratchet
     Words(words::Options),
+    /// Check licences, sources and known faults of dependencies with cargo-deny, if it is installed
+    Deny,
     /// Install the real programs that the tests talk to, or list the missing ones
     Peers,
     /// Run all tests, and print a line that counts them
@@ -53,6 +58,8 @@ enum Chore {
     Install(install::Options),
     /// Remove what `install` has installed, except changed files
     Uninstall(install::Location),
+    /// Make a release: a tarball, Debian packages and an OCI image, reproducibly and without root
+    Package(package::Options),
     /// Build the web page, compare it with the committed one, and test it in a browser
     Ui,
     /// Write the manual's pages from the text of `--help`
@@ -72,12 +79,14 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Layers => layers::run(),
         Chore::Words(options) => words::run(&options),
+        Chore::Deny => deny::run(),
         Chore::Peers => peers::run(),
         Chore::Test(options) => test::run(&options),
         Chore::Unprivileged(options) => unprivileged::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::Install(options) => install::run(&options),
         Chore::Uninstall(location) => install::uninstall(&location),
+        Chore::Package(options) => package::run(&options),
         Chore::Man => man::run(),
         Chore::Ui => ui::run(),
         Chore::Fuzz(options) => fuzz::run(&options),

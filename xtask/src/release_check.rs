@@ -23,10 +23,11 @@ struct Step {
     minutes: u32,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "unprivileged", arguments: &["unprivileged", "--all"], minutes: 30 },
     Step { name: "fuzz", arguments: &["fuzz", "all", "--seconds", "120"], minutes: 35 },
     Step { name: "torture", arguments: &["torture", "--minutes", "60"], minutes: 110 },
+    Step { name: "package", arguments: &["package"], minutes: 20 },
     Step { name: "bench ctf", arguments: &["bench", "ctf"], minutes: 8 },
     Step { name: "bench journal", arguments: &["bench", "journal"], minutes: 5 },
     Step { name: "bench server", arguments: &["bench", "server"], minutes: 40 },

@@ -41,9 +41,7 @@ pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
         let _ = writeln!(
             hints,
             "to start the agent with the system:\n  \
-             {sudo}systemd-sysusers {}/lib/sysusers.d/blkkin.conf\n  \
-             {sudo}systemctl daemon-reload && {sudo}systemctl enable --now {unit}",
-            prefix.display()
+             {sudo}systemctl daemon-reload && {sudo}systemctl enable --now {unit}"
         );
     }
     hints
@@ -108,7 +106,6 @@ mod tests {
         let agent = |sudo: &str| {
             format!(
                 "to start the agent with the system:
-              {sudo}systemd-sysusers /usr/local/lib/sysusers.d/blkkin.conf
               {sudo}systemctl daemon-reload && {sudo}systemctl enable --now blkkin-agent
             "
             )

@@ -1,20 +1,21 @@
 //! Contents of an installation: files and links with their paths below the prefix. Templates are in
 //! `files`; each word between two `@` is a placeholder and is replaced.
 
+use crate::symbols::{debug_file, debug_name, stripped_file};
 use crate::tools::{at, workspace_root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A file or link to install.
-pub(super) struct Item {
+pub(crate) struct Item {
     /// Path below the prefix.
-    pub(super) path: PathBuf,
-    pub(super) content: Content,
-    pub(super) mode: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) content: Content,
+    pub(crate) mode: u32,
 }
 
-pub(super) enum Content {
+pub(crate) enum Content {
     /// Copy of another file.
     File(PathBuf),
     Text(String),
@@ -53,35 +54,25 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/blkkin.fish"),
 ];
 
+/// Program and shared library among the built files.
+pub(crate) const PROGRAM: &str = "blkkin";
+pub(crate) const LIBRARY: &str = "libblkkin.so";
 /// Names of the files that cargo builds and this chore installs.
-pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
-/// Subfolder of the build folder with copies without debug information.
-pub(super) const STRIPPED: &str = "stripped";
-
-/// Returns the path of a file's stripped copy, or of the file itself if the copy is missing or
-/// older.
-fn stripped_or_built(built: &Path, name: &str) -> PathBuf {
-    let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
-    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
-    match (modified(&whole), modified(&stripped)) {
-        (Ok(whole), Ok(copy)) if copy >= whole => stripped,
-        _ => whole,
-    }
-}
+pub(crate) const BUILT: [&str; 3] = [PROGRAM, LIBRARY, "libblkkin.a"];
 
 /// Names of this release's shared library.
-pub(super) struct Names {
+pub(crate) struct Names {
     /// Name of the library's file, with the full version.
-    pub(super) file: String,
+    pub(crate) file: String,
     /// Name by which the loader finds the library (soname); the same as in libblkkin's build
     /// script.
-    pub(super) soname: String,
+    pub(crate) soname: String,
     /// Leading version numbers of all releases that are compatible with programs built for this
     /// release.
-    compatible: String,
+    pub(crate) compatible: String,
 }
 
-pub(super) fn names() -> Names {
+pub(crate) fn names() -> Names {
     let compatible = match env!("CARGO_PKG_VERSION_MAJOR") {
         "0" => concat!("0.", env!("CARGO_PKG_VERSION_MINOR")),
         major => major,
@@ -94,11 +85,12 @@ pub(super) fn names() -> Names {
 }
 
 /// Returns all items to install. `built` is the folder of the built files.
-pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
+pub(crate) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));
     }
-    let [program, shared, fixed] = BUILT.map(|name| stripped_or_built(built, name));
+    let path = |name| stripped_file(built, name).unwrap_or_else(|| built.join(name));
+    let [program, shared, fixed] = BUILT.map(path);
     let root = workspace_root();
     let file = |path: PathBuf| Content::File(path);
     let mut items = vec![
@@ -138,6 +130,23 @@ pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
         items.push(Item::new(Path::new("share/doc/blkkin").join(name), file(root.join(name))));
     }
     Ok(items)
+}
+
+/// Returns the items with the debug symbols of program and library. Debuggers look for a file's
+/// debug link in the subfolder `.debug`, whatever the prefix is.
+pub(crate) fn debug_items(built: &Path) -> Result<Vec<Item>, String> {
+    let items = [("bin", PROGRAM), ("lib", LIBRARY)].map(|(folder, name)| {
+        let file = debug_file(built, name);
+        if stripped_file(built, name).is_none() || !file.is_file() {
+            return Err(format!(
+                "there is no up-to-date {}; install binutils, and run it without --no-build",
+                file.display()
+            ));
+        }
+        let path = Path::new(folder).join(".debug").join(debug_name(name));
+        Ok(Item::new(path, Content::File(file)))
+    });
+    items.into_iter().collect()
 }
 
 fn fill(template: &str, prefix: &Path, names: &Names) -> String {

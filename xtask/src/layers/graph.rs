@@ -5,33 +5,36 @@ use super::STATIONS;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// All packages that are built for Linux, from the workspace and from registries.
-pub(super) struct Graph {
-    pub(super) packages: Vec<Package>,
+pub(crate) struct Graph {
+    pub(crate) packages: Vec<Package>,
 }
 
 /// A package with its dependencies.
-pub(super) struct Package {
-    pub(super) name: String,
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Folder of the sources.
+    pub(crate) folder: PathBuf,
     /// Place in the workspace; `None` for packages from registries.
-    pub(super) place: Option<Place>,
-    pub(super) licence: Option<String>,
-    pub(super) is_proc_macro: bool,
-    pub(super) dependencies: Vec<Dependency>,
+    pub(crate) place: Option<Place>,
+    pub(crate) licence: Option<String>,
+    pub(crate) is_proc_macro: bool,
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// Dependency of a package: an outgoing edge of the package graph.
-pub(super) struct Dependency {
+pub(crate) struct Dependency {
     /// Index into [`Graph::packages`].
-    pub(super) package: usize,
-    pub(super) kind: Kind,
+    pub(crate) package: usize,
+    pub(crate) kind: Kind,
 }
 
 /// Purpose of a dependency: for the program, for tests, or for build scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Normal,
     Build,
     Dev,
@@ -39,7 +42,7 @@ pub(super) enum Kind {
 
 /// Place of a crate in the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A folder `crates/STATION/NAME`; the value is the station.
     Station(&'static str),
     /// `xtask`, or a folder of `tests`, `examples`, `benches`. No shipped crate depends on it,
@@ -71,7 +74,7 @@ impl fmt::Display for Kind {
 
 impl Place {
     /// Returns the place of a crate by its folder, relative to the workspace.
-    pub(super) fn of_folder(folder: &str) -> Place {
+    pub(crate) fn of_folder(folder: &str) -> Place {
         let parts: Vec<&str> = folder.split('/').collect();
         let place = match parts[..] {
             ["crates", station, _] => {
@@ -113,7 +116,7 @@ impl Graph {
 
     /// Returns a flag for each package, by index: true if the package is shipped, because a station
     /// reaches it over normal dependencies. All other packages only help to build and test.
-    pub(super) fn linked(&self) -> Vec<bool> {
+    pub(crate) fn linked(&self) -> Vec<bool> {
         let mut linked = vec![false; self.packages.len()];
         let mut queue: Vec<usize> = (0..self.packages.len())
             .filter(|index| matches!(self.packages[*index].place, Some(Place::Station(_))))
@@ -139,7 +142,7 @@ impl Graph {
 }
 
 /// Runs cargo and returns the graph of the workspace at `root`.
-pub(super) fn load(root: &Path) -> Result<Graph, String> {
+pub(crate) fn load(root: &Path) -> Result<Graph, String> {
     let output = crate::tools::cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
@@ -163,10 +166,12 @@ pub(super) fn parse(json: &[u8]) -> Result<Graph, String> {
     for package in array(&metadata["packages"]) {
         indexes.insert(text(&package["id"]), packages.len());
         let folder = Path::new(text(&package["manifest_path"])).parent().unwrap_or(Path::new(""));
-        let folder = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
+        let inner = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
         packages.push(Package {
             name: text(&package["name"]).to_owned(),
-            place: members.contains(&package["id"]).then(|| Place::of_folder(&folder)),
+            version: text(&package["version"]).to_owned(),
+            folder: folder.to_owned(),
+            place: members.contains(&package["id"]).then(|| Place::of_folder(&inner)),
             licence: package["license"].as_str().map(str::to_owned),
             is_proc_macro: array(&package["targets"])
                 .iter()

@@ -20,6 +20,8 @@ fn graph(lines: &str) -> Graph {
         .iter()
         .map(|&(folder, name, dependencies)| Package {
             name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            folder: folder.into(),
             place: (!folder.is_empty()).then(|| Place::of_folder(folder)),
             licence: Some("MIT".to_owned()),
             is_proc_macro: name.ends_with("-derive"),

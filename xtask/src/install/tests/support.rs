@@ -1,6 +1,6 @@
 //! Helpers of the tests: creating an installation, compiling programs, and recording them.
 
-use crate::install::{Location, Options, run, strip};
+use crate::install::{Location, Options, run, split};
 use crate::tools::{cargo, target_dir, workspace_root};
 use blkkin_sys::testing::skip;
 use std::ffi::OsStr;
@@ -36,9 +36,14 @@ pub(super) fn installed() -> &'static Path {
         build.args(["build", "--locked", "--workspace", "--lib", "--bins", "--examples"]);
         let status = build.current_dir(workspace_root()).status().expect("a build");
         assert!(status.success(), "{build:?}: {status}");
-        let options =
-            Options { location, no_build: true, profile: "dev".to_owned(), without_sql: false };
-        strip(&options.built()).expect("to strip");
+        let options = Options {
+            location,
+            no_build: true,
+            profile: "dev".to_owned(),
+            without_sql: false,
+            with_debug_symbols: crate::symbols::can_split(),
+        };
+        split(&options.built()).expect("to split");
         run(&options).expect("to install");
         (destdir.join(&PREFIX[1..]), alone)
     });
