@@ -49,7 +49,7 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
     // The time is stored as `LAST_TIME`, as the time of the first event, and as the last time of a
     // left sub-buffer.
     let events = shape(2, 4096, 4, Mode::Discard).data_of(0).start + packet::SIZE;
-    for (at, count) in [(LAST_TIME, 1), (events + 2, 1), (events - packet::SIZE + 40, 60)] {
+    for (at, count) in [(LAST_TIME, 1), (events + 2, 1), (events - packet::SIZE + 40, 40)] {
         let set = Set::new(shape(2, 4096, 4, Mode::Discard));
         let (clock, mut harvest) = (Clock::Monotonic, Harvest::default());
         let mut readers = set.readers(clock);

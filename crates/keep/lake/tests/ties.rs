@@ -55,8 +55,9 @@ fn send(lake: &Lake, requests: &[Request], child_ns: Option<u64>) {
     }
 }
 
-/// Asserts that three pages of results equal a sorted list of all requests.
-fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
+/// Asserts that three pages of results equal a sorted list of all requests. Returns the longest time
+/// of a page.
+fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) -> Duration {
     let conditions = match filter {
         "" => Vec::new(),
         filter => vec![Condition::parse(filter).expect("a filter")],
@@ -69,6 +70,7 @@ fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
         .collect();
     expected.sort_by_key(|(duration, id)| (std::cmp::Reverse(*duration), *id));
     let mut query = Query { order: Order::Slowest, conditions, ..Query::new(20) };
+    let mut took_max = Duration::ZERO;
     for number in 0..3 {
         let begun = Instant::now();
         let page = lake.search(&query).expect("found");
@@ -76,9 +78,10 @@ fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
         let found: Vec<(u64, TraceId)> =
             page.requests.iter().map(|it| (it.duration_ns, it.trace_id)).collect();
         assert_eq!(found, expected[number * 20..number * 20 + 20], "{what} {filter:?} {number}");
-        assert!(took < TOOK_MAX, "{what}, {filter:?}: {took:?}");
+        took_max = took_max.max(took);
         query.after = page.next;
     }
+    took_max
 }
 
 #[test]
@@ -89,11 +92,14 @@ fn the_slowest_of_many_alike_are_found_soon() {
         let all = requests(durations);
         send(&lake, &all, None);
         let filters = ["", "name == \"some\""];
-        let memory = format!("{durations} durations in memory");
-        filters.iter().for_each(|filter| check(&lake, &all, filter, &memory));
+        let check_soon = |filter: &str, place: &str| {
+            let what = format!("{durations} durations {place}");
+            let took = check(&lake, &all, filter, &what);
+            assert!(took < TOOK_MAX, "{what}, {filter:?}: {took:?}");
+        };
+        filters.iter().for_each(|filter| check_soon(filter, "in memory"));
         lake.flush().expect("written");
-        let file = format!("{durations} durations in a file");
-        filters.iter().for_each(|filter| check(&lake, &all, filter, &file));
+        filters.iter().for_each(|filter| check_soon(filter, "in a file"));
     }
 }
 
@@ -103,9 +109,9 @@ fn the_slowest_of_many_alike_are_found_soon() {
 fn work_after_the_root_hides_no_request() {
     let directory = tempfile::tempdir().expect("a folder");
     let (lake, _) = Lake::open(directory.path(), Options::default()).expect("opened");
-    let all = requests(7)[..20_000].to_vec();
+    // More requests than a column scan selects at first. All of them are read for each page.
+    let all = requests(7)[..6000].to_vec();
     send(&lake, &all, Some(1_500_000));
-    check(&lake, &all, "", "in memory");
     lake.flush().expect("written");
     check(&lake, &all, "", "in a file");
 }
