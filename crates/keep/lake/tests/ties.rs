@@ -13,11 +13,11 @@ const REQUESTS: u64 = 300_000;
 /// Time limit for the query of one page of results.
 const TOOK_MAX: Duration = Duration::from_secs(1);
 
-/// Trace id, duration and name of a request with one span.
+/// Trace id of a request, and duration and name of its root.
 type Request = (TraceId, Option<u64>, &'static str);
 
 /// Generates requests in random order of ids. They have `durations` distinct durations, or no
-/// durations if it is 0. Some ids have a nonzero upper half.
+/// durations if `durations` is 0. Some ids have a nonzero upper half.
 fn requests(durations: u64) -> Vec<Request> {
     let request = |number: u64| {
         let low = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -55,7 +55,8 @@ fn send(lake: &Lake, requests: &[Request], child_ns: Option<u64>) {
     }
 }
 
-/// Asserts that three pages of results equal a sorted list of all requests.
+/// Asserts that the first three pages of results have the slowest requests that match `filter`, in
+/// order, and that each query takes less than [`TOOK_MAX`].
 fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
     let conditions = match filter {
         "" => Vec::new(),
