@@ -1,5 +1,5 @@
-//! Fuzzes conditions on spans: any text is a condition, or an error that can be displayed. Each
-//! condition can be evaluated on any span.
+//! Fuzzes conditions on spans: any text is a condition, or an error that can be displayed. For each
+//! span under test, a condition and its negation have opposite results.
 #![no_main]
 
 use blkkin_model::{

@@ -1,5 +1,5 @@
 //! Fuzzes the reader of a journal. The reader survives any files and returns records in order.
-//! Without forged data, it returns only records that were written. The journal can also be opened
+//! Without forged data, it returns only records that were written, and the journal can be opened
 //! and appended to again.
 //!
 //! The first byte selects whether the journal is appended to. Then follow changes of an intact
@@ -64,7 +64,8 @@ enum Change {
         size: usize,
     },
     Remove,
-    /// Correction of the CRC of the segment header or record at this offset, after other changes.
+    /// Correction of the CRC of the segment header at this offset, or of the marker and header CRC
+    /// of the record there.
     Forge {
         at: usize,
     },
@@ -192,7 +193,8 @@ fn read(disk: &SimulatedDisk, is_damage: bool) -> Option<BTreeMap<u64, Vec<u8>>>
     Some(records)
 }
 
-/// Checks that a damaged journal accepts a record and loses no further records.
+/// Appends a record to a changed journal and checks that it is read back. If all changes are
+/// damage, the journal must accept the record and lose no further records.
 fn write_again(disk: &SimulatedDisk, is_damage: bool, before: &BTreeMap<u64, Vec<u8>>) {
     let Ok((journal, _)) = Journal::open_on(Arc::new(disk.clone()), options()) else {
         assert!(!is_damage);

@@ -1,4 +1,4 @@
-//! Fuzzes client and server of Scribe's protocol. Each reply is complete, accepted entries
+//! Fuzzes client and server of Scribe's protocol. Each reply is complete, decoded entries
 //! round-trip unchanged, and the replies do not depend on how the stream is split.
 //!
 //! The first byte selects client or server, and where the stream is split.

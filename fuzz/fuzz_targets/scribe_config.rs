@@ -1,5 +1,5 @@
 //! Fuzzes configurations of the Scribe daemon: any text is parsed, each problem has a line number
-//! within the text, and the plan is complete or has a problem.
+//! within the text or 0, and the plan has a store or a problem.
 #![no_main]
 
 use blkkin_scribed::{Config, Plan};

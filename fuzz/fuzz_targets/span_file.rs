@@ -1,8 +1,8 @@
-//! Fuzzes span files, with correct checksums: reading returns an error or as many spans as the file
-//! has rows. Searches by trace id and reads of single columns survive any file.
+//! Fuzzes span files: reading returns an error or as many spans as the file has rows. Searches by
+//! trace id and reads of single columns survive any file.
 //!
 //! The input is a whole file, or, if its first byte is below 32, instructions from which
-//! [`file_of_input`] makes a file.
+//! [`file_of_input`] makes a file with correct checksums.
 #![no_main]
 
 use blkkin_columns::testing::file_of_input;

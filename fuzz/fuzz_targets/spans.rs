@@ -1,10 +1,10 @@
-//! Fuzzes the assembly of requests from any events in any order. Each event is in exactly one
-//! request, and a step follows its parent. Memory stays within its limit, pictures stay within
-//! their width, and JSON is valid.
+//! Fuzzes the assembly of requests from any events in any order. Each event with a trace id and a
+//! span id is in exactly one request, unless the request exceeds its limit of spans. A step follows
+//! its parent. Memory stays within its limit, pictures stay within their width, and JSON is valid.
 //!
-//! The first byte selects the limits. Each event then has eleven bytes: time, trace, span, parent,
-//! and seven bytes for name, endpoint and content. The ids are small numbers, so that many events
-//! belong to the same spans.
+//! The first byte selects the limits and the width of pictures. Each event then has eleven bytes:
+//! time, trace, span, parent, and seven bytes for name, endpoint and content. The ids are small
+//! numbers, so that many events belong to the same spans.
 #![no_main]
 
 use blkkin_model::{Kind, ValueRef};

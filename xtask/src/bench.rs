@@ -96,7 +96,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME")]
     phase: Vec<String>,
     /// Millions of spans in the queried store (server: 1 and 10; ui: 10); can be given several
-    /// times
+    /// times for server
     #[arg(long, value_name = "MILLION")]
     spans: Vec<u64>,
     /// Number of measurements of each mode (blockstack: 11; `alone`: three times as many)
@@ -105,7 +105,7 @@ pub(crate) struct Options {
     /// Duration of each measurement (blockstack: 0.5; `beside`: twice as long)
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<f64>,
-    /// Measure this `blkkin` instead of building one (blockstack)
+    /// Measure this `blkkin` instead of building one (blockstack; server: only phase `bytes`)
     #[arg(long, value_name = "PROGRAM")]
     blkkin: Option<PathBuf>,
     /// Write the document with the results (blockstack: docs/evaluation.md)
@@ -210,7 +210,8 @@ impl Report {
         self.goals.push(goal);
     }
 
-    /// Prints the goals, and the JSON line. Returns whether every goal is met or within its limit.
+    /// Prints the goals, and with `--json` the JSON line. Returns whether every goal is met or
+    /// within its limit.
     fn finish(&self, name: &str) -> bool {
         if !self.goals.is_empty() {
             self.say(goal::render(&self.goals));
@@ -250,7 +251,7 @@ fn load_average() -> f64 {
     loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Returns the value in the first line `key : value` with this key.
+/// Returns the text after the colon in the first line that begins with `key`.
 fn after_colon<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let line = text.lines().find(|line| line.starts_with(key))?;
     line.split_once(':').map(|(_, value)| value.trim())

@@ -13,8 +13,8 @@ use std::thread;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Compiler flags that report covered code to libFuzzer. The flags are unstable, so
-/// `RUSTC_BOOTSTRAP` is set; no shipped program is built with them.
+/// Compiler flags that report covered code to libFuzzer, and enable debug assertions. No shipped
+/// program is built with them.
 const RUSTFLAGS: [&str; 8] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -26,8 +26,8 @@ const RUSTFLAGS: [&str; 8] = [
     "-Ccodegen-units=1",
 ];
 
-/// Compiler flag for the sanitizer that detects out-of-bounds access in the unsafe code of
-/// dependencies.
+/// Compiler flag for the sanitizer that detects out-of-bounds access and use after free in unsafe
+/// code. The flag is unstable, so `RUSTC_BOOTSTRAP` is set.
 const ADDRESS_SANITIZER: &str = "-Zsanitizer=address";
 
 /// Maximum size of an input in bytes. Real texts are small, and parser bugs show on small inputs.

@@ -1,6 +1,6 @@
-//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix. [`plan`] lists the files,
-//! also for [`crate::package`]; [`manifest`] records the installed files, so that exactly these can
-//! be removed or replaced.
+//! `cargo xtask install` and `uninstall`: installs BlkKin below a prefix, and removes it. [`plan`]
+//! lists the files, also for [`crate::package`]; [`manifest`] records the installed files, so that
+//! exactly these can be removed or replaced.
 
 mod hints;
 mod manifest;
@@ -49,7 +49,7 @@ impl Options {
     }
 }
 
-/// Target directories.
+/// Directories of an installation.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Location {
     /// Directory of bin, lib and others, such as /usr/local
@@ -163,8 +163,9 @@ fn split(built: &Path) -> Result<(), String> {
     symbols::split(built, &plan::BUILT)
 }
 
-/// If a user other than root lacks a permission, adds to the error the command to run as root. Root
-/// may lack cargo in its path, and must not write to the target directory.
+/// Returns an error's text. If a user other than root lacks a permission, adds the command to run
+/// as root. The command does not build, because root may lack cargo in its path and must not write
+/// to the target directory.
 fn as_root(error: io::Error, options: &Options) -> String {
     let program = std::env::current_exe().unwrap_or_default();
     if error.kind() != ErrorKind::PermissionDenied || nix::unistd::geteuid().is_root() {

@@ -1,10 +1,11 @@
-//! `cargo xtask layers`: checks the structure of the tree. Dependencies between crates follow the
-//! data, from the first station to the last.
+//! `cargo xtask layers`: checks the structure of the tree. Data passes through the stations from
+//! the first to the last; a crate depends only on its own station and on earlier stations.
 //!
 //! [`STATIONS`] and the constants below it are the configuration. [`check_graph`] has the rules on
-//! dependencies between crates and on licences, [`check_modules`] the rule on imports within a
-//! crate, [`check_unsafe`] the rule on unsafe code. [`architecture`] compares `ARCHITECTURE.md`
-//! with the tree. Each problem names the crate, the rule, and the remedy.
+//! places of crates, dependencies between crates, and licences, [`check_lock`] the rule on
+//! forbidden packages, [`check_modules`] the rule on imports within a crate, [`check_unsafe`] the
+//! rule on unsafe code. [`architecture`] compares `ARCHITECTURE.md` with the tree. Each problem
+//! names the crate, package or file, the rule, and the remedy.
 
 mod architecture;
 pub(crate) mod graph;
@@ -25,8 +26,8 @@ use std::process::ExitCode;
 const STATIONS: [&str; 9] =
     ["base", "capture", "carry", "decode", "distill", "export", "keep", "serve", "top"];
 
-/// Crates that `capture` may not depend on. `capture` runs in other people's processes, so it must
-/// not start threads or parse JSON.
+/// Packages that crates of `capture` may not link, directly or indirectly. `capture` runs in other
+/// people's processes, so it links no async runtime, HTTP library or JSON parser.
 const FORBIDDEN_IN_CAPTURE: [&str; 9] = [
     "async-executor",
     "async-global-executor",
@@ -47,11 +48,11 @@ const FORBIDDEN_ANYWHERE: [(&str, &str); 4] = [
     ("btf-rs", "BTF is read by our own code"),
 ];
 
-/// The only folders of `crates/` with unsafe code.
+/// Folders of `crates/` that may contain unsafe code, besides [`UNSAFE_FILES`].
 const UNSAFE_ALLOWED: [&str; 3] = ["base/sys", "capture/ring", "capture/capi"];
 
-/// Files with unsafe code elsewhere: one registers functions that the C library calls before
-/// `main`, the other calls C.
+/// Files with unsafe code elsewhere. Both register functions that the C library calls before `main`
+/// (`start.rs` also at exit); `mapper.rs` also calls C.
 const UNSAFE_FILES: [&str; 2] =
     ["crates/capture/trace/src/start.rs", "examples/blockstack/src/mapper.rs"];
 
@@ -67,8 +68,8 @@ const UNSAFE_TEXT: [&str; 8] = [
     "#[unsafe(",
 ];
 
-/// Crates that have import cycles among their modules, with the number of cycles. Other crates must
-/// have no cycles, and no number may grow.
+/// Crates that have import cycles among their modules, with the exact number of cycles. Other
+/// crates must have no cycles, and no number may grow.
 const CYCLES_ALLOWED: &[(&str, usize)] = &[
     ("benches/wire", 1),
     ("crates/capture/tracing-layer", 1),

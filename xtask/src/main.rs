@@ -50,7 +50,7 @@ enum Chore {
     Peers,
     /// Run all tests, and print a line that counts them
     Test(test::Options),
-    /// Run tests again as an unprivileged user, if `test` runs as root
+    /// Run tests again as an unprivileged user, if started as root
     Unprivileged(unprivileged::Options),
     /// Run a benchmark
     Bench(bench::Options),
@@ -64,7 +64,7 @@ enum Chore {
     Ui,
     /// Write the manual's pages from the text of `--help`
     Man,
-    /// Run a fuzz target on the stable toolchain
+    /// Run a fuzz target, or all, on the stable toolchain
     Fuzz(fuzz::Options),
     /// Test BlkKin's promises for long, and with large amounts
     Torture(torture::Options),

@@ -20,7 +20,7 @@ pub(crate) struct Options {
     command: Vec<String>,
 }
 
-/// A command to measure; its output is discarded.
+/// A command to measure. Its standard output is discarded; an error shows its standard error.
 #[derive(Clone)]
 pub(crate) struct Candidate {
     pub(crate) name: String,
@@ -33,9 +33,9 @@ pub(crate) struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
-    /// Processor time of all threads, user and system.
+    /// Processor time of the command with all its threads and child processes, user and system.
     pub(crate) cpu: Duration,
-    /// Maximum resident memory, in bytes.
+    /// Maximum resident memory in bytes; with child processes, of the largest process.
     pub(crate) rss_bytes_max: u64,
 }
 
@@ -159,8 +159,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads a file, or the files in a folder, so that the run finds them in the page cache. A host may
-/// reclaim a guest's page cache between two runs, and one run would then wait for the disk.
+/// Reads a file, or all files below a folder, so that the run finds them in the page cache. Files
+/// above [`CACHED_SIZE_MAX`] are not read. A host may reclaim a guest's page cache between two
+/// runs, and one run would then wait for the disk.
 fn cache(path: &Path) {
     if let Ok(entries) = fs::read_dir(path) {
         return entries.flatten().for_each(|entry| cache(&entry.path()));

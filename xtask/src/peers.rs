@@ -1,5 +1,5 @@
 //! `cargo xtask peers`: the real programs that BlkKin is tested against. Start at [`PEERS`];
-//! [`install`] installs missing peers if the process has the permission.
+//! [`install`] downloads missing peers as any user, and installs Debian packages as root.
 //!
 //! A missing peer is reported with the tests that are skipped; with `CI=true` it is a failure.
 
@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use Environment::{Newest, Older};
 
-/// A program of another project that tests and benches use if it is installed.
+/// Programs or libraries of another project that tests and benches use if they are installed.
 struct Peer {
     name: &'static str,
     /// Packages of Debian and Ubuntu that contain the peer, or that its download requires.
@@ -44,7 +44,7 @@ pub(crate) enum Environment {
     Older,
 }
 
-/// Folder of the tests' programs for node, with their lock file.
+/// Folder of the tests' client programs, with npm's lock file.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
 const PEERS: [Peer; 18] = [
@@ -267,13 +267,13 @@ pub(crate) struct InstalledPeers {
     pub(crate) names: Vec<&'static str>,
     /// A line for each missing peer: reason, and skipped tests.
     pub(crate) skipped: Vec<String>,
-    /// Command with which the user can install all missing peers; `None` if no packages are
-    /// missing.
+    /// Advice on how to install the missing packages; `None` if no packages were missing, or
+    /// [`apt_install`] has installed them.
     pub(crate) advice: Option<String>,
 }
 
 impl InstalledPeers {
-    /// Prints the missing peers, and the command that installs them.
+    /// Prints the missing peers, and the advice on how to install packages.
     pub(crate) fn print_missing(&self) {
         for line in self.skipped.iter().chain(&self.advice) {
             println!("{line}");
@@ -346,12 +346,13 @@ fn skip_line(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String 
 struct Refusal {
     /// Error of the attempt; `None` if there was no attempt.
     failure: Option<String>,
-    /// Command with which the user can install the packages.
+    /// Command with which the user can install the packages; without apt-get, a sentence that names
+    /// them.
     advice: String,
 }
 
 impl Fetch {
-    /// Returns true if the tools for the download are installed.
+    /// Returns true if the peer has a download, and the tools for the download are installed.
     fn is_possible(self) -> bool {
         match self {
             Fetch::Nothing => false,
@@ -361,7 +362,7 @@ impl Fetch {
         }
     }
 
-    /// Downloads the peer, if the tools for that are installed.
+    /// Downloads the peer; does nothing if the download is not possible.
     fn run(self) -> Result<(), String> {
         match self {
             _ if !self.is_possible() => Ok(()),
@@ -407,7 +408,7 @@ fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Installs Debian packages, if this process has the permission.
+/// Installs Debian packages, if apt-get is installed and this process runs as root.
 fn apt_install(packages: &[&str]) -> Result<(), Refusal> {
     let list = packages.join(" ");
     if !in_path("apt-get") {
@@ -466,7 +467,8 @@ mod tests {
         PEERS.iter().find(|peer| peer.name == name).expect(name)
     }
 
-    /// The line about a missing peer names exactly the packages that this peer needs.
+    /// The line about a missing peer names the packages that this peer needs, or the reason why the
+    /// peer is missing.
     #[test]
     fn lines_name_their_own_packages() {
         let man = "skipped: man (needs man-db groff-base): the manual's pages";

@@ -45,13 +45,13 @@ pub(crate) struct TestProgram {
     pub(crate) path: PathBuf,
 }
 
-/// Sum of the results of several programs.
+/// Results of one program, or of several programs together.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     pub(crate) counts: Counts,
     /// Lines `TEST: reason` of skipped tests.
     pub(crate) skips: Vec<String>,
-    /// Descriptions of the programs that failed.
+    /// Package and name of each program that failed.
     pub(crate) failed: Vec<String>,
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn with_time_limit() -> Command {
     command
 }
 
-/// Facts for tests of lists that name packages and files of tests.
+/// Helpers for tests of constants that list packages and files of tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::package_of;
@@ -223,7 +223,7 @@ pub(crate) mod testing {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// Returns the folders of the packages in `crates`, and of this one, by name of the package.
+    /// Returns the folders of the packages in `crates`, and of `xtask`, by name of the package.
     pub(crate) fn package_folders() -> BTreeMap<String, PathBuf> {
         let folders = |of: &Path| -> Vec<PathBuf> {
             let entries = fs::read_dir(of).expect("a folder").flatten();

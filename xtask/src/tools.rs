@@ -82,8 +82,9 @@ mod tests {
         assert_eq!(changed, removed.map(|name| (OsStr::new(name), None)));
     }
 
-    /// All chores start cargo in the same way. Chores that start cargo differently would
-    /// alternately recompile all dependents of ring's build script.
+    /// All chores start cargo by [`super::cargo`]. Chores that start cargo differently would
+    /// alternately recompile the cryptography package ring, whose build script watches variables of
+    /// `cargo run`, and all its dependents.
     #[test]
     fn no_chore_starts_cargo_in_another_way() {
         let mut found = Vec::new();
@@ -93,8 +94,8 @@ mod tests {
         assert!(found.is_empty(), "not by `tools::cargo()`: {found:?}");
     }
 
-    /// The first line of cargo's configuration names the required version. A cargo that is too old
-    /// prints this line instead of an error about an unknown edition.
+    /// The first entry of cargo's configuration names the required version of Rust. A cargo that is
+    /// too old prints this line instead of an error about an unknown edition.
     #[test]
     fn an_old_cargo_shows_which_one_is_needed() {
         let read = |path: &str| fs::read_to_string(workspace_root().join(path)).expect("a file");

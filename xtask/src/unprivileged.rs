@@ -28,8 +28,8 @@ const HIDDEN_PROGRAMS: [&str; 17] = [
 ];
 
 /// Packages that are not tested without `--all`, because their tests only compute and do not depend
-/// on the user. `xtask` is never tested, because its tests run cargo. All other packages are tested,
-/// including new ones.
+/// on the user. `xtask` is never tested, because its tests run cargo. All other packages are
+/// tested, including new ones.
 const EXCLUDED_PACKAGES: [&str; 10] = [
     "blkkin-model",
     "blkkin-filter",

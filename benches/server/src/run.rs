@@ -85,7 +85,7 @@ impl IngestRun {
     }
 
     /// Returns true while refused batches are still sent again: until [`PATIENCE`] after the run's
-    /// time limit, which is taken as one hour if there is none.
+    /// time limit, which is taken as one hour if the run has no limit.
     pub(crate) fn is_patient(&self) -> bool {
         self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
     }

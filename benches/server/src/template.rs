@@ -196,8 +196,8 @@ fn key(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |key, &byte| key << 8 | u128::from(byte))
 }
 
-/// Returns the ranges to be encoded again, which consist of base64's groups of three bytes. Each
-/// Scribe message is encoded separately.
+/// Returns the patched ranges, extended to base64's groups of three bytes. Groups count from the
+/// start of each Scribe message, as messages are encoded separately.
 fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
     let mut repacks: Vec<Repack> = Vec::new();
     for patch in patches {

@@ -86,7 +86,7 @@ impl Address {
     }
 }
 
-/// Blocking connection to another role, local or TCP.
+/// Blocking connection to a role or from a client, local or TCP.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Path(UnixStream),
@@ -111,7 +111,8 @@ impl Stream {
 }
 
 impl Listener {
-    /// Accepts the next connection, blocking until there is one.
+    /// Accepts the next connection. Returns `WouldBlock` without a pending connection, since the
+    /// listener is non-blocking.
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Path(listener) => Ok(Stream::Path(listener.accept()?.0)),

@@ -1,4 +1,4 @@
-//! Command line of the roles.
+//! Command line: the roles, `all` and `load`.
 
 use crate::address::Address;
 use crate::load::Load;
@@ -20,13 +20,14 @@ use std::time::Duration;
 
 /// A chain of block storage that BlkKin follows: NBD server, volume composer, mapper, two object stores
 ///
-/// An ADDRESS is the path of a Unix socket, if it has a slash in it, or HOST:PORT.
+/// An ADDRESS is the path of a Unix socket, if it has a slash in it, or HOST:PORT. The mapper
+/// accepts only an IPv4 address as HOST.
 #[derive(Parser, Debug)]
 #[command(name = "blockstack", no_binary_name = true)]
 enum Command {
     /// Run the whole chain, each role as a process, until Ctrl-C
     All(All),
-    /// Read and write through an NBD server, and check what is read
+    /// Read and write at random through an NBD server, and verify the data
     Load(LoadArgs),
     /// The NBD server
     Nbd(Nbd),
@@ -55,17 +56,18 @@ struct All {
     tcp: bool,
     #[command(flatten)]
     durability: Durability,
-    /// Sampling rules for requests: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or all requests]
+    /// Sampling rules, unless an agent sets others: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or
+    /// all requests]
     #[arg(long, value_name = "RULES")]
     sample: Option<String>,
 }
 
 #[derive(clap::Args, Debug, Clone, Copy)]
 struct Durability {
-    /// Make stores sync their journals before they answer a write, not only when a client flushes
+    /// Make stores sync their journals before every answer to a write, not only for flushes and FUA
     #[arg(long)]
     sync: bool,
-    /// Size of a store's journal files
+    /// Size at which a store starts a new journal file
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
     journal_size: u64,
 }
@@ -78,19 +80,19 @@ struct LoadArgs {
     /// Name of the volume [default: the server's first]
     #[arg(long, value_name = "NAME", default_value = "")]
     volume: String,
-    /// Number of concurrent requests of each client
+    /// Maximum number of concurrent requests of each client
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=128))]
     depth: u32,
     /// Number of clients, each with its own connection and part of the volume
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
     clients: u32,
-    /// Size of a request
+    /// Size of a read or write: a multiple of 512, at most 8M
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4k")]
     block: u64,
     /// Percentage of reads
     #[arg(long, value_name = "PERCENT", default_value_t = 70, value_parser = clap::value_parser!(u32).range(0..=100))]
     mix: u32,
-    /// Duration
+    /// Duration of the load, without the final verification
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
     /// Requests per second of all clients together [default: as fast as possible]
@@ -99,10 +101,10 @@ struct LoadArgs {
     /// Size of the used part of the volume [default: all, at most 256M]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     region: Option<u64>,
-    /// Flush after this many writes of a client; 0 disables it
+    /// Flush after this many writes of a client; 0 flushes only at the end
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     flush_every: u32,
-    /// Continue when requests fail, and count them
+    /// Count failed requests and continue, unless a read of the final verification fails
     #[arg(long)]
     allow_errors: bool,
     /// Seed of the random numbers
@@ -129,7 +131,8 @@ struct Nbd {
     /// Keep a volume in the server's own memory, without a composer; it is lost at the end
     #[arg(long, value_name = "NAME=SIZE")]
     memory: Option<Volume>,
-    /// Sampling rules for requests: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or all requests]
+    /// Sampling rules, unless an agent sets others: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or
+    /// all requests]
     #[arg(long, value_name = "RULES")]
     sample: Option<String>,
     #[command(flatten)]
@@ -153,7 +156,7 @@ struct Composer {
 
 #[derive(clap::Args, Debug)]
 struct Mapper {
-    /// --listen ADDRESS --map FILE --store ADDRESS --store ADDRESS
+    /// --listen ADDRESS --map FILE --store ADDRESS --store ADDRESS [--until-eof]
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -177,12 +180,13 @@ struct Store {
 
 #[derive(clap::Args, Debug, Clone, Copy)]
 struct Lifetime {
-    /// Exit at the end of standard input, that is, when the starting process has ended
+    /// Exit at the end of standard input, as when the starting process ends, and ignore Ctrl-C
     #[arg(long)]
     until_eof: bool,
 }
 
-/// Runs a role with the arguments after the program's name.
+/// Runs a role, `all` or `load`, and returns the exit code: 2 for wrong arguments. `arguments` are
+/// without the program's name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command = match Command::try_parse_from(arguments) {
         Ok(command) => command,
@@ -232,8 +236,8 @@ fn done(result: io::Result<()>) -> RoleResult {
 }
 
 impl Lifetime {
-    /// Ignores Ctrl-C and hangup in a role with a parent: the process that started all roles ends
-    /// them.
+    /// Ignores SIGINT and SIGHUP if `--until-eof` is given: the process that started the role ends
+    /// it by closing its standard input.
     fn ignore_interrupt(self) -> Lifetime {
         if self.until_eof {
             for signal in [SIGINT, SIGHUP] {

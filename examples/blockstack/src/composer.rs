@@ -9,7 +9,8 @@ use crate::tracing::{COMPOSER, Span, object_call, server_span, volume_call};
 use crate::volume::{ObjectRange, Volume, object_name, object_ranges};
 use std::io;
 
-/// Maximum number of calls in flight. Beyond it, the composer reads no more requests.
+/// Number of calls in flight at which the composer reads no more requests. The calls of one request
+/// may exceed the number.
 const CALLS_MAX: usize = 4096;
 const CLIENTS_MAX: usize = 8;
 const EIO: u32 = 5;
@@ -36,7 +37,7 @@ struct Request {
     span: Span<'static>,
 }
 
-/// A call to the mapper, which covers the part of a request within one object.
+/// A call to the mapper: the part of a request within one object, or a flush.
 struct Call {
     request: u64,
     at: usize,
@@ -138,7 +139,8 @@ impl Composer {
         }
     }
 
-    /// Fails all requests in flight, after the connection to the mapper has ended.
+    /// Fails all requests in flight, after the connection to the mapper has ended or a reply was
+    /// invalid. Drops the connection.
     fn lose_mapper(&mut self) {
         self.mapper.disconnect();
         for id in self.calls.ids() {
@@ -153,7 +155,7 @@ impl Composer {
     }
 }
 
-/// Answers a request, if the client is still connected.
+/// Removes a request, answers it if the client is still connected, and ends its span.
 fn finish(
     requests: &mut IdTable<Request>,
     id: u64,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between attempts to connect to a server.
 const RETRY: Duration = Duration::from_millis(200);
-/// Maximum unsent output of a link in bytes. Beyond it, a client's input is not read, and the
-/// server is not called.
+/// Unsent output of a link, in bytes, at which the loop stops reading the client's socket, and the
+/// roles stop calling the server.
 const BACKLOG_MAX: usize = 64 << 20;
 
 /// Listening socket and connected clients of a role, with the role's state `S` for each client.
@@ -53,7 +53,7 @@ pub(crate) enum Turn {
     Continue,
     /// The connection to the server has ended; calls in flight will not be answered.
     UpstreamLost,
-    /// End of standard input; the role must exit.
+    /// Standard input has ended or has input; the role must exit.
     End,
 }
 
@@ -77,8 +77,9 @@ impl<S> EventLoop<S> {
         Ok((event_loop, address))
     }
 
-    /// Waits at most `timeout` for input, and reads it. `may_read` decides whether to read from a
-    /// client, and `state` creates the state of a new client.
+    /// Connects `upstream` if necessary, waits at most `timeout` for sockets to become ready, reads
+    /// their input, and accepts a client. Drops clients whose connection has ended. `may_read`
+    /// decides whether to read from a client, and `state` creates the state of a new client.
     pub(crate) fn turn(
         &mut self,
         mut upstream: Option<&mut Upstream>,
@@ -181,7 +182,8 @@ impl<S> EventLoop<S> {
         }
     }
 
-    /// Sends pending output to all clients, as far as their sockets accept it.
+    /// Sends pending output to all clients, as far as their sockets accept it. Drops clients whose
+    /// connection has ended.
     pub(crate) fn send(&mut self) {
         for slot in &mut self.clients {
             if slot.as_mut().is_some_and(|client| client.link.send().is_err()) {
@@ -217,7 +219,8 @@ impl Upstream {
         self.link = None;
     }
 
-    /// Sends pending output to the server; returns false if the connection has ended.
+    /// Sends pending output to the server. Returns false if sending fails, and true if the server
+    /// is not connected.
     #[must_use]
     pub(crate) fn send(&mut self) -> bool {
         self.link.as_mut().is_none_or(|link| link.send().is_ok())

@@ -3,8 +3,9 @@
 //! example has a drawing.
 //!
 //! [`run`] is the whole program, so any program that calls it can be started as a role. [`Stack`]
-//! starts all roles. A role waits for messages in `event_loop`; `message` is their encoding, and
-//! `nbd`, `composer`, `mapper` and `store` handle them. `tracing` records spans.
+//! starts all roles. The roles in Rust, `nbd`, `composer` and `store`, wait for messages in
+//! `event_loop`, encode them with `message`, and record spans with `tracing`. `mapper` runs the
+//! role in C, which does the same through `mapper/link.h` and `blkkin.h`.
 
 mod address;
 mod arguments;

@@ -1,6 +1,6 @@
-//! The load: clients of an NBD server that read and write at random and verify the data that they
-//! read. Each client has its own connection and part of the volume. Each written block contains its
-//! number and version, so lost, torn and misplaced writes are detected.
+//! The load: clients of an NBD server that read and write at random and verify reads of blocks
+//! written by the load. Each client has its own connection and part of the volume. Each written
+//! block contains its number and version, so lost, torn and misplaced writes are detected.
 
 mod client;
 mod pattern;
@@ -22,23 +22,24 @@ pub struct Load {
     pub to: Address,
     /// Name of the volume; empty for the server's first volume.
     pub volume: String,
-    /// Number of concurrent requests of each client.
+    /// Maximum number of concurrent requests of each client.
     pub depth: usize,
     /// Number of clients, each with its own connection and part of the volume.
     pub clients: usize,
-    /// Size of a request in bytes, a multiple of 512.
+    /// Size of a read or write in bytes, a multiple of 512 and at most 8 MiB.
     pub block: u64,
-    /// Percentage of reads among all requests, 0 to 100; the other requests are writes.
+    /// Percentage of reads among reads and writes, 0 to 100.
     pub mix: u32,
-    /// Time for which requests are sent.
+    /// Duration of the load, without the final verification.
     pub duration: Duration,
     /// Requests per second of all clients together; `None` means as fast as possible.
     pub rate: Option<f64>,
     /// Size of the used part of the volume, in bytes; `None` means all, but at most 256 MiB.
     pub region: Option<u64>,
-    /// Number of a client's writes between flushes; 0 disables flushes.
+    /// Number of a client's writes between flushes; 0 disables all but the final flush.
     pub flush_every: u32,
-    /// Set if the load continues after failed requests, and counts them.
+    /// Set if failed requests are counted and do not end the load. A failed read of the final
+    /// verification always ends it.
     pub allow_errors: bool,
     /// Seed of the random numbers that select blocks and operations.
     pub seed: u64,

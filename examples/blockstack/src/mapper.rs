@@ -14,9 +14,9 @@ unsafe extern "C" {
     fn blockstack_mapper(argc: c_int, argv: *mut *mut c_char) -> c_int;
 }
 
-/// Constructor that suspends tracing, before `main` and before BlkKin's own initialization. A
-/// program that links this crate, such as `blkkin demo`, must not be traced under its own name
-/// before it is started as a role.
+/// Constructor that postpones the start of tracing. It runs before `main` and before BlkKin's own
+/// initialization. A program that links this crate, such as `blkkin demo`, must not be traced under
+/// its own name before it is started as a role.
 // SAFETY: the section contains pointers to functions of this type. The function only sets a flag.
 #[used]
 #[unsafe(link_section = ".init_array.00100")]

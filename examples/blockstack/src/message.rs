@@ -35,7 +35,8 @@ pub(crate) enum Kind {
     Read = 1,
     Write = 2,
     Flush = 3,
-    /// Request to make a range read as zeros and free its space.
+    /// Request to make a range read as zeros, and to free its space if the file system
+    /// supports holes.
     Zero = 4,
     /// Request for the list of volumes. The reply has a line with name and size for each volume.
     List = 5,
@@ -46,7 +47,7 @@ pub(crate) enum Kind {
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) is_reply: bool,
-    /// Set if a write must be durable before its reply (force unit access).
+    /// Set if a write or zeroing must be durable before its reply (force unit access).
     pub(crate) fua: bool,
     pub(crate) id: u64,
     pub(crate) offset: u64,
@@ -207,8 +208,8 @@ mod tests {
         }
     }
 
-    /// Messages with changed bytes never cause reads beyond the input, or allocations of a forged
-    /// length.
+    /// A message with a changed byte never extends beyond the input, and an incomplete message
+    /// never requires more bytes than the maximum size of a message.
     #[test]
     fn damaged_messages_are_harmless() {
         let (_, bytes) = example();

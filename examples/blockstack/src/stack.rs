@@ -31,7 +31,7 @@ pub struct Options {
     pub tcp: bool,
     /// Set if the stores sync their journals before they answer a write.
     pub sync: bool,
-    /// Size of a store's journal files, in bytes.
+    /// Size of a journal file in bytes, at which a store starts a new file.
     pub journal_size: u64,
     /// Sampling rules for requests, as in `BLKKIN_SAMPLE`.
     pub sample: Option<String>,
@@ -162,7 +162,7 @@ impl Stack {
         self.roles.last().map(Role::address)
     }
 
-    /// Returns the address for NBD clients, as a URI.
+    /// Returns the NBD URI of the first volume.
     pub fn nbd_uri(&self) -> String {
         let volume = self.options.volumes.first().map_or("", Volume::name);
         match self.nbd() {
@@ -179,7 +179,7 @@ impl Stack {
         &self.roles
     }
 
-    /// Returns the name of a role that has ended by itself, or `None`. Each name is returned only
+    /// Returns the name of a role that has ended by itself, or `None`. Each end is reported only
     /// once.
     pub fn ended(&mut self) -> Option<&'static str> {
         let mut roles = self.roles.iter_mut().filter(|role| !role.has_ended);
@@ -191,7 +191,8 @@ impl Stack {
         Some(ended.name)
     }
 
-    /// Returns true if the NBD server has ended, so no client can be served.
+    /// Returns true if the NBD server was killed, or [`ended`](Self::ended) has reported its end.
+    /// No client can be served then.
     pub fn is_over(&self) -> bool {
         self.roles.last().is_none_or(|role| role.has_ended)
     }
@@ -204,8 +205,8 @@ impl Stack {
         Ok(())
     }
 
-    /// Restarts a role that has ended or was killed, with its arguments, and waits until it
-    /// listens.
+    /// Restarts a role with its arguments and address, and waits until it listens. Fails unless the
+    /// role was killed, or [`ended`](Self::ended) has reported its end.
     pub fn restart(&mut self, name: &str) -> Result<(), String> {
         let options = self.options.clone();
         let role = self.find(name)?;

@@ -2,8 +2,8 @@
 //!
 //! A caller starts a client span and sends its ids with the message. The callee records the server
 //! side of the same span, and its own calls are children of that span. Each side is one event,
-//! recorded at its end. A request that is not sampled carries zeros, which cost the other roles one
-//! comparison.
+//! recorded at its end. The messages of a request that is not sampled carry zeros instead of ids,
+//! and each of its spans costs a role only a few branches.
 
 #[cfg(not(feature = "untraced"))]
 mod traced;
@@ -19,7 +19,7 @@ pub(crate) use traced::{Span, root, server_span};
 pub(crate) use untraced::{Span, root, server_span};
 
 /// Endpoint in the spans of the NBD server; [`COMPOSER`] is the composer's. Each of the two roles
-/// is a single process.
+/// is a single process, so its endpoint is a constant.
 #[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]
 pub(crate) static NBD: Endpoint<'static> = Endpoint::named("nbd");
 pub(crate) static COMPOSER: Endpoint<'static> = Endpoint::named("composer");

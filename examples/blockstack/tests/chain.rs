@@ -136,7 +136,8 @@ fn size_of(directory: &Path) -> u64 {
     entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
-/// With both stores down, all requests fail, and no request waits for ever.
+/// With both stores down, reads and flushes fail instead of waiting. Reads succeed again with one
+/// store, flushes with both.
 #[test]
 fn all_stores_are_gone() {
     let mut chain = Chain::start("gone", |_| {});
@@ -177,7 +178,7 @@ fn what_is_out_of_bounds() {
     assert_eq!(chain.client().read_at(end - 512, 512), [0; 512]);
 }
 
-/// A client that violates the protocol is disconnected, without affecting other clients.
+/// Clients that violate the protocol, stay idle or read no replies do not affect another client.
 #[test]
 fn hostile_clients() {
     let mut chain = Chain::start("hostile", |_| {});
@@ -207,7 +208,7 @@ fn hostile_clients() {
     write.extend_from_slice(&[0; 16]);
     write.extend_from_slice(&[0xff; 4]);
     is_dropped(&with(&write));
-    // More connections than the server has slots, idle or with incomplete requests.
+    // More connections than the server has slots, idle or with an incomplete handshake.
     let idle: Vec<_> = (0..100)
         .map(|at| {
             let mut stream = connect(&address);

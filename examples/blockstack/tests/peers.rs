@@ -24,7 +24,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Creates an image of 64 MiB with some holes.
+/// Creates an image file of 64 MiB with ranges of zeros, and returns its path.
 fn image(directory: &Path) -> String {
     let mut bytes = vec![0; 64 << 20];
     for (at, chunk) in bytes.chunks_mut(64 << 10).enumerate() {

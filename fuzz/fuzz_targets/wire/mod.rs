@@ -45,7 +45,7 @@ fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
     assert_eq!(show(&kept), show(expected));
 }
 
-/// Checks that decoding with small limits never exceeds a limit.
+/// Checks that decoding with small limits stays within bounds that follow from the limits.
 fn limited(format: Format, batch: &[u8]) {
     let limits = Limits {
         batch_bytes: 4096,

@@ -119,7 +119,7 @@ impl Control for Agent {
 
 /// Exit status of `blkkin` after success with lost events.
 const EVENTS_LOST: i32 = 3;
-/// Name of the session that a bench makes; the agent has no other session.
+/// Name of the session that [`Agent::session`] creates.
 const NAME: &str = "bench";
 
 impl Drop for Agent {

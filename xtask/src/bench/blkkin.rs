@@ -1,4 +1,5 @@
-//! The programs under measurement, built as users get them: [`build`] and [`count`].
+//! Release builds of the programs under measurement: [`build`]. [`count`] returns the number of
+//! events in a trace.
 
 use crate::tools::{cargo, target_dir, workspace_root};
 use std::env::var_os;
@@ -9,7 +10,7 @@ use std::process::Command;
 /// unset, the bench builds the programs.
 const BUILT: &str = "BLKKIN_BENCH_BUILT";
 
-/// Builds `blkkin`, and returns its path.
+/// Builds `blkkin`, unless [`BUILT`] is set. Returns its path.
 pub(super) fn build() -> Result<String, String> {
     build_with(&[])
 }

@@ -2,9 +2,9 @@
 //! under fio, and size of the chain's spans on disk. With `--write-docs` it writes
 //! `docs/evaluation.md` and its pictures.
 //!
-//! [`tracing_switch`] compares modes of tracing within one process, [`server_comparison`] compares
-//! servers, and [`bytes`] measures files. [`document`] writes the text of the results, and [`plot`]
-//! draws the pictures.
+//! [`tracing_switch`] compares modes of tracing within one run of a server, [`server_comparison`]
+//! compares servers, and [`bytes`] measures files. [`document`] writes the text of the results, and
+//! [`plot`] draws the pictures.
 
 mod bytes;
 mod document;
@@ -65,7 +65,7 @@ struct Stage {
     agent: Agent,
     /// Folder in memory, for sockets and for files whose cost must not count.
     memory: Output,
-    /// Folder on a disk, for traces, logs and stores.
+    /// Folder on a disk, for traces, nbdkit's log, and the stored spans.
     disk: PathBuf,
 }
 
@@ -90,7 +90,7 @@ impl Stage {
     }
 }
 
-/// Parameters that all measurements share.
+/// Parameters of all measurements that have several rounds.
 struct Setup {
     stage: Stage,
     /// Path of the example's program, compiled without instrumentation.
@@ -189,8 +189,8 @@ const EXAMPLE: &str = "blkkin-blockstack";
 
 const EXAMPLE_PROGRAM: &str = "blockstack";
 
-/// Builds the programs to measure, and `blkkin` unless `options` name one. Returns the path of
-/// `blkkin`.
+/// Builds the example, the program of `benches/server`, and `blkkin` unless `options` name one.
+/// Returns the path of `blkkin`.
 fn build(options: &Options) -> Result<String, String> {
     match &options.blkkin {
         None => blkkin::build_with(&[EXAMPLE, program::PACKAGE]),
@@ -237,7 +237,7 @@ fn nbdkit_version() -> Option<String> {
     Some(text)
 }
 
-/// Counts a trace's events, the requests that the NBD server received, and the lost events and
+/// Counts a trace's events, the sampled requests of the NBD server, and the lost events and
 /// packets.
 fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
     let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();

@@ -35,7 +35,8 @@ const LARGE_PACKETS_QUICK: u64 = 2;
 
 const MB: u64 = 1_000_000;
 
-/// Maximum size in bytes of traces that babeltrace2 also reads; a larger one would take minutes.
+/// Maximum size in bytes of traces that babeltrace2 also reads. Larger traces are measured once
+/// instead of three times.
 const BABELTRACE_SIZE_MAX: u64 = 100 * MB;
 
 // Names of the candidates.
@@ -210,7 +211,8 @@ fn compare_lines(mut left: impl BufRead, mut right: impl BufRead) -> Result<u64,
     }
 }
 
-/// Shell script that prints a trace by two processes at the same time, each pinned to a core.
+/// Shell script that runs two processes at the same time, each pinned to a core. Both print the
+/// whole trace.
 const TWICE: &str = "taskset -c 0 \"$1\" view \"$2\" & taskset -c 1 \"$1\" view \"$2\"; wait $!";
 
 fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
@@ -242,7 +244,7 @@ fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     ]
 }
 
-/// Size of the largest measured trace, and peak memory of reading it.
+/// Wanted size of the largest measured trace, and peak memory of `blkkin view` for this trace.
 struct Largest {
     bytes: u64,
     rss_bytes_max: u64,
@@ -309,8 +311,9 @@ fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory:
     report.say(table.render());
 }
 
-/// Reports the speed-up by two threads, and for comparison that by two processes. The latter is the
-/// most that the machine permits, because virtual CPUs may share a physical core.
+/// Reports the speed-up by a thread on each CPU, and for comparison that by two processes. On two
+/// CPUs, the latter is the most that the machine permits. It is less than 2 if virtual CPUs share a
+/// physical core.
 fn report_two_cores(report: &mut Report, speed: &[Measured]) {
     let Some(twice) = speed_up(speed, TEXT_TWICE, TEXT_ONE_CORE).map(|times| 2.0 * times) else {
         return;

@@ -23,10 +23,10 @@ pub(super) struct Goal {
 #[derive(Clone, Debug)]
 pub(super) struct Rival {
     pub(super) name: &'static str,
-    /// Figure that was measured for the rival in the same run.
+    /// Figure that was measured for the rival in the same run; `None` if it could not be measured.
     pub(super) measured: Option<f64>,
-    /// Minimum factor by which our figure must be better than the rival's. If the factor is lower,
-    /// the goal is not met.
+    /// Minimum factor by which our figure must be better than the rival's. If the factor is lower
+    /// or unknown, the goal is not met.
     pub(super) times_min: Option<f64>,
 }
 
@@ -104,7 +104,8 @@ impl Goal {
         }
     }
 
-    /// Returns how many times better our figure is than the rival's; `None` if either is missing.
+    /// Returns how many times better our figure is than the rival's; `None` if either is missing,
+    /// or the divisor is not positive.
     fn times_of_rival(&self) -> Option<f64> {
         let (own, other) = (self.measured?, self.rival.as_ref()?.measured?);
         let (more, less) = if self.is_more_better { (own, other) } else { (other, own) };
@@ -158,7 +159,7 @@ fn cells(goal: &Goal) -> [String; 8] {
     ]
 }
 
-/// Converts a goal to JSON for the line of a bench.
+/// Converts a goal to JSON for the line that a bench prints with `--json`.
 pub(super) fn to_json(goal: &Goal) -> Value {
     let rival = goal.rival.as_ref();
     json!({

@@ -68,7 +68,8 @@ pub(super) struct EventCount {
     pub(super) events: u64,
 }
 
-/// Writes a trace with this many packets in each stream to `folder`, unless it exists.
+/// Writes a trace with `packets` packets in each stream to `folder`, unless the folder exists.
+/// Returns the size in both cases.
 pub(super) fn write(packets: u64, folder: &Path) -> Result<EventCount, String> {
     let streams: Vec<(Vec<u8>, u64)> = (0..STREAMS).map(|cpu| stream(cpu, packets)).collect();
     let made = EventCount { events: streams.iter().map(|(_, events)| events).sum() };

@@ -77,7 +77,7 @@ fn lttng(arguments: &[&str]) -> Result<(), String> {
     Err(format!("lttng {}: {}", arguments.join(" "), stderr.trim()))
 }
 
-/// LTTng's session daemon. If the bench has started it, it is stopped on drop.
+/// LTTng's session daemon, stopped on drop if [`Daemon::start`] has started it.
 pub(crate) struct Daemon {
     child: Option<Child>,
     /// Lock that the tests acquire, too, since root can have only one session daemon.
@@ -129,8 +129,8 @@ impl Daemon {
     }
 }
 
-/// Returns the name of this process's session. It is unique, because the daemon may have other
-/// sessions.
+/// Returns the name of this process's session. The process id distinguishes it from other sessions
+/// of the daemon.
 fn name() -> String {
     format!("blkkin-bench-{}", std::process::id())
 }

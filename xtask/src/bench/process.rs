@@ -73,8 +73,8 @@ impl Process {
         seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// Returns the number of times that threads of the process went to sleep. The number of
-    /// wake-ups is the same.
+    /// Returns the number of times that the threads that exist now went to sleep. The number of
+    /// their wake-ups is the same.
     pub(super) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
         let mut sum = 0;

@@ -4,7 +4,7 @@ use crate::tools::at;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Parameters of a session with one channel, which records one kind of event.
+/// Parameters of a session with one channel, which records the events of one name or pattern.
 pub(crate) struct Recipe<'a> {
     pub(crate) output: &'a Path,
     /// Set if the newest events stay in memory until a snapshot, instead of being written.
@@ -26,7 +26,8 @@ pub(crate) trait Control {
 pub(crate) struct Session<'a>(pub(super) &'a dyn Control);
 
 impl Session<'_> {
-    /// Stops recording; returns once all recorded events have been written.
+    /// Stops recording. Returns once all recorded events have been written, except those that a
+    /// session for snapshots keeps in memory.
     pub(crate) fn stop(&self) -> Result<(), String> {
         self.0.execute("stop")
     }

@@ -10,8 +10,9 @@
 //!          0xffff 2 | id 4 | time 8 | payload 65          after a pause
 //! ```
 //!
-//! `benches/annotations.h` makes every payload 65 bytes long. Any other layout is an error here, so
-//! that a bench never measures unexpected data.
+//! `benches/annotations.h` makes every payload 65 bytes long. [`Recording::open`] fails for any
+//! other layout, so that a bench never measures unexpected data. [`discarded`] reads only packet
+//! headers.
 
 use crate::tools::at;
 use std::fs;
@@ -46,7 +47,7 @@ pub(super) struct Stream {
     pub(super) packets: Vec<Packet>,
 }
 
-/// Position and decoded header of a packet of a stream.
+/// Position, header fields and event positions of a packet of a stream.
 pub(super) struct Packet {
     /// Byte range of the packet in the stream's file.
     pub(super) range: Range<usize>,

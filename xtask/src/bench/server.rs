@@ -5,8 +5,8 @@
 //! Each phase except `bytes` has a file in `server/`. The phases use [`serving`](super::serving) to
 //! start servers, send spans and run queries. The program in `benches/server` does the sending and
 //! querying, and shares the processors with the servers. A measurement whose peer is not installed
-//! is reported and skipped. Other benches fill servers in the same way: [`ui`], and [`blockstack`]
-//! with real traces.
+//! is reported and skipped. Other benches use [`serving`](super::serving), too: [`ui`], and
+//! [`blockstack`], which sends spans of real traces by `blkkin spans`.
 
 mod build;
 mod ingest;
@@ -56,9 +56,10 @@ struct Bench<'r> {
     server: PathBuf,
     program: Program,
     peers: Peers,
-    /// Folder for all files that the bench makes.
+    /// Folder for the files of all phases except `bytes`.
     folder: PathBuf,
-    /// Peak memory in bytes of each run of `blkkin server`, with a description of its work.
+    /// Peak memory in bytes of runs of `blkkin server`, each with a description of the work. Phases
+    /// add them by [`Bench::note_memory`].
     memory: Vec<(u64, String)>,
 }
 
@@ -94,7 +95,7 @@ fn bytes(bench: &mut Bench<'_>) -> Result<(), String> {
 }
 
 /// Returns the phases with these names. If there are no names, returns all phases except the extra
-/// ones.
+/// ones. Fails if a name is unknown.
 fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
     let known = || PHASES.iter().map(|phase| phase.name).collect::<Vec<_>>().join(", ");
     if let Some(name) = names.iter().find(|name| PHASES.iter().all(|phase| phase.name != **name)) {

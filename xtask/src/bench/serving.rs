@@ -16,8 +16,8 @@ const REST_QUICK: Duration = Duration::from_secs(4);
 const IDLE_SHARE: f64 = 0.05;
 const REST_AFTER_MAX: Duration = Duration::from_secs(240);
 
-/// Waits until the files of a server's store, in `folder`, are at rest. Returns their sizes, and
-/// whether they were at rest before the time limit.
+/// Waits until the files of a server's store, in `folder`, are at rest. Returns their numbers and
+/// sizes, and whether they were at rest before the time limit.
 pub(super) fn wait_for_rest(
     program: &Program,
     server: &Running,

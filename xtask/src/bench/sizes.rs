@@ -22,8 +22,8 @@ pub(super) struct TraceSize {
     pub(super) bytes: u64,
 }
 
-/// Writes a trace of at least `bytes_wanted` bytes to `folder`, unless that exists. Returns its
-/// size.
+/// Writes a trace with at least `bytes_wanted` bytes of packets to `folder`, unless the folder
+/// exists. Returns the size of the trace without its metadata.
 pub(super) fn repeat(
     recording: &Recording,
     bytes_wanted: u64,
@@ -51,7 +51,7 @@ pub(super) fn repeat(
     Ok(made)
 }
 
-/// Writes a trace that has only the first event of a recording.
+/// Writes a trace with one event: the first event in the first non-empty stream of a recording.
 pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), String> {
     let (stream, packet, end) = recording
         .streams

@@ -58,9 +58,10 @@ struct Kind {
 /// Role of a kind of operation in the bench.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum KindRole {
-    /// An operation that records no event. Its cost is a lower bound for the cost of any event.
+    /// An operation that records no event: reading the time, with or without copying bytes. Its
+    /// cost is a lower bound for the cost of an event with as many bytes.
     Floor,
-    /// An operation whose events are recorded in all modes.
+    /// An operation that is measured in all modes.
     Event,
     /// An additional kind, measured only with one thread in [`Mode::Overwrite`]. If it has no
     /// events, it is a cheap operation.
@@ -97,7 +98,8 @@ const KINDS: [Kind; 10] = [
 enum Mode {
     /// Events are not recorded, because no session enables them.
     Off,
-    /// New events overwrite the oldest in buffers of default size; nothing is written.
+    /// New events overwrite the oldest in buffers of default size. A snapshot is written after the
+    /// program's end.
     Overwrite,
     /// Buffers of default size are written to files in memory. Events are dropped while the buffers
     /// are full.
@@ -130,11 +132,11 @@ struct Case {
 trait Tracer {
     fn name(&self) -> &'static str;
 
-    /// Returns whether the program can perform this kind of operation. Floors do not depend on the
-    /// tracer, so only one tracer has them.
+    /// Returns whether this kind of operation is measured with the tracer. Floors do not depend on
+    /// the tracer, so only one tracer has them.
     fn records(&self, kind: &Kind) -> bool;
 
-    /// Runs the program once, for one case, and counts the recorded events.
+    /// Runs the program once, for one case. Counts the recorded events, if a session records any.
     fn run(&self, case: &Case) -> Result<Run, String>;
 }
 
@@ -150,7 +152,7 @@ struct Run {
 struct Delivery {
     /// All events that the program has tried to record, including those of the warm-up.
     tried: u64,
-    /// Events in the trace, including those that were written at the end.
+    /// Events in the trace; in [`Mode::Overwrite`], the trace is the snapshot.
     recorded: u64,
     /// Events that newer events have overwritten.
     overwritten: u64,

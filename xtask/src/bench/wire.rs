@@ -15,10 +15,11 @@ use std::process::Command;
 const ROUNDS: [&str; 2] = ["100", "10"];
 const ROUNDS_QUICK: [&str; 2] = ["15", "3"];
 
-/// Maximum cost of a span in nanoseconds, so that one core can decode a million spans a second.
+/// Wanted maximum cost of decoding a span in nanoseconds: one core then decodes a million spans a
+/// second.
 const NS_MAX: f64 = 1000.0;
 
-/// Figures of one candidate in one format, as the program prints them.
+/// Figures of one library for one format and operation, as the program prints them.
 #[derive(Clone, Debug, PartialEq)]
 struct Cost {
     format: String,
@@ -108,7 +109,8 @@ impl Cost {
 }
 
 /// Returns the goal for decoding a span: a maximum cost, and a minimum speed-up over the other
-/// library. Without the speed-up, a decoder of our own would not be worth it.
+/// library. Without the speed-up, a decoder of our own would not be worth it. Returns `None` for
+/// encoding, and for the other library.
 fn goal(cost: &Cost, all: &[Cost]) -> Option<Goal> {
     if !cost.is_ours() || cost.what != "decode" {
         return None;

@@ -8,15 +8,17 @@ pub(super) struct User<'u> {
     pub(super) is_root: bool,
     /// Set if the machine runs systemd.
     pub(super) has_systemd: bool,
-    /// Function that returns an environment variable, or an empty string.
+    /// Function that returns the value of an environment variable, or an empty string if the
+    /// variable is unset.
     pub(super) variable: &'u dyn Fn(&str) -> String,
 }
 
-/// Prefixes that shells, compilers and the loader search by default.
+/// Prefixes that pkg-config, the loader and systemd search by default.
 const SYSTEM: [&str; 2] = ["/usr", "/usr/local"];
 
-/// Returns the steps after which shells, compilers and the loader find the files below a prefix,
-/// and the agent starts.
+/// Returns the steps after which shells, pkg-config and the loader find the files below a prefix.
+/// With systemd, a step starts the agent, unless an unprivileged user chose another prefix than
+/// [`SYSTEM`].
 pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     let is_system = SYSTEM.iter().any(|system| prefix == Path::new(system));
     let sudo = if user.is_root { "" } else { "sudo " };
@@ -47,7 +49,8 @@ pub(super) fn hints(prefix: &Path, user: &User<'_>) -> String {
     hints
 }
 
-/// Returns commands that add the prefix's folders to environment variables which lack them.
+/// Returns a command for each environment variable that lacks the prefix's folder. For a prefix in
+/// [`SYSTEM`], only `PATH` is checked.
 fn exports(prefix: &Path, is_system: bool, user: &User<'_>) -> Vec<String> {
     let has = |name: &str, folder: &Path| {
         std::env::split_paths(&(user.variable)(name)).any(|path| path == *folder)
@@ -117,7 +120,8 @@ mod tests {
         check("/usr/local", (true, false), "/usr/local/bin:/bin", &container);
     }
 
-    /// If the prefix is outside of systemd's search path, the hints name the unit by its path.
+    /// With a prefix outside of systemd's search path, root's hints name the unit by its path.
+    /// Without root or without systemd, the hints do not mention the agent.
     #[test]
     fn elsewhere() {
         let variable = |_: &str| "/opt/b/bin:/opt/b/lib:/opt/b/lib/pkgconfig".to_owned();

@@ -1,5 +1,6 @@
-//! Manifest of an installation: a file below the prefix with a line for each installed file, link
-//! and folder. Files that were changed since the installation are not removed.
+//! Manifest of an installation: a file below the prefix with a line for each installed file and
+//! link, and for each folder that the installation created. Files and links that were changed since
+//! the installation are not removed.
 
 use super::at;
 use std::fs;
@@ -21,11 +22,12 @@ enum Kind {
 const KINDS: [(Kind, &str); 3] =
     [(Kind::File, "file"), (Kind::Link, "link"), (Kind::Folder, "folder")];
 
-/// An installed file, link or folder.
+/// An installed file or link, or a folder that the installation created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     kind: Kind,
-    /// Digest of the contents, which detects accidental changes, not attacks.
+    /// Digest of a file's contents or of a link's target, which detects accidental changes, not
+    /// attacks. Zero for a folder.
     digest: u64,
     pub(super) path: PathBuf,
 }
@@ -48,7 +50,8 @@ impl Entry {
         self.kind == Kind::Folder
     }
 
-    /// Returns true if the file, link or folder is unchanged since the installation.
+    /// Returns true if a file's contents or a link's target are unchanged since the installation,
+    /// or if a folder still is a folder. A missing path is an error.
     fn is_unchanged(&self, root: &Path) -> io::Result<bool> {
         let path = root.join(&self.path);
         let kind = fs::symlink_metadata(&path)?.file_type();
@@ -74,12 +77,13 @@ impl Entry {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// Entries of the installation. A path has several entries if an installation was interrupted.
+    /// Entries of the installation. A path has several entries if an installation was interrupted,
+    /// or if a later installation had to create a folder again.
     pub(super) entries: Vec<Entry>,
 }
 
 impl Manifest {
-    /// Reads the manifest; `None` if nothing was installed below `root`.
+    /// Reads the manifest; `None` if `root` has no manifest.
     pub(super) fn read(root: &Path) -> io::Result<Option<Manifest>> {
         let path = root.join(PATH);
         let text = match fs::read_to_string(&path) {
@@ -121,21 +125,22 @@ impl Manifest {
         self.entries.iter().any(|entry| entry.path == path)
     }
 
-    /// Removes the files of all entries, and the manifest. Changed files are kept, and their paths
-    /// returned.
+    /// Removes unchanged files and links, the manifest, and folders that become empty. Returns the
+    /// paths of changed files and links, which remain.
     pub(super) fn remove(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let (folders, others): (Vec<_>, Vec<_>) =
             self.entries.iter().cloned().partition(Entry::is_folder);
         let kept = Manifest { entries: others }.remove_entries(root)?;
-        // The manifest is removed last, so that an interrupted removal can be repeated.
+        // The manifest is removed after all files and links, so that an interrupted removal can be
+        // repeated, but before the folders, one of which contains it.
         let path = root.join(PATH);
         fs::remove_file(&path).map_err(at(&path))?;
         Manifest { entries: folders }.remove_entries(root)?;
         Ok(kept)
     }
 
-    /// Removes the files of unchanged entries, and folders that become empty. Returns the paths
-    /// that remain.
+    /// Removes unchanged files and links, and folders that become empty. Returns the paths of
+    /// changed entries, but not of folders that are not empty.
     pub(super) fn remove_entries(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
         // Contents of folders precede the folders.

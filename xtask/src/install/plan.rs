@@ -84,7 +84,7 @@ pub(crate) fn names() -> Names {
     }
 }
 
-/// Returns all items to install. `built` is the folder of the built files.
+/// Returns all items to install, except debug symbols. `built` is the folder of the built files.
 pub(crate) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
     if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));

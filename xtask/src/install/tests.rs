@@ -1,4 +1,5 @@
-//! Tests of an installation with synthetic files; [`installed_files`] tests a real installation.
+//! Tests of an installation with synthetic files; [`installed_files`] and [`blkin`] test a real
+//! installation.
 
 mod blkin;
 mod installed_files;
@@ -65,7 +66,7 @@ fn what_was_installed_goes_and_nothing_else() {
     let root = scratch.0.join("prefix");
     let installed =
         ["bin/p", "lib/libp.so", "lib/libp.so.1", "share/blkkin/manifest", "share/doc/p/README"];
-    // In an empty folder: the created folders are removed, too.
+    // With a new prefix: the folders created below the prefix are removed, too.
     install(&root, &some()).unwrap();
     assert_eq!(found(&root), installed);
     assert_eq!(fs::read_to_string(root.join("lib/libp.so")).unwrap(), "library");

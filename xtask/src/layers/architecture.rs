@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// Returns a problem for each name that is no module or folder of its crate. `files` are all source
-/// files. An item of the list starts with a crate in backticks, and names modules in backticks.
+/// Returns a problem for each name that is no module or folder of its crate, and no folder of
+/// `crates` or of the workspace. `files` are all source files. An item of the list starts with a
+/// crate in backticks, and names modules in backticks.
 pub(super) fn check_architecture(root: &Path, text: &str, files: &[PathBuf]) -> Vec<String> {
     let mut problems = Vec::new();
     for (item, name) in named_modules(text) {
@@ -26,7 +27,8 @@ pub(super) fn check_architecture(root: &Path, text: &str, files: &[PathBuf]) -> 
     problems
 }
 
-/// Returns the modules that the list of crates names, each with the folder of its crate.
+/// Returns the modules and folders that the list of crates names, each after the folder of its
+/// crate. Items of `ui/`, which has no Rust modules, are skipped.
 fn named_modules(text: &str) -> Vec<(String, String)> {
     let mut named = Vec::new();
     let mut folder: Option<&str> = None;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// All packages that are built for Linux, from the workspace and from registries.
+/// All packages that are built for Linux on x86-64, from the workspace and from registries.
 pub(crate) struct Graph {
     pub(crate) packages: Vec<Package>,
 }
@@ -45,8 +45,8 @@ pub(crate) enum Kind {
 pub(crate) enum Place {
     /// A folder `crates/STATION/NAME`; the value is the station.
     Station(&'static str),
-    /// `xtask`, or a folder of `tests`, `examples`, `benches`. No shipped crate depends on it,
-    /// except for `blkkin demo`, which contains an example.
+    /// `xtask`, or a folder of `tests`, `examples`, `benches`. Stations may have leaves only as
+    /// dev-dependencies, except for `top`, because `blkkin demo` contains an example.
     Leaf,
     /// Any other folder, where no crate belongs.
     Elsewhere(String),
@@ -88,8 +88,8 @@ impl Place {
 }
 
 impl Graph {
-    /// Returns the shortest path over normal dependencies from a package to the package `name`,
-    /// without the start.
+    /// Returns the shortest path over linked dependencies from a package to the package `name`,
+    /// without the start; `None` if `name` is not linked.
     pub(super) fn path_to(&self, start: usize, name: &str) -> Option<Vec<&str>> {
         let mut came_from = HashMap::from([(start, start)]);
         let mut queue = VecDeque::from([start]);
@@ -114,8 +114,8 @@ impl Graph {
         None
     }
 
-    /// Returns a flag for each package, by index: true if the package is shipped, because a station
-    /// reaches it over normal dependencies. All other packages only help to build and test.
+    /// Returns a flag for each package, by index: true if the package is shipped, because it is in
+    /// a station or linked by one. All other packages only help to build and test.
     pub(crate) fn linked(&self) -> Vec<bool> {
         let mut linked = vec![false; self.packages.len()];
         let mut queue: Vec<usize> = (0..self.packages.len())

@@ -2,8 +2,8 @@
 //!
 //! Each file is a module. It depends on every module that it names in a path, in a `use` or in
 //! code; such a path begins with `crate`, `super`, `self` or the name of a child module. `pub use`
-//! is a facade and no dependency; a path to a re-exported item leads to the module that defines the
-//! item. Test code does not count.
+//! is a facade and no dependency; a path to an item that is re-exported by name leads to the module
+//! that defines the item. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ pub(super) struct Source {
     pub(super) text: String,
 }
 
-/// Returns the import cycles, each as the list of its files.
+/// Returns the import cycles, each as the list of its files. A cycle is a strongly connected
+/// component of at least two modules.
 pub(super) fn cycles(sources: &[Source]) -> Vec<Vec<String>> {
     let modules: BTreeMap<ModulePath, Module> = sources
         .iter()
@@ -37,7 +38,7 @@ pub(super) fn cycles(sources: &[Source]) -> Vec<Vec<String>> {
     groups.map(|group| group.iter().map(file).collect()).collect()
 }
 
-/// Returns true if a file has only test code, judged by its name.
+/// Returns true if a file has only test code, judged by its name and folders.
 fn is_for_tests(file: &str) -> bool {
     file.split('/').any(|part| matches!(part, "tests.rs" | "tests" | "testing.rs" | "testing"))
 }
@@ -55,7 +56,7 @@ fn module_path(file: &str) -> ModulePath {
 
 struct Module {
     file: String,
-    /// Paths in the code, split at `::`.
+    /// Paths in the code and in `use`, except re-exported paths, split at `::`.
     paths: BTreeSet<Vec<String>>,
     /// Re-exported paths, by the name under which this module exports them.
     exports: BTreeMap<String, Vec<String>>,
@@ -294,7 +295,8 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// Returns the text after a string or character literal that begins here.
+/// Returns the text after the string or character literal at the start of `text`; `None` if `text`
+/// does not start with such a literal.
 fn after_literal(text: &str) -> Option<&str> {
     let raw = text.trim_start_matches(['b', 'c']);
     if text.len() - raw.len() <= 1

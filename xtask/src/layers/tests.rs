@@ -4,7 +4,8 @@ use super::graph::{Dependency, Graph, Kind, Package, Place};
 use super::{check_graph, check_lock, check_unsafe, graph, licence};
 
 /// Builds a graph from lines such as `crates/base/ctf ctf: serde (dev)filter`. A name without a
-/// folder is a package from a registry, under MIT.
+/// folder is a package from a registry; a name that ends with `-derive` is a procedural macro. The
+/// licence of all packages is MIT.
 fn graph(lines: &str) -> Graph {
     let rows: Vec<(&str, &str, &str)> = lines
         .lines()

@@ -15,7 +15,7 @@ pub(crate) struct Bounds {
     /// all bytes up to `end` belong to records.
     pub(crate) next: Option<u64>,
     /// First sequence number whose record may have been in flight when the writer stopped;
-    /// `u64::MAX` if there is none, or if unknown. All records before it were durable.
+    /// `u64::MAX` if no record was in flight, or if unknown. All records before it were durable.
     pub(crate) certain_before: u64,
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct Scan {
     expected: Option<u64>,
     /// Start offset of the current range without valid records; `None` outside such a range.
     bad: Option<u64>,
-    /// Offset after the last non-zero bytes of the range that starts at `bad`; at most `bad` if
-    /// there are none. A record with a damaged payload counts as non-zero.
+    /// Offset after the last non-zero bytes of the range that starts at `bad`; at most `bad` if all
+    /// bytes are zero. A record with a damaged payload counts as non-zero.
     dirty_end: u64,
     records_end: u64,
     group_first: u64,

@@ -244,8 +244,9 @@ mod identity {
 
     const NONE: LockRecord = LockRecord { owner: 0, word: 0, mark: 0 };
 
-    /// Maximum number of recorded locks per thread: one for each signal handler that interrupts
-    /// another within a few nanoseconds, and one for each lock left by a jump.
+    /// Maximum number of recorded locks per thread. A thread holds several locks only if signal
+    /// handlers interrupt it within the nanoseconds in which it holds one. A lock that a jump has
+    /// left stays recorded until it is taken over.
     const LOCKS_MAX: usize = 8;
 
     thread_local! {

@@ -36,8 +36,8 @@ const LOW_FILL: u64 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     interval: Duration,
-    /// Number of non-empty drains since the last wake-up; 0 while the agent waits for the next one.
-    /// `found_before` is the number before the last such wait.
+    /// Number of non-empty drains since the agent last stopped polling. `found_before` is the
+    /// number in the polling period before that.
     found: u32,
     found_before: u32,
     /// Start of the first drain after the last wake-up. `last_empty_drain` is the time of the last

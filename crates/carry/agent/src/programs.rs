@@ -219,9 +219,9 @@ impl Programs {
         }
     }
 
-    /// Frees memory of a user's rings. Ends the user's oldest absence. If there is none to end,
-    /// evicts a set of adopted rings that is kept for snapshots, or else drops the user's oldest
-    /// departed program. Returns false if nothing could be freed.
+    /// Frees memory of a user's rings. Ends the user's oldest absence. Without an absence, evicts a
+    /// set of adopted rings that is kept for snapshots, or else drops the user's oldest departed
+    /// program. Returns false if nothing could be freed.
     pub(crate) fn free_rings(&mut self, uid: u32, sessions: &mut Sessions, log: &Log) -> bool {
         if self.end_oldest_absence(uid, sessions, log) {
             return true;

@@ -139,8 +139,8 @@ impl Recovery {
         self.lost
     }
 
-    /// Marks orphaned rings as drained, because they are not needed, cannot be read, or were read
-    /// already. `number` is the program's number for the rings.
+    /// Marks orphaned rings as drained without adopting them: this agent had them before, or their
+    /// memory is missing or invalid. `number` is the program's number for the rings.
     pub(crate) fn release(&mut self, number: u32) {
         self.drained.push(number);
     }

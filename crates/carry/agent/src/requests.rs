@@ -413,7 +413,7 @@ impl RequestHandler<'_> {
     }
 
     /// Enables or disables events by a new rule of a channel. To enable events, makes the first
-    /// channel if there is none.
+    /// channel if the session has no channel.
     fn change_events(&mut self, who: Requester, enabled: bool, events: Events) -> Outcome {
         let at = self.find(who, &events.session)?;
         if let Some(Err(error)) =

@@ -55,8 +55,8 @@ impl Scribe {
     }
 }
 
-/// Sends a batch over the idle connection `kept`, or over a new connection if there is none or
-/// sending fails. Returns the connection for the next batch, and the verdict.
+/// Sends a batch over the idle connection `kept`, or over a new connection if no connection is idle
+/// or sending fails. Returns the connection for the next batch, and the verdict.
 fn send(
     kept: Option<Client>,
     server: &(String, u16),

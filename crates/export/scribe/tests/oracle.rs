@@ -68,7 +68,7 @@ impl Handler for StoringHandler {
     }
 }
 
-/// Returns the service's reply to one frame; empty if there is none. Panics if the service closes
+/// Returns the service's reply to one frame; empty without a reply. Panics if the service closes
 /// the connection.
 fn answer(service: &Service<StoringHandler>, bytes: &[u8]) -> Vec<u8> {
     let frames = Frames { frame_bytes_max: 1 << 20 };

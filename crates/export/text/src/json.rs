@@ -1,10 +1,10 @@
 //! Events as JSON, one object per line, each with its `type`.
 //!
-//! The first line, `begin`, names the traces. Lines of type `event` and `loss` follow in order of
-//! time, and the last line, `end`, has the totals. The text of each key is formatted once. Values
-//! are written straight into the buffer, since a tree of values for each event would cost several
-//! times as much as the remaining work. Integers are written in full, also beyond 2^53; numbers
-//! that JSON lacks are strings.
+//! The first line, `begin`, names the traces; if traces are followed, each reopening repeats it.
+//! Lines of type `event` and `loss` follow in order of time, and the last line, `end`, has the
+//! totals. The text of each key is formatted once. Values are written straight into the buffer,
+//! since a tree of values for each event would cost several times as much as the remaining work.
+//! Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
 
 use crate::class;
 use crate::number;
@@ -124,7 +124,7 @@ impl LinePrinter for JsonPrinter {
     fn delta(&self, _: &mut Text, _: u64, _: Option<u64>) {}
 }
 
-/// Returns the first line, which describes the traces.
+/// Returns a line of type `begin`, which describes the traces.
 pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace> + Clone) -> Text {
     Text::from_print(|out| print_begin(out, traces.clone()))
 }
@@ -226,7 +226,7 @@ fn print_head(out: &mut Text, event: &Event<'_>) {
     }
 }
 
-/// Text before each field's value, such as its key, by the node id of the field.
+/// Comma and key before the value of each structure member, by node id; empty for other fields.
 #[derive(Debug)]
 struct Keys(Vec<Piece>);
 

@@ -1,9 +1,10 @@
-//! Text for people and JSON for programs: events, statistics of traces, requests.
+//! Text for people and JSON for programs: events, statistics of traces, requests, and
+//! results of queries (text only).
 //!
-//! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints one object per
-//! line; [`info`] draws statistics of traces. All three are consumers of [`blkkin_reader`].
-//! [`requests`] draws and prints the requests that `blkkin_spans` assembles from events, and
-//! [`query_results`] draws the results of queries to a store.
+//! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints events as one
+//! object per line; [`info`] draws statistics of traces and converts them to JSON. All three are
+//! consumers of [`blkkin_reader`]. [`requests`] draws and prints the requests that `blkkin_spans`
+//! assembles from events, and [`query_results`] draws the results of queries to a store.
 
 mod class;
 pub mod info;

@@ -14,8 +14,8 @@ pub(crate) fn signed(out: &mut Text, value: i64) {
     out.push_with(|place: &mut [u8; NUMBER_SIZE]| put_signed(place, 0, value));
 }
 
-/// Size in bytes of the buffer that [`put_signed`] and [`put_unsigned`] need for any number; the
-/// bytes after a shorter number are garbage.
+/// Size in bytes of a buffer that is large enough for [`put_signed`] and [`put_unsigned`] with any
+/// number; the bytes after a shorter number are garbage.
 pub(crate) const NUMBER_SIZE: usize = 1 + 3 * 8;
 
 /// Writes a decimal number at `at`; returns the position after it.
@@ -80,7 +80,7 @@ pub(crate) fn put_nanoseconds(place: &mut [u8], at: usize, value: u32) -> usize 
 const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 
 /// Returns the eight digits of `value` (below 10^8), with the first digit in the lowest byte.
-/// Halves, quarters and eighths are split in parallel within one word; the divisions are
+/// Both halves, and then all quarters, are split in parallel within one word. These divisions are
 /// multiplications by a reciprocal, which are exact in this range.
 #[inline]
 fn eight_digits(value: u32) -> u64 {

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use wide::u8x16;
 
-/// Parts of a line that are printed; the default is that of babeltrace2.
+/// Parts of a line that are printed, and their format; the defaults are those of babeltrace2.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Set to print the names of payload fields.
@@ -131,19 +131,20 @@ struct ClassText {
 /// Text that a stream's lines share within one packet.
 #[derive(Debug, Default)]
 struct StreamText {
-    /// Trace id of the packet. Streams of a followed trace may change their numbers, so the packet
-    /// number alone is ambiguous.
+    /// Trace id of the packet. Packet numbers are unique only within a stream, and a stream of
+    /// another trace may get this stream's number while traces are followed.
     trace: usize,
     packet: u64,
     packet_context: Text,
     /// Line texts, by event class. Most streams alternate between several classes.
     lines: Vec<LineText>,
-    /// Number of bytes added to `lines` since it was last cleared.
+    /// Number of bytes added to `lines` since it was last cleared. The text that is added directly
+    /// after the clearing does not count.
     lines_size: usize,
 }
 
-/// Maximum size of a stream's line texts, in bytes. Packet contexts may have megabytes, and a
-/// stream thousands of event classes.
+/// Maximum of [`StreamText::lines_size`], in bytes; a larger sum clears the line texts. Packet
+/// contexts may have megabytes, and a stream thousands of event classes.
 const LINES_SIZE_MAX: usize = 256 << 10;
 
 /// Text between time and fields, for one stream, packet and event class.
@@ -235,8 +236,8 @@ impl Printer {
         fits
     }
 
-    /// Prints the time and, as a placeholder, the delta. Returns the range of the delta in the
-    /// line.
+    /// Prints the time and, if the options select the delta, a placeholder for it. Returns the
+    /// range of the placeholder in the line; empty without a delta.
     #[inline]
     fn print_time(&mut self, out: &mut Text, ns: i64, cycles: u64) -> Range<u16> {
         let Options { names_header, delta, .. } = self.options;
@@ -284,7 +285,7 @@ impl Printer {
         delta
     }
 
-    /// Prints the text between time and fields.
+    /// Prints the text between time and packet context: the selected parts and the event's name.
     fn head(out: &mut Text, options: &Options, colors: &Colors, event: &Event<'_>) {
         let trace = &event.trace().schema().trace;
         // A comma follows only a time with names.
@@ -824,7 +825,7 @@ fn print_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
 }
 
-/// Escape rules of C.
+/// Escape rules of babeltrace2: those of C, and `\e` for ESC.
 struct CEscapes;
 
 impl EscapeRules for CEscapes {

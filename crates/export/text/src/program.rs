@@ -1,8 +1,8 @@
 //! Compiled printing of the fields of an event class.
 //!
-//! Most events have only decimal integers and strings. For such a class the text between the values
-//! is formatted once, from the first scope's opening brace to the last scope's closing brace. An
-//! event is then printed in a single pass over its bytes: prefix, value, prefix, value.
+//! Most event classes have only decimal integers and strings. For such a class the text around the
+//! values is formatted once, from the start of the first scope to the end of the last. An event is
+//! then printed in a single pass over its bytes: prefix, value, prefix, value.
 
 use crate::number;
 use crate::quote::{self, EscapeRules, LANE};
@@ -30,8 +30,7 @@ const OUTPUT_SIZE: usize = PREFIX_SIZE + number::NUMBER_SIZE;
 
 /// Visitor that can print the text around a value separately from the value.
 pub(crate) trait AffixPrinter: Visitor {
-    /// Appends the text that precedes the value of a string or decimal integer, with the opening
-    /// quote.
+    /// Appends the text before a decimal integer or string, including a string's opening quote.
     fn prefix(&mut self, node: &Node);
     /// Appends the text that follows the value.
     fn suffix(&mut self, node: &Node);
@@ -40,8 +39,8 @@ pub(crate) trait AffixPrinter: Visitor {
 }
 
 impl Program {
-    /// Compiles the printing of `fields`; `None` if a value is neither a decimal integer nor a
-    /// string of bytes.
+    /// Compiles the printing of `fields`; `None` if a field is neither a decimal integer without
+    /// labels nor a string in UTF-8 or ASCII.
     pub(crate) fn new(
         fields: &[PlainField],
         nodes: &[Node],
@@ -141,7 +140,8 @@ impl Step {
         });
     }
 
-    /// Appends the prefix and the string at `at`; returns the position of the next field.
+    /// Appends the prefix and the string at `at`. Returns the position of the next field, or `None`
+    /// if `bytes` ends within the string.
     #[inline(always)]
     fn print_string<Q: EscapeRules>(
         &self,
@@ -167,8 +167,8 @@ impl Step {
         self.print_any_string::<Q>(out, bytes, at)
     }
 
-    /// Appends the prefix and a string that starts with the whole lane `first`, which needs no
-    /// escape; returns the position of the next field.
+    /// Appends the prefix and the string at `at`, whose first lane `first` is full and needs no
+    /// escape. Returns the same as [`Step::print_string`].
     #[inline(never)]
     fn print_long_string<Q: EscapeRules>(
         &self,
@@ -213,7 +213,7 @@ impl Step {
     }
 }
 
-/// Returns true if a value is printed as a decimal integer or as a string of bytes.
+/// Returns true for a decimal integer without labels, and for a string in UTF-8 or ASCII.
 fn is_simple(node: &Node) -> bool {
     match &node.kind {
         NodeKind::Int { kind, base, labels: None, .. } => {
@@ -228,7 +228,7 @@ fn is_simple(node: &Node) -> bool {
 struct Steps(Vec<Step>);
 
 impl Steps {
-    /// Adds steps for a value and the text before it.
+    /// Adds steps for the text `prefix` and the value after it, if any.
     fn push(&mut self, prefix: &[u8], value: Option<PlainKind>) {
         // A prefix is never full: a length of `PREFIX_SIZE` would count as 0 in `Step::print`.
         let mut chunks = prefix.chunks(PREFIX_SIZE - 1).peekable();

@@ -17,26 +17,28 @@ const PERCENTILES: [(&str, &str); 4] =
 pub struct Options {
     /// Set to use terminal colours.
     pub color: bool,
-    /// Set to use ASCII instead of Unicode's block characters.
+    /// Set to print only ASCII; other characters of names are replaced by `?`.
     pub ascii: bool,
-    /// Width of a line in characters.
+    /// Width of the terminal in characters. It limits only the bars; a table may be wider.
     pub width: usize,
     /// Set to print dates in UTC instead of the local time zone.
     pub utc: bool,
 }
 
-/// A request in the results of a query.
+/// A request in the results of a query. Its root is the earliest span without a parent, or the
+/// earliest span if all have parents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestSummary {
     /// Trace id, as text.
     pub id: String,
-    /// Start of the request, in nanoseconds since 1970.
+    /// Start of the earliest span, in nanoseconds since 1970.
     pub start_ns: u64,
-    /// Duration of the request, in nanoseconds.
+    /// Duration of the root in nanoseconds. If the root lacks a start or a duration, the time from
+    /// the start of the first span to the end of the last.
     pub duration_ns: u64,
-    /// Service of the root span.
+    /// Service of the root; empty if unknown.
     pub service: String,
-    /// Name of the root span.
+    /// Name of the root; empty if unknown.
     pub name: String,
     /// Number of spans in the request.
     pub spans: u64,
@@ -49,14 +51,14 @@ pub struct RequestSummary {
 /// Durations of spans that match a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// Number of spans that match.
+    /// Number of matching spans with a known duration.
     pub spans: u64,
     /// Percentiles: percent as text, and the duration in nanoseconds.
     pub percentiles: Vec<(String, u64)>,
-    /// Histogram in ascending order. Each bar has its minimum duration, maximum duration and number
-    /// of spans.
+    /// Histogram in ascending order, without empty bars. Each bar has its minimum and maximum
+    /// duration in nanoseconds, and its number of spans.
     pub bars: Vec<(u64, u64, u64)>,
-    /// Examples: trace id, and the duration of one of its spans.
+    /// Examples: trace id, and the duration of one of its spans in nanoseconds.
     pub examples: Vec<(String, u64)>,
 }
 
@@ -90,12 +92,12 @@ pub struct Calls {
 
 /// Maximum length of a displayed name, in characters.
 const NAME_MAX: usize = 40;
-/// Minimum width of a bar, in characters; `BAR_MAX` is the maximum.
+/// Minimum width of the bar column in characters; `BAR_MAX` is the maximum.
 const BAR_MIN: usize = 8;
 const BAR_MAX: usize = 40;
 /// Approximate width of a table of requests without its bars, in characters.
 const TABLE_WIDTH: usize = 104;
-/// Approximate number of bars of a histogram.
+/// Approximate maximum number of rows of a histogram; see [`coarse`].
 const ROWS: f64 = 24.0;
 
 impl Options {
@@ -103,8 +105,8 @@ impl Options {
         Theme { color: self.color, ascii: self.ascii }
     }
 
-    /// Returns the width of a bar beside columns of `others` characters in total; 0 if there is too
-    /// little room.
+    /// Returns the width of the bar column beside columns of `others` characters in total; 0 if
+    /// there is too little room.
     fn bar(&self, others: usize) -> usize {
         match self.width.saturating_sub(others) {
             ..BAR_MIN => 0,
@@ -214,8 +216,9 @@ pub fn latency(found: &Latency, options: &Options) -> String {
     out
 }
 
-/// Joins bars into rows of equal width on a logarithmic scale: about [`ROWS`], but one to eight for
-/// each doubling of the duration. A row that covers no bar is empty.
+/// Joins bars into rows of equal width on a logarithmic scale: one to eight for each doubling of
+/// the duration, and at most about [`ROWS`] in total unless there are more doublings. A bar counts
+/// in the row of its minimum; a row without a bar is empty.
 fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return Vec::new() };
     let scale = |ns: u64| (ns.max(1) as f64).log2();

@@ -1,4 +1,5 @@
-//! Strings in quotes. Most strings need no escapes, which is checked for sixteen bytes at a time.
+//! Content of quoted strings, with escapes. Most strings need no escapes, which is checked for
+//! sixteen bytes at a time.
 
 use blkkin_reader::Text;
 use wide::u8x16;
@@ -11,11 +12,12 @@ pub(crate) trait EscapeRules {
     /// Returns a mask of the bytes that need an escape or a closer check. NUL is always in the
     /// mask.
     fn special(bytes: u8x16) -> u8x16;
-    /// Appends a string with bytes that [`EscapeRules::special`] marks, and escapes them.
+    /// Appends a string in which [`EscapeRules::special`] marks a byte, with the needed escapes.
     fn append_escaped(out: &mut Text, value: &[u8]);
 }
 
-/// Returns the number of bytes before the first byte that [`EscapeRules::special`] marks.
+/// Returns the number of bytes before the first byte that [`EscapeRules::special`] marks; [`LANE`]
+/// if no byte is marked.
 #[inline(always)]
 pub(crate) fn plain_length<Q: EscapeRules>(lane: [u8; LANE]) -> usize {
     (Q::special(u8x16::new(lane)).to_bitmask() | 1 << LANE).trailing_zeros() as usize

@@ -1,4 +1,4 @@
-//! Printing and parsing of times: time of day, date, seconds, cycles.
+//! Printing of times as time of day, date, seconds or cycles; parsing of times and durations.
 
 use crate::number;
 use blkkin_reader::Text;
@@ -8,7 +8,7 @@ use std::env::VarError;
 use std::fs::File;
 use std::io::Read;
 
-/// Format of printed times.
+/// Format of printed times. A time of day or date before 1970 is printed as seconds instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
     /// Time of day: `12:34:56.123456789`
@@ -129,7 +129,7 @@ pub enum TimePoint {
     OfDay(i64),
 }
 
-/// Accepted forms of a time, for error messages.
+/// Examples of accepted times, for error messages.
 pub const TIME_FORMS: &str = "12:34:56.789, '2026-11-21 12:34:56.789', 1795165182.5 (seconds), \
                               +1.5s or -200ms (from the start or the end)";
 
@@ -176,8 +176,9 @@ fn zone(utc: bool) -> TimeZone {
     if utc { TimeZone::UTC } else { local_zone().unwrap_or_else(TimeZone::system) }
 }
 
-/// Reads the local time zone from its file. This is faster than [`TimeZone::system`], which first
-/// reads the names of all zones. That takes milliseconds, as long as the start of `blkkin view`.
+/// Reads the local time zone from its file. Returns `None` if `TZDIR` is set, `TZ` has a value that
+/// is no zone's name, or the file cannot be read. [`TimeZone::system`] first reads the names of all
+/// zones, which takes milliseconds, as long as the start of `blkkin view`.
 fn local_zone() -> Option<TimeZone> {
     match std::env::var("TZ") {
         _ if std::env::var_os("TZDIR").is_some() => None,
@@ -196,7 +197,8 @@ fn read_zone(path: &str) -> Option<TimeZone> {
 /// Maximum size of a zone's file in bytes; the largest have a few thousand.
 const ZONE_SIZE_MAX: u64 = 64 << 10;
 
-/// Returns true if a time zone's name is a relative path that stays within the zone directory.
+/// Returns true if all components of a time zone's name consist of letters, digits, `_`, `-` and
+/// `+`. Such a name is a relative path that stays within the zone directory.
 fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {
         let is_letter =
@@ -212,8 +214,8 @@ fn midnight(date: civil::Date, zone: &TimeZone) -> Option<i64> {
     midnight.as_nanosecond().try_into().ok()
 }
 
-/// Parses `HH:MM[:SS[.fraction]]` to nanoseconds from midnight; `None` if the text has another
-/// form.
+/// Parses `HH:MM[:SS[.fraction]]` to nanoseconds from midnight; `None` if the text has another form
+/// or a number is out of range.
 fn parse_time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let mut whole = |most: i64| {

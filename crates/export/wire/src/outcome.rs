@@ -5,9 +5,10 @@ use crate::error::Refusal;
 /// Outcome of decoding a batch: the numbers of accepted and refused spans, and the first faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Number of spans passed to the sink.
+    /// Number of spans that the sink consumed. A span of Zipkin's v1 format counts once for each
+    /// span that it is split into.
     pub accepted: u64,
-    /// Number of spans refused as invalid.
+    /// Number of spans refused because they are invalid or exceed a limit.
     pub refused: u64,
     /// The first [`REFUSALS_MAX`] refusals.
     pub refusals: Vec<Refusal>,

@@ -1,5 +1,5 @@
 //! Decoder of Zipkin v2 as protobuf (`zipkin.proto3`): a list of spans. Each span is a separate
-//! message, so a fault affects only one span.
+//! message, so a fault within a span affects only that span.
 
 pub(crate) mod write;
 

@@ -108,7 +108,7 @@ impl<'a> Input<'a> {
         Ok(bytes)
     }
 
-    /// Enters a nested message.
+    /// Returns a nested message, and moves the read position past it.
     #[inline]
     pub(crate) fn message(&mut self) -> Result<Input<'a>> {
         let start = self.at;
@@ -184,7 +184,7 @@ pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut V
         out[start] = size as u8;
         return;
     }
-    // The length prefix may need more bytes than were reserved.
+    // The length prefix needs more than the one reserved byte.
     let (mut length, mut count, mut rest) = ([0; 10], 0, size);
     for byte in &mut length {
         *byte = rest as u8 & 0x7f | if rest > 0x7f { 0x80 } else { 0 };

@@ -33,8 +33,8 @@ pub(crate) fn escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(bytes.get(plain..).unwrap_or_default());
 }
 
-/// Returns true if the eight bytes contain no control character, quote, backslash or non-ASCII
-/// byte.
+/// Returns true if the eight bytes contain no byte below 0x20, no quote, no backslash and no
+/// non-ASCII byte.
 #[inline]
 fn is_plain(word: u64) -> bool {
     let all = |byte: u8| u64::from_le_bytes([byte; 8]);

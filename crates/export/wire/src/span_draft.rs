@@ -49,8 +49,8 @@ impl<'b> SpanDraft<'b> {
         }
     }
 
-    /// Validates the draft and borrows it as a span. `offset` is the start of the span in the
-    /// batch.
+    /// Checks that the draft has both ids, normalizes it, and borrows it as a span. `offset` is the
+    /// start of the span in the batch.
     #[inline]
     pub(crate) fn finish(&mut self, offset: usize) -> Result<SpanRef<'_>, Box<Fault>> {
         let missing = || Reason::Missing.at(offset);

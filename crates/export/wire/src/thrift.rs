@@ -1,6 +1,6 @@
 //! Decoder of Zipkin v1 as thrift (`TBinaryProtocol`): a single span, as in a Scribe message, or a
-//! list. Thrift structures have no length, so a span with a broken structure ends the list; any
-//! other fault affects only its span.
+//! list. Thrift structures have no length, so a span that is broken or nested too deep ends the
+//! list; any other fault within a span affects only that span.
 //!
 //! This parser is hand-written, as fields are stored directly from the bytes; the thrift crate is
 //! the oracle in the tests.
@@ -208,8 +208,8 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    /// Converts a value according to its thrift type. A value whose size does not fit the type
-    /// remains a byte string.
+    /// Converts the value of a binary annotation according to its `AnnotationType`. A value of an
+    /// unknown type, or whose size does not fit the type, remains a byte string.
     #[inline]
     fn value(self, kind: i32, bytes: &'t [u8]) -> ValueRef<'t> {
         let exact = match kind {

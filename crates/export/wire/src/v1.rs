@@ -1,6 +1,7 @@
-//! Spans of Zipkin's v1 format, as read from thrift or JSON. In this format, times and addresses
-//! are annotations, each with the endpoint of its host. `convert` splits such a span into one span
-//! for each host.
+//! Spans of Zipkin's v1 format, as read from thrift or JSON. Such a span may have annotations of
+//! several hosts: core annotations record the times of a call, address annotations the remote
+//! endpoints. `convert` splits the span into one span for each service, or two for a service on
+//! both sides of the call.
 
 mod convert;
 #[cfg(test)]
@@ -43,8 +44,8 @@ impl<'b> HostCache<'b> {
         is_same.then_some((self.host, self.bytes.len()))
     }
 
-    /// Caches an endpoint. `bytes` must be self-delimiting, so that equal bytes always decode to
-    /// the same endpoint.
+    /// Caches an endpoint. `bytes` must be self-delimiting, so that any input that begins with them
+    /// decodes to the same endpoint.
     #[inline]
     pub(crate) fn store(&mut self, bytes: &'b [u8], host: EndpointRef<'b>) {
         *self = HostCache { bytes, host };
@@ -59,7 +60,8 @@ struct V1Annotation<'b> {
     host_span: usize,
 }
 
-/// A binary annotation with the host that recorded it.
+/// A binary annotation with the host that recorded it, or an address annotation with the remote
+/// endpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct V1BinaryAnnotation<'b> {
     tag: TagRef<'b>,
@@ -124,8 +126,8 @@ impl<'b> V1Span<'b> {
         Ok(())
     }
 
-    /// Converts the v1 span and passes the resulting spans to the batch. `offset` is the start of
-    /// the v1 span in the batch.
+    /// Converts the v1 span and passes the resulting spans to the batch, or refuses the v1 span.
+    /// `offset` is the start of the v1 span in the batch.
     pub(crate) fn emit(
         &mut self,
         scratch: &mut Lists<'static>,

@@ -1,5 +1,6 @@
 //! Parsing and validation of the values that Zipkin's formats share: hexadecimal ids, times in
-//! microseconds, ports and addresses, by Zipkin's rules.
+//! microseconds, ports and addresses, by Zipkin's rules. OpenTelemetry's decoders use [`exact_id`]
+//! and [`address_of_text`].
 //!
 //! Times are stricter than in Zipkin: times after the year 2554 (usually nanoseconds mistaken for
 //! microseconds) are refused. The JSON formats also refuse annotations before 1970.
@@ -8,7 +9,7 @@ use crate::error::Reason;
 use blkkin_model::{EndpointRef, SpanId, TraceId};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Parses a trace id of 1 to 32 digits.
+/// Parses a trace id of 1 to 32 digits; 0 is an error.
 #[inline]
 pub(crate) fn trace_id(digits: &[u8]) -> Result<TraceId, Reason> {
     let number = match digits.len() {
@@ -39,7 +40,7 @@ pub(crate) fn parent_id(digits: &[u8]) -> Result<Option<SpanId>, Reason> {
     }
 }
 
-/// Parses at most 16 hexadecimal digits.
+/// Parses at most 16 hexadecimal digits in lower case; no digits give 0.
 #[inline]
 pub(crate) fn hex(digits: &[u8]) -> Result<u64, Reason> {
     let (mut number, mut all) = (0, 0);
@@ -51,7 +52,7 @@ pub(crate) fn hex(digits: &[u8]) -> Result<u64, Reason> {
     if all > 15 { Err(Reason::NotHex) } else { Ok(number) }
 }
 
-/// Value of each hexadecimal digit, by its ASCII byte; above 15 for other bytes.
+/// Value of each hexadecimal digit in lower case, by its ASCII byte; above 15 for other bytes.
 const DIGITS: [u8; 256] = {
     let mut table = [0xff; 256];
     let mut value = 0;
@@ -105,7 +106,8 @@ pub(crate) fn port(number: i64) -> Result<u16, Reason> {
     u16::try_from(number.max(0)).map_err(|_| Reason::OutOfRange)
 }
 
-/// Sets the address from 4 or 16 bytes; other sizes are ignored.
+/// Sets the address from 4 or 16 bytes; other sizes are ignored. An IPv4-compatible IPv6 address
+/// sets the IPv4 address.
 pub(crate) fn address_of_bytes(bytes: &[u8], endpoint: &mut EndpointRef<'_>) {
     if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
         endpoint.ipv4 = Some(bytes.into());
@@ -117,7 +119,8 @@ pub(crate) fn address_of_bytes(bytes: &[u8], endpoint: &mut EndpointRef<'_>) {
     }
 }
 
-/// Sets the address from text; other text, such as a host name, is ignored.
+/// Sets the address from text; other text, such as a host name, is ignored. An IPv6 address that is
+/// IPv4-compatible, or IPv4-mapped and in mixed notation (`::ffff:1.2.3.4`), sets the IPv4 address.
 pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
     if let Some(address) = ipv4(text.as_bytes()) {
         endpoint.ipv4 = Some(address);

@@ -22,7 +22,7 @@ pub(crate) fn start_us(span: &SpanRef<'_>) -> u64 {
     span.start_ns.unwrap_or(0) / 1000
 }
 
-/// Returns the duration of the span in microseconds, at least 1; 0 means unknown.
+/// Returns the duration of the span in microseconds: at least 1 if known, or else 0.
 #[inline]
 pub(crate) fn duration_us(span: &SpanRef<'_>) -> u64 {
     span.duration_ns.map_or(0, |duration_ns| (duration_ns / 1000).max(1))
@@ -41,7 +41,8 @@ pub(crate) fn kind(kind: Kind) -> Option<&'static str> {
 
 const STATUS: &str = "otel.status_code";
 
-/// Calls `take` with each tag, sorted by key, including at most two tags for the status.
+/// Calls `take` with one tag for each key, sorted by key, including at most two tags for the
+/// status. A tag `error` with the boolean value false is omitted.
 #[inline]
 pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     let mut memory = Vec::new();
@@ -65,8 +66,8 @@ pub(crate) fn tags(span: &SpanRef<'_>, mut take: impl FnMut(&str, &str)) {
     added.for_each(|(key, value)| take(key, value));
 }
 
-/// Returns true for a tag `error` with the value false. Zipkin treats any span with the tag as
-/// failed, regardless of the tag's value.
+/// Returns true for a tag `error` with the boolean value false. Zipkin treats any span with the tag
+/// as failed, regardless of the tag's value.
 fn is_error_false(tag: &TagRef<'_>) -> bool {
     tag.key == "error" && tag.value == ValueRef::Bool(false)
 }
@@ -152,7 +153,8 @@ pub(crate) type CoreAnnotation = (u64, &'static str);
 /// Representation of kind, times and remote endpoint in the v1 format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct V1Fields {
-    /// Start of the span in microseconds; 0 for a shared span, whose times the other side records.
+    /// Start of the span in microseconds; 0 if unknown, and for a shared span, whose times the
+    /// other side records.
     pub(crate) start_us: u64,
     pub(crate) duration_us: u64,
     pub(crate) begin: Option<CoreAnnotation>,
@@ -192,7 +194,8 @@ impl V1Fields {
         }
     }
 
-    /// Calls `take` with the time in microseconds and the text of each annotation.
+    /// Calls `take` with the time in microseconds and the text of each annotation, including the
+    /// core annotations.
     pub(crate) fn annotations(&self, span: &SpanRef<'_>, mut take: impl FnMut(u64, &str)) {
         if let Some((us, word)) = self.begin {
             take(us, word);

@@ -18,11 +18,11 @@ use std::ops::{ControlFlow, Range};
 /// Number of a span in its block, from 0 in the order in which spans were appended.
 pub type Row = u32;
 
-/// Maximum weight of one span in bytes, so that pages of files stay small. The weight is the size
-/// of the span's texts, plus [`ITEM_WEIGHT`] for each tag and annotation.
+/// Maximum weight of one span in bytes, so that pages of files stay small. The weight is 1 plus the
+/// size of the span's texts and byte strings, plus [`ITEM_WEIGHT`] for each tag and annotation.
 const WEIGHT_MAX: usize = 8 << 20;
 
-/// Weight of a tag or an annotation in bytes, apart from its texts.
+/// Weight of a tag or an annotation in bytes, apart from its texts and byte strings.
 const ITEM_WEIGHT: usize = 16;
 
 /// Maximum length of each column of a block, in bytes or values. Offsets into columns have 32 bits.
@@ -64,10 +64,10 @@ pub struct Block {
     weight_max: usize,
 }
 
-/// Reason why a block refused a span.
+/// Reason why a block refused a span, or the spans of another block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
-    /// The block is full. An empty block would accept the span.
+    /// The block has too little room left. An empty block would accept the span or spans.
     Full,
     /// The span's weight exceeds the limit, so that no block accepts the span.
     TooLarge,
@@ -420,7 +420,7 @@ impl Block {
         (self.flags[row as usize] & HAS_DURATION != 0).then(|| self.duration[row as usize])
     }
 
-    /// Returns the role of a span relative to its parent.
+    /// Returns the role of a span in a call or message.
     #[inline]
     pub fn kind(&self, row: Row) -> Kind {
         KINDS[usize::from(self.flags[row as usize] & 7)]
@@ -438,7 +438,8 @@ impl Block {
         self.flags[row as usize] & DEBUG != 0
     }
 
-    /// Returns whether the span shares its id with a span of another service.
+    /// Returns whether the other side of the call assigned the span's id and uses the same id for
+    /// its own span.
     #[inline]
     pub fn is_shared(&self, row: Row) -> bool {
         self.flags[row as usize] & SHARED != 0
@@ -456,7 +457,8 @@ impl Block {
         self.name[row as usize]
     }
 
-    /// Returns the id of a span's local endpoint: the service that recorded the span.
+    /// Returns the id of a span's local endpoint, the service that recorded the span; 0 if it is
+    /// unknown.
     #[inline]
     pub fn local_id(&self, row: Row) -> EndpointId {
         self.local[row as usize]
@@ -492,7 +494,7 @@ impl Block {
         self.layouts.get(id)
     }
 
-    /// Returns the number of distinct tag layouts. Layout ids count from 0.
+    /// Returns the number of distinct tag layouts. Layout ids count from 0, and layout 0 is empty.
     pub fn layouts(&self) -> usize {
         self.layouts.len()
     }
@@ -535,8 +537,7 @@ impl Block {
         self.weight_max
     }
 
-    /// Returns the weight of a span: the size of its texts in bytes, plus a constant for each tag
-    /// and annotation.
+    /// Returns the weight of a span in bytes, as defined at [`WEIGHT_MAX`].
     pub(crate) fn weight(&self, row: Row) -> usize {
         weight(&self.span(row, &mut Scratch::default()))
     }
@@ -635,9 +636,9 @@ fn range(ends: &[u32], row: Row) -> Range<usize> {
     start..ends[row] as usize
 }
 
-/// Returns the index of `number` in `numbers`. `last` is the index of the number that the same tag
-/// had in the previous span with this layout. If the two numbers differ, `number` is appended and
-/// `last` becomes its index.
+/// Returns the index in `numbers` of a number equal to `number`. `last` is the index returned by
+/// the previous call for the same tag of the same layout; 0 before the first call. If `numbers` has
+/// another or no number at `last`, `number` is appended and `last` becomes its index.
 fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
     if numbers.get(*last as usize) != Some(&number) {
         *last = numbers.len() as u32;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct DecodedPage {
     /// Index of the first value of each row. A last entry has the number of all values. Empty if
-    /// each row has exactly one value.
+    /// the column is required: each row then has exactly one value.
     starts: Vec<u32>,
     content: Content,
-    /// Set if the page has a single row, which stands for all rows of the row group.
+    /// Set if only the first row was decoded, which stands for all rows of the row group.
     is_same: bool,
 }
 
@@ -137,7 +137,7 @@ impl DecodedPage {
     }
 
     /// Returns the trace ids of the page as runs of equal ids; `None` if the page belongs to
-    /// another column.
+    /// another column or does not have the encoding `DELTA_BYTE_ARRAY`.
     pub(crate) fn ids(&self) -> Option<&Ids> {
         match &self.content {
             Content::Ids(ids) => Some(ids),
@@ -195,13 +195,15 @@ impl DecodedPage {
         }
     }
 
-    /// Returns the text of a row; empty if the row has no value.
+    /// Returns the first text of a row; empty if the row has no value, or if the page has no
+    /// decoded texts. Trace ids are not decoded as texts.
     #[inline]
     pub(crate) fn row_text(&self, row: usize) -> &str {
         self.range(row).next().map_or("", |value| self.text(value))
     }
 
-    /// Returns the numeric value of a row; `None` if the row has no value.
+    /// Returns the first number or flag of a row; `None` if the row has no value, and 0 if its
+    /// value is not a number or flag.
     #[inline]
     pub(crate) fn row_number(&self, row: usize) -> Option<i64> {
         self.range(row).next().map(|value| self.number(value))

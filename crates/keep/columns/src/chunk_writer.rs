@@ -15,8 +15,8 @@ use std::ops::Range;
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::{self, InBuffer, OutBuffer};
 
-/// Maximum length in bytes of a text that statistics list as a bound (minimum or maximum). If a
-/// text is longer, the bounds are unknown.
+/// Maximum length in bytes of a text that statistics list as a bound (minimum or maximum). If
+/// either bound is longer, both bounds are unknown.
 const BOUND_MAX: usize = 64;
 
 /// Compressor of pages: zstd contexts, and the buffers of the current page.
@@ -56,8 +56,8 @@ impl PageCompressor {
         if self.recurs { self.recurring_level } else { self.level }
     }
 
-    /// Compresses the body of the current page into `stored`. The body is divided into zstd blocks
-    /// by [`PageBody::end_block`].
+    /// Compresses the body of the current page into `stored`, as one zstd frame. Sections that end
+    /// with [`PageBody::end_block`] have separate zstd blocks.
     fn compress(&mut self) -> Result<(), Error> {
         let PageCompressor {
             compressor,
@@ -107,10 +107,10 @@ pub(crate) struct PageBody {
     block_ends: Vec<usize>,
 }
 
-/// Minimum length in bytes of a section with its own zstd block.
+/// Minimum length in bytes of a section with its own zstd blocks, except for the last section.
 const BLOCK_BYTES_MIN: usize = 64;
 
-/// Maximum overhead of the zstd blocks of one section, in bytes.
+/// Maximum additional overhead of separate zstd blocks for a section, in bytes.
 const BLOCK_HEADER_BYTES: usize = 64;
 
 impl PageBody {
@@ -119,7 +119,7 @@ impl PageBody {
         self.block_ends.clear();
     }
 
-    /// Ends a section of the body, so that the next bytes get their own zstd block with its own
+    /// Ends a section of the body, so that the next bytes start a new zstd block with its own
     /// entropy code. A section below [`BLOCK_BYTES_MIN`] is joined with the next. If a few bytes of
     /// another kind shared the block of hexadecimal digits, the codes of some digits would be
     /// longer than four bits.
@@ -142,7 +142,8 @@ pub(crate) struct Levels {
     /// Index of the first level and of the first present value of each page. A last entry has the
     /// total numbers of levels and of present values.
     pub(crate) at_page: Vec<(usize, usize)>,
-    /// Set if all rows are equal and have one level each. One row can then stand for all rows.
+    /// Set if no row has a value, or if all flags of a flag column are equal. One row can then
+    /// stand for all rows.
     pub(crate) same: bool,
 }
 
@@ -302,8 +303,8 @@ impl ChunkWriter {
     }
 
     /// Writes a data page. `values` encodes a range of the present values and returns their bounds.
-    /// If all rows are equal, the first page stands for the whole chunk, and later calls have no
-    /// effect.
+    /// If one page can replace all pages ([`Levels::fit_one_page`]), the first call writes the page
+    /// with all rows, and later calls have no effect.
     pub(crate) fn page(
         &mut self,
         number: usize,
@@ -440,8 +441,7 @@ fn statistics(bounds: &Bounds, nulls: u64) -> Option<Statistics> {
     })
 }
 
-/// Returns the Parquet encoding with the given number. Numbers of encodings that [`ChunkWriter`]
-/// does not write give `PLAIN`.
+/// Returns the Parquet encoding with the given number, from 5 to 8. All other numbers give `PLAIN`.
 pub(crate) fn encoding(number: u8) -> Encoding {
     match number {
         5 => Encoding::DELTA_BINARY_PACKED,

@@ -12,8 +12,8 @@ use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
 use std::ops::Range;
 
-/// False positive rate of the Bloom filter of trace ids. Half of this rate would double the
-/// filter's size in most files.
+/// False positive rate of the Bloom filter of trace ids. The filter's size is a power of two: 8 KiB
+/// for 8192 ids (65536 rows of requests with 8 spans). Half of this rate would double that size.
 const BLOOM_FALSE_POSITIVES: f64 = 0.05;
 
 /// Trace ids of a row group as text. Each id is stored once for each run of adjacent rows that have
@@ -190,8 +190,8 @@ impl<'b> ColumnWriters<'_, 'b> {
         Ok(())
     }
 
-    /// Writes trace ids. If an id equals the id of the previous row, only the length of the shared
-    /// prefix is written.
+    /// Writes trace ids. An id that equals the id of the previous row in the page is written as a
+    /// shared prefix and an empty suffix, any other id in full.
     pub(crate) fn trace_ids(
         &mut self,
         chunk: &mut ChunkWriter,

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Result of decoding; the error describes the damage.
 pub(crate) type Result<T> = std::result::Result<T, &'static str>;
 
-/// Cursor over the bytes of a page.
+/// Cursor over the bytes of a page or an index.
 #[derive(Clone, Copy)]
 pub(crate) struct ByteReader<'a>(pub(crate) &'a [u8]);
 
@@ -371,8 +371,8 @@ pub(crate) fn plain_texts(
     out.set(&all)
 }
 
-/// Table of the values of hexadecimal digits, indexed by byte. The value of other bytes is
-/// [`NO_DIGIT`].
+/// Table of the values of lower-case hexadecimal digits, indexed by byte. The value of other bytes
+/// is [`NO_DIGIT`].
 const DIGITS: [u8; 256] = {
     let mut digits = [NO_DIGIT; 256];
     let mut digit = 0;
@@ -384,7 +384,7 @@ const DIGITS: [u8; 256] = {
 };
 const NO_DIGIT: u8 = 0x10;
 
-/// Parses a number of 16 hexadecimal digits.
+/// Parses a number of 16 lower-case hexadecimal digits.
 pub(crate) fn hex(text: &[u8]) -> Result<u64> {
     if text.len() != 16 {
         return Err("an id does not have 16 digits");

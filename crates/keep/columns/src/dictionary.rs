@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-/// Id of a text: its number in the block, from 0. Id 0 is the empty text.
+/// Id of a text or byte string: its number in the dictionary, from 0. Id 0 is the empty value.
 pub(crate) type TextId = u32;
 
 /// Entry of a hash table: the number of a value, and a part of its hash. The stored hash avoids

@@ -1,5 +1,6 @@
 //! Encoders of the Parquet encodings in BlkKin's files: hybrid run-length and bit packing, delta
-//! encodings, and page headers. `decode` has the decoders.
+//! encoding, plain numbers and flags. `decode` has their decoders. Also encodes page headers, which
+//! BlkKin does not decode.
 
 /// Writes a LEB128 variable-length integer.
 pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {

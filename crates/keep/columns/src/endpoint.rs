@@ -23,7 +23,8 @@ pub(crate) struct Endpoints {
     entries: Vec<Entry>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Ids of the last two endpoints that were looked up in `table`, newest first.
+    /// Ids of the last two endpoints that [`Endpoints::intern`] looked up in `table`, newest first;
+    /// initially 0.
     recent: [EndpointId; 2],
 }
 

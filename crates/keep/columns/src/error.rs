@@ -5,7 +5,7 @@ use std::{fmt, io};
 /// Failure to read or write a span file.
 #[derive(Debug)]
 pub enum Error {
-    /// Error of the operating system.
+    /// Error of the operating system or of zstd.
     Io(io::Error),
     /// The file is damaged, or was not written by BlkKin.
     Damaged {
@@ -17,7 +17,8 @@ pub enum Error {
     /// The file was written by a newer version, in a format that this version cannot read. The
     /// value is the file's bitmap of incompatible features.
     TooNew(u32),
-    /// The file has the maximum number of row groups, or its index has the maximum size.
+    /// The file has the maximum number of row groups, or one more row group could make its index
+    /// too large.
     Full,
     /// The Parquet library failed to write the file.
     Parquet(parquet::errors::ParquetError),

@@ -3,7 +3,7 @@
 //!
 //! Pages are located by BlkKin's own index alone, never by Parquet's headers. Their checksums are
 //! verified before their content is decoded. Damage is therefore an error that names its offset,
-//! and a malicious file costs no more memory than the largest valid page.
+//! and the limits in `index` bound the memory that a malicious file can cost.
 //!
 //! `rows` reads whole spans, `page_columns` reads single columns.
 
@@ -32,8 +32,8 @@ pub struct File<R = std::fs::File> {
     idle_readers: Mutex<Vec<PageReader>>,
 }
 
-/// Maximum number of idle page readers. Readers with more memory than [`IDLE_READER_BYTES_MAX`] are
-/// dropped.
+/// Maximum number of idle page readers. Readers with at least [`IDLE_READER_BYTES_MAX`] bytes of
+/// memory are dropped.
 const IDLE_READERS_MAX: usize = 8;
 const IDLE_READER_BYTES_MAX: usize = 1 << 20;
 
@@ -44,7 +44,8 @@ struct DictionaryCache {
     bytes: usize,
 }
 
-/// Total size in bytes of the cached dictionaries at which the cache is emptied.
+/// Total size in bytes of the cached dictionaries. If the total is greater, the cache is emptied
+/// before the next dictionary is added.
 const DICTIONARY_CACHE_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum distance in bytes from the seal to the end of the file.
@@ -207,7 +208,7 @@ impl<R: ReadAt> File<R> {
         Error::Damaged { offset, reason }
     }
 
-    /// Reads which rows of a page have a value of a column. The values are not read.
+    /// Reads which rows of a page have a value of an optional column. Values are not decoded.
     pub(crate) fn presence(
         &self,
         group: usize,
@@ -293,8 +294,8 @@ impl<R: ReadAt> File<R> {
         Ok(value)
     }
 
-    /// Verifies the whole file. All checksums must be correct, and pages must follow one another
-    /// without gaps.
+    /// Verifies the parts that [`File::open`] has not verified. All checksums must be correct, and
+    /// pages must be decompressible and follow one another without gaps.
     pub fn verify(&self) -> Result<(), Error> {
         let damaged = |offset, reason| Error::Damaged { offset, reason };
         let mut magic = [0; 4];

@@ -19,7 +19,7 @@ use std::ops::Range;
 /// Maximum weight of a page in bytes. Only a page with a single span may be heavier.
 const PAGE_WEIGHT_MAX: usize = 1 << 20;
 
-/// Encoded row group: the bytes of its columns, and its entry in the index.
+/// Encoded row group: the bytes and Parquet metadata of its columns, and its entry in the index.
 pub(crate) struct EncodedGroup {
     pub(crate) columns: Vec<(Bytes, ColumnCloseResult)>,
     pub(crate) group: Group,

@@ -28,13 +28,14 @@ const KNOWN: u32 = 0;
 pub(crate) const INDEX_MAX: usize = 24 << 20;
 
 /// Maximum total size of the pages of all columns for one range of rows, decompressed, in bytes.
-/// [`VALUES_MAX`] limits the values in one column, `ALL_VALUES_MAX` in all columns. The limits
-/// bound the memory of a reader, and the writer respects them.
+/// [`VALUES_MAX`] limits the values in the page of one column, `ALL_VALUES_MAX` the values in the
+/// pages of all columns without [`Chunk::is_same`]. The limits bound the memory of a reader, and
+/// the writer respects them.
 pub(crate) const PAGE_MAX: usize = 32 << 20;
 pub(crate) const VALUES_MAX: usize = 1 << 20;
 const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
 
-/// Maximum number of rows in a page.
+/// Maximum number of rows in a page. A page that stands for a whole chunk may have more.
 pub(crate) const PAGE_ROWS_MAX: usize = 1 << 16;
 
 /// Maximum size of a dictionary's texts in bytes. `DICTIONARY_PAGE_MAX` is the maximum size of its
@@ -141,7 +142,8 @@ fn find_seal(footer: &[u8]) -> Option<usize> {
 /// Location and properties of a page in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// Offset of the page header in the file, computed from the preceding pages.
+    /// Offset of the page header in the file. The index stores the offset of the first page of each
+    /// chunk; the others are computed from the preceding pages.
     pub(crate) offset: u64,
     pub(crate) header: u8,
     pub(crate) encoding: u8,
@@ -165,14 +167,14 @@ impl Page {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
-    /// Set if all rows of the chunk are equal. The only page then has all rows, and readers decode
-    /// its first row only.
+    /// Set if one page replaces the pages of the chunk, since all rows are equal. The page has all
+    /// rows, and readers decode its first row only.
     pub(crate) is_same: bool,
     pub(crate) pages: Vec<Page>,
 }
 
 impl Chunk {
-    /// Returns this column's page for page `number` of the row group. If all rows are equal, it is
+    /// Returns this column's page for page `number` of the row group. If `is_same` is set, this is
     /// the column's only page.
     pub(crate) fn page(&self, number: usize) -> &Page {
         &self.pages[if self.is_same { 0 } else { number }]
@@ -190,8 +192,8 @@ pub(crate) struct Group {
     pub(crate) starts: (u64, u64),
     /// Lower half of the last row's trace id.
     pub(crate) last_low: u64,
-    /// First row of each page. The pages of all columns begin at the same rows, except for columns
-    /// with a single page.
+    /// First row of each page, relative to the row group. The pages of all columns begin at the
+    /// same rows, except for columns with a single page ([`Chunk::is_same`]).
     pub(crate) page_rows: Vec<u32>,
     /// Lower half of the trace id of each page's first row.
     pub(crate) page_lows: Vec<u64>,

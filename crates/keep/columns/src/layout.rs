@@ -1,5 +1,5 @@
 //! [`Layouts`]: interns tag layouts. A layout is the list of keys, types and origins of a span's
-//! tags, which many spans share.
+//! tags. Many spans share a layout.
 
 use crate::dictionary::{Slot, TextId, Texts, table_memory};
 use blkkin_model::{Origin, TagRef, ValueRef};
@@ -54,11 +54,13 @@ impl ValueType {
 pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     ends: Vec<u32>,
-    /// Encoded value of the most recent tag with each shape, in the order of `shapes`.
+    /// Encoded value of the last pushed tag for each entry of `shapes`. 0 for booleans, and until
+    /// the first push.
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Layout of the most recent span with each name, indexed by the name's text id.
+    /// Layout of the last pushed span with tags for each name, indexed by the name's text id; 0 if
+    /// there is none.
     last_of_name: Vec<LayoutId>,
 }
 
@@ -75,7 +77,7 @@ impl Layouts {
     }
 
     /// Returns the id of a span's tag layout. Adds the layout if it is new. The lookup starts with
-    /// the layout of the last span that has the same `name`.
+    /// the layout that `last_of_name` has for `name`.
     pub(crate) fn intern(
         &mut self,
         tags: &[TagRef<'_>],
@@ -174,7 +176,7 @@ impl Layouts {
         start..self.ends[id] as usize
     }
 
-    /// Returns the encoded tag values of the most recent span with this layout.
+    /// Returns the entries of `last` for a layout. The caller updates them.
     #[inline]
     pub(crate) fn last(&mut self, id: LayoutId) -> &mut [TextId] {
         let range = self.range(id);

@@ -1,5 +1,5 @@
 //! [`Numbering`]: text ids shared by all blocks that are being written. The text ids of each block
-//! are mapped to shared ids, and shared ids to the dictionary codes of a column.
+//! are mapped to shared ids, and shared ids to the dictionary codes of a column chunk.
 
 use crate::block::{Block, Row};
 use crate::dictionary::{TextId, Texts};
@@ -10,13 +10,15 @@ use crate::tag_layout::layout_text;
 use crate::value_text::write_value;
 use std::cell::Cell;
 
-/// Block, with the shared ids ([`Numbering`]) of its texts, endpoints and layouts.
+/// Block, with the shared text ids ([`Numbering`]) of its texts, of its endpoints' fields, and of
+/// its layouts in text form.
 pub(crate) struct NumberedBlock<'b> {
     pub(crate) block: &'b Block,
     pub(crate) texts: Vec<TextId>,
     pub(crate) endpoints: Vec<NumberedEndpoint>,
     pub(crate) layouts: Vec<NumberedLayout>,
-    /// Shared id of the decimal text of each integer in the block; 0 until the text is interned.
+    /// Shared id of the decimal text of each number in the block, if it is an integer; 0 until the
+    /// text is interned, and for floating-point numbers.
     pub(crate) numbers: Vec<Cell<TextId>>,
 }
 
@@ -80,12 +82,12 @@ impl NumberedBlock<'_> {
     }
 }
 
-/// Interned texts of the rows that are being written, with their dictionary codes in the current
-/// column.
+/// Interned texts of the blocks that are being written, with their dictionary codes in the current
+/// column chunk.
 pub(crate) struct Numbering {
     pub(crate) texts: Texts,
-    /// Latest dictionary code of each text: the number of the column whose dictionary it belongs
-    /// to, and the code.
+    /// Latest dictionary code of each text: the value of `column` when the code was assigned, and
+    /// the code. `column` counts the dictionaries.
     pub(crate) numbers: Vec<(u32, u32)>,
     pub(crate) column: u32,
     pub(crate) scratch: String,
@@ -98,8 +100,9 @@ impl Default for Numbering {
 }
 
 impl Numbering {
-    /// Builds the dictionary of a column, and replaces each text id by the text's dictionary code.
-    /// If the dictionary would be too large, returns `None` and leaves the ids unchanged.
+    /// Builds the dictionary of a column chunk, sorted by text if `in_order`, and replaces each
+    /// text id by the text's dictionary code. If the dictionary would have too many texts for the
+    /// number of values or too many bytes, returns `None` and leaves the ids unchanged.
     pub(crate) fn dictionary(
         &mut self,
         texts: &mut [TextId],

@@ -3,10 +3,10 @@
 /// Options of a [`Writer`](crate::Writer).
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// zstd level of columns whose values do not recur, such as ids and times, and of the index; at
-    /// least 1.
+    /// zstd level, 1 to 22, of columns whose values do not recur, such as ids and times, and of the
+    /// index.
     pub level: i32,
-    /// zstd level of columns whose values recur, such as names and tags.
+    /// zstd level, 1 to 22, of columns whose values recur, such as names and tags.
     pub level_of_recurring: i32,
     /// Maximum number of rows in a row group.
     pub rows_of_group: usize,

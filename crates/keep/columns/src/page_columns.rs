@@ -38,7 +38,7 @@ impl<R: ReadAt> File<R> {
         PageColumns { group, page, first_row, rows: 0..rows.len(), columns }
     }
 
-    /// Reads columns of a page, except columns that were read before.
+    /// Reads columns of a page, except columns whose values were read before.
     pub fn read_columns(&self, page: &mut PageColumns, columns: &[Column]) -> Result<(), Error> {
         let rows = self.rows_of_page(page.group, page.page).len();
         for column in columns {
@@ -63,8 +63,8 @@ impl<R: ReadAt> File<R> {
     }
 }
 
-/// Page of a span file, or a range of its rows. Columns are read one by one
-/// ([`File::read_columns`]).
+/// Page of a span file, or a range of its rows. Columns are read on demand
+/// ([`File::read_columns`]). Arguments `row` count from the first selected row.
 pub struct PageColumns {
     group: usize,
     page: usize,
@@ -107,7 +107,8 @@ impl PageColumns {
         self.columns[column as usize].is_some()
     }
 
-    /// Returns the approximate memory of the columns read so far, in bytes.
+    /// Returns the approximate memory of the page with the columns read so far, in bytes. Shared
+    /// dictionaries are not included.
     pub fn memory_bytes(&self) -> usize {
         let columns = self.columns.iter().flatten().map(DecodedPage::memory);
         size_of::<PageColumns>() + columns.sum::<usize>()
@@ -117,7 +118,7 @@ impl PageColumns {
         self.columns[column as usize].as_ref().expect("a column that was asked for")
     }
 
-    /// Returns the trace id of a row.
+    /// Returns the trace id of a row; `None` if the page does not have the encoding of trace ids.
     ///
     /// # Panics
     /// If [`Column::TraceId`] was not read.
@@ -125,8 +126,8 @@ impl PageColumns {
         self.cells(Column::TraceId).ids().and_then(|ids| TraceId::from_number(ids.get(row)))
     }
 
-    /// Returns the text of a row; empty if the row has no value. Trace ids are not available as
-    /// text: see [`PageColumns::trace_id`].
+    /// Returns the text of a row; empty if the row has no value, or if only the presence of values
+    /// was read. Trace ids are not available as text: see [`PageColumns::trace_id`].
     ///
     /// # Panics
     /// If the column was not read.
@@ -135,7 +136,10 @@ impl PageColumns {
     }
 
     /// Returns the numeric value of a row; `None` if the row has no value. The value is a number of
-    /// nanoseconds, a port, or 1 for a set flag.
+    /// nanoseconds, a port, or a flag as 0 or 1.
+    ///
+    /// # Panics
+    /// If the column was not read.
     pub fn number(&self, column: Column, row: usize) -> Option<u64> {
         self.cells(column).row_number(row).map(|number| number as u64)
     }

@@ -8,8 +8,9 @@ use std::io;
 use std::ops::Range;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
-/// Binary logarithm of the maximum size in bytes of a page that is decompressed as a stream. Larger
-/// pages are decompressed whole, since a stream would need a window as large as the page.
+/// Binary logarithm of the maximum decompressed size in bytes of a page whose levels are
+/// decompressed as a stream. Larger pages are decompressed whole, since a stream could need a
+/// window as large as the page.
 const STREAMED_LOG_MAX: u32 = 20;
 
 /// Reader of pages, with reusable buffers and one decompression context.

@@ -42,7 +42,7 @@ impl<R: ReadAt> File<R> {
     }
 
     /// Appends the spans in a range of rows to a block. Returns the number of appended spans; it is
-    /// smaller than the range if the block became full.
+    /// smaller than the range if the block became full or the file ended.
     pub fn rows(&self, rows: Range<u64>, into: &mut Block) -> Result<u64, Error> {
         let before = into.len();
         let mut sink = BlockSink { into, too_large: false };
@@ -54,8 +54,8 @@ impl<R: ReadAt> File<R> {
         Ok((into.len() - before) as u64)
     }
 
-    /// Sends spans to a sink until the sink breaks off: those whose trace ids have the lower half
-    /// `low`.
+    /// Sends the spans whose trace ids have the lower half `low` to a sink, until the sink breaks
+    /// off.
     pub fn trace(
         &self,
         low: u64,
@@ -64,8 +64,8 @@ impl<R: ReadAt> File<R> {
         self.read_trace_range(low..=low, sink)
     }
 
-    /// Sends spans to a sink until the sink breaks off: those whose trace ids have a lower half in
-    /// a range.
+    /// Sends the spans whose trace ids have a lower half in the range `lows` to a sink, until the
+    /// sink breaks off.
     pub fn read_trace_range(
         &self,
         lows: RangeInclusive<u64>,
@@ -75,7 +75,7 @@ impl<R: ReadAt> File<R> {
     }
 
     /// Sends spans like [`File::read_trace_range`]. If `id` is given, spans with other span ids are
-    /// skipped. Pages without that id are skipped after reading their columns of ids.
+    /// skipped. A page without that id in the range is skipped after its span ids were read.
     pub fn read_span_in_range(
         &self,
         lows: RangeInclusive<u64>,

@@ -55,9 +55,9 @@ pub enum Column {
     SpanId,
     /// Span id of the parent; absent if the span has no parent.
     ParentId,
-    /// Role of the span relative to its parent.
+    /// Role of the span in a call or message.
     Kind,
-    /// Status with which the span ended.
+    /// Result of the span; absent if its program set none.
     Status,
     /// Flag of failed spans.
     Error,
@@ -85,7 +85,7 @@ pub enum Column {
     RemotePort,
     /// Flag of spans that must be stored regardless of sampling.
     Debug,
-    /// Flag of spans that share their id with a span of another service.
+    /// Flag of spans whose id was assigned by the other side of the call for its own span.
     Shared,
     /// Times of annotations, in nanoseconds since 1970.
     AnnotationTime,
@@ -103,7 +103,8 @@ pub enum Column {
     ScopeKey,
     /// Values of the tags of the span's scope.
     ScopeValue,
-    /// Order and types of the span's tags.
+    /// Origins and types of the span's tags, in order; absent if all tags are texts of the span
+    /// itself.
     TagLayout,
 }
 
@@ -231,7 +232,8 @@ mod tests {
     use super::*;
     use parquet::schema::types::SchemaDescriptor;
 
-    /// The number and the repetition of each column agree with the Parquet schema.
+    /// The Parquet schema has as many columns as [`COLUMNS`], with the same repetition. The number
+    /// of each column is its index in [`COLUMNS`].
     #[test]
     fn columns_are_those_of_the_schema() {
         let schema = SchemaDescriptor::new(schema().expect("a schema"));

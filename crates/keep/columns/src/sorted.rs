@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Spans of several blocks, sorted by trace id (lower half, then upper half), start and span id.
-/// Spans without a start come first. Ties are broken by all other fields, as in
-/// `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
+/// Spans of several blocks, sorted by trace id (lower half, then upper half), start and span id. Of
+/// the spans with one trace id, those without a start come first. Ties are broken by all other
+/// fields, as in `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
     /// Block index and row of each span, in sorted order.
@@ -151,16 +151,16 @@ impl<'b> Sorted<'b> {
 /// Minimum length in bytes of values for which the result of a comparison is cached.
 const LONG_BYTES: usize = 256;
 
-/// Comparator of spans by all fields. Values of one block with the same id are equal, so their
-/// bytes are not compared. The order of long values is cached, since thousands of spans may share
-/// values of several megabytes.
+/// Comparator of spans by all fields except the lower half of the trace id, which is equal. Texts
+/// and byte strings of one block with the same id are equal, so their bytes are not compared. The
+/// order of long values is cached, since thousands of spans may share values of several megabytes.
 struct Comparison<'a, 'b> {
     blocks: &'a [&'b Block],
     /// Results of the comparisons of long values, by pair of values.
     long_orders: RefCell<HashMap<[Value; 2], Ordering, RandomState>>,
 }
 
-/// Location of a tag value: block index, type, and encoded value in the block.
+/// Location of a tag value or another text: block index, type, and encoded value in the block.
 type Value = (u32, ValueType, u32);
 
 impl Comparison<'_, '_> {
@@ -228,8 +228,8 @@ impl Comparison<'_, '_> {
         })
     }
 
-    /// Compares two tag values. Floating-point numbers are compared by their bits, so the two zeros
-    /// differ, and a NaN equals itself.
+    /// Compares two tag values or other texts. Floating-point numbers are compared by their bits,
+    /// so the two zeros differ, and a NaN equals itself.
     fn compare_values(&self, a: Value, b: Value) -> Ordering {
         let is_kept_once = matches!(a.1, ValueType::Str | ValueType::Bytes);
         if a == b && is_kept_once {

@@ -1,5 +1,6 @@
 //! The text form of a tag layout: one letter for each tag of a span, in order. The letter gives the
-//! tag's origin and the type of its value. [`LETTERS`] serves encoding and decoding.
+//! tag's origin and the type of its value. The text is empty if all tags are texts of the span
+//! itself. [`LETTERS`] serves encoding and decoding.
 
 use crate::layout::{Layout, Shape, ValueType};
 use blkkin_model::Origin;

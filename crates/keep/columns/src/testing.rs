@@ -70,7 +70,8 @@ pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
 /// Builds a file from fuzzer input. The input starts with the number of rows, followed by the
 /// columns. Each column has the encoding (plus 128 if the first row stands for all rows), the
 /// number of values, and the length and bytes of the body. With the dictionary encoding, the number
-/// of texts, the length and the body of a dictionary follow. Missing input counts as 0.
+/// of texts, the length and the body of a dictionary follow. Each number is one byte; a missing one
+/// is 0. A body ends with the input.
 pub fn file_of_input(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
     let columns: [PageClaims<'_>; COLUMN_COUNT] =
@@ -226,7 +227,7 @@ mod tests {
     }
 
     /// Files with false sizes of pages, dictionaries or the index, or with decompression bombs, are
-    /// refused. They take no more memory than a valid page.
+    /// refused. Neither they nor valid files with large pages take [`MEMORY_MAX`] bytes.
     #[test]
     fn false_sizes_take_no_memory() {
         let before = peak();

@@ -111,8 +111,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
-    /// Values read by column equal the values of the written spans. This holds for whole pages and
-    /// for ranges of rows.
+    /// Values read by column equal the values of the written spans, for whole pages and for ranges
+    /// of rows. `contains_trace` finds exactly the written trace ids.
     #[test]
     fn columns_agree_with_rows(all in spans(40), range in (0..40_u64, 0..40_u64)) {
         let block = block(&all);

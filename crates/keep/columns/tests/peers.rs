@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Returns the Python interpreter that has DuckDB and pyarrow installed. Without such an
-/// interpreter, the test is recorded as skipped.
+/// interpreter, the test fails if `CI` is `true`, and is otherwise recorded as skipped.
 fn python(test: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let python = std::env::var_os("BLKKIN_PYTHON").map(PathBuf::from);

@@ -42,8 +42,8 @@ fn main() {
     std::fs::remove_dir_all(&directory).expect("removed");
 }
 
-/// Sends spans with several batches in flight, and prints the throughput in spans per second.
-/// Returns the start time of the last span.
+/// Sends spans with several batches in flight. Prints the throughput in thousands of spans per
+/// second every four seconds. Returns the start time of the last span, in nanoseconds since 1970.
 fn send_spans(lake: &Lake, spans: u64) -> u64 {
     let options = requests::Options::default();
     let mut last_ns = options.start_ns;
@@ -99,7 +99,8 @@ fn send_spans(lake: &Lake, spans: u64) -> u64 {
     last_ns
 }
 
-/// Waits until the files have not changed for three seconds, which shows that all merges are done.
+/// Waits until the directory of span files has not changed for three seconds. All merges are then
+/// considered done. Prints the number of files and the disk space.
 fn wait_for_merges(lake: &Lake, directory: &std::path::Path) {
     let begun = Instant::now();
     let names = || {
@@ -127,7 +128,7 @@ fn wait_for_merges(lake: &Lake, directory: &std::path::Path) {
     );
 }
 
-/// Prints the median and the maximum latency of each query.
+/// Prints the median and the maximum latency of each kind of query, and the memory in use.
 fn measure_queries(lake: &Lake, last_ns: u64) {
     let first_ns = requests::Options::default().start_ns;
     let length = last_ns - first_ns;

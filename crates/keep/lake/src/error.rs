@@ -8,13 +8,14 @@ use std::{fmt, io};
 pub enum Error {
     /// Error that the journal returned.
     Journal(blkkin_journal::Error),
-    /// Both copies of the manifest are damaged.
+    /// No copy of the manifest is intact: one copy is damaged, the other is damaged or missing.
     Manifest,
     /// The directory holds no store.
     NoStore,
     /// A server or another command has the store open.
     InUse,
-    /// Both copies of the manifest are missing from a directory with span files or a journal.
+    /// Both copies of the manifest are missing, although the directory has span files or journal
+    /// records. [`LockedStore::open`](crate::LockedStore::open) assumes journal records.
     NoManifest {
         /// Number of span files in the directory.
         files: usize,
@@ -27,25 +28,31 @@ pub enum Error {
         /// Number of span files that the manifest does not name.
         files: usize,
     },
-    /// The manifest names files, none of which exists.
+    /// The manifest lists readable files, none of which exists. Files that could not be read at
+    /// the last start do not count.
     Absent {
-        /// Number of files that the manifest names.
+        /// Number of readable files in the manifest.
         files: usize,
     },
-    /// The store was written by a later release in a format that this release must not change.
+    /// A copy of the manifest has a format of a later release. The store is neither read nor
+    /// changed.
     Newer,
-    /// Description of a failure to read or write a span file.
+    /// Description of a failure to read or write a span file or its index, or the reason why a
+    /// merge was abandoned.
     Spans(String),
-    /// Error of the operating system while accessing a file.
+    /// I/O error, or invalid data in an index.
     Io {
-        /// Name of the file, relative to the store's directory.
+        /// Object of the failed operation, for the message: the name or path of a file or
+        /// directory, the name of a thread, or a phrase such as "an index".
         file: String,
-        /// Error that the operating system returned.
+        /// Error of the failed operation. Only errors of the operating system have an OS error
+        /// code.
         source: io::Error,
     },
 }
 
-/// Ending of the error messages that refuse a directory. It names the commands for repair.
+/// Ending of the messages of errors that adoption repairs. It names the commands to inspect and
+/// to repair the directory.
 const REPAIR: &str = "; nothing was changed. `blkkin store check --data DIR` shows what is there, and `blkkin store \
      adopt --data DIR` makes a store of it";
 

@@ -1,7 +1,7 @@
 //! Span files on disk: names, indexes, cache and manifest.
 //!
 //! [`manifest`] lists the valid files, [`indexed_file`] is an open file with its index, and
-//! [`index`] reads and writes the index.
+//! [`index`] builds and reads the index.
 
 pub(crate) mod ascending;
 pub(crate) mod bloom;

@@ -191,8 +191,9 @@ impl Drop for Lake {
     }
 }
 
-/// Opens the files that a manifest names. A damaged file is renamed and left out. A file that the
-/// operating system refuses to read or rename is left out until the next start.
+/// Opens the files that a manifest names. A damaged or missing file is removed from the manifest,
+/// and a damaged file is renamed. A file that the operating system refuses to read or rename is
+/// left out until the next start.
 pub(crate) fn open_files(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,

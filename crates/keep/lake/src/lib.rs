@@ -17,9 +17,8 @@
 //! # Not promised
 //!
 //! The spans of one request may be in several files if they arrived far apart in time. Searches
-//! find such a request once, and reads return all of its spans. In searches, such a request can
-//! appear a page late if the index of its last file does not cover all of its spans in earlier
-//! files.
+//! find such a request once, and reads return all of its spans. A search can miss such a request if
+//! the index of its last file does not cover all of its spans in earlier files.
 
 mod calls;
 mod clock;

@@ -13,8 +13,8 @@ use blkkin_wire::{Decoder, End, Outcome};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Maximum time that a new batch waits for the head to shrink, and then for space in the journal,
-/// before the batch is rejected.
+/// Maximum time that a new batch waits for the head to shrink, and again for space in the journal's
+/// buffer of pending records, before the batch is rejected.
 pub(crate) const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -38,11 +38,12 @@ pub(crate) struct Memory {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) head: Head,
-    /// Uptime from which the age of spans in the head is measured: the arrival of the first span,
-    /// or the start of the last flush if spans were left. `None` if no span awaits a flush.
+    /// Uptime from which the age of the spans that are not being flushed is measured: the arrival
+    /// of the first span, or the start of the last flush if spans were left. `None` if there are no
+    /// such spans.
     pub(crate) unwritten_since: Option<Duration>,
     pub(crate) counters: Counters,
-    /// Counts of all accepted spans, in the head and in files.
+    /// Counts of spans since the store was created, including the spans in the head.
     pub(crate) totals: Totals,
     /// Error message of the last flush; `None` if the flush succeeded.
     pub(crate) write_error: Option<String>,
@@ -139,7 +140,7 @@ impl Memory {
         lock(&self.spare_blocks).pop().unwrap_or_default()
     }
 
-    /// Keeps a block for reuse unless it is large.
+    /// Keeps a block for reuse, unless it is large or [`SPARE_MAX`] blocks are kept already.
     pub(crate) fn recycle_block(&self, mut block: Block) {
         let mut spare = lock(&self.spare_blocks);
         if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
@@ -171,13 +172,14 @@ impl Memory {
         }
     }
 
-    /// Lowers the cache's limit once the head uses more than half of its own memory limit. The
-    /// excess over that half is the reduction in bytes.
+    /// Lowers the cache's limit by the bytes that the head uses beyond half of its own memory
+    /// limit. If the head uses less than that half, the cache's limit is restored.
     fn shrink_cache(&self, head_bytes: usize) {
         self.cache.yield_memory(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
     }
 
-    /// Notifies the threads that wait for the head to shrink.
+    /// Adapts the cache's limit to the head, and notifies the threads that wait for the head to
+    /// shrink or for a flush.
     pub(crate) fn notify_room(&self) {
         let bytes = self.state().head.memory_bytes();
         self.shrink_cache(bytes);

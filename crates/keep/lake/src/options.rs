@@ -31,20 +31,21 @@ pub struct Options {
     /// Maximum memory of the cache of indexes and dictionaries, in bytes.
     pub cache_bytes_max: usize,
     /// Maximum memory of the ledger of calls, in bytes. Calls beyond the limit are read from the
-    /// span files.
+    /// indexes of the span files.
     pub links_bytes_max: usize,
-    /// Number of fruitless reads of a file in one search: reads of requests that do not match.
+    /// Number of fruitless reads of a file in one search: reads of requests that are not results.
     /// After these reads, the search scans the file's columns. Large files allow more fruitless
     /// reads.
     pub fruitless_reads_max: u32,
-    /// Sample size, in spans, for the comparison of the spans in a box with the spans outside. If
-    /// more spans are outside, only a sample of them is read.
+    /// Approximate sample size, in spans, for the comparison of the spans in a box with the spans
+    /// outside. The spans outside are sampled if the files have at least twice as many spans.
     pub outside_sample_spans: u64,
     /// Options of the journal, such as the sizes of segments and records.
     pub journal: blkkin_journal::Options,
     /// Limits that the decoder of batches enforces.
     pub limits: Limits,
-    /// Clock for retention, file ages and commit times; tests replace it.
+    /// Clock for retention, the ages of spans and files, retries of unreadable files, and the times
+    /// in the counters; tests replace it.
     pub clock: Arc<dyn Clock>,
 }
 

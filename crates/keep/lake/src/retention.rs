@@ -7,15 +7,17 @@ use std::time::Duration;
 /// Limits of age and size for the spans of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
-    /// Maximum age of spans. Older spans expire even if the size is within its limit.
+    /// Maximum age of a file's spans, counted from their latest flush or adoption, not from their
+    /// start. Older files expire even if the size is within its limit.
     pub age: Option<Duration>,
-    /// Maximum total size of all files except the journal, in bytes; the oldest files expire first.
-    /// Unreadable files do not expire, so they count for at most half of this limit.
+    /// Maximum total size of span files and indexes, in bytes; the oldest files expire first. Files
+    /// that could not be opened and damaged files do not expire, so together they count for at most
+    /// half of this limit.
     pub bytes: Option<u64>,
 }
 
-/// Divisor of the store's size that gives the rate limit for expiry by age, in bytes per minute.
-/// The rate limit protects the store from a clock that jumps ahead.
+/// Divisor of the store's size that gives the minimum of the rate limit for expiry by age, in bytes
+/// per minute. The rate limit protects the store from a clock that jumps ahead.
 const EXPIRY_DIVISOR: u64 = 20;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -32,7 +34,8 @@ impl Retention {
     /// Retention without limits, which keeps all spans.
     pub const ALL: Retention = Retention { age: None, bytes: None };
 
-    /// Returns whether this retention removes spans that `other` keeps.
+    /// Returns whether this retention may remove spans that `other` keeps: its limit of age or of
+    /// size is lower.
     pub fn is_shorter_than(&self, other: &Retention) -> bool {
         let is_less = |one: Option<u128>, other: Option<u128>| {
             one.unwrap_or(u128::MAX) < other.unwrap_or(u128::MAX)
@@ -87,8 +90,9 @@ impl Retention {
 }
 
 /// Returns the time at which each file was received. A time in the future, from a clock that was
-/// ahead, is replaced by the time of the next file. Otherwise that file would protect all later
-/// files from expiry until the clock reaches its time.
+/// ahead, is replaced by the time of the next file whose time is not in the future, or by `now_ns`
+/// if there is none. Otherwise the file would protect all later files from expiry until the clock
+/// reaches the file's time.
 fn received_times(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files

@@ -40,8 +40,9 @@ pub(crate) type FileList = Arc<Vec<Arc<IndexedFile>>>;
 /// snapshot has each span either in the head or in a file. A thread that removes files from the
 /// disk holds no lock from `state` on, since the removal takes long.
 ///
-/// Other mutexes have no rank: the mutexes of the cache, of spare decoders and blocks, and of a
-/// file's retry times. No lock of the table is acquired under them.
+/// Other mutexes have no rank: the mutexes of the cache, of spare decoders and blocks, of a file's
+/// retry times, and of a batch's callback. No lock of the table is acquired under them, except for
+/// the lock of the state under a callback's mutex when the journal rejects the batch.
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) root: Arc<dyn Disk>,

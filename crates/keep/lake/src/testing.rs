@@ -43,8 +43,8 @@ pub fn index(bytes: &[u8]) -> bool {
     true
 }
 
-/// Parses a manifest after correcting its checksum, and asserts that it survives a round trip.
-/// Returns whether the manifest is valid.
+/// Parses a manifest after appending its checksum to the JSON text. Asserts that a valid manifest
+/// survives a round trip. Returns whether the manifest is valid.
 pub fn manifest(json: &[u8]) -> bool {
     manifest::survives_writing(json)
 }

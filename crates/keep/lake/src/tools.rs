@@ -1,5 +1,5 @@
-//! Operations on the directory of a store that no [`Lake`](crate::Lake) has open: list, inspect,
-//! adopt and copy.
+//! Operations on the directory of a store: list, inspect, adopt, copy and import. All except
+//! listing require that no [`Lake`](crate::Lake) has the store open.
 
 pub(crate) mod adopt;
 pub(crate) mod inspect;

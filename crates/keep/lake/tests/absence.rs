@@ -1,6 +1,7 @@
-//! Rule D9: a missing control file does not mean an empty store. A store is refused if its control
-//! files are missing, outdated or joined by foreign files. The error names the command that repairs
-//! the store, and no span file is removed.
+//! Rule D9: a missing control file does not mean an empty store. A store is refused if both copies
+//! of the manifest are missing or outdated, if all span files are missing, or if a span file was
+//! copied in. The error names the command that repairs the store, and no span file is removed. A
+//! missing journal is reported as damage.
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
@@ -148,8 +149,8 @@ fn d9_a_missing_journal_is_reported() {
     assert_eq!(spans_found(&lake), 30);
 }
 
-/// Unfinished files that no manifest names are removed at the start together with their indexes.
-/// Foreign files stay.
+/// Unfinished files that no manifest names and indexes without a span file are removed at the
+/// start. Foreign files stay.
 #[test]
 fn unfinished_files_are_removed() {
     let disk = store();

@@ -23,7 +23,7 @@ const YEAR: u64 = 365 * 86400 * SECOND;
 const IN_2038: u64 = (1 << 31) * SECOND;
 const IN_2106: u64 = (1 << 32) * SECOND;
 
-/// Time of day that the clock shows in each run, in nanoseconds since 1970.
+/// Times of day to which the clock is set, one for each run, in nanoseconds since 1970.
 const JUMPS: [u64; 8] = [NOW, NOW + YEAR, NOW - YEAR, 0, IN_2038, IN_2106, u64::MAX, NOW];
 
 /// Pause in which the store checks for expired files at least once. It checks every 500 ms.
@@ -201,8 +201,9 @@ const STARTS: [Option<u64>; 12] = [
 const DURATIONS: [Option<u64>; 7] =
     [None, Some(0), Some(1), Some(SECOND), Some(IN_2106), Some(i64::MAX as u64), Some(u64::MAX)];
 
-/// Asserts that both stores return the same results for all queries, and that no result ends after
-/// `u64::MAX`.
+/// Asserts that both stores return the same results for searches, statistics and traces, in windows
+/// that begin or end at [`STARTS`]. Of the calls, only the number of links is compared. Results of
+/// searches are in order, and no result ends after `u64::MAX`.
 #[track_caller]
 fn check_answers(lake: &Lake, plain: &MemoryStore, why: &str) {
     lake.refresh_calls();

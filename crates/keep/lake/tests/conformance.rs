@@ -1,5 +1,5 @@
-//! Conformance tests of the store with all spans in memory, with a flush after each batch, and with
-//! merged files.
+//! Conformance tests of the store with all spans in memory, with a flush after each batch, with
+//! merged files, and with column scans. Also a test of sampling in [`SpanStore::difference`].
 
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_lake::{Lake, Options, Retention};
@@ -52,7 +52,8 @@ mod in_files_that_are_merged {
     blkkin_store::conformance_tests!(make);
 }
 
-/// Tests with spans in files, where each search starts with a column scan.
+/// Tests with spans in files, where a search with conditions scans the columns of a file before it
+/// reads the first request.
 mod in_files_by_columns {
     fn make() -> super::Subject {
         let options = super::Options { fruitless_reads_max: 0, ..super::Options::default() };
@@ -62,8 +63,8 @@ mod in_files_by_columns {
     blkkin_store::conformance_tests!(make);
 }
 
-/// The sample of the spans outside of a box is representative: each value has about the same share
-/// as among all these spans. If the sample would be too small, all spans are counted.
+/// The spans outside of a box are sampled, and a name has about the same share in the sample as
+/// among all spans outside. If a sample would be too small, all spans outside are counted.
 #[test]
 fn spans_outside_a_box_are_sampled() {
     use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};

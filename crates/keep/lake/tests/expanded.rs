@@ -6,7 +6,8 @@ use blkkin_store::{AcceptedBatch, Batch, Order, Policy, Query, SpanStore};
 use blkkin_wire::{End, Format};
 use std::sync::mpsc;
 
-/// Maximum growth of the peak memory in one step, in bytes, in addition to the size of the batch.
+/// Maximum growth of the peak memory in one step, in bytes, in addition to the step's allowance for
+/// the batches that it processes.
 const GROWN_MAX: u64 = 32 << 20;
 
 /// Field number of a string in OTLP's `AnyValue`. `BYTES` is the field number of a byte string.
@@ -35,7 +36,7 @@ fn field(number: u32, content: &[u8]) -> Vec<u8> {
 }
 
 /// Encodes a batch with `spans` spans of one request in OTLP. The resource has `attributes`
-/// attributes of `size` bytes each.
+/// attributes with values of `size` bytes each. `kind` is [`TEXT`] or [`BYTES`].
 fn batch(trace: u128, spans: u64, kind: u32, attributes: u32, size: usize) -> Vec<u8> {
     let mut resource = Vec::new();
     for key in 0..attributes {

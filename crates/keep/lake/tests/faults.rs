@@ -1,4 +1,5 @@
-//! Tests of disk errors, full disks, power failures and damage: acknowledged spans are not lost.
+//! Tests of disk errors, full disks, power failures, damage and retention by size. Acknowledged
+//! spans are lost only to damage, which is reported, and to retention.
 
 use blkkin_journal::testing::{Random, SimulatedDisk};
 use blkkin_lake::{Lake, OpenReport, Options, Retention};
@@ -92,7 +93,8 @@ fn found(lake: &Lake) -> BTreeSet<u64> {
     numbers
 }
 
-/// Sends batches until one fails, and collects the acknowledged requests.
+/// Sends `batches` batches of four requests each, numbered from `from`, with a flush after every
+/// eighth batch. Stops at the first failure. Adds the acknowledged requests to `acknowledged`.
 fn send(lake: &Lake, from: u64, batches: u64, acknowledged: &mut BTreeSet<u64>) {
     for place in 0..batches {
         let numbers = from + place * 4..from + place * 4 + 4;
@@ -212,8 +214,8 @@ fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, OpenReport), blkkin_lake:
     Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
 }
 
-/// A file that cannot be read when the store is opened is reported, but not renamed as damaged. The
-/// store contains its spans again once the file can be read.
+/// A file that cannot be read when the store is opened is reported, but not renamed as damaged. If
+/// the file can be read at the next start, the store contains its spans again.
 #[test]
 fn files_that_cannot_be_read_for_now_come_back() {
     let disk = SimulatedDisk::new(6);
@@ -283,8 +285,8 @@ fn failed_flushes_leave_no_files() {
     assert_eq!(found(&lake), acknowledged);
 }
 
-/// A flush that failed is repeated once there is free space, although no span arrives and nobody
-/// asks for it.
+/// A failed flush is retried until there is free space, without new spans and without a call of
+/// [`Lake::flush`].
 #[test]
 fn failed_flushes_are_repeated() {
     let disk = SimulatedDisk::new(9);
@@ -343,7 +345,8 @@ fn full_disk_rejects_batches() {
     assert!(acknowledged.is_subset(&found(&lake)));
 }
 
-/// A changed byte damages only the file or record that contains it, and is reported.
+/// With a flipped bit in any file, the store opens and answers a search. Damage is reported if the
+/// search lacks spans.
 #[test]
 fn damage_stays_where_it_is() {
     let disk = SimulatedDisk::new(5);
@@ -367,7 +370,7 @@ fn damage_stays_where_it_is() {
             let why = format!("{name} at {at}");
             let (lake, opened) = open(&copy).unwrap_or_else(|error| panic!("{why}: {error}"));
             let page = lake.search(&Query::new(100_000)).expect("the rest answers");
-            // Missing spans were reported, and all other spans are as sent.
+            // If any request lacks spans, damage was reported.
             let whole = page.requests.iter().filter(|request| request.spans == SPANS).count();
             assert!(
                 whole == acknowledged.len()
@@ -380,8 +383,8 @@ fn damage_stays_where_it_is() {
     }
 }
 
-/// A damaged file is counted. It is neither merged nor verified repeatedly. Other files are merged
-/// and answer queries.
+/// The spans of a damaged file are counted as damaged. The file is neither merged nor verified
+/// repeatedly. Other files are merged and answer queries.
 #[test]
 fn damaged_files_are_left_alone() {
     let disk = SimulatedDisk::new(9);
@@ -458,8 +461,8 @@ fn aside(disk: &SimulatedDisk) -> Vec<String> {
     names
 }
 
-/// Damaged files are kept for inspection within the limits, and each is reported once. The next
-/// start reports no new damage and loses no more spans.
+/// The newest damaged files are kept for inspection within the size limit, and each damaged file is
+/// reported once. Later starts report no damage and lose no more spans.
 #[test]
 fn damaged_files_are_put_aside_within_limits() {
     let disk = SimulatedDisk::new(12);

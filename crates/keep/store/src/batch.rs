@@ -17,10 +17,12 @@ pub struct Batch<'a> {
 /// Treatment of the valid spans of a batch that also has invalid spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The whole batch is refused because of one invalid span, as in Zipkin.
+    /// The whole batch is refused if any span is invalid or decoding stops at a fault, as in
+    /// Zipkin.
     #[default]
     Whole,
-    /// Valid spans are accepted, and invalid spans are refused.
+    /// Valid spans are accepted, and invalid spans are refused. If decoding stops at a fault, the
+    /// valid spans before the fault are accepted.
     EachSpan,
 }
 

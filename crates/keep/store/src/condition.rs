@@ -45,7 +45,7 @@ pub enum Condition {
     /// True if the start is in this inclusive range, in nanoseconds since 1970. False if the span
     /// has no start.
     Start(u64, u64),
-    /// True if a tag with this key passes the test.
+    /// True if the last tag with this key passes the test.
     Tag(String, TagTest),
     /// True if the text of any annotation passes the test.
     Annotation(TextTest),
@@ -85,8 +85,8 @@ pub enum TextTest {
     Present,
 }
 
-/// Test on a tag's value. If several tags have the same key, only the last is tested. A tag of the
-/// span therefore overrides a tag of its resource.
+/// Test on the value of a tag, or of an attribute of an event or a link. If several tags have the
+/// same key, only the last is tested. A tag of the span therefore overrides a tag of its resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TagTest {
     /// True for every value, including an empty one.
@@ -235,7 +235,8 @@ impl TagTest {
     }
 }
 
-/// Returns a tag's value as text for display.
+/// Returns the value of a tag or an attribute as text, for comparison and display. Invalid UTF-8 in
+/// bytes is replaced by U+FFFD.
 pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
     match value {
         ValueRef::Str(text) => Cow::Borrowed(text),

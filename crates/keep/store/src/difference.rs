@@ -52,8 +52,8 @@ pub struct Difference {
     pub outside_one_in: u64,
     /// Distinct words with their counts, in order of topic and value.
     pub values: Vec<ValueCount>,
-    /// Number of occurrences of words that are not listed: they are too long, or there are too many
-    /// distinct words.
+    /// Number of occurrences of words that `values` does not count, because a word is too long or
+    /// there are too many distinct words.
     pub omitted: u64,
 }
 
@@ -207,9 +207,9 @@ impl Tally {
         }
     }
 
-    /// Reserves space for a new word. At the limit, the rarer half of the words is evicted first. A
-    /// word from outside the box does not evict words from inside. Returns `false` if there is no
-    /// space.
+    /// Reserves space for a new word. At the limit, the rarer half of the words is evicted first,
+    /// ordered by their count inside the box and then outside. A word from outside evicts only half
+    /// of the words that occurred only outside. Returns `false` if these words are too few.
     fn reserve_word(&mut self, is_inside: bool) -> bool {
         if self.count < VALUES_MAX {
             return true;

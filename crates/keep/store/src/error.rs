@@ -11,9 +11,11 @@ pub enum Error {
     UnsupportedQuery(String),
     /// The query would exceed a limit of time or memory. The text names the limit.
     TooLarge(String),
-    /// The query was cancelled: its time limit expired, or its client disconnected.
+    /// The query was cancelled, for example because its time limit expired or its client
+    /// disconnected.
     Cancelled,
-    /// Stored data cannot be read. The text names the damaged data.
+    /// Stored data is damaged, or the operating system failed to read it. The text describes the
+    /// failure.
     Damaged(String),
 }
 

@@ -89,7 +89,8 @@ impl Heat {
     }
 }
 
-/// Returns the shortest duration of a row other than row 0; `None` past the last row.
+/// Returns the shortest duration of a row other than row 0, or of the next nonempty row if no
+/// duration belongs to the row; `None` past the last row.
 fn least(row: usize) -> Option<u64> {
     let (power, step) = ((row - 1) / 4, (row - 1) % 4);
     let shift = (u64::BITS - 1).checked_sub(power as u32)?;

@@ -3,17 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Interval from the first to the last occurrence of an event since the program started.
+/// Interval from the first to the last counted occurrence of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Time of the first occurrence, in nanoseconds since 1970.
+    /// Earliest time of an occurrence, in nanoseconds since 1970: the time of the first occurrence,
+    /// unless the clock was set back.
     pub first_ns: u64,
     /// Time of the last occurrence, in nanoseconds since 1970; not before `first_ns`.
     pub last_ns: u64,
 }
 
 impl Interval {
-    /// Extends an interval by an occurrence at `now_ns`.
+    /// Records an occurrence at `now_ns`. The interval then ends at `now_ns`, even if the clock was
+    /// set back.
     pub fn extend(interval: &mut Option<Interval>, now_ns: u64) {
         // If the clock was set back, an earlier occurrence may have a later time.
         let first_ns = interval.map_or(now_ns, |interval| interval.first_ns.min(now_ns));
@@ -33,7 +35,7 @@ impl Interval {
 #[derive(Debug, Default)]
 pub struct DatedCounter {
     count: AtomicU64,
-    /// Time of the first occurrence in nanoseconds since 1970; 0 if the event has not occurred.
+    /// Earliest time of an occurrence, in nanoseconds since 1970; 0 if the event has not occurred.
     first_ns: AtomicU64,
     last_ns: AtomicU64,
 }

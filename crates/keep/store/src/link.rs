@@ -1,11 +1,13 @@
 //! Calls between services, by the rules of Zipkin's dependency linker. Start at [`Linker`].
 //!
-//! 1. `clean`: turns spans into nodes. Merges the parts of a span that arrived separately. A
-//!    server's part of a shared span takes its parent's id from the client's part if it lacks one.
+//! 1. `clean`: turns spans into nodes. Merges the parts of a span that arrived separately. A shared
+//!    server's node without a parent id takes the parent id of its client's node.
 //! 2. `tree`: finds each node's parent, and the nearest ancestor that is known to be a call or a
 //!    message.
 //! 3. `call_counting`: derives calls from nodes. A call is counted for the server's node, and for
-//!    the client's node only if it has no children.
+//!    the client's node only if the latter has no children. Messages are counted for both the
+//!    producer's and the consumer's node. A node without a kind is counted, with or without
+//!    children, if it names both services.
 //!
 //! Apart from sorting and binary searches, time is linear in the number of spans even for hostile
 //! parent ids: 80 ns per span of an ordinary request.

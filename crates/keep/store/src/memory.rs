@@ -1,7 +1,7 @@
 //! The reference store, which keeps all spans in memory and scans them for each query:
 //! [`MemoryStore`].
 //!
-//! Other stores are compared with it, so it is simple rather than fast. A query takes references to
+//! Other stores are compared with it, so it is simple rather than fast. A scan takes references to
 //! the requests that exist at its start, and does not block changes.
 
 use crate::{
@@ -18,8 +18,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 4;
-/// Approximate memory of a span without its texts, in bytes, including indexes and allocation
-/// overhead.
+/// Approximate memory of a span without its texts, annotations and tags, in bytes, including
+/// indexes and allocation overhead.
 const SPAN_BYTES: usize = size_of::<Span>() + 64;
 
 /// Store that keeps all spans in memory. When it is full, it evicts whole requests, the earliest

@@ -15,7 +15,7 @@ const LINK_KEY: &str = "otlp.link.";
 /// Event of a span, as in OTLP: an annotation that may have attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanEvent<'t> {
-    /// Name of the event; the whole annotation if it has no attributes.
+    /// Name of the event; the whole annotation unless it is `"NAME": {ATTRIBUTES}`.
     pub name: Cow<'t, str>,
     attributes: &'t str,
 }
@@ -43,7 +43,8 @@ pub struct Attribute<'t> {
 #[derive(Clone, Debug, PartialEq)]
 enum AttributeValue<'t> {
     Text(String),
-    /// JSON text of a number, a boolean, null, a list or a map.
+    /// JSON text of a number, a boolean, null, a list, a map, or a string with an unpaired
+    /// surrogate.
     Json(&'t str),
 }
 
@@ -130,8 +131,8 @@ impl<'t> Attribute<'t> {
         Attribute { key, value }
     }
 
-    /// Returns the attribute's value. Lists and maps are returned as JSON text, and null as empty
-    /// text.
+    /// Returns the attribute's value. Lists, maps and strings with unpaired surrogates are returned
+    /// as JSON text, and null as empty text.
     pub fn value(&self) -> ValueRef<'_> {
         let json = match &self.value {
             AttributeValue::Text(text) => return ValueRef::Str(text),

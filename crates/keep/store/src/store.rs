@@ -10,11 +10,14 @@ use std::ops::ControlFlow;
 /// Store of spans. All methods may be called from any thread; queries do not wait for each other.
 ///
 /// Duplicates of a span are stored once; spans are duplicates if they are equal in all fields.
+/// Counters and statistics may include a duplicate until the store recognizes it.
+///
 /// Queries compare names of services and spans ignoring the case of ASCII letters, and return the
 /// names as received.
 pub trait SpanStore: Send + Sync {
-    /// Decodes a batch, then returns. Calls `done` once the spans of the batch are queryable and as
-    /// durable as the store makes them, or the batch is rejected.
+    /// Decodes a batch, then returns. A full store may delay the call, or reject the batch without
+    /// decoding it. Calls `done` once the spans of the batch are queryable and as durable as the
+    /// store makes them, or the batch is rejected.
     fn accept(&self, batch: Batch<'_>, done: AcceptCallback);
 
     /// Calls `each` with the distinct spans of all requests whose trace ids have the lower half
@@ -124,14 +127,16 @@ pub struct TagField {
 /// numbers of spans. A duplicate may count as kept until the store recognizes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Number of accepted batches.
+    /// Number of batches accepted since the store was opened, including those recovered from the
+    /// journal.
     pub batches: u64,
-    /// Number of spans accepted since the store was created.
+    /// Number of spans accepted since the store was created, including spans of adopted files.
     pub accepted: u64,
     /// Number of invalid spans, which were refused. A batch whose decoding stopped at a fault
     /// counts as one more.
     pub refused: u64,
-    /// Number of batches rejected because the store was full or the disk failed.
+    /// Number of batches rejected with a [`Refusal`](crate::Refusal), for example because the store
+    /// was full or the disk failed.
     pub turned_away: u64,
     /// Number of spans that are in the store now.
     pub kept: u64,
@@ -139,7 +144,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Number of spans removed because of their age or to free space.
     pub expired: u64,
-    /// Number of accepted spans that can no longer be read because stored data was damaged.
+    /// Number of accepted spans in files that were damaged or unreadable when the store was opened.
     pub lost: u64,
     /// Number of spans in damaged files; answers may lack some of them.
     pub damaged: u64,
@@ -152,7 +157,8 @@ pub struct Counters {
     pub disk_bytes: u64,
     /// Part of `disk_bytes` used by damaged files. They were renamed and are no longer read.
     pub quarantined_bytes: u64,
-    /// Number of renamed damaged files that were deleted to free space.
+    /// Number of renamed damaged files that were deleted since the store was opened, because they
+    /// were too many or too large.
     pub quarantined_removed: u64,
     /// Times of rejections and losses.
     pub times: LossTimes,
@@ -167,7 +173,8 @@ pub struct LossTimes {
     pub turned_away: Option<Interval>,
     /// First and last time at which [`Counters::expired`] grew; `None` if it did not.
     pub expired: Option<Interval>,
-    /// First and last time at which [`Counters::lost`] grew; `None` if it did not.
+    /// First and last time at which [`Counters::lost`] grew or files were still unreadable; `None`
+    /// if there was no such time.
     pub lost: Option<Interval>,
     /// First and last time at which [`Counters::damages`] grew; `None` if it did not.
     pub damages: Option<Interval>,

@@ -50,7 +50,8 @@ pub fn request_start_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) ->
 }
 
 /// Returns the span that represents a request: the earliest span without a parent, or the earliest
-/// span if all have parents. A span with a start is preferred to a span without.
+/// span if all have parents. Among the candidates, spans without a start come last. `None` if there
+/// are no spans.
 pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
     spans.iter().min_by_key(|span| {
         let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
@@ -107,8 +108,8 @@ mod tests {
     use super::*;
     use blkkin_model::{EndpointRef, SpanId, Status};
 
-    /// Creates a span of request 1. The arguments are id, parent (0 for none), start, duration and
-    /// `service/name`.
+    /// Creates a span of request 1. The arguments are id, parent (0 for none), start, duration (0
+    /// for none) and `service/name`. A span with the name `bad` has failed.
     fn span(
         id: u64,
         parent: u64,

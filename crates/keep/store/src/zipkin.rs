@@ -15,8 +15,8 @@ pub struct Parameters<'a> {
     pub remote_service: &'a str,
     /// `spanName`: the name of the span. The value `all` is ignored.
     pub span_name: &'a str,
-    /// `annotationQuery`: terms joined by ` and `. A term is either `KEY=VALUE`, which matches a
-    /// tag, or a text, which matches an annotation's text or a tag's key.
+    /// `annotationQuery`: terms joined by ` and `. A term `KEY=VALUE` matches a tag. Any other term
+    /// matches an annotation's text or a tag's key; `KEY=` is the same as `KEY`.
     pub annotation_query: &'a str,
     /// `minDuration`: the minimum duration of the span, in microseconds.
     pub duration_us_min: Option<i64>,

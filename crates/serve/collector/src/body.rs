@@ -19,17 +19,19 @@ use tokio::time::{Instant, timeout_at};
 const IDLE_COUNT: usize = 4;
 const IDLE_BYTES: usize = 2 << 20;
 
-/// Minimum number of bytes by which a buffer grows.
+/// Minimum spare capacity that [`Buffer::reserve`] adds when it grows a buffer, in bytes; less if
+/// the budget does not allow it.
 const STEP: usize = 64 << 10;
 
-/// Pool of idle buffers, and the memory budget of all buffers in use.
+/// Pool of idle buffers, and the memory budget of all messages.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     budget: Arc<Budget>,
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// Buffer in use, returned to the pool on drop.
+/// Buffer in use. On drop, it is returned to the pool, or freed if it is too large or the pool is
+/// full.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
@@ -37,7 +39,7 @@ pub(crate) struct Buffer {
     idle: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-/// Received message, still compressed if the sender compressed it.
+/// Message in memory, as received or decompressed.
 #[derive(Debug)]
 pub(crate) struct Message {
     store: BodyMemory,
@@ -60,7 +62,8 @@ impl Buffers {
         &self.budget
     }
 
-    /// Returns an empty buffer, from the pool if possible. Fails if the budget is exhausted.
+    /// Returns an empty buffer, from the pool if possible. Fails if the budget does not allow the
+    /// capacity of the pooled buffer.
     pub(crate) fn take(&self) -> Result<Buffer, Rejection> {
         let mut hold = self.budget.reservation();
         let bytes = lock(&self.idle).pop().unwrap_or_default();

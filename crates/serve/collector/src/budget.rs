@@ -1,10 +1,10 @@
-//! Memory budget that all requests share; a reservation beyond the budget fails at once instead of
+//! Memory budget for messages or answers; a reservation beyond the budget fails at once instead of
 //! waiting. Start at [`Budget`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Limit on the number of bytes that requests may reserve at the same time.
+/// Limit on the total size of all reservations, in bytes.
 #[derive(Debug)]
 pub struct Budget {
     free: AtomicUsize,

@@ -76,7 +76,8 @@ impl Collector {
         self.last_refusal.reason()
     }
 
-    /// Passes a batch in memory to the store; blocks until the batch is durable or refused.
+    /// Passes a batch in memory to the store, and counts it; blocks until the store has accepted or
+    /// refused the batch.
     pub fn accept(
         &self,
         transport: Transport,
@@ -127,8 +128,8 @@ impl Collector {
         message
     }
 
-    /// Decompresses a message, passes the batch to the store, and waits until it is durable.
-    /// `check` validates the decompressed batch first.
+    /// Decompresses a message, validates the batch with `check`, passes the batch to the store, and
+    /// waits for the result. An empty batch is accepted without `check` and the store.
     pub(crate) async fn store(
         &self,
         load: Submission,
@@ -179,8 +180,8 @@ impl Collector {
     }
 
     /// Waits until a worker is free, and reserves it. While the store refuses batches, a batch that
-    /// finds no free worker is refused at once instead of queueing; the workers' own batches detect
-    /// when the store accepts again.
+    /// finds no free worker is refused at once, and a queued batch at its turn; the workers' own
+    /// batches detect when the store accepts again.
     async fn worker(&self) -> Result<OwnedSemaphorePermit, Rejection> {
         if let Ok(permit) = self.workers.clone().try_acquire_owned() {
             return Ok(permit);

@@ -21,10 +21,11 @@ pub enum Transport {
 /// Counters of the messages and spans that arrived by one transport since the server started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Received messages. A message is the body of an HTTP request, or a call.
+    /// Received messages. A message is the body of an HTTP request or gRPC call, or a Scribe call.
+    /// Accepted Scribe calls without a readable span are not counted.
     pub messages: u64,
     /// Messages of which no span was stored because they were invalid, of an unknown format, too
-    /// large or late.
+    /// large or not received in time.
     pub messages_dropped: u64,
     /// Messages refused for lack of memory or space, or because the store failed. The answer
     /// requested a retry.

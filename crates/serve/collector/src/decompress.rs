@@ -1,8 +1,8 @@
 //! Decompression of gzip, deflate and Zstandard, within limits. Start at [`decompress`].
 //!
-//! A small message can expand to any size. So at most [`DIRECT_BYTES`] are decompressed before the
-//! size is known. If the message is larger, a first pass only counts the remaining bytes, and a
-//! second pass decompresses the whole message into memory of that size. Zstandard's decoder also
+//! A small message can expand to any size. So at most [`DIRECT_BYTES`] are stored before the size
+//! is known. If the message is larger, the first pass only counts the remaining bytes, and a second
+//! pass decompresses the whole message into memory of that size. Zstandard's decoder also
 //! needs a window of at most 8 MiB, which is the limit for senders over HTTP (RFC 9659).
 
 use crate::body::{Buffers, Message};
@@ -30,8 +30,8 @@ pub(crate) enum Compression {
 pub(crate) const KNOWN: &str = "identity,gzip,deflate,zstd";
 
 impl Compression {
-    /// Returns the method with this name in `Content-Encoding`, ignoring case. `None` if it is not
-    /// supported.
+    /// Returns the method with this name in `Content-Encoding` or `grpc-encoding`, ignoring case.
+    /// `None` if it is not supported.
     pub(crate) fn of(name: &str) -> Option<Compression> {
         match name.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Some(Compression::None),

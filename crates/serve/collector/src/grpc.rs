@@ -5,7 +5,7 @@
 //! Each call is a single message and a single answer over HTTP/2, and `export/wire` decodes the
 //! spans. This file implements the other requirements of gRPC. A message has a prefix of five
 //! bytes: compression flag, then the length as a big-endian 32-bit integer. The status is in
-//! trailers.
+//! trailers, or in the headers of an answer without a message.
 
 use crate::body::read;
 use crate::collector::Submission;
@@ -99,7 +99,8 @@ impl Collector {
         }
     }
 
-    /// Answers a health check: `NOT_SERVING` while the store refuses batches, else `SERVING`.
+    /// Answers a health check: `NOT_SERVING` while the store refuses batches, else `SERVING`. The
+    /// call fails if the service is unknown.
     async fn health<B>(&self, headers: &HeaderMap, body: B) -> Answer
     where
         B: Body<Data = Bytes, Error: Display>,
@@ -164,7 +165,8 @@ fn frame(body: &[u8], headers: &HeaderMap) -> Result<Compression, Rejection> {
     }
 }
 
-/// Returns the service that a health check's request names; `None` if the request is invalid.
+/// Returns the service that a health check's request names; `None` if the request is invalid or the
+/// name is longer than 127 bytes.
 fn service(message: &[u8]) -> Option<String> {
     // Field 1, a string. A length of a single byte suffices for names of services.
     let name = match message {

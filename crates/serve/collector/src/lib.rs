@@ -2,7 +2,8 @@
 //! store, and reports the result. Start at [`Collector`]. The collector opens no socket: a server
 //! passes requests to it.
 //!
-//! - A sender gets its acknowledgement only after the store has made its spans durable.
+//! - A sender gets its acknowledgement only after its spans are queryable and as durable as the
+//!   store makes them.
 //! - Memory is bounded by limits on each body, on each decompressed message, and on all messages
 //!   together ([`Settings`]). A message that exceeds the limit of all messages is answered with a
 //!   request to retry.

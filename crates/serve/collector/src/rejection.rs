@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Reason why a message is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// The message is invalid. Sending it again does not help.
+    /// The message is invalid, so sending it again does not help; or reading its body failed.
     Invalid(String),
     /// The format, compression or call is unknown.
     Unknown(String),

@@ -1,9 +1,9 @@
 //! Spans over Scribe, which the first programs with Zipkin tracers use. Start at [`ScribeSpans`].
 //!
-//! Each entry is a Thrift span in base64. The spans of a call become a single Thrift list, so the
-//! store gets a single batch per call. Undecodable entries are counted, but the call succeeds
-//! nevertheless: sending them again would not help, and most of these senders stop after a failed
-//! call.
+//! Each entry of the category `zipkin` is a Thrift span in base64; other entries are ignored. The
+//! spans of a call become a single Thrift list, so the store gets a single batch per call.
+//! Undecodable entries are counted, but do not fail the call: sending them again would not help,
+//! and most of these senders stop after a failed call.
 
 use crate::{Collector, Transport};
 use blkkin_scribe::{Entries, Handler, ResultCode, base64};

@@ -3,7 +3,7 @@
 use blkkin_store::Policy;
 use std::time::Duration;
 
-/// Limits of size and time for received messages.
+/// Limits for received messages, and the policy for invalid spans.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Maximum size of a message, both as received and decompressed, in bytes.

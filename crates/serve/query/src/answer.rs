@@ -9,7 +9,8 @@ pub struct Answer {
     pub status: u16,
     /// Content type of the body: JSON or plain text.
     pub kind: Kind,
-    /// Time for which clients may cache the answer, in seconds; `None` forbids caching.
+    /// Time for which clients may cache the answer, in seconds; with `None`, the answer has no
+    /// `Cache-Control` header.
     pub max_age_s: Option<u32>,
     /// Content: JSON or the text of an error message.
     pub body: Vec<u8>,

@@ -34,7 +34,7 @@ pub struct ApiQuery<'a> {
     pub path: &'a str,
     /// Parameters of the query string.
     pub params: Params<'a>,
-    /// Current time, in nanoseconds since 1970; in Zipkin's API the default end of a time window.
+    /// Current time, in nanoseconds since 1970: the default of `endTs` in Zipkin's query `traces`.
     pub now_ns: u64,
 }
 
@@ -77,7 +77,8 @@ impl Api {
         }
     }
 
-    /// Calls `each` with the distinct spans of a request in order, until `each` fails.
+    /// Calls `each` with the distinct spans of a request, in order of trace id and start, until
+    /// `each` fails. The outer error is the store's, the inner error that of `each`.
     pub(crate) fn each_span(
         &self,
         id: TraceId,
@@ -115,8 +116,8 @@ impl io::Write for Bounded<'_> {
     }
 }
 
-/// Parses a trace id as Zipkin does: 1 to 32 lower-case hexadecimal digits. A shorter id has
-/// leading zeros.
+/// Parses a trace id as Zipkin does: 1 to 32 lower-case hexadecimal digits, not all of them 0.
+/// Shorter text is padded with leading zeros.
 pub(crate) fn trace_id(text: &str) -> std::result::Result<TraceId, String> {
     if text.is_empty() {
         return Err("traceId is empty".to_owned());

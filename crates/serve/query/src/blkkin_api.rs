@@ -1,5 +1,5 @@
-//! BlkKin's own query API, described in `docs/server-api.md`. Start at [`Api::own`]. Each query has
-//! a submodule; this module has the functions that they share.
+//! BlkKin's own query API, described in `docs/server-api.md`. Start at [`Api::own`]. The submodules
+//! implement the queries; this module has the functions that they share.
 
 mod difference;
 mod fields;
@@ -54,8 +54,9 @@ impl Api {
         answer.unwrap_or_else(|failure| failure)
     }
 
-    /// Returns the time window of the query. A missing bound is replaced by the start of the first
-    /// or last stored span.
+    /// Returns the time window of the query. A missing `startNs` is replaced by the earliest start
+    /// of all stored spans, but at most `endNs`. A missing `endNs` is replaced by the latest start,
+    /// but at least `startNs`. Both starts are 0 if no stored span has a start.
     fn known_window(&self, params: &Params<'_>) -> Result<Window> {
         let asked = window(params)?;
         let has = |name| matches!(params.get(name), Some(text) if !text.is_empty());
@@ -102,13 +103,14 @@ fn filter_error(error: &FilterError) -> Answer {
     Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
 }
 
-/// Returns the value of the parameter `limit`, from 1 to `most`; `none` if the parameter is
-/// missing.
+/// Returns the value of the parameter `limit`; `none` if the parameter is missing or empty. Fails
+/// unless the value is from 1 to `most`.
 fn limit_of(params: &Params<'_>, none: usize, most: usize) -> Result<usize> {
     number_between(params, "limit", none, most)
 }
 
-/// Returns the value of a numeric parameter, from 1 to `most`; `none` if the parameter is missing.
+/// Returns the value of a numeric parameter; `none` if the parameter is missing or empty. Fails
+/// unless the value is from 1 to `most`.
 fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> Result<usize> {
     let number = params.number(name)?.unwrap_or(none);
     if !(1..=most).contains(&number) {

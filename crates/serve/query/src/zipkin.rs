@@ -17,15 +17,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 /// Length of the time window if the query has no `lookback`, in milliseconds.
 const LOOKBACK_MS: i64 = 86_400_000;
 
-/// Number of requests in an answer if the query has no `limit`.
+/// Maximum number of requests in an answer to `traces` if the query has no `limit`.
 const LIMIT: i32 = 10;
 
-/// Maximum number of requests in an answer. A larger `limit` is reduced to this maximum; Zipkin's
-/// server accepts any 32-bit number.
+/// Maximum number of requests in an answer to `traces`. A larger `limit` is reduced to this
+/// maximum; Zipkin's server accepts any positive 32-bit number.
 const LIMIT_MAX: u64 = 10_000;
 
-/// Maximum number of services with which clients must not cache lists of names, so that the first
-/// new names appear at once. For values of a tag, their own number counts.
+/// Number of services up to which clients must not cache lists of names, so that the first new
+/// names appear at once. For a list of tag values, the number of values is compared instead.
 const UNCACHED_NAMES_MAX: usize = 3;
 
 /// Maximum number of values in an answer to `autocompleteValues`.
@@ -232,8 +232,8 @@ impl Api {
     }
 }
 
-/// Returns the value of the parameter `limit`. As in Zipkin's server, it has 32 bits and must not
-/// be empty.
+/// Returns the value of the parameter `limit`, at most [`LIMIT_MAX`]. As in Zipkin's server, the
+/// value must be a positive signed 32-bit number, and must not be empty.
 fn limit(params: &Params<'_>) -> Result<usize> {
     if params.get("limit") == Some("") {
         return Err(Answer::bad("limit is empty"));

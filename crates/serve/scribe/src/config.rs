@@ -26,7 +26,8 @@ impl fmt::Display for Problem {
 pub struct Config {
     /// Block that contains all top-level settings and blocks.
     pub(crate) root: Block,
-    /// Syntax errors, in order of line.
+    /// Syntax errors, in order of detection. An unclosed block is detected at the end of an
+    /// enclosing block or of the text.
     pub(crate) problems: Vec<Problem>,
 }
 

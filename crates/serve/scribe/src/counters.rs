@@ -1,9 +1,11 @@
-//! Counters of the daemon, with the names of Scribe's counters in `getCounters`.
+//! Counters of the daemon for `getCounters`. Counters that Scribe's own daemon has, too, have the
+//! same names.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of one category, or the sums of all categories.
+/// Counters of one category, or of the daemon. Messages that were not queued count only for the
+/// daemon; a reload resets only the counters of categories.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) received_good: AtomicU64,

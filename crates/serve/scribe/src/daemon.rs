@@ -29,7 +29,7 @@ pub struct Daemon {
     commands: Receiver<Control>,
 }
 
-/// Time that open calls have to finish after [`Remote::stop`].
+/// Time that open calls have to finish when the daemon stops.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Handle that reloads or stops a daemon from other threads.

@@ -1,6 +1,7 @@
 //! The daemon behind `blkkin scribe`: accepts messages like Scribe's own daemon, with the same
 //! configuration, and forwards them to files and other servers. A message answered with `OK` is
-//! durable on disk, or was discarded and counted because no store can take it.
+//! durable on disk, or was discarded and counted because it has no category, no suitable store, or
+//! is too large.
 //!
 //! The `router` appends each message to the journal in its category's `queue`. An `outlet` for each
 //! configured store reads the journal independently, at its own pace, and stores its position

@@ -43,8 +43,9 @@ impl Target {
     }
 }
 
-/// First retry interval for stores and for reading the journal; `RETRY_LONGEST` is the longest for
-/// stores on other machines. Buffer stores configure their own intervals.
+/// First retry interval for stores, and every retry interval for reading the journal.
+/// `RETRY_LONGEST` is the longest for stores on other machines. Buffer stores configure their own
+/// intervals.
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
@@ -52,8 +53,8 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 /// used soon after it has free space again.
 const RETRY_DISK: Duration = Duration::from_secs(2);
 
-/// Returns the targets of a configured store. A child that must get all messages has its own
-/// outlet, so no child waits for another.
+/// Returns the targets of a configured store. A multi store with `report_success=all` has a target
+/// for each child, so no child waits for another. Every other store is one target.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
     collect_targets(&plan.kind, plan.must_succeed, &mut all);
@@ -115,8 +116,8 @@ fn name(kind: &Kind) -> String {
 pub(crate) struct OutletState {
     /// Position in the journal before which the store has all messages durably.
     pub(crate) position: AtomicU64,
-    /// Reason why the outlet makes no progress, or `SENDING_BUFFER` while a buffer store catches
-    /// up; else empty.
+    /// Last failure, until the retry of a batch succeeds or the outlet is idle; `SENDING_BUFFER`
+    /// while a buffer store catches up; else empty.
     status: Mutex<String>,
 }
 
@@ -176,12 +177,12 @@ pub(crate) struct Outlet {
     pub(crate) overall: Arc<Counters>,
     pub(crate) state: Arc<OutletState>,
     pub(crate) stop: Arc<StopSignal>,
-    /// Function that trims the journal up to the position that all outlets have delivered.
+    /// Function that trims the journal up to the lowest position of all outlets.
     pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Outlet {
-    /// Delivers the messages from position `from` on, until the daemon stops.
+    /// Delivers the messages from position `from` on, until a stop is requested.
     pub(crate) fn run(self, from: u64) {
         let mut store = build(&self.target.kind, &self.context);
         let mut reader = self.journal.reader(from);
@@ -261,7 +262,8 @@ impl Outlet {
         Ok(())
     }
 
-    /// Writes a batch with retries; returns false if the daemon stops before the batch is written.
+    /// Writes a batch, with retries if the target must succeed. Returns false if a stop is
+    /// requested before a retry succeeds.
     fn write_with_retries(
         &self,
         store: &mut dyn Store,

@@ -1,9 +1,9 @@
 //! Validated configuration: stores, their categories and options. Start at [`Plan::of`].
 //!
 //! As in Scribe, a key that a store lacks is looked up as `type::key` in the store, in the
-//! enclosing blocks, and at the top level. Invalid settings are reported as problems. Their
-//! defaults are used if there are any; else the store is omitted. Settings without effect are
-//! reported as notes.
+//! enclosing blocks, and at the top level. Invalid settings are reported as problems; either their
+//! defaults are used, or the store is omitted. Most numbers out of range are clamped without a
+//! report. Settings without effect are reported as notes.
 
 mod read;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Validated configuration of a daemon.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Port to listen on; `None` if the configuration names none.
+    /// Port to listen on; `None` if the configuration names no valid port.
     pub port: Option<u16>,
     /// Directory for the journals of stores that name no directory; `None` for the daemon's
     /// default.
@@ -25,8 +25,8 @@ pub struct Plan {
     pub connections_max: Option<usize>,
     /// Maximum size of a category's journal, in bytes.
     pub quota_bytes: u64,
-    /// Maximum number of categories with journals. Messages of further categories are answered with
-    /// `TRY_LATER`.
+    /// Maximum number of categories with journals; journals on disk are resumed even beyond it. A
+    /// call with messages of a further category is answered with `TRY_LATER`.
     pub categories_max: usize,
     /// True if clients on this machine may make the daemon reload its configuration or end.
     pub permits_control: bool,
@@ -59,7 +59,8 @@ impl Default for Plan {
 pub(crate) struct StorePlan {
     pub(crate) categories: Vec<Pattern>,
     pub(crate) kind: Kind,
-    /// True if failed messages are retried. If false, they count as lost.
+    /// True if failed messages are retried. If false, they count as lost, except for buffer stores,
+    /// which always retry.
     pub(crate) must_succeed: bool,
 }
 
@@ -93,8 +94,8 @@ pub(crate) enum Kind {
         is_any: bool,
     },
     Bucket(Box<BucketPlan>),
-    /// Store with separate files for each category. Each category has its own journal, so only the
-    /// directory and file names differ from the inner store's.
+    /// Store that writes the messages of each category to a separate inner store. Each category has
+    /// its own journal, so only the directory and names of the inner store's files are affected.
     Category(Box<Kind>),
 }
 
@@ -135,7 +136,8 @@ pub(crate) struct NetworkPlan {
     /// next server in the list is used.
     pub(crate) servers: Vec<String>,
     pub(crate) timeout: Duration,
-    /// True if failed messages count as lost, without a retry.
+    /// True if messages count as lost after one failed call to each server, even if the store must
+    /// succeed.
     pub(crate) ignores_errors: bool,
 }
 
@@ -143,8 +145,8 @@ pub(crate) struct NetworkPlan {
 #[derive(Clone, Debug)]
 pub(crate) struct BufferPlan {
     pub(crate) primary: Kind,
-    /// Directory of the store's journals; `None` if the configuration's secondary store names no
-    /// directory.
+    /// Directory that contains the `queue` directory of the store's journals; `None` unless the
+    /// secondary store is a file store with a local `file_path`.
     pub(crate) directory: Option<PathBuf>,
     /// First retry interval; `retry_longest` is the longest.
     pub(crate) retry_first: Duration,
@@ -176,7 +178,8 @@ pub(crate) enum BucketRule {
 }
 
 impl Plan {
-    /// Adds a store that receives all categories: one server, or files in one directory.
+    /// Adds a default store, for all categories without another store: one server, or files in one
+    /// directory.
     pub fn add_target(&mut self, target: Target) {
         let kind = match target {
             Target::Server(server) => Kind::Network(NetworkPlan {

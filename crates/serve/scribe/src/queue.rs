@@ -136,7 +136,8 @@ impl CategoryQueue {
         })
     }
 
-    /// Returns the reason why the journal currently refuses records; `None` if it accepts them.
+    /// Returns the refusal of all records at present, [`Refusal::Full`] or [`Refusal::Failing`];
+    /// `None` does not exclude other refusals, such as back-pressure.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.journal.refusal()
     }
@@ -155,7 +156,7 @@ impl CategoryQueue {
             }
             if bytes + record.len() > APPEND_BYTES && !payloads.is_empty() {
                 let ticket = self.journal.append(&payloads)?;
-                // Further records would exceed the journal's limit for waiting bytes.
+                // Further records could exceed the journal's limit for waiting bytes.
                 ticket.wait()?;
                 payloads.clear();
                 bytes = 0;
@@ -169,8 +170,8 @@ impl CategoryQueue {
         Ok(tickets)
     }
 
-    /// Returns a description of the first problem of the journal or of an outlet; empty if there is
-    /// none.
+    /// Returns the refusal of the journal, or else the first nonempty status of an outlet, or else
+    /// an empty string.
     pub(crate) fn status(&self) -> String {
         if let Some(refusal) = self.refusal() {
             return refusal.to_string();
@@ -241,8 +242,9 @@ fn unique_targets(stores: &[&StorePlan]) -> Vec<Target> {
     all
 }
 
-/// Returns the parent directory of these stores' journals. It is `queue` in the directory of the
-/// first buffer store that names one, or else in the common directory.
+/// Returns the parent directory of these stores' journals: `queue` in the directory of the first
+/// buffer store that names one, or else in the common directory. Buffer stores within bucket stores
+/// are ignored.
 fn root(stores: &[&StorePlan], common: &QueueSettings) -> PathBuf {
     let buffer = stores.iter().find_map(|store| buffer_directory(&store.kind));
     buffer.unwrap_or(&common.directory).join("queue")
@@ -276,8 +278,8 @@ pub(crate) fn categories_below(root: &Path) -> Vec<Vec<u8>> {
     categories.filter_map(Result::ok).collect()
 }
 
-/// Returns the directory name for a category: the category's letters, digits, `-` and `_`, and a
-/// hash that makes the name unique.
+/// Returns the directory name for a category: the category's first 40 ASCII letters, digits, `-`
+/// and `_`, and a hash of the whole category.
 fn directory_name(category: &[u8]) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let plain = category.iter().filter(|byte| is_plain(byte)).take(40);

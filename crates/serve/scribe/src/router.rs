@@ -1,6 +1,6 @@
 //! Routing of messages: appends each message to the journal of its category, and answers `OK` once
-//! all messages of a call are durable. Messages that no store can take are only counted. Start at
-//! [`Router::begin`].
+//! all messages of a call are durable. Messages without a category or a suitable store, and too
+//! large messages, are only counted. Start at [`Router::begin`].
 
 use crate::counters::{Counters, add};
 use crate::plan::{Pattern, Plan, StorePlan};
@@ -28,8 +28,8 @@ pub(crate) enum Control {
 pub(crate) type Log = fn(&str);
 
 pub(crate) struct Router {
-    /// State of the current configuration; `None` before the first configuration and during a
-    /// reload.
+    /// State of the current configuration; `None` before the first configuration, during a reload,
+    /// and after the last [`Router::end`].
     state: RwLock<Option<State>>,
     overall: Arc<Counters>,
     rate: Mutex<Rate>,
@@ -70,7 +70,8 @@ enum Denial {
 /// Destination of a category's messages.
 enum Destination {
     CategoryQueue(Arc<CategoryQueue>),
-    /// No store is configured for the category.
+    /// No store is configured for the category, or a store would use the category as a file name
+    /// and the name is invalid.
     None,
     Denial(Denial),
 }

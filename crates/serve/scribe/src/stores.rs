@@ -12,12 +12,12 @@ use crate::plan::Kind;
 
 /// Destination to which an outlet writes batches, such as files or another server.
 pub(crate) trait Store: Send {
-    /// Writes a batch. After a failure the batch may be partly written. The caller then retries it
-    /// with the same id, and the store may skip the messages already written.
+    /// Writes a batch. After a failure the batch may be partly written. A retry has the same id, so
+    /// that the store may skip the messages already written.
     fn write(&mut self, batch: &Batch) -> Result<WriteCounts, Failure>;
 
-    /// Returns the number of written messages of the failed batch. A rising number shows that
-    /// retries make progress.
+    /// Returns the number of messages of the failed batch that are already written; 0 if the store
+    /// does not report progress. The outlet resets its retry delay when the number grows.
     fn progress(&self) -> u64 {
         0
     }
@@ -29,7 +29,8 @@ pub(crate) trait Store: Send {
     }
 }
 
-/// Number of messages of a batch by outcome, and the bytes of the lost messages.
+/// Number of messages of a batch by outcome, and the payload bytes of the lost messages. A multi
+/// store returns the sums of its children.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WriteCounts {
     pub(crate) sent: u64,
@@ -59,16 +60,17 @@ impl WriteCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct Failure(pub(crate) String);
 
-/// Properties of a category's queue on which its stores depend.
+/// Properties of a store's category, bucket and journal on which the store depends.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreContext {
     pub(crate) category: Vec<u8>,
-    /// True if the configuration names the category exactly. If not, the category's files get their
-    /// own directory.
+    /// True if the configuration names the category exactly, except inside a category store. If
+    /// false, the category's files get their own directory.
     pub(crate) is_exact: bool,
     /// Subdirectory of the bucket, if the store is created from a bucket store's model.
     pub(crate) bucket: Option<String>,
-    /// True if the daemon was killed or crashed before, so that files may end in a torn message.
+    /// True if the journal was not closed cleanly, such as after a kill or a crash, so that files
+    /// may end in a torn message.
     pub(crate) may_be_torn: bool,
 }
 
@@ -89,8 +91,8 @@ pub(crate) fn build(kind: &Kind, context: &StoreContext) -> Box<dyn Store> {
     }
 }
 
-/// Returns whether the store uses categories as file names, so that each category must be a valid
-/// name.
+/// Returns whether the store or a store inside it writes files, so that each category must be a
+/// valid file name.
 pub(crate) fn needs_names(kind: &Kind) -> bool {
     match kind {
         Kind::File(_) => true,
@@ -143,8 +145,8 @@ impl BatchProgress {
         Ok(())
     }
 
-    /// Returns the counts of the batch that all stores have written. Clears the batch's id, because
-    /// the same batch may be written again after a failed sync.
+    /// Returns the sums of the stores' counts for the batch. Clears the batch's id, because the
+    /// same batch may be written again after a failed sync.
     fn finish(&mut self) -> WriteCounts {
         self.batch = None;
         self.wrote

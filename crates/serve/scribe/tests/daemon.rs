@@ -1,6 +1,6 @@
 //! Tests of the daemon in this process. Its stores are files and servers, which are available or
-//! unavailable, or answer `TRY_LATER`. Messages are numbered: no message answered with `OK` is
-//! missing, and all are in order.
+//! unavailable, or answer `TRY_LATER`. Tests of unavailable stores number the messages, and check
+//! that each message answered with `OK` arrives later.
 
 use blkkin_scribe::{
     Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, RunningServer, Server,
@@ -208,8 +208,8 @@ fn what_is_thrown_away_is_counted() {
     daemon.stop();
 }
 
-/// Messages of arbitrary bytes, in categories that are no valid file names, are forwarded
-/// unchanged.
+/// Messages and categories of arbitrary bytes are forwarded unchanged, even if a category is no
+/// valid file name.
 #[test]
 fn any_bytes_go_on_to_another_server() {
     let scratch = Scratch::new("scribed");
@@ -399,7 +399,8 @@ fn stores_of_stores_get_what_is_theirs() {
     daemon.stop();
 }
 
-/// The daemon reports a configuration error with its line, and uses the stores without errors.
+/// The daemon reports a configuration error with its line, and uses the stores without errors. A
+/// reload applies a corrected configuration. Clients control the daemon only if that is permitted.
 #[test]
 fn a_bad_configuration_is_a_warning() {
     let scratch = Scratch::new("scribed");

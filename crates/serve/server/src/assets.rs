@@ -1,6 +1,7 @@
 //! Files of the web page, built into the program. Start at [`Assets`].
 //!
-//! The files contain no stored data and need no token; the queries that the page sends need one.
+//! The files contain no stored data, so requests for them need no token. The page's queries need a
+//! token if the server has token files.
 
 use crate::response::{accepts_gzip, compress_well, typed};
 use blkkin_collector::{Answer, Content};
@@ -35,7 +36,7 @@ const SOURCES: [Source; 5] = [
 ];
 
 /// Content security policy of the page. The page may load from and query this server only, create
-/// markup only by the templates that it was built from, and start one worker.
+/// markup only by the templates that it was built from, and start workers only by its own policy.
 const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types svelte-trusted-html blkkin-worker";
@@ -110,8 +111,7 @@ impl Assets {
     }
 }
 
-/// Returns whether `If-None-Match` contains this entity tag. If so, the client has the current
-/// content.
+/// Returns whether `If-None-Match` contains this entity tag, compared as a weak tag, or `*`.
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     let Ok(tag) = tag.to_str().map(strong) else { return false };

@@ -28,7 +28,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// has already sent are answered.
 const LAST_REQUEST_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Maximum size of the input buffer of an HTTP/1.1 connection, in bytes.
+/// Maximum size of the input buffer, and of the output buffer, of an HTTP/1.1 connection, in bytes.
 const READ_BUFFER_BYTES_MAX: usize = 128 << 10;
 
 /// Serves a connection until its end. After `stop` turns true, the connection ends once its open
@@ -105,8 +105,8 @@ async fn serve_http<S>(
             () = connection.leave.notified() => break,
             _ = look.tick() => {
                 if connection.is_idle(idle) {
-                    // The client is notified first, and the connection is closed at the next check.
-                    // So no request arrives at a closed connection.
+                    // The graceful shutdown closes an idle HTTP/1.1 connection, and notifies an
+                    // HTTP/2 client. A connection still open at the next check is closed then.
                     if was_notified {
                         shared.counts.add(Count::Idle);
                         return;
@@ -145,7 +145,7 @@ fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Stream of a connection that records activity whenever the client accepts data.
+/// Stream of a connection. Each write of at least one byte is recorded as activity.
 struct ActivityStream<S> {
     io: S,
     connection: Arc<Connection>,

@@ -5,7 +5,7 @@
 //! silent connections harm only each other.
 //!
 //! A connection without a slot may still answer a request that it has received, with status 503. At
-//! most a sixteenth of all connections do so at the same time; others are closed at once.
+//! most one connection for every sixteen slots does so at the same time; others are closed at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -40,12 +40,12 @@ pub(crate) struct Connection {
     /// Time of the last activity, in milliseconds since `start`. All connections have the same
     /// `start`.
     active_ms: AtomicU64,
-    /// Notification that the connection has lost its slot.
+    /// Notification that the connection has lost its slot or never had one.
     pub(crate) leave: Notify,
     is_dismissed: AtomicBool,
 }
 
-/// Slot for a connection, freed on drop.
+/// Connection with its slot, if it got one. The slot is freed on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     id: u64,

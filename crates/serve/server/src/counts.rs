@@ -21,15 +21,16 @@ pub(crate) enum Count {
     Idle,
     /// A connection came from an untrusted network.
     DeniedNetwork,
-    /// A TLS handshake failed.
+    /// A TLS handshake failed or timed out.
     HandshakesFailed,
     /// A request named another host.
     DeniedHost,
-    /// A page of another origin sent a request that changes something.
+    /// A page of an origin that is not allowed sent a request that may change something.
     DeniedOrigin,
     /// A request had no token that permits it.
     DeniedToken,
-    /// A query was cancelled after its time limit, or after half of it while other queries waited.
+    /// A query exceeded its time limit, which includes the wait for a slot, or was cancelled
+    /// earlier because other queries waited.
     QueriesLate,
     /// An answer was refused for lack of memory.
     AnswersTurnedAway,

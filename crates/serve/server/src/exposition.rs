@@ -1,5 +1,4 @@
-//! Writer of Prometheus's text format, which has three kinds of lines: help, type and sample. Start
-//! at [`Exposition`].
+//! Writer of help, type and sample lines in Prometheus's text format. Start at [`Exposition`].
 
 use std::fmt::{Display, Write};
 

@@ -27,7 +27,7 @@ pub(crate) struct Guard {
 pub(crate) enum Access {
     /// No permission is needed.
     Open,
-    /// Permission to send queries.
+    /// Permission to send queries, and to read the server's status and configuration.
     Read,
     /// Permission to send spans.
     Write,
@@ -55,13 +55,14 @@ impl std::fmt::Debug for Token {
 pub(crate) enum Denial {
     /// The request names a host that is not this server.
     Host,
-    /// The request is cross-origin and may modify the server's state.
+    /// The request may modify the server's state, and its origin is not allowed.
     Origin,
     /// The request has no valid token.
     Token,
     /// The request's token gives another permission than the request needs.
     Access,
-    /// The request has no `Host` header, or several.
+    /// The request has several `Host` headers, an invalid one, or no host at all. In HTTP/2 the
+    /// URI's authority may replace the header.
     NoHost,
 }
 
@@ -117,13 +118,14 @@ impl Guard {
         self.tokens().check(&head.headers, access)
     }
 
-    /// Returns whether the token of a request gives the permission `access`.
+    /// Returns whether a request has the permission `access`, by its token or because the server
+    /// has no tokens.
     pub(crate) fn permits(&self, headers: &HeaderMap, access: Access) -> bool {
         self.tokens().check(headers, access).is_ok()
     }
 
-    /// Returns the value of `Access-Control-Allow-Origin`; `None` if pages of the request's origin
-    /// may not read the answer.
+    /// Returns the value of `Access-Control-Allow-Origin`; `None` if the request has no `Origin`,
+    /// or one that the settings do not list.
     pub(crate) fn allowed_origin(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         let origin = headers.get(header::ORIGIN)?;
         if self.origins.iter().any(|known| known == "*") {
@@ -132,8 +134,8 @@ impl Guard {
         self.is_listed(origin).then(|| origin.clone())
     }
 
-    /// Returns whether pages of any other origin may read answers, so that answers depend on the
-    /// request's origin.
+    /// Returns whether the settings list any other origin whose pages may read answers. If so, the
+    /// headers of answers depend on the request's origin.
     pub(crate) fn allows_origins(&self) -> bool {
         !self.origins.is_empty()
     }
@@ -161,8 +163,8 @@ impl Guard {
 }
 
 impl Tokens {
-    /// Reads the token files. Fails if there is a file for one permission only, as no token would
-    /// have the other permission.
+    /// Reads the token files. Fails if a file is unusable, or if the only file is for one of the
+    /// permissions, as no token would have the other permission.
     pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
         let Settings { token_file, read_token_file, write_token_file, .. } = settings;
         match (token_file, read_token_file, write_token_file) {
@@ -182,7 +184,7 @@ impl Tokens {
     }
 
     /// Checks the token of a request. The token is compared with all tokens in constant time, so
-    /// the duration reveals only their lengths.
+    /// the duration reveals only the number and the lengths of the tokens.
     fn check(&self, headers: &HeaderMap, access: Access) -> Result<(), Denial> {
         if access == Access::Open || self.is_empty() {
             return Ok(());
@@ -207,8 +209,8 @@ impl Tokens {
     }
 }
 
-/// Reads the tokens in a file, one per line. Fails if the file has no token. Without a path, there
-/// are no tokens.
+/// Reads the tokens in a file, one per line. Fails if the file is unreadable or has no token.
+/// Without a path, returns no tokens.
 fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let unusable = |reason| StartError::File { path: path.to_owned(), reason };
@@ -267,8 +269,9 @@ impl Denial {
     }
 }
 
-/// Adds security headers to an answer: browsers must not run or show content from other origins,
-/// nor guess content types.
+/// Adds the security headers that an answer lacks. Browsers then load content from this origin
+/// only, guess no content types, show the answer in no frame, send no referrer, and isolate the
+/// window from windows of other origins.
 pub(crate) fn add_security_headers(headers: &mut HeaderMap) {
     const HEADERS: [(&str, &str); 5] = [
         (

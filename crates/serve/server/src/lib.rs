@@ -3,11 +3,11 @@
 //! stages of a request.
 //!
 //! - Listeners bind only to loopback addresses, unless there are a certificate and tokens, or
-//!   trusted networks ([`StartError`]).
-//! - `guard` checks the `Host` of each HTTP request against DNS rebinding, and the `Origin` of
-//!   requests other than GET, HEAD and OPTIONS against cross-site requests.
-//! - The number of connections is limited; a new connection evicts the connection that has been
-//!   idle for longest (`connections`). Slow senders are timed out.
+//!   trusted networks ([`StartError`]). For Scribe, only loopback addresses are ever permitted.
+//! - `guard` checks the `Host` of each HTTP request against DNS rebinding, the `Origin` of requests
+//!   other than GET, HEAD and OPTIONS against cross-site requests, and the token.
+//! - The number of connections is limited. At the limit, a new connection evicts the connection
+//!   that has been idle for longest (`connections`). Slow senders are timed out.
 //! - Queries run on blocking threads, a limited number at a time, each with a deadline (`queries`).
 
 mod assets;

@@ -35,8 +35,8 @@ const COLLECTOR_METRICS: [(&str, Type, &str, CounterReader); 8] = [
     ("message_bytes", Type::Gauge, "Bytes of the last message", |counters| counters.message_bytes),
 ];
 
-/// Count of refused or lost items. `interval` has the times of the first and the last item since
-/// the server started.
+/// Count of refused, expired, lost or damaged items of one kind. `interval` has the times of the
+/// first and the last item since the server started.
 struct DropCount {
     component: Component,
     what: &'static str,

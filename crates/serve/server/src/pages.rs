@@ -14,10 +14,12 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Health,
-    /// Health as in [`Self::Health`], but with HTTP status 503 while the store refuses batches.
+    /// Health as in [`Self::Health`], but with HTTP status 503 after the store refused a batch,
+    /// until the store accepts a batch or a minute has passed.
     Readiness,
     Info,
-    /// Metrics in Prometheus's text format, or in Zipkin's JSON for clients that accept JSON.
+    /// Metrics in Prometheus's text format, or in Zipkin's JSON if the `Accept` header starts with
+    /// JSON.
     Metrics,
     Prometheus,
     ZipkinMetrics,
@@ -62,7 +64,8 @@ pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     }
 }
 
-/// Creates the answer with the health in Zipkin's form and a list of problems in plain text.
+/// Creates the answer with the health in Zipkin's JSON, and with a description of each problem in
+/// the list `troubles`.
 fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
     let refusal = shared.collector.refusal();
     let counters = shared.store.counters();

@@ -4,7 +4,7 @@
 use crate::exposition::{Exposition, Type};
 use std::fs;
 
-/// Clock ticks per second in `/proc/PID/stat` (USER_HZ), the same on every Linux system.
+/// Clock ticks per second in `/proc/PID/stat` (USER_HZ), the same on every supported architecture.
 const TICKS: f64 = 100.0;
 
 /// Metrics of the server's process; `None` where the kernel does not provide a value.

@@ -16,15 +16,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 const COMPRESSED_MIN: usize = 2 << 10;
 
 /// Interval between two checks of the running queries for queries that wait for a slot. Each query
-/// checks after half of its time limit, and then every `queries_max` intervals.
+/// first checks after running for half of the time limit plus one interval for each slot that was
+/// free at its start, and then every `queries_max` intervals.
 const SHARE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs a query on a blocking thread. A query that exceeds its deadline is cancelled and answered
 /// with the status `late`. A query whose client disconnects is cancelled, too. The thread of a
 /// cancelled query keeps the slot until the query ends.
 ///
-/// A query may use its whole time if no other query waits for a slot. Otherwise it is cancelled
-/// after half of its time.
+/// A query may use its whole time if no other query waits for a slot. After running for half of the
+/// time limit, a query is cancelled at the first check that finds a waiting query.
 pub(crate) async fn run_query(
     shared: &Arc<Shared>,
     headers: &HeaderMap,

@@ -112,7 +112,8 @@ where
     }
 }
 
-/// Returns the permission that an endpoint needs. Probes and monitoring need no permission.
+/// Returns the permission that an endpoint needs. Health probes, metrics for Prometheus and Zipkin,
+/// and the web page's files need no permission.
 fn access(target: Target<'_>) -> Access {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc => Access::Write,
@@ -190,6 +191,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
 }
 
 /// Returns the path template of an endpoint, with placeholders for the parts that clients choose.
+/// gRPC calls and unknown paths have fixed names instead.
 fn template(target: Target<'_>) -> &'static str {
     match target {
         Target::Zipkin(Version::V1) => "/api/v1/spans",
@@ -283,7 +285,7 @@ fn not_allowed(allowed: &[&str]) -> Answer {
     answer
 }
 
-/// Answers a browser's CORS preflight.
+/// Answers an `OPTIONS` request: permits a CORS preflight of an allowed origin, and refuses others.
 fn preflight(headers: &HeaderMap, reader: Option<&HeaderValue>) -> Answer {
     if !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
         return not_allowed(&["GET", "HEAD", "POST"]);

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 /// Time limit for open requests to be answered when the server stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Server that is not running yet; [`Server::start`] starts it.
+/// Namespace of [`Server::start`], which starts a server.
 pub struct Server;
 
 /// Running server, with the addresses of its listeners. Dropping it stops the server.
@@ -120,7 +120,8 @@ impl ServerState {
         self.sum(|counters| counters.messages_turned_away)
     }
 
-    /// Returns the number of messages that were refused as invalid.
+    /// Returns the number of messages of which no span was stored because they were invalid, of an
+    /// unknown format, too large or late.
     pub fn dropped(&self) -> u64 {
         self.sum(|counters| counters.messages_dropped)
     }

@@ -20,11 +20,12 @@ pub struct Settings {
     pub read_token_file: Option<PathBuf>,
     /// File with tokens that permit sending spans only, one token per line.
     pub write_token_file: Option<PathBuf>,
-    /// Networks whose hosts can connect. If the list is not empty, only these hosts and this
-    /// machine can connect, and TLS and tokens are optional. Scribe's listeners ignore this
+    /// Networks whose hosts can connect. If the list is not empty, only these hosts and loopback
+    /// addresses can connect, and TLS and tokens are optional. Scribe's listeners ignore this
     /// setting.
     pub trusted_networks: Vec<Network>,
-    /// Host names that requests may use for this server, besides its addresses.
+    /// Host names that requests may use for this server, besides the address at which the request
+    /// arrived and, at loopback addresses, `localhost`.
     pub hosts: Vec<String>,
     /// Origins of other servers' pages that may use this server, such as `https://tools.example`,
     /// or `*` for all.
@@ -39,9 +40,10 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Maximum number of queries that run at the same time. Other queries wait.
     pub queries_max: usize,
-    /// Maximum time for a query, including the time that it waits to run.
+    /// Maximum time for a query, including the time that it waits to run. While other queries wait,
+    /// a query may run for half of this time only.
     pub query_timeout: Duration,
-    /// Maximum total size of answers that are being sent, in bytes.
+    /// Maximum total size of the answers to queries that are being sent, in bytes.
     pub answers_bytes: usize,
     /// Settings of the collector, which receives spans.
     pub collector: blkkin_collector::Settings,
@@ -59,7 +61,8 @@ pub struct Listen {
     pub otlp_http: Vec<SocketAddr>,
     /// Addresses on which senders expect OpenTelemetry over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
-    /// Addresses for Scribe. They must be on this machine, as Scribe has neither TLS nor tokens.
+    /// Addresses for Scribe. Only loopback addresses are permitted, as Scribe has neither TLS nor
+    /// tokens.
     pub scribe: Vec<SocketAddr>,
 }
 
@@ -113,7 +116,7 @@ impl FromStr for Network {
 
 impl Settings {
     /// Returns whether a host with this address may connect: any host if there are no trusted
-    /// networks, otherwise one on this machine or in a trusted network.
+    /// networks, otherwise one with a loopback address or in a trusted network.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let networks = &self.trusted_networks;
         networks.is_empty()
@@ -128,9 +131,10 @@ impl Settings {
             || self.write_token_file.is_some()
     }
 
-    /// Sets the limits of connections for a process with `descriptors` descriptors. Three eighths
-    /// of them are for connections, an eighth of that number for connections that are being closed,
-    /// a quarter for Scribe's connections, and the rest for files.
+    /// Sets the connection limits for a process with `descriptors` descriptors. Three eighths of
+    /// them are for connections to all listeners except Scribe's, at most 4096. A quarter is for
+    /// Scribe's connections, at most 1000 for each listener. The rest is for connections that are
+    /// being closed, and for files.
     pub fn limit_connections(&mut self, descriptors: u64) {
         let most = |part: u64, max: usize| usize::try_from(part).map_or(max, |part| part.min(max));
         self.connections_max = most(descriptors / 8 * 3, 4096);
@@ -162,10 +166,10 @@ impl Default for Settings {
     }
 }
 
-/// Reason why the server cannot start.
+/// Reason why the server cannot start, or cannot read its certificate, key and tokens again.
 #[derive(Debug)]
 pub enum StartError {
-    /// Other machines could reach a listener that has no protection.
+    /// Other machines could reach a listener that lacks TLS or tokens.
     Open {
         /// Address on which the server would listen.
         address: SocketAddr,
@@ -178,7 +182,7 @@ pub enum StartError {
         /// Access that no token would permit: `reading` or `writing`.
         missing: &'static str,
     },
-    /// A listening socket cannot be opened.
+    /// A listening socket cannot be opened, or the thread of a Scribe listener cannot be started.
     Listen {
         /// Address on which the server should listen.
         address: SocketAddr,
@@ -192,7 +196,7 @@ pub enum StartError {
         /// Reason why the file cannot be used, as text for the message.
         reason: String,
     },
-    /// The operating system refused to start the server's threads.
+    /// The runtime of the server's threads cannot be created.
     Threads(io::Error),
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     pub(crate) assets: Assets,
     /// Semaphore that limits the number of running queries.
     pub(crate) query_slots: Arc<Semaphore>,
-    /// Memory budget that all answers share while they are sent.
+    /// Memory budget of the answers to queries that are being sent.
     pub(crate) answers: Arc<Budget>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) counts: Counts,

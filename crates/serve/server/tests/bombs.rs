@@ -1,5 +1,5 @@
-//! Test that decompression bombs of one gibibyte use little memory, over each protocol. The test
-//! has its own process, because it measures the memory of the process.
+//! Test that gzip bombs of one gibibyte use little memory, over HTTP and gRPC. The test has its own
+//! process, because it measures the memory of the process.
 
 #[path = "server/calls.rs"]
 #[allow(dead_code, reason = "others need more of it")]
@@ -11,8 +11,8 @@ mod support;
 use calls::{OTLP, ZIPKIN, call, framed};
 use support::{gzip, request, start};
 
-/// Maximum growth of the process's peak memory by one bomb, for server and client together, in
-/// bytes.
+/// Maximum growth of the process's peak memory by one bomb, or by all repeated bombs, for server
+/// and client together, in bytes.
 const GROWN_MAX: u64 = 32 << 20;
 
 /// Returns the peak resident memory of this process, in bytes.

@@ -19,7 +19,7 @@ use support::{Reply, any_port, connect, head, request};
 /// Maximum number of queries that the server runs at the same time.
 const QUERIES_MAX: usize = 8;
 
-/// Stores `spans` spans with an annotation of `bytes` bytes each.
+/// Stores `spans` spans with an annotation each, of `bytes` bytes rounded down to a multiple of 3.
 fn fill(lake: &Lake, spans: u64, bytes: usize) {
     let said = "abc".repeat(bytes / 3);
     let annotations = [AnnotationRef { time_ns: 1_000_000_000, value: &said }];

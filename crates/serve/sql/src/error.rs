@@ -21,7 +21,7 @@ pub struct Error {
 enum Kind {
     Usage,
     Failed,
-    /// Stored data cannot be decoded.
+    /// A span file cannot be read or decoded.
     Data,
     Stopped,
     Output(std::io::ErrorKind),
@@ -49,7 +49,7 @@ impl Error {
         Error { kind, message: message.into(), place: None, hint: None }
     }
 
-    /// Creates an error for invalid SQL.
+    /// Creates an error for SQL that is invalid or not permitted.
     pub(crate) fn usage(message: impl Into<String>) -> Error {
         Error::new(Kind::Usage, message)
     }
@@ -94,7 +94,7 @@ impl Error {
         self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns whether the query failed because the SQL is invalid.
+    /// Returns whether the query failed because the SQL is invalid or not permitted.
     pub fn is_usage(&self) -> bool {
         self.kind == Kind::Usage
     }
@@ -114,8 +114,9 @@ impl Error {
         self.hint.as_deref()
     }
 
-    /// Returns the faulty line of the SQL, and below it a caret at the position of the error.
-    /// `None` if the position is unknown.
+    /// Returns up to 120 characters of the faulty line of the SQL, around the error, and below them
+    /// a caret at the position of the error. `None` if the position is unknown, or if its line is
+    /// not in `sql`.
     pub fn excerpt(&self, sql: &str) -> Option<String> {
         const AROUND: usize = 60;
         let place = self.place?;
@@ -264,7 +265,8 @@ fn first_line(text: &str) -> &str {
 }
 
 /// Puts the first letter of another library's message in lower case, so that the message continues
-/// a sentence.
+/// a sentence. A text whose second character is not a lower-case letter, such as an acronym, is
+/// unchanged.
 fn lowered(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {

@@ -1,6 +1,6 @@
 //! Snapshot of a store for one query: the span files, and the records that are only in the journal,
-//! converted to files in memory. All files are open, so that a merge cannot remove them during a
-//! query. Start at [`Snapshot::take`].
+//! converted to files in memory. All files are open, so a query can still read a file that a merge
+//! has removed. Start at [`Snapshot::take`].
 
 use crate::error::Error;
 use blkkin_journal::Directory;
@@ -29,11 +29,11 @@ pub(crate) struct Snapshot {
     /// True if the server moved records from the journal to files after the manifest was read. The
     /// snapshot lacks these records.
     is_behind: bool,
-    /// Descriptions of the unreadable parts of the journal, a line each.
+    /// Descriptions of the unreadable or missing parts of the journal, a line each.
     damage: Vec<String>,
 }
 
-/// Open span file. The footer is cached after the first read.
+/// Open span file. The footer without page indexes is cached after the first read.
 #[derive(Debug)]
 pub(crate) struct SpanFile {
     /// Path relative to the store's directory; `journal/N` for files converted from the journal.
@@ -48,7 +48,7 @@ pub(crate) struct SpanFile {
 
 /// Reason why the files of a store could not be opened.
 enum OpenError {
-    /// The store changed during the attempt; a retry may succeed.
+    /// The store may have changed during the attempt, so a retry may succeed.
     Transient(Error),
     Permanent(Error),
 }
@@ -125,13 +125,13 @@ impl Snapshot {
         Ok(Snapshot { files, damage: rest.damage, is_behind: rest.lacks_records })
     }
 
-    /// Returns descriptions of the unreadable parts of the journal, a line each.
+    /// Returns descriptions of the unreadable or missing parts of the journal, a line each.
     pub(crate) fn damage(&self) -> &[String] {
         &self.damage
     }
 
     /// Verifies all files completely, and removes the damaged files from the snapshot. Returns a
-    /// description of each damaged file and of each unreadable part of the journal.
+    /// description of each damaged file and of each unreadable or missing part of the journal.
     pub(crate) fn remove_damaged(&mut self) -> Vec<String> {
         let mut damaged = std::mem::take(&mut self.damage);
         self.files.retain(|file| match file.check() {
@@ -223,7 +223,7 @@ impl SpanFile {
         Ok(Arc::new(SpanFile { name, spans, bytes, bytes_named, file, footer }))
     }
 
-    /// Compares the file's size with the manifest; the error describes the damage. DataFusion would
+    /// Compares the file's size with the manifest; the error describes the damage. DataFusion may
     /// skip an empty file without an error.
     pub(crate) fn check_size(&self) -> Result<(), String> {
         let (name, bytes) = (&self.name, self.bytes);

@@ -28,7 +28,7 @@ pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
 }
 
 /// Converts columns of JSON values, such as results of `->`, to text. Such columns have a union
-/// type, which no output format can print.
+/// type, which fails in JSON output and is printed as `{type=value}` in tables and CSV.
 pub(crate) fn show_json_as_text(frame: DataFrame) -> Result<DataFrame> {
     let columns = frame.schema().iter();
     let columns: Vec<(Expr, bool)> = columns
@@ -117,7 +117,8 @@ impl AggregateUDFImpl for ValueAt {
 
 /// Function `width_bucket(value, low, high, count)`: the number of the bucket that contains
 /// `value`, if the range from `low` to `high` is divided into `count` equal buckets. Buckets are
-/// numbered from 1. The result is 0 below `low`, and `count + 1` from `high` on.
+/// numbered from 1, starting at `low`. If `low` is less than `high`, the result is 0 below `low`,
+/// and `count + 1` from `high` up; otherwise it is 0 above `low`, and `count + 1` from `high` down.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct WidthBucket {
     signature: Signature,

@@ -20,11 +20,12 @@ pub(crate) const TOKENS_MAX: usize = 5000;
 pub(crate) enum AcceptedStatement {
     /// Query that returns rows of tables. The row limit applies.
     Rows(Statement),
-    /// Statement about tables, settings or a query plan. The row limit does not apply.
+    /// Statement about tables, functions, settings or a query plan. The row limit does not apply.
     Info(Statement),
 }
 
-/// Parses SQL; refuses statements that may change data.
+/// Parses SQL. Refuses SQL that is empty or too long, and all statements except queries and
+/// statements that return information.
 pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement, Error> {
     if sql.len() > LENGTH_MAX {
         let message = format!("the SQL has {} bytes; {LENGTH_MAX} are the most", sql.len());
@@ -50,7 +51,7 @@ pub(crate) fn parse(state: &SessionState, sql: &str) -> Result<AcceptedStatement
 }
 
 /// Classifies a statement: `Some(true)` if it returns rows, `Some(false)` if it returns
-/// information. `None` if the statement may change data.
+/// information. `None` for all other statements, which may change data or settings.
 fn classify(statement: &Statement) -> Option<bool> {
     match statement {
         Statement::Explain(explain) => classify(&explain.statement).map(|_| false),

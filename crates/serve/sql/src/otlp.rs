@@ -79,7 +79,7 @@ fn wrong(wanted: &str) -> DataFusionError {
     DataFusionError::Execution(format!("a function of events and links wants {wanted}"))
 }
 
-/// Creates a builder of maps from text to text, which is the type of tag columns.
+/// Creates a builder of maps from text to text, for the attributes of events and links.
 fn attributes() -> MapBuilder<StringBuilder, StringBuilder> {
     MapBuilder::new(None, StringBuilder::new(), StringBuilder::new())
 }

@@ -187,8 +187,9 @@ fn cannot(error: ArrowError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Returns whether a column contains durations, judged by its type, or by its name if it is
-/// numeric. Such a name ends with `_ns`, or is an aggregate function of such a column.
+/// Returns whether a column contains durations, judged by its type, or by its name if its type is
+/// `Int64` or `Float64`. The name of such a column ends with `_ns`, or contains `_ns` and starts
+/// with an aggregate function that keeps the unit, such as `max(`.
 fn is_duration(name: &str, kind: &DataType) -> bool {
     const KEEP: [&str; 7] =
         ["min(", "max(", "avg(", "sum(", "median(", "approx_median(", "approx_percentile_cont("];

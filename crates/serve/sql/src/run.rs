@@ -3,7 +3,7 @@
 //! DataFusion has a memory limit, but accounts only for most of its memory, and cannot interrupt
 //! a function or the planner. So the query runs on separate threads, while the caller's thread
 //! checks the clock and the growth of the process every few milliseconds. A query that ignores
-//! cancellation keeps running until the process exits; a long-lived caller should run queries in a
+//! cancellation may run until the process exits; a long-lived caller should run queries in a
 //! subprocess.
 
 use crate::error::Error;
@@ -50,7 +50,8 @@ pub struct Options {
     pub timeout: Duration,
     /// Maximum number of bytes by which the process's memory may grow.
     pub memory_bytes: usize,
-    /// True to skip damaged files. All files are then verified completely before the query.
+    /// True to skip damaged files and damaged parts of the journal. All files are then verified
+    /// completely before the query.
     pub skip_damaged: bool,
 }
 
@@ -65,7 +66,7 @@ pub struct Summary {
     pub files: usize,
     /// Number of bytes that the query read from files, without footers.
     pub bytes_read: u64,
-    /// Descriptions of the skipped damaged files and of unreadable parts of the journal.
+    /// Descriptions of the skipped damaged files and of unreadable or missing parts of the journal.
     pub left_out: Vec<String>,
 }
 
@@ -186,7 +187,8 @@ fn damage(message: String) -> Error {
     Error::failed(message).hint("--skip-damaged answers from all other files")
 }
 
-/// Adds the name of the damaged file to a decoding error, as DataFusion's error lacks it.
+/// Replaces a read or decoding error by an error that names the damaged file, as DataFusion's error
+/// lacks the name. Returns the error unchanged if it has another cause, or if no file is damaged.
 fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     if !error.is_of_data() {
         return error;

@@ -65,8 +65,8 @@ impl TableProvider for Files {
         TableType::Base
     }
 
-    /// Creates the scan of the files. Ignores `_filters`, as DataFusion pushes all filters into the
-    /// scan later.
+    /// Creates the scan of the files. Ignores `_filters`: DataFusion later pushes the filters that
+    /// the scan supports into it, and applies the other filters itself.
     async fn scan(
         &self,
         state: &dyn Session,
@@ -98,7 +98,7 @@ impl TableProvider for Files {
 #[derive(Debug)]
 struct Readers {
     snapshot: Arc<Snapshot>,
-    /// Number of bytes that all readers have read.
+    /// Number of bytes that all readers have read, without footers.
     read: Arc<AtomicU64>,
 }
 
@@ -142,7 +142,8 @@ impl AsyncFileReader for Reader {
     }
 }
 
-/// Returns the schema of span files (docs/span-files.md). A column that a file lacks is NULL.
+/// Returns the schema of span files (docs/span-files.md). A nullable column that a file lacks is
+/// NULL; a query of any other missing column fails.
 pub(crate) fn schema() -> Schema {
     let text = |name: &str, is_optional| Field::new(name, DataType::Utf8View, is_optional);
     let flag = |name: &str| Field::new(name, DataType::Boolean, false);

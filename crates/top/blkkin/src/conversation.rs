@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Maximum number of names listed in a hint.
 const NAMES_SHOWN_MAX: usize = 20;
 
-/// Options of every command that talks to the agent.
+/// Options of the commands that talk to the node's agent.
 #[derive(clap::Args, Debug)]
 pub(crate) struct AgentArgs {
     /// Print one JSON object
@@ -36,7 +36,8 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
-    /// Connects to the user's own agent, or else to the system's.
+    /// Connects to the agent at `BLKKIN_SOCKET` or, if the variable is not set, to the user's own
+    /// agent, or else to the system's.
     pub(crate) fn connect(&self) -> Result<AgentConnection, Error> {
         let item = self.timeout;
         // While a thousand programs register, an agent may take as long to accept a connection as
@@ -153,7 +154,8 @@ impl AgentConnection {
         self.client.release()
     }
 
-    /// Sends a request and returns all items of the reply.
+    /// Sends a request and returns all items of the reply. If the request fails, reports the losses
+    /// among the items received before the failure.
     pub(crate) fn request(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         let mut replies = Vec::new();
         let asked = self
@@ -205,7 +207,7 @@ impl AgentConnection {
         }
     }
 
-    /// Returns the names of all sessions; none if the agent does not answer.
+    /// Returns the names of all sessions; an empty list if the request fails.
     fn session_names(&mut self) -> Vec<String> {
         let replies = self.client.request_all(&Request::ListSessions(None));
         let group_by_session = group_by_session(replies.unwrap_or_default());
@@ -215,8 +217,8 @@ impl AgentConnection {
             .collect()
     }
 
-    /// Returns a hint with the existing names if a request failed because its session or channel is
-    /// unknown or ambiguous.
+    /// Returns a hint with existing names if a request failed because its session or channel is
+    /// unknown, or because it names no channel. Without sessions, the hint is to make one.
     fn names_hint(&mut self, code: &str, request: &Request) -> Option<String> {
         let (session, channel) = names_of(request);
         match code {
@@ -294,7 +296,8 @@ fn group_by_session(replies: Vec<Reply>) -> Vec<SessionDetails> {
     all
 }
 
-/// Returns the session and the channel that a request names; `None` for each that it does not name.
+/// Returns the session and the channel that a request names. `None` for each that the request does
+/// not name, and for the session that `CreateSession` creates.
 fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
     match request {
         Request::StartSession(session)
@@ -320,7 +323,8 @@ pub(crate) fn check(request: &Request) -> Result<(), Error> {
     blkkin_client::check(request).map_err(Error::from)
 }
 
-/// Returns the user-visible name of the field that makes a request invalid.
+/// Returns the user-visible name of the field that makes a request invalid; for a field without
+/// such a name, the name of the message.
 fn part(fault: &Fault) -> &'static str {
     match (fault.message, fault.field) {
         ("CreateSession", "name") | (_, "session") => "the session's name",

@@ -3,8 +3,8 @@
 use std::env;
 use std::path::PathBuf;
 
-/// Returns the state directory of a command: below `/var/lib/blkkin` for root, else below
-/// `XDG_STATE_HOME` or the user's home, if known.
+/// Returns the state directory with the name `of`: in `/var/lib/blkkin` for root, else below
+/// `XDG_STATE_HOME` or the user's home; `None` if neither is known.
 pub(crate) fn state_directory(of: &str) -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if blkkin_sys::user_id() == 0 {

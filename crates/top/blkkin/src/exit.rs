@@ -16,9 +16,10 @@ pub(crate) enum Exit {
     Usage,
     /// The command succeeded, but events of the recording were lost.
     Lost,
-    /// Ctrl-C ended the command.
+    /// Ctrl-C, SIGTERM or the closing of the terminal ended the command.
     Interrupted,
-    /// Exit status of the command that `blkkin record` has run.
+    /// Exit status of the command that `blkkin record` has run; for a command that a signal ended,
+    /// 128 plus the signal's number.
     Command(u8),
 }
 
@@ -54,7 +55,7 @@ impl Error {
         Error { exit: Exit::Failed, message: message.into(), hint: None }
     }
 
-    /// Adds advice on how to solve the problem.
+    /// Sets the advice on how to solve the problem; replaces an earlier one.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Error {
         self.hint = Some(hint.into());
         self
@@ -92,7 +93,7 @@ const ERROR: clap::builder::styling::Style =
 const HINT: clap::builder::styling::Style =
     clap::builder::styling::AnsiColor::Cyan.on_default().bold();
 
-/// Maximum number of reading problems that are printed individually.
+/// Maximum number of warnings, and of errors, of the reader that are printed individually.
 const PROBLEMS_SHOWN_MAX: usize = 20;
 
 /// Prints the reader's errors and warnings to standard error; returns the exit status.

@@ -17,7 +17,7 @@ macro_rules! agent_help {
     };
 }
 
-/// Notes at the end of the help pages of commands without notes of their own.
+/// Notes at the end of the help pages of commands that do not use the node's agent.
 pub(crate) const EXIT_HELP: &str = exit_help!();
 
 /// Notes at the end of the help pages of commands that use the node's agent.

@@ -20,7 +20,7 @@ pub(crate) struct InputArgs {
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     metadata: Option<PathBuf>,
 
-    /// Number of threads [default: one for each CPU]
+    /// Number of threads, for commands that decode in parallel [default: one for each CPU]
     #[arg(long, value_name = "N", help_heading = "Input")]
     threads: Option<usize>,
 }
@@ -31,7 +31,8 @@ impl InputArgs {
         self.threads.unwrap_or_else(available).clamp(1, 256)
     }
 
-    /// Finds and opens the traces at the paths of the command line.
+    /// Finds and opens the traces at the paths of the command line. Prints a warning for each trace
+    /// that may miss events.
     pub(crate) fn open(&self) -> Result<OpenTraces, Error> {
         let opened = blkkin_reader::open(&self.sources()?);
         opened.traces.iter().filter(|trace| is_cut_off(&trace.path)).for_each(warn_cut_off);
@@ -57,12 +58,11 @@ impl InputArgs {
     }
 }
 
-/// Name of an empty file that an agent creates in a trace, locks while it writes, and removes at
-/// the trace's end.
+/// Name of the mark: an empty file that an agent creates in a trace and locks while it writes. At
+/// the trace's end the agent removes the mark, unless the trace misses events.
 const MARK: &str = ".recording";
 
-/// Returns true if the recording of a trace was cut off: the marker file exists, and no agent holds
-/// its lock.
+/// Returns true if a trace may miss events: the mark exists, and no agent holds its lock.
 fn is_cut_off(trace: &Path) -> bool {
     let path = trace.join(MARK);
     // Traces are untrusted: a file may be a FIFO, which blocks when opened.
@@ -183,8 +183,8 @@ pub(crate) type Range = (Option<i64>, Option<i64>);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) range: Range,
-    /// Set if `range` cannot change any more: no time is given, or the traces have events to which
-    /// relative times refer.
+    /// Set if `range` is final: no time is given, or a packet declares a time, so that relative
+    /// times and times of day could be resolved.
     pub(crate) are_final: bool,
 }
 

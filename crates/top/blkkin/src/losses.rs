@@ -29,7 +29,8 @@ pub(crate) fn line(loss: &Loss) -> String {
     format!("{}: {}", amount(loss), describe_cause(loss))
 }
 
-/// Describes the amount of a loss in words: events, packets, or an unknown amount.
+/// Describes the amount of a loss in words: events, packets, and uncounted losses. Counts of 0 are
+/// omitted.
 pub(crate) fn amount(loss: &Loss) -> String {
     let Loss { events, packets, uncounted, .. } = *loss;
     let unknown = match loss.cause {

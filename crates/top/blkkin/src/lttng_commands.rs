@@ -20,8 +20,9 @@ const EQUIVALENTS: [(&str, &str); 13] = [
     ("untrack", "event disable --pid"),
 ];
 
-/// Replaces clap's suggestion, the most similar name: by the equivalent of an `lttng` subcommand,
-/// or by a note for `sql` if this build lacks it.
+/// Replaces clap's suggestion of a similar name if the unknown subcommand is one of `lttng`, or
+/// `sql` in a build without SQL. The new suggestion is the equivalent command, or a note on the
+/// build.
 pub(crate) fn suggest_equivalent(error: &mut Error) {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return;

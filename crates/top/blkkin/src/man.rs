@@ -1,5 +1,5 @@
 //! Manual pages in `docs/man`, one for each command, generated from the text of `--help`. The test
-//! fails if they differ; `cargo xtask man` writes them.
+//! fails if the files differ from the generated pages; `cargo xtask man` writes the files.
 
 use crate::Cli;
 use clap::{Command, CommandFactory};
@@ -12,10 +12,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Environment variable that makes the test write the pages instead of comparing them.
+/// Environment variable that makes the test write the pages before it compares them.
 const VARIABLE: &str = "BLKKIN_WRITE_MAN";
 
-/// Returns the manual pages of all commands, by file name.
+/// Returns the manual pages of all commands except hidden ones, by file name.
 fn pages() -> BTreeMap<String, String> {
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
@@ -75,7 +75,8 @@ fn page(command: &Command, above: Option<&str>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// Formats the examples of `--help`: each command, followed by its remark.
+/// Formats the examples of `--help`: each command followed by its remark, or preceded by it if the
+/// help has remarks in lines of their own.
 fn examples(command: &Command) -> String {
     let before = command.get_before_help().map(ToString::to_string).unwrap_or_default();
     let mut roff = Roff::new();

@@ -1,5 +1,5 @@
 //! Standard output and standard error: colour, width, escaped control characters, closed pipes.
-//! Also formats counts and losses as text.
+//! Also formats counts, losses and words of shell commands as text.
 
 use blkkin_reader::Stats;
 use std::borrow::Cow;
@@ -143,7 +143,8 @@ pub(crate) fn stderr() -> EscapedOutput<io::StderrLock<'static>> {
     EscapedOutput { is_terminal: out.is_terminal(), out }
 }
 
-/// Returns standard error for styled text. Styles are removed unless the output can show them.
+/// Returns standard error for styled text. Styles are removed unless standard error is a terminal
+/// that can show them; `NO_COLOR`, `CLICOLOR` and `CLICOLOR_FORCE` override this.
 pub(crate) fn styled_stderr() -> EscapedOutput<anstream::AutoStream<io::StderrLock<'static>>> {
     EscapedOutput { is_terminal: io::stderr().is_terminal(), out: anstream::stderr().lock() }
 }
@@ -169,7 +170,8 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
 }
 
 /// Returns the command that starts this program again. It is `blkkin` if a shell would find this
-/// executable in `PATH`, else the executable's path, such as after `cargo run`.
+/// executable in `PATH`, or if the executable's path is unknown. Otherwise it is the path, such as
+/// after `cargo run`, relative if the executable is below the current directory.
 pub(crate) fn own_command() -> String {
     let named = || "blkkin".to_owned();
     let Ok(program) = env::current_exe() else { return named() };

@@ -42,7 +42,8 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 /// Units of [`blocking`] in microseconds, in descending order.
 const WAIT_UNITS: [(&str, u64); 4] = [("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
 
-/// Parses the maximum time for which an event waits for space in a ring; returns microseconds.
+/// Parses the maximum time for which an event waits for space in a ring; returns microseconds, or
+/// [`WAIT_FOREVER`] for `inf`.
 pub(crate) fn blocking(text: &str) -> Result<u32, String> {
     if text == "inf" {
         return Ok(WAIT_FOREVER);
@@ -103,7 +104,8 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
     u32::try_from(count).map_err(|_| "more than there can be".into())
 }
 
-/// Parses decimal digits without a sign; `None` for any other text.
+/// Parses decimal digits without a sign; `None` for any other text and for numbers above
+/// `u64::MAX`.
 fn plain_number(text: &str) -> Option<u64> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
@@ -163,7 +165,7 @@ pub(crate) fn context(text: &str) -> Result<Context, String> {
     }
 }
 
-/// Returns the names of all contexts.
+/// Returns the names of all contexts except those that programs supply.
 pub(crate) fn contexts() -> impl Iterator<Item = &'static str> {
     Context::ALL.iter().map(Context::word)
 }

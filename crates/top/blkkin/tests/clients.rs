@@ -1,7 +1,7 @@
-//! Published clients of other projects send a request to `blkkin server` in each of their formats,
-//! and Zipkin's API must return the same data. The clients run unchanged, from `tests/clients`:
-//! each program sends a request, waits for the acknowledgement, and prints the expected data.
-//! `cargo xtask peers` installs them.
+//! Published client libraries of other projects send a request to `blkkin server` in each of their
+//! formats, and Zipkin's API must return the same data. The programs in `tests/clients` use the
+//! unchanged libraries, which `cargo xtask peers` installs. Each program sends a request, waits for
+//! the acknowledgement, and prints the expected data.
 
 mod support;
 
@@ -40,7 +40,8 @@ impl Servers {
         Servers { _scratch: scratch, each }
     }
 
-    /// Runs a client against each server. `to` returns the address that is passed to the client.
+    /// Runs a client against each server, and checks that Zipkin's API returns the data that the
+    /// client expects. `to` returns the address that is passed to the client.
     #[track_caller]
     fn check(&self, client: &Command, what: &str, to: impl Fn(&Server) -> String) {
         for (store, server) in &self.each {
@@ -78,7 +79,8 @@ fn by_id(mut spans: Value) -> Value {
     spans
 }
 
-/// Returns the path that an environment variable names; `None` if that peer is not installed.
+/// Returns the path that an environment variable names. Without the variable or the peer `name`,
+/// reports the test as skipped and returns `None`.
 fn peer(test: &str, name: &str, variable: &str) -> Option<PathBuf> {
     let peers = std::env::var("BLKKIN_PEERS").unwrap_or_default();
     let found = std::env::var_os(variable).map(PathBuf::from);

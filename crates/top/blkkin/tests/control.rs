@@ -1,6 +1,7 @@
-//! Tests of session commands, and of behaviour that is common to all commands for the node's agent.
-//! They compare the requests that a command sends, and its output for the agent's replies. The path
-//! of the agent's socket is shown as `AGENT`.
+//! Tests of `blkkin session` and `blkkin sampling`, of behaviour that is common to all commands for
+//! the node's agent, and of the suggestions for subcommands of `lttng`. The tests compare the
+//! requests that a command sends, and its output for the agent's replies. The path of the agent's
+//! socket is shown as `AGENT`.
 
 mod support;
 
@@ -372,8 +373,8 @@ fn by_a_user(folder: &Path) -> Command {
     command
 }
 
-/// A command prefers the user's own agent to the system's agent, and names the agent in its
-/// message.
+/// A command connects to the user's own agent below `XDG_RUNTIME_DIR`. The command's message names
+/// the agent's socket, also if the user may not connect.
 #[test]
 fn an_agent_of_the_users_own() {
     let daemon = StandIn::answering(answer);
@@ -396,8 +397,8 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// The agent's message names the environment variable for programs and commands if there is no
-/// directory for sockets. Containers, cron and `su` have none.
+/// An agent that may not create the directory of its socket suggests `BLKKIN_SOCKET`, for programs
+/// and commands too. Containers, cron and `su` provide no runtime directory.
 #[test]
 fn an_agent_without_a_runtime_directory() {
     let folder = support::Scratch::new("no-runtime");

@@ -1,7 +1,8 @@
-//! Reading of the traces in `tests/corpus`, each of which covers one case. A trace is made from its
-//! recipe in a scratch directory; `view` must print the expectation beside the recipe (`NAME.txt`,
-//! and `NAME.err` for standard error) in every way of reading. babeltrace2 must print the same, if
-//! it can read the trace.
+//! Reading of the good and broken traces in `tests/corpus`, each of which covers one case. A trace
+//! is made from its recipe in a scratch directory. `view` must print the expectation beside the
+//! recipe (`NAME.txt`, and `NAME.err` for standard error) with any number of threads, and from
+//! standard input if possible; `--count` and `--json` must have the same number of events.
+//! babeltrace2 must print the same events for a good trace that it can read.
 //!
 //! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test corpus`
@@ -19,8 +20,9 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
 }
 
-/// Reads a trace in all ways, and checks that each prints the expectation beside the recipe;
-/// returns the differences.
+/// Reads a trace in all ways, and compares the output with the expectation beside the recipe, for
+/// `--count` and `--json` by the number of events; returns the differences. Writes the expectation
+/// first if an environment variable requests it.
 fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     if writes_expectations() {

@@ -19,7 +19,8 @@ use support::{Scratch, blkkin, is_installed, run, skip, text};
 /// Maximum time to wait for LTTng's session daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Installation of LTTng for one test, with its own home directory and session daemon.
+/// LTTng environment of one test: home directory, traced program, and the session daemon if the
+/// test started it.
 struct Lttng {
     scratch: Scratch,
     program: PathBuf,
@@ -205,7 +206,7 @@ fn compare(path: &Path) -> usize {
     events
 }
 
-/// Returns all trace directories below `path`.
+/// Returns all trace directories at and below `path`.
 fn traces(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if path.join("metadata").is_file() {
@@ -366,7 +367,8 @@ fn a_recording_is_followed_while_it_goes_on() {
     following.end(&directory);
 }
 
-/// Checks that babeltrace2 prints the same for rewritten traces as for `path`.
+/// Checks that babeltrace2 prints the same for merged and converted traces as for `path`, and the
+/// selected events of `path` for cut traces.
 fn check_written(lttng: &Lttng, path: &Path) {
     let source = babeltrace(path, &[]);
     let (source_text, source_losses) = (text(&source.stdout), losses(&source));

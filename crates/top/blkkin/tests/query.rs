@@ -129,7 +129,8 @@ fn calls_are_known_soon() {
     server.end();
 }
 
-/// A span without an end is shown as unfinished or with a lost end, not with a duration of zero.
+/// A span without an end is shown as unfinished or with a lost end, and a span without a start with
+/// a lost start, not with a duration of zero.
 #[test]
 fn ends_that_are_not_known_are_told_so() {
     let scratch = Scratch::new("query-ends");

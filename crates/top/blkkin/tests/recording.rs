@@ -1,5 +1,5 @@
-//! Recording of programs by a real agent: events are in the trace even if the program or the agent
-//! is killed.
+//! Recording of programs by a real agent: killed programs and agents, selection of processes,
+//! sampling, names of traces, `session clear`, and programs that connect again.
 
 mod support;
 
@@ -93,7 +93,8 @@ fn killed_agents_lose_nothing() {
     );
 }
 
-/// A session can select processes by pid, by executable and by parent.
+/// A session's rules select processes by pid and by executable. With `--children` they also select
+/// the descendants of these processes.
 #[test]
 fn processes_are_chosen() {
     let node = Node::new();
@@ -217,8 +218,8 @@ fn what_was_cleared_does_not_come_back() {
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }
 
-/// A stopped program connects again if the agent has disconnected it meanwhile. Its later events
-/// are in its trace, too.
+/// A program that the agent disconnects while it is stopped connects again once it continues. All
+/// of its events are in one trace or counted as lost.
 #[test]
 fn programs_that_were_given_up_go_on() {
     let node = Node::new();

@@ -1,7 +1,7 @@
-//! Output of `merge`, `cut` and `convert`: this program and babeltrace2 must find the same events
-//! and losses in the output as in the source. If events are displayed differently after a
-//! conversion, `NAME.merge.txt`, `NAME.ctf1.txt` or `NAME.ctf2.txt` beside the recipe contains the
-//! text.
+//! Output of `merge`, `cut` and `convert`: `view` must find the same events and losses in the
+//! output as in the source, or in the source's time range for `cut`. babeltrace2 must find them in
+//! output of CTF 1.8. If events are displayed differently in the output, `NAME.merge.txt`,
+//! `NAME.ctf1.txt` or `NAME.ctf2.txt` beside the recipe contains the text.
 //!
 //! After an intended change, write the expectations again and check the difference:
 //! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test rewrite`
@@ -16,7 +16,7 @@ use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
 /// Recipes that are not compared with babeltrace2, each with the reason: babeltrace2 cannot read
-/// the trace, or prints messages although the trace is correct.
+/// the trace, prints wrong times, or prints messages although the trace is correct.
 const NOT_BABELTRACE: &[(&str, &str)] = &[
     ("clock-before-1970", "it tells only the first time before 1970 from one after"),
     ("clock-offset-negative", "it warns of each time before 1970"),
@@ -49,7 +49,8 @@ fn expectation(name: &str, way: &str) -> Vec<u8> {
     fs::read(expectation_path(name, way)).or_else(|_| fs::read(whole())).unwrap_or_default()
 }
 
-/// Writes the expected output of a written trace, if it differs from that of the source.
+/// Writes the file with the expected output of a written trace, or removes the file if the output
+/// equals that of the source.
 fn write_expectation(name: &str, way: &str, content: &[u8]) {
     let path = expectation_path(name, way);
     let _ = fs::remove_file(&path);

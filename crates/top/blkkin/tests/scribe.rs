@@ -1,5 +1,5 @@
-//! End-to-end tests of `blkkin scribe` and `blkkin send`. Some kill the daemon, and some use the
-//! client published by Scribe's authors.
+//! End-to-end tests of `blkkin scribe` and `blkkin send`, including kills of the daemon, failing
+//! disks, and the client published by Scribe's authors.
 
 mod support;
 
@@ -111,7 +111,8 @@ fn events_arrive_as_they_are_printed() {
     last.stop();
 }
 
-/// The daemon accepts only local clients by default, as anyone who can connect can write.
+/// The daemon does not start on an address that other machines can reach, unless `--trust-network`
+/// is set, as anyone who can connect can write.
 #[test]
 fn it_does_not_start_where_anybody_could_write() {
     let scratch = Scratch::new("scribe-open");
@@ -128,7 +129,7 @@ fn it_does_not_start_where_anybody_could_write() {
     daemon.stop();
 }
 
-/// Requests arrive as spans that Zipkin's collectors can decode.
+/// Each span of a request arrives as a message: a span in Zipkin's Thrift format, in base64.
 #[test]
 fn requests_arrive_as_spans() {
     let scratch = Scratch::new("scribe");
@@ -179,7 +180,8 @@ impl blkkin_model::SpanSink for Ids {
     }
 }
 
-/// Each line of standard input arrives as a message, including an empty and a long line.
+/// Each line of standard input arrives as a message, including an empty and a long line. A line
+/// larger than a server accepts is omitted with a warning.
 #[test]
 fn lines_arrive() {
     let scratch = Scratch::new("scribe");
@@ -225,8 +227,8 @@ fn events_are_sent_as_they_come() {
     daemon.stop();
 }
 
-/// No acknowledged message is lost while the daemon is killed repeatedly. Messages that arrive
-/// twice are identical.
+/// No acknowledged message is lost while the daemon is killed repeatedly. Each line in the files is
+/// a message that was sent; a message may be there twice.
 #[test]
 fn no_kill_loses_what_was_answered() {
     let scratch = Scratch::new("scribe");

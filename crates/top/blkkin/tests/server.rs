@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run, skip, with_limit};
 
-/// Adds options for a server that listens on few ports and stores spans in memory.
+/// Adds the subcommand `server` with options for few ports and for spans in memory.
 fn quiet(command: &mut Command) -> &mut Command {
     on_free_ports(command).arg("--memory")
 }

@@ -1,5 +1,5 @@
-//! Tests of `blkkin store`: check, repair, and the backup and restore commands of docs/backup.md.
-//! Also tests how long `blkkin server` keeps spans after a restart.
+//! Tests of `blkkin store`: check, adopt, export, import, and the backup and restore commands of
+//! docs/backup.md. Also tests the retention limits of `blkkin server` after a restart.
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Tests of `merge`, `cut` and `convert`: target directories, messages, several source traces, and
-//! the files that a failure leaves.
+//! the output after a failure, an interrupt or a kill.
 
 mod support;
 
@@ -44,7 +44,8 @@ fn babeltrace(scratch: &Scratch, paths: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-/// Writes a trace whose events have consecutive numbers.
+/// Writes a trace with an event at each of `times`, each in its own packet. The events have
+/// consecutive numbers, modulo 256.
 fn numbered(path: &Path, id: u8, times: impl Iterator<Item = u64>) -> Growing {
     let growing = Growing::begin(path, id);
     for (seq, time) in times.enumerate() {
@@ -185,7 +186,7 @@ fn uuids_tell_traces_apart() {
     assert_eq!(parts_in(&["rotation/second-2", "rotation/archives/first-1"], "two"), expected);
 }
 
-/// Returns all files below a path, with their sizes.
+/// Returns all files and directories below a path, with the sizes of files and 0 for directories.
 fn tree(path: &Path) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path).into_iter().flatten() {

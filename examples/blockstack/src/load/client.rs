@@ -14,7 +14,7 @@ const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
 const FLUSH: u16 = 3;
 
-/// Time limit for an answer.
+/// Time limit of one wait for answers. A client fails if no input arrives in this time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A connection to the NBD server, after the handshake.
@@ -35,7 +35,7 @@ struct Block {
     is_busy: bool,
 }
 
-/// A request in flight: command, block and start time.
+/// A request in flight. `begin` is the time when the request was sent or, at a fixed rate, was due.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     command: u16,
@@ -159,7 +159,7 @@ impl<'l> Client<'l> {
         Ok(self.report)
     }
 
-    /// Flushes, and reads all written blocks again.
+    /// Flushes, reads again all blocks with an attempted write, and disconnects.
     fn verify(&mut self) -> Result<(), String> {
         self.flush(Instant::now());
         self.finish()?;
@@ -269,7 +269,8 @@ impl<'l> Client<'l> {
         }
     }
 
-    /// Processes a successful answer: checks the contents of a read, and records the latency.
+    /// Processes a successful answer: checks the contents of a read, updates the version of a
+    /// written block, or counts a flush. Records the latency of a read or write if `now` is given.
     fn check_answer(&mut self, request: &Request, found: Option<Contents>, now: Option<Instant>) {
         let latency = now.map(|now| {
             u32::try_from(now.saturating_duration_since(request.begin).as_nanos())

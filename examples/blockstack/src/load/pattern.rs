@@ -5,7 +5,7 @@ const TAG: u64 = 0x426c_6f63_6b53_7461;
 /// Contents found in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
-    /// Zeros: the block was never written.
+    /// Only zeros, as in a block that was never written.
     Zeros,
     Version(u32),
     /// Neither a version of this block nor zeros.
@@ -47,7 +47,7 @@ fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
 
-/// Returns a hash that spreads consecutive block numbers and versions over all 64 bits.
+/// Returns a hash that spreads consecutive numbers over all 64 bits.
 pub(super) fn hash(number: u64) -> u64 {
     let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);

@@ -8,9 +8,10 @@ use std::time::Duration;
 pub struct Report {
     /// Time in which the slowest client made its requests.
     pub duration: Duration,
-    /// Latencies of successful reads, in nanoseconds.
+    /// Latencies of successful reads in nanoseconds, capped at `u32::MAX` (4.3 s). Reads of the
+    /// final verification are not included.
     pub(super) reads: Vec<u32>,
-    /// Latencies of successful writes, in nanoseconds.
+    /// Latencies of successful writes in nanoseconds, capped at `u32::MAX` (4.3 s).
     pub(super) writes: Vec<u32>,
     /// Number of successful flushes.
     pub flushes: u64,
@@ -20,7 +21,7 @@ pub struct Report {
     pub mismatches: u64,
     /// Number of blocks that were read again at the end.
     pub verified: u64,
-    /// Description of the first mismatch, if there is one.
+    /// Description of a mismatch: the first of the lowest-numbered client with mismatches.
     pub example: Option<String>,
 }
 
@@ -59,7 +60,7 @@ impl Report {
         self.writes.len() as u64
     }
 
-    /// Returns the number of successful reads.
+    /// Returns the number of successful reads before the final verification.
     pub fn read_count(&self) -> u64 {
         self.reads.len() as u64
     }
@@ -94,7 +95,7 @@ const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 impl Latency<'_> {
-    /// Returns a percentile in microseconds. `part` is between 0 and 1.
+    /// Returns a percentile in microseconds, or 0 without latencies. `part` is between 0 and 1.
     fn us(&self, part: f64) -> f64 {
         let last = self.0.len().saturating_sub(1);
         let at = (last as f64 * part).round() as usize;

@@ -34,7 +34,8 @@ const INFO_BLOCK_SIZE: u16 = 3;
 /// connections.
 const TRANSMISSION_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8;
 
-/// Maximum size of an option's data, in bytes. The data contains a name of at most 4096 bytes.
+/// Maximum size of an option's data, in bytes. The protocol limits the name in the data to 4096
+/// bytes.
 const DATA_MAX: u32 = 16 << 10;
 /// Maximum number of options that a client may send.
 const OPTIONS_MAX: u32 = 256;

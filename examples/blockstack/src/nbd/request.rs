@@ -24,7 +24,8 @@ const TRIM: u16 = 4;
 const WRITE_ZEROES: u16 = 6;
 
 const FLAG_FUA: u16 = 1;
-/// Flag that forbids punching a hole. Objects are sparse anyway, so the flag has no effect.
+/// Flag of WRITE_ZEROES that forbids punching a hole. Objects are sparse anyway, so the flag is
+/// ignored.
 const FLAG_NO_HOLE: u16 = 2;
 
 /// A decoded request of an NBD client.
@@ -41,14 +42,14 @@ pub(crate) struct Request {
 /// Action of the server for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Call of the composer, or operation in memory. `name` is the operation's name in spans, such
-    /// as `write zeroes`.
+    /// Call of the composer, or operation in memory. `name` is the name of the request's root span,
+    /// such as `write zeroes`.
     Forward { kind: Kind, fua: bool, name: &'static str },
     /// Immediate reply without an error.
     Done,
     /// Immediate reply with this error number.
     Refuse(u32),
-    /// The connection is closed.
+    /// End of the connection, after the replies to the requests in flight.
     Disconnect,
 }
 

@@ -1,10 +1,12 @@
-//! Serves NBD clients by calling the composer. Each request starts here, and so does its trace:
-//! sampling is decided once, when the request arrives.
+//! Serves NBD clients by calling the composer, or from a volume in memory. The trace of a request
+//! starts here: sampling is decided once, when the request is forwarded or executed. All
+//! other requests, such as refused or empty requests, have no trace.
 //!
 //! For a sampled request this role records six events. Two events are the spans of the request and
 //! of the call to the composer, each recorded at its end. The other four are annotations: offset,
-//! length and handle of the request, and the forwarding of the call. With a volume in memory there
-//! is no call, but the same number of events: the span of the memory operation, and the reply.
+//! length and handle of the request, and the forwarding of the call. A failed call adds its error.
+//! With a volume in memory there is no call, but the same number of events: the span of the memory
+//! operation, and the reply.
 
 use super::handshake::{Handshake, Step, greet};
 use super::memory::Memory;
@@ -25,7 +27,7 @@ const REQUESTS_MAX: usize = 128;
 const BYTES_MAX: usize = LENGTH_MAX as usize;
 /// Time limit for a client's handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the composer's list of volumes.
+/// Time limit for connecting to the composer to request its volumes. The reply has no time limit.
 const COMPOSER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which time limits are checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -62,7 +64,8 @@ enum Phase {
     Handshake(Handshake, Instant),
     /// The client sends requests to the volume with this index.
     Requests(usize),
-    /// The client's input is ignored; the connection is closed once all output is sent.
+    /// The client's input is ignored. The connection is closed once all requests in flight are
+    /// answered and all output is sent.
     Ending,
 }
 
@@ -279,7 +282,7 @@ impl Server {
                         },
                         Task::Done => reply(request.cookie, 0, output),
                         Task::Refuse(error) => reply(request.cookie, error, output),
-                        // Requests in flight may be answered or not.
+                        // Requests in flight are answered before the connection is closed.
                         Task::Disconnect => client.state.phase = Phase::Ending,
                     }
                     client.link.consume(REQUEST_SIZE + size as usize);
@@ -318,7 +321,8 @@ impl Server {
         }
     }
 
-    /// Fails all requests in flight, after the connection to the composer has ended.
+    /// Fails all requests in flight, after the connection to the composer has ended or a reply was
+    /// invalid. Drops the connection.
     fn lose_composer(&mut self) {
         if let Some(composer) = self.backing.upstream() {
             composer.disconnect();

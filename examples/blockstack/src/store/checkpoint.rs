@@ -1,5 +1,5 @@
 //! The journal's files: appends records, replays them when a store starts, and removes files. A
-//! file is removed once a background thread has made its changes durable in the objects.
+//! full file is removed once a background thread has made its changes durable in the objects.
 
 use super::journal::{self, OBJECT_SIZE};
 use super::objects::{self, Objects};
@@ -26,7 +26,7 @@ pub(super) struct Journal {
     size: u64,
     size_max: u64,
     next_record: u64,
-    /// Files with records that may not be durable yet, including the current file.
+    /// Files to which records were appended since the last sync.
     unsynced: Vec<Arc<File>>,
     /// Numbers of the objects that records of the current file change.
     changed: BTreeSet<u64>,
@@ -141,7 +141,7 @@ impl Journal {
         }
     }
 
-    /// Starts a new file if the current file is full.
+    /// Starts a new file if the current file is full and fewer than [`WAITING_MAX`] files wait.
     fn rotate(&mut self) -> io::Result<()> {
         if self.size < self.size_max || self.waiting.load(Ordering::Acquire) >= WAITING_MAX {
             return Ok(());
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((store.read(1), store.read(2)), (b"new.".to_vec(), b"2222".to_vec()));
     }
 
-    /// Full files are removed, but only after their changes are durable in the objects.
+    /// Full files are removed. A restart afterwards preserves the last change.
     #[test]
     fn full_files_go() {
         let scratch = Scratch::new("blockstack-full");

@@ -1,6 +1,6 @@
 //! Encoding of the journal: records of changes to objects, appended to a file, and their replay. A
-//! truncated or damaged record ends the replay of its file: the records after it were not
-//! acknowledged as durable, or the disk has lost them.
+//! truncated or damaged record ends the replay of its file. If a crash truncated the record, later
+//! records were not acknowledged as durable. If the disk damaged it, later records are lost too.
 //!
 //! | offset | field |
 //! | --- | --- |
@@ -41,7 +41,8 @@ pub(super) struct Record<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReadSummary {
     pub(super) records: u64,
-    /// Set if the file ends with bytes that are not a record.
+    /// Set if reading ended at bytes that are not the next record. A partial header of zeros does
+    /// not count.
     pub(super) is_torn: bool,
 }
 
@@ -75,8 +76,9 @@ impl Record<'_> {
     }
 }
 
-/// Passes all records with consecutive numbers to `found`, and returns a summary. `next_number` is
-/// the number of the first record, if known. Fails with an error of `found` or of reading.
+/// Passes records to `found`, up to the first that is truncated, damaged or out of sequence.
+/// Returns a summary. `next_number` is the number of the first record, if known. Fails with an
+/// error of `found` or of reading.
 pub(super) fn read(
     input: &mut impl Read,
     mut next_number: Option<u64>,
@@ -212,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Old records after the end of the journal are not mistaken for the next records.
+    /// A record without the expected number ends the reading, at the start of the journal too.
     #[test]
     fn numbers_follow_each_other() {
         let (bytes, ends) = example();

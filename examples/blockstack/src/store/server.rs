@@ -40,7 +40,7 @@ struct PendingChange {
     /// Range of the data to be written, within the batch.
     bytes: Range<usize>,
     span: Span<'static>,
-    /// Span of the journal write, if the request is sampled.
+    /// Span of the journal write during the commit, if the request is sampled.
     journal: Option<Span<'static>>,
 }
 
@@ -212,7 +212,7 @@ impl Store {
     }
 
     /// Writes the batch to the journal, and syncs the journal if a request requires that. All
-    /// waiting requests depend on the write, so each has a separate span for it.
+    /// waiting requests depend on the write, so each sampled request has a separate span for it.
     fn write_journal(&mut self) -> io::Result<()> {
         if !self.batch.is_empty() {
             let changes = self.waiting.iter().filter(|waiting| waiting.kind != Kind::Flush);

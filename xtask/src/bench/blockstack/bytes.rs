@@ -1,6 +1,6 @@
 //! Size on disk of a span from a real trace. The chain is traced under a mixed load, its spans are
-//! sent to a server, and the server's files are measured when merging is at rest. For comparison,
-//! other programs write the same rows. Start at [`measure`].
+//! sent to a server, and the server's files are measured once merging is at rest, or after a time
+//! limit. For comparison, other programs write the same rows. Start at [`measure`].
 
 use super::fio::{self, MIXED};
 use super::servers::Server;
@@ -52,7 +52,8 @@ pub(super) struct Bytes {
     pub(super) disk: OnDisk,
     /// Set if merging was at rest before the time limit.
     pub(super) is_at_rest: bool,
-    /// Size in bytes of the files that other programs have written for the same spans.
+    /// Name of each other program, and size in bytes of its file with the spans of the Parquet
+    /// files.
     pub(super) others: Vec<(&'static str, u64)>,
     /// Name of the skipped comparison, with the reason; `None` if other programs were measured.
     pub(super) skipped: Option<String>,
@@ -178,7 +179,7 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
         .map_err(|error| format!("{}: {error}", python.display()))?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let status = output.status;
-    // A progress bar may precede the result.
+    // The script prints the result last.
     let text = String::from_utf8_lossy(&output.stdout);
     let value: Value = serde_json::from_str(text.lines().last().unwrap_or_default())
         .map_err(|_| errors.lines().last().map_or_else(|| status.to_string(), str::to_owned))?;

@@ -1,5 +1,5 @@
-//! Writer of `docs/evaluation.md`. In the template, the file `evaluation.md` in this folder,
-//! `{{name}}` stands for a figure. Start at [`write()`].
+//! Writer of `docs/evaluation.md` and its pictures. In the template, the file `evaluation.md` in
+//! this folder, `{{name}}` stands for a figure, a text or a table. Start at [`write()`].
 
 use super::figures::{Quartiles, grouped};
 use super::server_comparison::{Beside, Candidate};
@@ -38,8 +38,8 @@ pub(super) fn write(found: &Results, setup: &Setup, machine: &Value) -> Result<(
     fs::write(&path, text).map_err(at(&path))
 }
 
-/// Replaces each `{{name}}` in the template by its figure. Fails if a name has no figure, or if the
-/// template does not use a figure.
+/// Replaces each `{{name}}` in the template by its value. Fails if a name has no value, or if the
+/// template does not use a value.
 fn filled(template: &str, facts: &[(&str, String)]) -> Result<String, String> {
     let mut text = template.to_owned();
     for (name, value) in facts {
@@ -162,7 +162,7 @@ fn memory(told: &str) -> String {
 }
 
 /// Formats the minimum and the maximum of figures as `1.2 to 3.4`, or as `1.2` if both look the
-/// same.
+/// same. Returns `unknown` if there are no figures.
 fn range(figures: impl Iterator<Item = f64>, digits: usize) -> String {
     let figures: Vec<f64> = figures.collect();
     let (least, most) = (

@@ -46,7 +46,7 @@ impl Quartiles {
         self.confidence_interval.map_or(f64::INFINITY, |(from, to)| to - from)
     }
 
-    /// Formats the confidence interval as `1.20 to 3.40`.
+    /// Formats the confidence interval as `1.20 to 3.40`, or as `unknown` without an interval.
     pub(super) fn bounds(&self) -> String {
         self.confidence_interval
             .map_or_else(|| "unknown".to_owned(), |(from, to)| format!("{from:.2} to {to:.2}"))
@@ -54,7 +54,8 @@ impl Quartiles {
 }
 
 /// Returns the rank, counted from 0, of the figure at which the median's 95 % confidence interval
-/// begins. The number of figures below the median has a binomial distribution.
+/// begins; `None` for fewer than six figures. The number of figures below the median has a binomial
+/// distribution.
 fn rank_below(count: usize) -> Option<usize> {
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let (mut at_most, mut rank) = (exactly, None);
@@ -74,7 +75,7 @@ pub(super) fn less(rate: f64, than: f64) -> f64 {
     (1.0 - rate / than) * 100.0
 }
 
-/// Formats a rounded number in groups of three digits, such as 12 345.
+/// Rounds a number to an integer, and formats it in groups of three digits, such as 12 345.
 pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{:.0}", number.abs());
     let mut text = String::new();
@@ -103,8 +104,8 @@ mod tests {
         assert_eq!(quartiles(&[]), None);
     }
 
-    /// The 95 % confidence interval contains the true median in at least about 95 % of samples. The
-    /// test draws many samples from a known distribution.
+    /// The 95 % confidence interval contains the true median of a known distribution in 94 % to
+    /// 99.5 % of 4000 samples, for several sample sizes.
     #[test]
     fn medians_are_where_they_are_said_to_be() {
         let mut random = 1_u64;

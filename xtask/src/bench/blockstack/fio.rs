@@ -42,7 +42,8 @@ impl Load {
 /// Duration of the intervals whose rates fio logs.
 const PIECE: Duration = Duration::from_millis(100);
 
-/// Tolerance for the end of an interval in milliseconds, as fio may be late.
+/// Time in milliseconds by which an interval may begin before, or end after, the measured time. The
+/// times in fio's log vary a little.
 const SLACK_MS: u64 = 4;
 
 /// Time that fio has to end and to write its log.
@@ -187,7 +188,7 @@ impl Fio {
     }
 }
 
-/// Name of the file with the rates; fio names it after the first and only job.
+/// Name of the file with the rates: the name in `--write_iops_log`, and the number of the only job.
 const LOG: &str = "load_iops.1.log";
 
 impl Drop for Fio {
@@ -218,8 +219,8 @@ impl Rates {
         )
     }
 
-    /// Returns the mean rate of requests between two times, over the intervals that lie completely
-    /// between them. Fails if there is no such interval.
+    /// Returns the mean rate of the intervals between two times, with a tolerance of `SLACK_MS`
+    /// at both. Fails if there is no such interval.
     pub(super) fn between(&self, begin_ms: u64, end_ms: u64) -> Result<f64, String> {
         let piece_ms = PIECE.as_millis() as u64;
         let is_within = |piece: &&Piece| {

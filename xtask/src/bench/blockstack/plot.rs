@@ -129,7 +129,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Returns a chart of the slowdown in each round, by mode.
+/// Returns a chart of the slowdown in each round, by server, load and mode.
 pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     const ROW: f64 = 13.0;
     let mut picture = Picture::new();
@@ -185,7 +185,8 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     )
 }
 
-/// Returns a scale that contains the goal, the limit, and all figures except the most extreme ones.
+/// Returns a scale that contains the goal, the limit, and all figures except the lowest and the
+/// highest 2.5 %.
 fn range(figures: &[f64], wanted: f64, limit: f64) -> Axis {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -237,11 +238,11 @@ pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     )
 }
 
-/// Label of a bar, CSS class of its colour, and quartiles of its length.
+/// Label of a bar, CSS class of its colour, and quartiles of its figure.
 type Bar<'a> = (&'a str, &'a str, Quartiles);
 
-/// Draws a bar at the height `y`, followed by its figure, the text `said`. Returns the height of
-/// the next bar.
+/// Draws a bar at the position `y`, with its label on the left and the text `said` on the right.
+/// Returns the position of the next bar.
 fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: String) -> f64 {
     let (name, class, Quartiles { low, median, high, .. }) = bar;
     picture.text("", "end", LEFT - 14.0, y + 14.0, name);
@@ -252,7 +253,7 @@ fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: Stri
     y + 21.0
 }
 
-/// Returns a chart of the average size of a span in each program's files, in bytes.
+/// Returns a chart of the average size of a span in bytes, by storage, with the limit.
 pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     let mut picture = Picture::new();
     let most = all.iter().map(|(_, bytes)| *bytes).fold(limit, f64::max);
@@ -301,7 +302,8 @@ mod tests {
         }
     }
 
-    /// Nothing is drawn outside of the picture, and every round of a mode has a point.
+    /// Every round has a point, and no point is beyond the ends of the axis. The test reads the
+    /// points of the first mode.
     #[test]
     fn pictures_hold_all_points() {
         let svg = cost(&[cell()], 1.0, 3.0);

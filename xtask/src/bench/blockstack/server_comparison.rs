@@ -94,7 +94,8 @@ impl Beside {
         self.measured.iter().find(|measured| measured.who == who)
     }
 
-    /// Returns the slowdown of a server against its baseline in per cent, for each round.
+    /// Returns the slowdown of a server against its baseline in per cent, for each round; `None` if
+    /// the server has no baseline, or one of the two was not measured.
     pub(super) fn cost(&self, who: Candidate) -> Option<Vec<f64>> {
         let (own, other) = (self.of(who)?, self.of(who.baseline()?)?);
         Some(own.rates.iter().zip(&other.rates).map(|(rate, than)| less(*rate, *than)).collect())

@@ -115,7 +115,7 @@ pub(super) struct Measured {
     /// microseconds. There is one figure for each slice of the mode.
     pub(super) cpu_us: Vec<f64>,
     pub(super) agent_share: f64,
-    /// Counts of the mode's trace; `None` if events stay in memory.
+    /// Counts of the mode's trace; `None` for [`Mode::Off`] and [`Mode::Flight`].
     pub(super) recorded: Option<Recorded>,
 }
 
@@ -132,9 +132,10 @@ pub(super) struct Recorded {
 pub(super) struct Cell {
     pub(super) target: Target,
     pub(super) load: Load,
-    /// Rate in the slices without a session, in requests a second.
+    /// Rate in the slices that modes are compared with, in requests a second. These slices have no
+    /// session.
     pub(super) off: Quartiles,
-    /// Processor time of the server for a request without a session, in microseconds.
+    /// Median processor time of the server for a request in the same slices, in microseconds.
     pub(super) off_cpu_us: f64,
     pub(super) measured: Vec<Measured>,
 }
@@ -346,7 +347,8 @@ impl<'a> Sessions<'a> {
         Ok(timed)
     }
 
-    /// Returns counts of the events recorded in a mode; `None` if they were not written to files.
+    /// Returns the counts of a mode's trace; `None` for [`Mode::Off`] and [`Mode::Flight`]. Fails
+    /// if the mode's session has recorded no request.
     fn recorded(&self, setup: &Setup, mode: Mode) -> Result<Option<Recorded>, String> {
         let Some(name) = mode.session() else { return Ok(None) };
         if mode == Mode::Flight {
@@ -389,7 +391,7 @@ mod tests {
     use super::*;
     use crate::bench::blockstack::fio::LOADS;
 
-    /// All modes have the same number of slices, each between two slices that are off.
+    /// Every second slice is off. In four rounds, each mode has each place in a round once.
     #[test]
     fn modes_take_turns() {
         let order = order(4);

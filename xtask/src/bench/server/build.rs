@@ -1,4 +1,4 @@
-//! Measures the time of a clean build, and the size of the built program. Start at [`run`].
+//! Time of a clean build, and size of the stripped program. Start at [`run`].
 
 use super::{Bench, clear};
 use crate::bench::goal::Goal;

@@ -1,4 +1,4 @@
-//! Delay from sending a span until a search finds it, while other clients load the server to its
+//! Delay from sending a span until a search finds it, while another client loads the server to its
 //! maximum rate. Start at [`run`].
 
 use super::{Bench, clear, ingest};

@@ -13,10 +13,11 @@ use std::time::Duration;
 /// Average number of spans in a request.
 const SPANS_A_REQUEST: u64 = 8;
 
-/// Period before the present over which the requests are spread.
+/// Length of the period over which the start times of the requests are spread. The period ends one
+/// minute before the start of loading.
 const PERIOD: Duration = Duration::from_secs(86_400);
 
-/// Numbering and results of the requests that were sent to a store.
+/// Parameters of the requests that were sent to a store, and the results of sending them.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) numbers: Numbers,
@@ -51,7 +52,8 @@ pub(super) fn load(
     Ok(Loaded { numbers, sent })
 }
 
-/// Waits until the files of a server's store do not change any more. Returns their sizes.
+/// Waits until the files of a server's store are at rest, and returns their numbers and sizes. If
+/// the time limit passes first, that is reported.
 pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
     let (disk, is_at_rest) = wait_for_rest(&bench.program, server, folder, bench.options.quick)?;
     if !is_at_rest {

@@ -19,7 +19,7 @@ pub(super) struct Peers {
     pub(super) zipkin: Option<PathBuf>,
     /// Path of the Python interpreter with the databases; `None` if they are not installed.
     pub(super) python: Option<PathBuf>,
-    /// Lines to report, one for each missing rival with the reason.
+    /// Lines to report: the missing rivals, with the reasons.
     pub(super) skipped: Vec<String>,
 }
 
@@ -92,7 +92,8 @@ fn quiet(command: &mut Command) -> Result<(), String> {
 }
 
 /// Returns the command for the script that queries the database `who`. If the database's folder
-/// `room` is empty, the script first loads the files.
+/// `room` is empty, the script first loads the files, except for `duckdb-parquet`, which reads them
+/// in each query.
 pub(super) fn database(
     python: &Path,
     who: &str,

@@ -1,6 +1,6 @@
 //! Latency of queries, by the number of spans in the store. It is compared with databases that read
-//! the same files, or have loaded them. All candidates run the same queries, in turns of [`PART`]
-//! queries. Start at [`run`].
+//! the same files, or have loaded them. Candidates run the same queries, in turns of [`PART`]
+//! queries; databases run only the first ones. Start at [`run`].
 
 use super::load::{load, p50_and_p99, rest};
 use super::peers::database;
@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 const MILLIONS: [u64; 2] = [1, 10];
 const MILLIONS_FULL: u64 = 50;
 
-/// Number of spans, in millions, for which the goals are set.
+/// Number of spans, in millions, for which the goals for latency are set. The goal for bytes a span
+/// is set for the same number, unless the user gives others.
 const JUDGED: u64 = 10;
 
-/// Number of queries of each kind; `COUNT_OF_PEERS` is the number for databases, which are slower
-/// and run only the first queries.
+/// Number of queries of each kind, except for `percentiles of each`, which has fewer. Databases are
+/// slower and run only the first queries: `COUNT_OF_PEERS` of each `COUNT`.
 const COUNT: u64 = 240;
 const COUNT_OF_PEERS: u64 = 30;
 
@@ -134,7 +135,8 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     clear(&rooms)
 }
 
-/// Starts each database once, so that it loads the files. Returns the databases' names.
+/// Starts each database once, so that `duckdb` and `chdb` load the files. Returns the databases'
+/// names, or an empty list if the databases are not installed.
 fn load_peers(
     bench: &mut Bench<'_>,
     questions: &Path,
@@ -162,8 +164,8 @@ fn load_peers(
     Ok(PEERS.to_vec())
 }
 
-/// Empties the page cache, so that files are read from the disk again. Returns whether that was
-/// permitted.
+/// Empties the page cache, so that files are read from the disk again. Returns whether that
+/// succeeded.
 fn drop_caches() -> bool {
     let synced = Command::new("sync").status().is_ok_and(|status| status.success());
     synced && fs::write(PathBuf::from("/proc/sys/vm/drop_caches"), "3").is_ok()
@@ -180,8 +182,8 @@ fn times(answers: &[Answer], kind: &str) -> Vec<f64> {
     answers.iter().filter(|answer| answer.kind == kind).map(|answer| answer.ns).collect()
 }
 
-/// Runs all queries twice with each candidate, in turns. The first answers are `cold`, the second
-/// `warm`.
+/// Runs the queries of each candidate twice, in turns. The answers of the first pass are added to
+/// `cold`, those of the second to `warm`.
 pub(super) fn ask_in_turn(candidates: &mut [Candidate], lines: usize) -> Result<(), String> {
     for is_warm in [false, true] {
         for from in (0..lines).step_by(PART) {

@@ -1,5 +1,5 @@
-//! Rate at which a server stores spans over a minute, with and without a size limit. With the
-//! limit, the server removes as many spans as it stores. Start at [`run`].
+//! Rate at which a server stores spans over a minute, with and without a size limit. Once the store
+//! has reached the limit, the server removes as many spans as it stores. Start at [`run`].
 
 use super::{Bench, clear, ingest, median};
 use crate::bench::goal::Goal;
@@ -95,7 +95,8 @@ fn minute(
     Ok(ends.map(|(first, last)| Minute { sent, first, last, expired, bytes }))
 }
 
-/// Returns the median rate in the first third of the time, and in the last third.
+/// Returns the median rate in the first third of the time, and in the last third; `None` if there
+/// are fewer than four rates.
 fn first_and_last(rates: &[f64]) -> Option<(f64, f64)> {
     // The last interval is left out, as it is seldom complete.
     let rates = rates.split_last()?.1;

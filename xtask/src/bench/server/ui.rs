@@ -29,13 +29,13 @@ type Phase = fn(&mut Bench<'_>) -> Result<(), String>;
 
 const PHASES: [(&str, Phase); 3] = [("trace", trace), ("search", search), ("beside", beside)];
 
-/// Figures of one time or count that was measured repeatedly.
+/// Figures of one time, rate or flag, one for each round.
 #[derive(Clone, Debug, PartialEq)]
 struct Row {
     what: String,
     unit: String,
     figures: Vec<f64>,
-    /// Part of each time that was spent on waiting for the server; empty if nothing was requested.
+    /// Part of each time that was spent on waiting for the server; empty if it was not measured.
     server: Vec<f64>,
 }
 
@@ -56,7 +56,7 @@ pub(in crate::bench) fn run(options: &Options, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Measures the page of a request with very many spans.
+/// Measures the pages of two requests with very many spans: [`SMALL`] and [`WIDE`].
 fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
     let data = bench.room("data")?;
     let server = bench.start(&data)?;

@@ -37,7 +37,8 @@ pub(in crate::bench) struct SendResult {
     pub(in crate::bench) rates: Vec<f64>,
 }
 
-/// A running process that answers queries. It prints one line for each range of queries.
+/// A running process that queries a server or database. For each range of queries, the process
+/// prints one line with the answers. A database's process first prints a line about loading.
 pub(in crate::bench) struct QueryProcess {
     child: Child,
     questions: ChildStdin,
@@ -70,7 +71,7 @@ impl Numbers {
 }
 
 impl Program {
-    /// Returns the program that was built with the bench.
+    /// Returns the program in the folder of built programs.
     pub(in crate::bench) fn built() -> Program {
         Program(blkkin::folder().join(PACKAGE))
     }
@@ -159,7 +160,8 @@ impl QueryProcess {
         }
     }
 
-    /// Runs the queries with the numbers `from..to`, and returns their answers.
+    /// Runs the queries with the numbers `from..to`, and returns their answers. Queries that the
+    /// server's API does not have are skipped.
     pub(in crate::bench) fn ask(&mut self, from: usize, to: usize) -> Result<Vec<Answer>, String> {
         writeln!(self.questions, "{from} {to}").map_err(|error| error.to_string())?;
         let value = self.line()?;

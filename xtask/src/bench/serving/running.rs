@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time that a server has to answer its first request. It may read a store first, or start a JVM.
+/// Time that a server has to start, until it logs its addresses or passes its health check. It may
+/// read a store first, or start a JVM.
 const START_MAX: Duration = Duration::from_secs(180);
 
 /// Maximum processor time of an idle server, as a fraction of one CPU; `QUIET_FOR` is the time for

@@ -1,6 +1,6 @@
 //! BlkKin as a candidate of the tracer bench. The measured program uses BlkKin's API for C or Rust,
-//! or its layer for the tracing crate. Each run has a session of a running agent. Start at
-//! [`Blkkin`].
+//! or its layer for the tracing crate. Each run has a session of a running agent, except in
+//! [`Mode::Off`]. Start at [`Blkkin`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,

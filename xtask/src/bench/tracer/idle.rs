@@ -83,7 +83,7 @@ fn memory(report: &mut Report, agent: &Agent, program: &Path) -> Result<(), Stri
     Ok(())
 }
 
-/// Counts the wake-ups of an agent whose session records an idle program.
+/// Counts the wake-ups of an agent whose session records an idle program, and those of the program.
 fn wake_ups(
     report: &mut Report,
     place: &Place<'_>,

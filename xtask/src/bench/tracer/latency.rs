@@ -69,8 +69,8 @@ pub(super) fn measure(
     Ok(())
 }
 
-/// Records events at a rate, and measures the latency of each event that the watcher sees, in
-/// nanoseconds.
+/// Records events at a rate. Returns the latency in nanoseconds of each event after the watcher's
+/// start. Fails if the watcher has missed an event.
 fn watch(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Vec<f64>, String> {
     let files = Output::below(place.folder, "latency")?;
     let output = files.0.join("session");
@@ -127,8 +127,8 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Reads until the program has ended and all its events were read, or the time limit has
-    /// passed. Returns the number of events that the program tried to record.
+    /// Reads until the program has ended and all its events were read, at most for [`PATIENCE`]
+    /// after its end. Returns the number of events that the program tried to record.
     fn until_end(&mut self, mut program: Child) -> Result<u64, String> {
         while program.try_wait().map_err(|error| format!("paced program: {error}"))?.is_none() {
             self.read_what_comes(Duration::from_millis(100))?;

@@ -1,5 +1,5 @@
-//! LTTng-UST as a candidate of the tracer bench. Each run has a session of its own. Start at
-//! [`LttngUst`].
+//! LTTng-UST as a candidate of the tracer bench. Each run has a session of its own, except in
+//! [`Mode::Off`]. Start at [`LttngUst`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 /// 512 KiB.
 const BUFFER_SIZE: u64 = 2 << 20;
 
-/// Size of the header of LTTng's events, in bytes.
+/// Size of the compact header of LTTng's events, in bytes. An event after a pause has the extended
+/// header of 14 bytes.
 const HEADER_SIZE: u64 = 6;
 
 /// LTTng-UST as a tracer, with its program and its session daemon.

@@ -62,8 +62,9 @@ pub(super) fn delivery(
     Ok(delivery)
 }
 
-/// Returns the numbers of events by outcome. Returns `None` if events are missing or there are too
-/// many.
+/// Returns the numbers of events by outcome. Events that are neither recorded nor lost count as
+/// overwritten. Returns `None` if there are too many events, or if events are missing in a mode
+/// other than [`Mode::Overwrite`].
 pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Option<Delivery> {
     let overwritten = tried.checked_sub(recorded.checked_add(lost)?)?;
     let is_known = overwritten == 0 || mode == Mode::Overwrite;

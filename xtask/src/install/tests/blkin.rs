@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
 
-/// Fields with random ids. In a comparison, an id is replaced by its order of first occurrence.
+/// Prefixes of random ids. In a comparison, an id other than 0 is replaced by its order of first
+/// occurrence.
 const IDS: [&str; 3] = ["trace_id = ", "span_id = ", "parent_span_id = "];
 /// Prefixes of numbers that differ between recordings.
 const NUMBERS: [&str; 5] = ["program:(", "trace:vpid = (", "cpu_id = ", "vpid = ", "vtid = "];
 
-/// Returns a line of babeltrace2 without times and [`NUMBERS`], and with each id replaced by its
-/// order of first occurrence.
+/// Returns a line of babeltrace2 without the times at its start, with `N` for each of [`NUMBERS`],
+/// and with each id other than 0 replaced by its order of first occurrence.
 fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
     let mut rest = line;
     let mut out = String::new();
@@ -58,8 +59,8 @@ fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     text(&output.stdout).lines().map(|line| blank(line, &mut ids)).collect()
 }
 
-/// Returns the requests that `blkkin spans` shows for a trace, without times, and with each id
-/// replaced by its order of first occurrence.
+/// Returns the JSON lines of `blkkin spans` for a trace, except lines of type `begin`. Times are
+/// blanked, and each id is replaced by its order of first occurrence.
 fn requests(trace: &Path) -> Vec<String> {
     let mut command = Command::new(installed().join("bin/blkkin"));
     let output = succeed(command.args(["spans", "--json"]).arg(trace));
@@ -118,7 +119,8 @@ fn types(details: &str) -> BTreeMap<String, Vec<String>> {
     types
 }
 
-/// Returns the entries of the trace's environment, which scripts may read.
+/// Returns the entries of the trace's environment, sorted. Values that always differ between
+/// recordings are blanked.
 fn environment(details: &str) -> Vec<String> {
     let words = details.lines().skip_while(|line| !line.contains("Environment ("));
     let entries = words.skip(1).take_while(|line| line.starts_with("      "));

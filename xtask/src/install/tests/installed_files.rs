@@ -1,5 +1,5 @@
-//! Tests of the installed files without the repository: with compilers, pkg-config, CMake, shells,
-//! man and linked programs.
+//! Tests of the installed files with compilers, pkg-config, CMake, shells, man, systemd and linked
+//! programs. The repository provides only the programs' sources and the README.
 
 use super::support::{
     PREFIX, compile, have, installed, pkg_config, record, sources, succeed, text,
@@ -13,7 +13,8 @@ use std::process::Command;
 
 const NEEDED: [&str; 4] = ["cc", "c++", "pkg-config", "babeltrace2"];
 
-/// Compiles a program with the options of pkg-config, and records it.
+/// Compiles and records a program, and checks that it needs the shared library. `packages` are
+/// pkg-config's arguments; if empty, pkg-config is not called.
 #[track_caller]
 fn check(test: &str, compiler: &str, source: PathBuf, options: &[&str], packages: &[&str]) {
     if !have(test, &NEEDED) {
@@ -39,7 +40,8 @@ fn c_with_pkg_config() {
     check("install-c", "cc", sources("installed").join("request.c"), &["-std=c99"], &packages);
 }
 
-/// The printed hints and the README's next command work in the shell of an unprivileged user.
+/// The commands `export` of the hints, and then the README's command to record a program, work in a
+/// shell with an empty environment and the default `PATH`.
 #[test]
 fn what_is_printed_works_in_a_users_shell() {
     if !have("install-hints", &NEEDED) {
@@ -165,8 +167,8 @@ fn cmake_finds_the_package() {
     }
 }
 
-/// A package can be unpacked at another path. Apart from programs and libraries, only the systemd
-/// units contain the prefix, and no other file contains the build's path.
+/// Apart from programs and libraries, only the systemd units contain the prefix: all other files of
+/// a package can be unpacked at another path.
 #[test]
 fn only_the_unit_knows_the_prefix() {
     let root = installed();
@@ -189,7 +191,7 @@ fn only_the_unit_knows_the_prefix() {
             if !is_program && (has(PREFIX) || has(&root.to_string_lossy())) {
                 knowing.push(path.strip_prefix(root).expect("below").to_owned());
             }
-            // All placeholders must have been replaced.
+            // The placeholders of prefix and version must have been replaced.
             assert!(is_program || !has("@PREFIX@") && !has("@VERSION@"), "{}", path.display());
         }
     }

@@ -15,11 +15,11 @@ pub(super) fn have(test: &str, programs: &[&str]) -> bool {
     missing.inspect(|missing| skip(test, &format!("{missing} is not installed"))).is_none()
 }
 
-/// Prefix of the installation, which does not exist as a directory.
+/// Prefix of the installation; its files are in the directory [`installed`] instead.
 pub(super) const PREFIX: &str = "/opt/blkkin";
 
-/// Returns the directory of the installation that all tests share. It is not the prefix, so that
-/// tests detect files that depend on the prefix.
+/// Returns the directory of the installation that all tests share; the first call builds and
+/// installs. The directory is not the prefix, so that tests detect files that depend on the prefix.
 pub(super) fn installed() -> &'static Path {
     static INSTALLED: OnceLock<(PathBuf, File)> = OnceLock::new();
     let (root, _alone) = INSTALLED.get_or_init(|| {
@@ -96,8 +96,9 @@ pub(super) fn compile<S: AsRef<OsStr>>(
     succeed(command.args(options).arg("-o").arg(program));
 }
 
-/// Records a program that prints how many events it recorded. Checks that `blkkin view` and
-/// babeltrace2 print all of them. Returns the trace's path.
+/// Records a program that prints how many events it recorded. Checks that `blkkin record` and
+/// `blkkin view` count as many, and that babeltrace2 prints the same as `blkkin view`. Returns the
+/// trace's path.
 #[track_caller]
 pub(super) fn record(program: &Path, options: &[&str]) -> PathBuf {
     static TURN: Mutex<()> = Mutex::new(());

@@ -296,7 +296,8 @@ impl Decoder {
     }
 
     /// Returns the fields of an event's body in plain form. `None` if the body has no bytes, or if
-    /// any field is hidden, may start within a byte, has an alignment above 8 bits, or is none of:
+    /// any field is hidden, may start within a byte, has an alignment above 8 bits, or differs from
+    /// all of these:
     ///
     /// - an integer of 1, 2, 4 or 8 bytes in little-endian order without a role or slot;
     /// - a null-terminated string, or a string of constant length, in UTF-8 or ASCII;

@@ -7,9 +7,9 @@ const LENGTH_MAX: usize = 64;
 pub(crate) const CANDIDATES_MAX: usize = 4096;
 
 /// Returns the candidate closest to `name`, with an edit distance of at most a third of the
-/// characters of `name`; `None` if there is none, or if `name` is longer than [`LENGTH_MAX`].
-/// Ignores candidates longer than [`LENGTH_MAX`], candidates equal to `name`, and all candidates
-/// after the first [`CANDIDATES_MAX`].
+/// characters of `name`; `None` if no candidate is that close, or if `name` is longer than
+/// [`LENGTH_MAX`]. Ignores candidates longer than [`LENGTH_MAX`], candidates equal to `name`, and
+/// all candidates after the first [`CANDIDATES_MAX`].
 fn nearest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     if name.len() > LENGTH_MAX {
         return None;

@@ -84,7 +84,7 @@ impl ChannelRules {
 
 /// Values that a filter can use: an event's encoded fields, its name and severity, contexts that
 /// are cheap to read, and application contexts. A bare name refers to a field of the payload or, if
-/// there is none, to the pseudo-field of that name.
+/// the payload lacks it, to the pseudo-field of that name.
 struct EventValues<'e> {
     event: &'e EventType,
     fields: &'e [u8],

@@ -57,9 +57,9 @@ pub(super) struct SliceQueue<'r, S> {
 struct State {
     /// Number of the slice whose text is to be written now.
     turn: usize,
-    /// Number of the slice at which the output ends early; `usize::MAX` if there is none so far.
-    /// This is a slice that was extended to the end of the streams because of disorder, or the
-    /// slice in whose text the sink returned `Break`.
+    /// Number of the slice at which the output ends early; `usize::MAX` while no such slice is
+    /// known. This is a slice that was extended to the end of the streams because of disorder, or
+    /// the slice in whose text the sink returned `Break`.
     last: usize,
     /// Set if a thread has panicked; the turn of its slice never ends.
     has_panicked: bool,

@@ -524,10 +524,10 @@ mod tests {
         assert_eq!(slices(80_000, |number| number).0, 1);
     }
 
-    /// Checks how streams are cut into slices of the size of two packets with one event each.
-    /// `end` is the end of the reading's range. `expected` has a line for each slice: its begin and
-    /// end, and for each stream the begins of its packets, or `-` if there are none. A packet that
-    /// an earlier slice has started is marked with `<`, and a slice that extends to the ends of the
+    /// Checks how streams are cut into slices of the size of two packets with one event each. `end`
+    /// is the end of the reading's range. `expected` has a line for each slice: its begin and end,
+    /// and for each stream the begins of its packets, or `-` without packets. A packet that an
+    /// earlier slice has started is marked with `<`, and a slice that extends to the ends of the
     /// streams with `rest`.
     #[track_caller]
     fn check_slices(description: &str, end: Option<i64>, expected: &str) {

@@ -14,8 +14,8 @@ impl TimeUnit {
     const MS: TimeUnit = TimeUnit { ns: 1e6, name: "ms", decimals: 3 };
     const S: TimeUnit = TimeUnit { ns: 1e9, name: "s", decimals: 3 };
 
-    /// Returns the unit for a column of times that spans `span_ns`. The option `--begin` accepts
-    /// all of these units.
+    /// Returns the unit for a column of times up to `span_ns` from the origin. The option `--begin`
+    /// accepts all of these units.
     pub(crate) fn for_table(span_ns: u64) -> TimeUnit {
         match span_ns {
             0..10_000 => TimeUnit::NS,
@@ -25,7 +25,7 @@ impl TimeUnit {
         }
     }
 
-    /// Returns the unit for a time axis of length `span_ns`.
+    /// Returns the unit for a time axis whose farther end is `span_ns` from the origin.
     pub(crate) fn for_axis(span_ns: f64) -> TimeUnit {
         let longer = |name, ns| TimeUnit { ns, name, decimals: 0 };
         match span_ns {
@@ -59,7 +59,8 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
-/// Formats a number with three digits and a decimal prefix: `12.3 M`, `512`
+/// Formats a number with three digits and a decimal prefix, or a whole number below 1,000 in full:
+/// `12.3 M`, `7`
 pub(crate) fn si(value: f64) -> String {
     scaled(value, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
 }
@@ -90,7 +91,8 @@ fn three_digits(value: f64, whole: bool) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Formats a duration: `450 ns`, `12.3 ms`, `1.23 s`, `3 min 12.5 s`, `2 h 03 min`
+/// Formats a duration: `450 ns`, `12.3 ms`, `1.23 s`, `3 min 12.5 s`, `2 h 03 min`,
+/// `1,234 d 05 h`
 pub(crate) fn duration(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match ns {
@@ -105,7 +107,7 @@ pub(crate) fn duration(ns: u64) -> String {
 }
 
 /// Formats a percentage: `12.3 %`. A part above 0 is never printed as 0 %, and a part less than the
-/// whole never as 100 %.
+/// whole never as 100 %. Empty if the whole is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return String::new();

@@ -4,12 +4,19 @@
 //! | --- | --- |
 //! | `begin` | `schema`, and the `traces` that are read |
 //! | `request` | `trace_id`, `start`, `duration`; numbers of `spans`, `errors`, `events`, `events_left_out`; the reason why the request was completed, `completion` (`idle`, `ended`, `evicted`); and `oddities` with their counts |
-//! | `span` | `trace_id`, `id`, `parent_id`; indexes of the span and its parent among the request's spans, `step` and `parent`; `kind`, `name`, `service`, `ipv4`, `ipv6`, `port`, and `remote` with the same fields of the other side; `start`, `duration`, `self` (time without an active child), `moved` (correction of the span's clock); `shared`, `debug`, `error`; `annotations` (`time`, `value`), `tags` (`key`, `value`, and `of`: `span`, `scope`, `resource`), `odd` |
-//! | `end` | totals, malformed events, and losses of the tracer |
+//! | `span` | `trace_id`, `id`, `parent_id` |
+//! | | indexes of the span and its parent among the request's spans: `step`, `parent` |
+//! | | `kind`, `name`, `shared`, `debug`, `error` |
+//! | | `service`, `ipv4`, `ipv6`, `port`, and `remote` with these four fields of the other side |
+//! | | `start`, `duration`, `self` (time without an active child), `moved` (correction for skew) |
+//! | | `annotations`, each with `time` and `value` |
+//! | | `tags`, each with `key`, `value`, and `of`: `span`, `scope` or `resource` |
+//! | | `odd`, the names of the span's oddities |
+//! | `end` | totals, malformed events, losses of the tracer, and `problems` found while reading |
 //!
-//! Times are nanoseconds, ids hexadecimal digits. Unknown values, flags that are not set, and empty
-//! lists of requests and spans are omitted. Numbers that JSON lacks are strings. The spans of a
-//! request follow the request, each after its parent.
+//! Times are nanoseconds; ids and byte strings are hexadecimal digits. Requests and spans omit
+//! unknown values, and spans omit flags that are not set and empty lists. Numbers that JSON lacks
+//! are strings. The spans of a request follow the request, each after its parent.
 
 use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef};
 use blkkin_reader::{Stats, Trace};
@@ -20,7 +27,8 @@ use std::io::Write;
 /// Version of the schema of the lines; incremented by changes that may break consumers.
 pub const SCHEMA: &str = "blkkin.spans.v1";
 
-/// Prints the first line, which describes the traces.
+/// Prints a line of type `begin`, which describes the traces: the first line, and a further one
+/// after each reopening of followed traces.
 pub fn begin<'t>(out: &mut Vec<u8>, traces: impl Iterator<Item = &'t Trace>) {
     let trace = |trace: &Trace| {
         let mut object = Map::new();

@@ -132,7 +132,7 @@ fn no_line_is_too_long() {
         time_ns: u64::MAX,
         ..note(200, "late", 0, ReportContent::Event("end of time"))
     });
-    // A span without a duration at the very end.
+    // A span of duration 0 at the very end.
     let ReportContent::Span(whole) = events[0].content else { panic!("a span") };
     let whole = CompleteSpan { start_ns: u64::MAX, duration_ns: 0, ..whole };
     events.push(SpanReport { span_id: 201, content: ReportContent::Span(whole), ..events[0] });

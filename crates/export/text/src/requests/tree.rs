@@ -1,5 +1,6 @@
 //! Picture of a request: a header, and a line for each span with service, name, duration, the
-//! span's own time, and a bar to scale. No line is wider than the terminal.
+//! span's own time, and a bar to scale. Own times and bars are omitted on a narrow terminal. No
+//! line is wider than the terminal, unless the terminal has fewer than 34 columns.
 
 use super::oddities;
 use crate::info::table::{Theme, Tone};
@@ -14,9 +15,9 @@ use blkkin_spans::{Request, Step};
 pub struct Options {
     /// Set to use terminal colours.
     pub color: bool,
-    /// Set to use ASCII instead of Unicode's blocks and lines.
+    /// Set to print only ASCII; other characters of texts are replaced by `?`.
     pub ascii: bool,
-    /// Width of a line in characters.
+    /// Maximum width of a line in characters; below 34, lines may be wider.
     pub width: usize,
     /// Set to print annotations and tags below each span.
     pub annotations: bool,
@@ -52,7 +53,7 @@ struct Columns {
     label: usize,
     /// Width of the column of durations and of the annotations' offsets.
     time: usize,
-    /// Width of the column of own times, or 0 if the line is too narrow.
+    /// Width of the column of own times; 0 if the line is too narrow or no own time is shown.
     own: usize,
     /// Width of the bar column, 0 if bars do not fit.
     bar: usize,
@@ -282,7 +283,7 @@ impl TreePrinter {
         out.extend(std::iter::repeat_n(' ', rest));
     }
 
-    /// Appends a right-aligned text.
+    /// Appends two spaces and a text, right-aligned in `width` characters; nothing if `width` is 0.
     fn push_right(&self, out: &mut String, tone: Tone, text: &str, width: usize) {
         if width > 0 {
             out.extend(std::iter::repeat_n(' ', (width + 2).saturating_sub(text.chars().count())));
@@ -309,7 +310,7 @@ impl TreePrinter {
     }
 }
 
-/// Formats service and name as `SERVICE: NAME`, omitting unknown parts.
+/// Formats service and name as `SERVICE: NAME`, omitting an unknown part; `?` if both are unknown.
 fn title(service: &str, name: &str) -> String {
     match (service, name) {
         ("", "") => "?".to_owned(),
@@ -343,7 +344,8 @@ fn truncate_text(text: &str, most: usize, ascii: bool) -> String {
     if text.chars().count() <= most { text.to_owned() } else { truncate_always(text, most, ascii) }
 }
 
-/// Truncates a text to `most` characters including dots, even if the text would fit.
+/// Returns the start of a text, followed by dots even if the text would fit; at most `most`
+/// characters including the dots.
 fn truncate_always(text: &str, most: usize, ascii: bool) -> String {
     let dots = if ascii { ".." } else { "…" };
     let keep = most.saturating_sub(dots.chars().count());
@@ -369,7 +371,7 @@ struct Guides {
 impl Guides {
     fn new(request: &Request<'_>, ascii: bool) -> Guides {
         let mut steps = vec![(false, false); request.steps.len()];
-        // In reverse order, since parents precede their children.
+        // In reverse order, so that later siblings are visited first.
         for (at, step) in request.steps.iter().enumerate().rev() {
             if let Some(parent) = step.parent {
                 steps[at].0 = std::mem::replace(&mut steps[parent].1, true);

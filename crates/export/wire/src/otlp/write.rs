@@ -1,6 +1,6 @@
 //! Encoder of OpenTelemetry's traces. Consecutive spans with the same resource and scope form a
 //! group; each format implements [`GroupFormat`] to write groups. Tags that the decoder creates
-//! from fields become fields again.
+//! from fields become fields again, except those of links, which remain attributes.
 
 mod json;
 mod proto;
@@ -48,7 +48,7 @@ pub(crate) struct GroupWriter<F> {
     resource: Vec<u8>,
     scope: Vec<u8>,
     spans: Vec<u8>,
-    /// Encoded resource and scope of the next span.
+    /// Buffers for the resource and scope of the span being added.
     next: [Vec<u8>; 2],
     groups: usize,
     form: PhantomData<F>,
@@ -72,7 +72,8 @@ impl<F: GroupFormat> GroupWriter<F> {
         F::span(&mut self.spans, &SpanFields::of(span));
     }
 
-    /// Returns the size of the unwritten group, in bytes.
+    /// Returns the size of the unwritten group in bytes, without the framing that
+    /// [`GroupFormat::group`] adds.
     pub(crate) fn waiting(&self) -> usize {
         self.resource.len() + self.scope.len() + self.spans.len()
     }
@@ -94,7 +95,8 @@ impl<F: GroupFormat> GroupWriter<F> {
     }
 }
 
-/// Returns the attributes of the resource, with the service name.
+/// Returns the attributes of the resource. The span's service name, if known, becomes the attribute
+/// `service.name` and replaces a tag with this key.
 fn resource_tags<'s>(span: &SpanRef<'s>) -> impl Iterator<Item = TagRef<'s>> {
     let service = Some(span.local.service).filter(|service| !service.is_empty());
     let service = service
@@ -124,7 +126,8 @@ fn put_scope<F: GroupFormat>(out: &mut Vec<u8>, span: &SpanRef<'_>) {
 pub(crate) struct SpanFields<'s> {
     span: &'s SpanRef<'s>,
     start_ns: u64,
-    /// End of the span in nanoseconds since 1970; 0 if the duration is unknown.
+    /// End of the span in nanoseconds since 1970; 0 if the duration is unknown. An unknown start
+    /// counts as 0.
     end_ns: u64,
     trace_state: &'s str,
     dropped_attributes: u32,
@@ -132,11 +135,11 @@ pub(crate) struct SpanFields<'s> {
     dropped_links: u32,
     status: Status,
     message: &'s str,
-    /// Attributes for those endpoint properties that are missing from the tags.
+    /// Attributes for those endpoint properties that the tags lack or contradict.
     endpoint_attributes: Vec<EndpointAttribute<'s>>,
 }
 
-/// An attribute for an endpoint property that is missing from the span's tags.
+/// An attribute for an endpoint property that the span's tags lack or contradict.
 #[derive(Clone, Debug, PartialEq)]
 struct EndpointAttribute<'s> {
     key: &'static str,
@@ -220,7 +223,7 @@ fn is_field(span: &SpanRef<'_>, tag: &TagRef<'_>) -> bool {
     }
     match (tag.key, tag.value) {
         (TRACE_STATE, ValueRef::Str(_)) => true,
-        // If the span is not marked as failed otherwise, this tag remains an attribute.
+        // With any other status, the tag remains an attribute.
         ("error", ValueRef::Str(_)) => span.status == Status::Error,
         (DROPPED_ATTRIBUTES | DROPPED_EVENTS | DROPPED_LINKS, ValueRef::Int(count)) => {
             u32::try_from(count).is_ok()

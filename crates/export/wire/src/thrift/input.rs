@@ -3,7 +3,7 @@
 
 use crate::error::{Reason, Result};
 
-/// A thrift structure with a read position.
+/// Thrift-encoded bytes with a read position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Input<'a> {
     bytes: &'a [u8],
@@ -61,7 +61,7 @@ impl<'a> Input<'a> {
         Ok(chunk)
     }
 
-    /// Reads the next field; `None` at the end of the structure.
+    /// Reads the type and number of the next field; `None` at the end of the structure.
     #[inline]
     pub(super) fn field(&mut self) -> Result<Option<Field>> {
         // Usually three bytes remain, and one check is enough.
@@ -146,7 +146,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Skips a value with at most `depth` levels of nesting.
+    /// Skips a value with at most `depth` levels of nesting; the value itself is the first level.
     pub(super) fn skip(&mut self, kind: u8, depth: usize) -> Result<()> {
         let Some(depth) = depth.checked_sub(1) else { return Err(Reason::TooDeep.at(self.at)) };
         match kind {

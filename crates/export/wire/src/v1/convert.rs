@@ -2,9 +2,10 @@
 //! assigned to the span of its host; core annotations (`cs`, `sr`, …) become times, address
 //! annotations become remote endpoints. Start at [`V1Span::convert`].
 //!
-//! There are two differences from Zipkin. Values of types that the v2 format lacks (numbers, flags,
-//! bytes) are retained. If client and server are the same service, the client's address belongs to
-//! the server's span.
+//! Differences from Zipkin: Values of types that the v2 format lacks (numbers, flags, bytes) are
+//! retained. An address annotation may have any value except false. If both sides of a call or
+//! message are the same service, the remote address of the server or consumer belongs to that
+//! side's own span.
 
 use super::V1Span;
 use crate::error::{FieldContext, Reason, Result};
@@ -28,7 +29,8 @@ struct CoreAnnotation<'b> {
     time_ns: u64,
     host: EndpointRef<'b>,
     host_span: usize,
-    /// Index of the annotation in the v1 span.
+    /// Index of the annotation in the v1 span; for a start derived from the v1 span's own times,
+    /// the index of the end.
     annotation: usize,
 }
 
@@ -83,7 +85,8 @@ impl<'b> V1Span<'b> {
     }
 
     /// Returns the index of the span for a host: the first span with the host's service name or
-    /// without a host. If there is no such span, adds a span.
+    /// without a host, to which the host is then assigned. If there is no such span, adds a span.
+    /// Returns 0 if `host` is empty, or if the v1 span has too many hosts already.
     fn host_span_of(&mut self, host: EndpointRef<'b>) -> usize {
         if host.is_none() {
             return 0;
@@ -131,7 +134,7 @@ impl<'b> V1Span<'b> {
         core
     }
 
-    /// Sets the times of the client and server of a call.
+    /// Sets the times of the client and server of a call, and the server span's `shared` flag.
     fn convert_call(&mut self, core: &mut CoreAnnotations<'b>) {
         let end_ns = self.start_ns.zip(self.duration_ns).and_then(|(a, b)| a.checked_add(b));
         let begin = |end: Option<CoreAnnotation<'b>>| {
@@ -180,13 +183,15 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Adds a span for the second side of a call within one service, and returns its index.
+    /// Adds a span for the second side of a call or message within one service. Returns the index
+    /// of the span.
     fn split_off(&mut self, local: EndpointRef<'b>, kind: Kind) -> usize {
         self.lists.host_spans.push(HostSpan { kind, local, ..HostSpan::default() });
         self.lists.host_spans.len() - 1
     }
 
-    /// Sets the times of a host's span from the v1 span's own times, or else from core annotations.
+    /// Sets the times of a host's span from the v1 span's own times if start and duration are
+    /// known, or else from core annotations.
     fn set_times(&mut self, begin: CoreAnnotation<'b>, end: Option<CoreAnnotation<'b>>) {
         let own = self.start_ns.zip(self.duration_ns);
         let host_span = &mut self.lists.host_spans[begin.host_span];
@@ -197,7 +202,9 @@ impl<'b> V1Span<'b> {
         };
     }
 
-    /// Sets the known times of an incomplete call. An end without a start remains an annotation.
+    /// Sets the known times of an incomplete call, or of a v1 span without a call. An end without a
+    /// start remains an annotation. If the v1 span's own start is known, its times become those of
+    /// the first span.
     fn set_partial_times(&mut self, core: &CoreAnnotations<'b>) {
         let begin_ns = |mark: Option<CoreAnnotation<'b>>| mark.map(|mark| mark.time_ns);
         for host_span in &mut self.lists.host_spans {
@@ -216,7 +223,8 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Sets the times of the producer and consumer of a message.
+    /// Sets the times of the producer and consumer of a message. If the v1 span has neither, `ws`
+    /// and `wr` remain annotations.
     fn convert_message(&mut self, core: &mut CoreAnnotations<'b>) {
         match (core.message_send, core.message_receive) {
             (Some(producer), Some(consumer)) => self.set_message_times(producer, consumer, core),
@@ -309,8 +317,9 @@ impl<'b> V1Span<'b> {
         }
     }
 
-    /// Sets remote endpoints of a span without core annotations of a call. Returns true if
-    /// `addresses` has a client or server address.
+    /// Sets the remote endpoint of a v1 span without core annotations of a call. If only the client
+    /// address is known, the first span becomes a server span. Returns true if `addresses` has a
+    /// client or server address.
     fn set_remotes_without_call(&mut self, addresses: Addresses<'b>) -> bool {
         match (addresses.client, addresses.server) {
             (Some(client), Some(server)) => {
@@ -329,8 +338,8 @@ impl<'b> V1Span<'b> {
 }
 
 impl<'b> CoreAnnotations<'b> {
-    /// Returns the slot for a core annotation, and the kind of span that the annotation implies.
-    /// Annotations without a host are ignored.
+    /// Returns the slot for a core annotation, and the kind of span that the annotation implies;
+    /// `None` for any other annotation, and for an annotation without a host.
     fn slot(
         &mut self,
         value: &str,

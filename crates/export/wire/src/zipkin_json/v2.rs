@@ -37,7 +37,8 @@ pub(crate) struct Scratch {
     orders: KeyOrders,
 }
 
-/// Key orders of earlier objects, one for each type of object.
+/// Key orders of earlier objects, one for each type of object; local and remote endpoints have
+/// separate orders.
 #[derive(Debug, Default)]
 struct KeyOrders {
     span: span::Keys,

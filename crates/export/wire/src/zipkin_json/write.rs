@@ -1,5 +1,6 @@
-//! Encoder of Zipkin's JSON formats. The output equals the output of Zipkin's own encoder: the same
-//! order of keys, no blanks, no empty fields except the name in the v1 format.
+//! Encoder of Zipkin's JSON formats. The output follows Zipkin's own encoder: the same order of
+//! keys, no blanks, no empty fields except the name in the v1 format. Zipkin's v1 encoder also
+//! writes an empty `serviceName`, which is omitted here.
 
 use crate::render::{escaped, hex, ipv4, string, unsigned};
 use crate::zipkin::{V1Fields, duration_us, ipv6, kind, lower, non_empty, start_us, tags};
@@ -95,7 +96,7 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     put(out, "}");
 }
 
-/// Endpoint that all annotations of a span share. It is encoded once and then copied.
+/// Endpoint of v1 annotations. It is encoded for the first annotation and copied for the others.
 struct EncodedEndpoint<'h> {
     endpoint: Option<EndpointRef<'h>>,
     written: Option<Range<usize>>,
@@ -117,7 +118,7 @@ impl EncodedEndpoint<'_> {
     }
 }
 
-/// Closes a list or map with `end` if it has items, which `before` shows by being a comma.
+/// Writes `end` if the list or map has items, that is, if `before` is a comma.
 fn close(out: &mut Vec<u8>, before: &str, end: &str) {
     if before == "," {
         put(out, end);

@@ -1,5 +1,5 @@
-//! Tests that encoded spans are equal when decoded by this crate and by other libraries, and that
-//! Zipkin's JSON equals Zipkin's own output byte for byte.
+//! Tests that this crate and other libraries decode encoded spans to the original spans, and that
+//! thrift and Zipkin's JSON equal the expected output byte for byte.
 
 use crate::check::good;
 use crate::random::Random;
@@ -39,7 +39,7 @@ fn text(format: Format, spans: &[Span]) -> String {
     String::from_utf8(encode(format, spans)).expect("text")
 }
 
-/// Returns a random span that both of Zipkin's formats can represent.
+/// Returns a random span that Zipkin's v1 and v2 formats can both represent.
 fn for_both(random: &mut Random) -> Span {
     let span = random.zipkin_span();
     let is_shared = span.kind == Kind::Server && random.one_in(2);
@@ -152,7 +152,8 @@ fn addresses(span: &mut Json) {
     }
 }
 
-/// Sorts attributes and removes empty statuses, so that requests can be compared.
+/// Sorts the attributes of resources, adds absent resources and removes unset statuses, so that
+/// requests can be compared.
 fn comparable(request: &mut Request) {
     for group in &mut request.resource_spans {
         let resource = group.resource.get_or_insert_default();

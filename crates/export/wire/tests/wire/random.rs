@@ -169,8 +169,8 @@ impl Random {
         tags
     }
 
-    /// Returns a copy of `bytes` in which some bytes were changed, removed, duplicated or
-    /// truncated.
+    /// Returns a copy of `bytes` that is truncated, or in which some bytes are changed, removed or
+    /// duplicated.
     pub(crate) fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut damaged = bytes.to_vec();
         let (from, to) = (self.below(bytes.len() + 1), self.below(bytes.len() + 1));

@@ -133,7 +133,8 @@ pub(crate) fn structure(span: &Span) -> Thrift {
     Struct(fields)
 }
 
-/// Returns the structure with its fields in the order of Zipkin's writer, which omits a false flag.
+/// Returns the structure as the encoder writes it: with its fields in the order of Zipkin's writer,
+/// and without a false flag.
 pub(crate) fn in_writers_order(span: Thrift) -> Thrift {
     let Struct(mut fields) = span else { panic!("no structure") };
     fields.retain(|field| *field != (9, Bool(false)));

@@ -34,7 +34,8 @@ fn endpoint(endpoint: &Endpoint) -> Json {
     Json::Object(all)
 }
 
-/// Converts a span to an object of the v2 format; unknown properties are null.
+/// Converts a span to an object of the v2 format. An unknown parent, kind, timestamp or duration
+/// and an unset `debug` are null. An unknown name is empty, an unknown endpoint is an empty object.
 pub(crate) fn object(span: &Span) -> Json {
     let us = |ns: u64| ns / 1000;
     let notes = span.annotations.iter();
@@ -61,7 +62,8 @@ pub(crate) fn object(span: &Span) -> Json {
     })
 }
 
-/// Converts a span without core and address annotations to an object of the v1 format.
+/// Converts a span to an object of the v1 format. Kind, `shared` and remote endpoint are omitted,
+/// since the v1 format expresses them by core and address annotations.
 fn v1_object(span: &Span) -> Json {
     let us = |ns: u64| ns / 1000;
     let here = endpoint(&span.local);
@@ -94,7 +96,7 @@ fn local_span(random: &mut Random) -> Span {
     let mut tags = random.otlp_span().tags;
     tags.iter_mut().for_each(|tag| tag.origin = Origin::Span);
     tags.retain(|tag| !matches!(tag.value, Value::Bytes(_)));
-    // A number without a fraction would be decoded as an integer.
+    // The decoder reads a number without point and exponent as an integer.
     tags.iter_mut().for_each(|tag| {
         if let Value::Double(number) = &mut tag.value {
             *number += 0.5;
@@ -113,8 +115,8 @@ fn local_span(random: &mut Random) -> Span {
     }
 }
 
-/// Writes a list of objects as different senders would: with or without blanks, with keys in any
-/// order, and without nulls.
+/// Writes a list of objects as different senders would: compact or indented. Half of the objects
+/// have no nulls and, if serde_json preserves the order of keys, their keys rotated.
 fn written(random: &mut Random, list: &[Json]) -> Vec<u8> {
     let list: Vec<Json> = list
         .iter()
@@ -181,7 +183,8 @@ fn damaged_bytes_are_understood_where_serde_json_does() {
     damaged(ZipkinV1Json, 10, make, |_, _, _| ());
 }
 
-/// Checks the decoding of a valid span with one change.
+/// Checks that the properties `change`, added to a span with only its ids, change the decoded span
+/// as `expected` does.
 fn changed(format: Format, change: &str, expected: impl FnOnce(&mut Span)) {
     let plain = r#"[{"traceId":"1","id":"2"}]"#;
     let mut span = good(format, plain.as_bytes()).remove(0);

@@ -35,8 +35,8 @@ pub(crate) struct Ledger {
     total: Node,
     levels: [Level; LEVELS],
     adder: Adder,
-    /// Set once the total over all time alone exceeded the memory limit. The ledger then stays
-    /// empty.
+    /// Set once the total over all time and the names of services alone exceeded the memory limit.
+    /// The ledger then stays empty.
     is_lost: bool,
 }
 
@@ -47,7 +47,8 @@ struct Level {
     from: u64,
 }
 
-/// Sums of one time slot by pair of services. The key is the index of the pair in `Ledger::pairs`.
+/// Sums of one time slot, or of all time, by pair of services. The key is the index of the pair in
+/// `Ledger::pairs`.
 #[derive(Default)]
 struct Node {
     sums: HashMap<u32, CallSum, RandomState>,
@@ -60,8 +61,8 @@ struct CallSum {
     durations: DurationRuns,
 }
 
-/// Histogram of durations by duration code, run-length encoded. Each run has a header (gap to the
-/// previous run, encoding, length), followed by the counts.
+/// Histogram of durations by duration code, encoded as runs of nearby codes. Each run has a header
+/// (gap to the previous run, encoding, length), followed by the counts.
 ///
 /// A dense run stores a count of fixed width for each code; its length is a number of codes. It is
 /// added as fast as an array. A sparse run ([`PAIRS`]) stores two bytes for each nonzero count: the
@@ -76,8 +77,8 @@ const PAIRS: u8 = 4;
 /// Maximum distance between successive nonzero counts of a dense run, in codes.
 const GAP_MAX: u16 = 4;
 
-/// Maximum number of nonzero counts in a run. The greatest count of a dense run sets the width of
-/// all its counts.
+/// Maximum number of nonzero counts in a run. The widest count of a dense run sets the width of all
+/// its counts.
 const RUN_MAX: usize = 32;
 
 /// Node and its sign: `true` to add the sums of the node, `false` to subtract them.
@@ -199,7 +200,9 @@ impl Ledger {
         calls
     }
 
-    /// Returns whether the range covers all minutes that have calls in the ledger.
+    /// Returns `true` only if the range covers all minutes that have calls in the ledger. The test
+    /// compares whole slots of the shortest level without evictions. If each level has evictions,
+    /// the range must cover all time.
     fn spans_all(&self, minutes: &RangeInclusive<u64>) -> bool {
         let shortest = self.levels.iter().zip(0..).find(|(level, _)| level.from == 0);
         let Some((level, number)) = shortest else {
@@ -214,8 +217,8 @@ impl Ledger {
 
     /// Collects nodes whose signed sum gives the calls of `node` within a range of minutes. There
     /// are two ways: the children of `node` inside the range, or `node` itself minus its children
-    /// outside the range. The way with fewer nodes is chosen. Minutes of evicted slots are added to
-    /// `missing`.
+    /// outside the range. The second way is chosen if it takes fewer children and no slot below
+    /// `node` was evicted. Minutes of evicted slots are added to `missing`.
     fn collect_nodes<'s>(
         &'s self,
         (level, slot, node): (usize, u64, &'s Node),
@@ -386,7 +389,7 @@ impl DurationRuns {
         DurationRuns(to.into())
     }
 
-    /// Calls `each` for each run, with its first code, its encoding and the bytes of its counts.
+    /// Calls `each` for each run, with its first code, its encoding and the bytes after its header.
     fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
         let (mut end, mut rest) = (0, &self.0[..]);
         while !rest.is_empty() {

@@ -29,25 +29,28 @@ struct CallSum {
     durations: BTreeMap<u16, i64>,
 }
 
-/// Maximum distance in time between a request and the spans of a near file, in nanoseconds. Near
-/// files are read before far files.
+/// Maximum distance in time between a request's new spans and the starts of the spans in a near
+/// file, in nanoseconds. If the request or any request of the file has no times, the file counts as
+/// near. Near files are read before far files.
 const ARRIVAL_DELAY_MAX_NS: u64 = 2_000_000_000;
 
-/// Maximum number of successful reads of earlier files, for each thread that links a new file. A
-/// successful read finds spans of a request in an earlier file. Beyond this number, calls may be
-/// counted wrongly and requests sorted wrongly, but ingest stays fast.
+/// Maximum number of successful reads of earlier files, for each thread of [`LinkTable::of`] and
+/// for each file of a merge. A successful read finds spans of a request in an earlier file. Beyond
+/// this number, calls may be counted wrongly and requests sorted wrongly, but ingest stays fast.
 const READS_MAX: usize = 1024;
 
-/// Maximum number of reads of far files, for each thread that links a new file. A far file is an
+/// Maximum number of reads of far files, for each thread of [`LinkTable::of`]. A far file is an
 /// earlier file whose spans are not close in time to the request.
 const FAR_READS_MAX: usize = 128;
 
-/// Approximate maximum number of spans kept from earlier files. [`EARLIER_BYTES_MAX`] limits their
-/// memory.
+/// Maximum number of spans kept from earlier files, for each thread of [`LinkTable::of`] and for
+/// each file of a merge. [`EARLIER_BYTES_MAX`] is the approximate limit of their memory, for each
+/// thread and for a whole merge.
 const EARLIER_SPANS_MAX: usize = 32 << 10;
 const EARLIER_BYTES_MAX: usize = 16 << 20;
 
-/// Maximum number of spans that one thread links; more spans are divided between two threads.
+/// Number of spans up to which one thread links all spans. More spans are divided between two
+/// threads.
 const ONE_THREAD_SPANS_MAX: usize = 4096;
 
 /// Spans from earlier files that belong to the linked requests.
@@ -68,7 +71,8 @@ impl Default for EarlierSpans {
 }
 
 impl EarlierSpans {
-    /// Creates an empty set for `count` new files, with `count` times the limits of one file.
+    /// Creates an empty set for `count` files, with `count` times the limits of one file. Only the
+    /// memory limit does not grow.
     pub(crate) fn of_files(count: usize) -> EarlierSpans {
         EarlierSpans {
             spans: Block::new(),
@@ -128,7 +132,8 @@ impl SpanSink for LimitedSink<'_> {
     }
 }
 
-/// Result of [`LinkTable::of`]: the calls of requests, derived from spans in new and earlier files.
+/// Result of [`LinkTable::of`]: the calls of requests, derived from new spans and from spans in
+/// earlier files.
 pub(crate) struct LinkResult {
     /// Changes to the call counts of the earlier files: new calls, minus calls that the earlier
     /// files counted wrongly.
@@ -372,7 +377,8 @@ fn lacks_parents(spans: &[SpanRef<'_>], found: &Block) -> bool {
     parents.any(|parent| ids.binary_search(&parent).is_err())
 }
 
-/// Returns a copy of a span with only the fields that linking needs.
+/// Returns a span with only the fields that linking needs. A span that failed by its tag `error`
+/// gets the status [`Status::Error`], since the tags are omitted.
 fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),

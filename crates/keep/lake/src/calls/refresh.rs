@@ -6,11 +6,11 @@ use crate::shared::{HeadLinks, Shared};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Interval at which the thread checks whether the head has changed.
+/// Maximum time until the thread checks again whether a refresh is due.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Ratio of the pause after a refresh to the duration of the refresh. It bounds the CPU share of
-/// the thread.
+/// Minimum ratio of the pause after a refresh to the duration of the refresh. It bounds the CPU
+/// share of the thread.
 const REFRESH_FRACTION: u32 = 10;
 
 /// Runs the thread: refreshes the calls of the spans in memory until the store closes.

@@ -32,7 +32,8 @@ pub(crate) fn in_window(
     for file in
         files.iter().filter(|file| file.summary.link_minutes.is_some_and(|it| has_missing(&it)))
     {
-        // An unreadable file is counted as damaged; the result lacks its calls.
+        // The error marks an unreadable file for verification; the result lacks the file's
+        // calls.
         let mut links = file.links().unwrap_or_default();
         links.retain(|count| is_missing(&count.minute));
         // Counts of all minutes are summed, so they share the minute 0.

@@ -1,15 +1,16 @@
 //! Packed lists of nondecreasing integers, each with a payload of a few bits. A list is divided
 //! into blocks. The first number of each block is stored apart; the block contains the differences
-//! between successive numbers. The greatest difference sets the block's width. Start at [`write()`]
-//! and [`AscendingList`].
+//! between successive numbers. The width of a block is the width of its greatest difference plus
+//! the width of a payload. Start at [`write()`] and [`AscendingList`].
 //!
 //! ```text
 //! list   = first numbers of blocks, sums of widths before each block, blocks, padding
-//! block  = 128 times: difference to the previous number, payload
+//! block  = up to 128 times: payload (lower bits), difference to the previous number (upper bits)
 //! ```
 //!
-//! A block of width w takes 16 w bytes. The sum of the widths of all earlier blocks therefore gives
-//! the offset of a block. A search reads only the first numbers until it has found the block.
+//! A full block of width w takes 16 w bytes; only the last block may be shorter. The sum of the
+//! widths of all earlier blocks therefore gives the offset of a block. A search reads only the
+//! first numbers until it has found the block.
 
 use crate::files::bytes::read;
 use crate::files::packed::{PADDING_BYTES, WIDTH_MAX, extract, pack, width_of};
@@ -19,13 +20,14 @@ use std::borrow::Cow;
 use std::io;
 use std::ops::Range;
 
-/// Number of integers in a block.
+/// Number of integers in a block; the last block may have fewer.
 const BLOCK: u32 = 128;
 
-/// Size in bytes of a block whose width is one bit. The size is proportional to the width.
+/// Size in bytes of a full block whose width is one bit. The size is proportional to the width.
 const UNIT_BYTES: u64 = (BLOCK / 8) as u64;
 
-/// Maximum size in bytes of a list that is read whole. Longer lists are read block by block.
+/// Maximum size in bytes of a list that is read whole. Of a longer list, only the required blocks
+/// are read. Its first numbers are also read whole if their size is within this limit.
 const READ_WHOLE_BYTES: u64 = 16 << 10;
 
 /// Parameters of a list, stored apart from the list.
@@ -311,7 +313,7 @@ mod tests {
         }
     }
 
-    /// A list with similar differences is only slightly larger than the bits of the differences.
+    /// A list whose differences need 4 bits takes fewer than 5 bits for each number.
     #[test]
     fn similar_differences_are_packed_tightly() {
         let numbers: Vec<(u64, u64)> = (0..100_000).map(|n| (n * 10 + n * 7 % 5, 0)).collect();

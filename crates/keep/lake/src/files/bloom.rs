@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 /// Number of the filter's bits for each key. With [`BITS_SET`] bits set for each key, the false
-/// positive rate is about 0.5 %.
+/// positive rate is about 0.4 %.
 const BITS_PER_KEY: usize = 12;
 const BITS_SET: u32 = 6;
 const BLOCK_BITS: usize = 512;

@@ -1,6 +1,6 @@
 //! [`Cache`]: loaded indexes and dictionaries of files, with LRU eviction within a memory limit.
-//! Dictionaries are evicted first, since few queries need them again, and indexes last, since all
-//! queries need them. Start at [`Cache::get`].
+//! Dictionaries are evicted first, since few queries need them again, and indexes last, since each
+//! query of a file's spans needs the index. Start at [`Cache::get`].
 
 use crate::Error;
 use crate::files::loaded_file::LoadedFile;
@@ -43,8 +43,8 @@ impl Cache {
         Cache { bytes_limit: bytes_max, bytes_max: limit, state: Mutex::default() }
     }
 
-    /// Lowers the memory limit by the bytes that another part of the store needs now, and evicts
-    /// entries above the new limit.
+    /// Sets the memory limit to `bytes_limit` minus the bytes that another part of the store needs
+    /// now, but not below the minimum limit. Evicts entries if the limit is lower than before.
     pub(crate) fn yield_memory(&self, bytes: usize) {
         let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
@@ -56,8 +56,7 @@ impl Cache {
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Returns the loaded index and dictionaries of a file. `load` reads them if they are not
-    /// cached.
+    /// Returns the index and column reader of a file. `load` opens them if they are not cached.
     pub(crate) fn get(
         &self,
         number: u64,
@@ -72,7 +71,8 @@ impl Cache {
         Ok(loaded)
     }
 
-    /// Returns the loaded index and dictionaries of a file if they are cached.
+    /// Returns the index and column reader of a file if they are cached. The call does not count as
+    /// a use of the entry.
     pub(crate) fn peek(&self, number: u64) -> Option<Arc<LoadedFile>> {
         lock(&self.state).files.get(&number).map(|entry| Arc::clone(&entry.loaded))
     }
@@ -93,7 +93,7 @@ impl Cache {
         lock(&self.state).forget(number);
     }
 
-    /// Returns the memory of all entries in bytes.
+    /// Returns the memory of all entries in bytes, each measured at its last use or shrinking.
     pub(crate) fn bytes(&self) -> usize {
         lock(&self.state).bytes
     }
@@ -113,8 +113,8 @@ impl CacheState {
         Some(loaded)
     }
 
-    /// Evicts entries until the cache is within the limit. The most recently used entry always
-    /// stays.
+    /// Evicts dictionaries and then entries, least recently used first, until the cache is within
+    /// the limit. The most recently used entry always stays.
     fn evict(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let others = self.files.values_mut().filter(|entry| entry.used != self.uses);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 pub(crate) type ColumnFile = blkkin_columns::File<DiskInput>;
 
-/// Number of rows read at a time by loops over a whole file.
+/// Number of rows read at a time when an index is rebuilt, a file is adopted, or the values of a
+/// tag key are collected.
 pub(crate) const ROWS_AT_ONCE: u32 = 64 << 10;
 
 pub(crate) fn spans_error(number: u64, error: impl fmt::Display) -> Error {

@@ -20,8 +20,8 @@ pub(crate) struct DamagedFiles {
     pub(crate) removed: u64,
 }
 
-/// Renames a damaged file. Returns `false` if the operating system refused the renaming or the
-/// sync, so that the file may still have its old name.
+/// Renames a damaged file and removes its index. Returns `false` if the operating system refused
+/// the renaming or the sync, so that the file may still have its old name.
 pub(crate) fn put_aside(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&naming::spans_name(number), &name(number)) {
         // Without the sync, a power failure could restore the old name. The next start would then

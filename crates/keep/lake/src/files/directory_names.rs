@@ -77,8 +77,9 @@ impl DirectoryNames {
         Ok(())
     }
 
-    /// Removes unfinished files and indexes that a crash left behind, unless the manifest names
-    /// them.
+    /// Removes unfinished files and indexes that a crash left behind: files whose number neither
+    /// the manifest names nor a span file has. An index is removed only if it starts with the magic
+    /// of an index.
     pub(crate) fn remove_unfinished(&self, spans: &dyn Disk, manifest: &Manifest) {
         for &number in &self.unfinished {
             if !manifest.named().any(|file| file.number == number) && !self.spans.contains(&number)

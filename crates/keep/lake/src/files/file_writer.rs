@@ -73,8 +73,8 @@ impl FileWriter {
         push_elsewhere(&mut self.builder, earlier);
     }
 
-    /// Makes the file durable under its unfinished name. After a manifest names the file,
-    /// [`publish`](crate::files::naming::publish) renames it.
+    /// Makes the file durable under its unfinished name, writes its index, and opens both. After a
+    /// manifest names the file, [`publish`](crate::files::naming::publish) renames it.
     pub(crate) fn finish(
         self,
         tier: u32,

@@ -19,14 +19,15 @@
 //! ```
 //!
 //! A *group* consists of all spans with the same service, name and remote service; its entries are
-//! in order of time. The directory lists the durations that occur in a group. A *symbol* encodes
-//! the duration of a span as an index into that list, and whether the span failed.
-//! [`crate::files::packed`] and [`crate::files::ascending`] define the encodings of numbers. The
-//! directory and the Bloom filter are in memory while the file is in use ([`crate::files::cache`]);
-//! the other sections are read on demand.
+//! in order of time. If a file has too many groups, the other spans are grouped by service alone,
+//! and beyond a second limit in one group ([`ANY_TEXT`]). The directory lists the durations that
+//! occur in a group. A *symbol* encodes the duration of a span as an index into that list, and
+//! whether the span failed. [`crate::files::packed`] and [`crate::files::ascending`] define the
+//! encodings of numbers. The directory and the Bloom filter are in memory while the file is in use
+//! ([`crate::files::cache`]); the other sections are read on demand.
 //!
-//! Spans of one request may be in several files. The index of the last of these files also covers
-//! the request's spans in earlier files, which are called *elsewhere*. Start, duration and matching
+//! Spans of one request may be in several files. The index of each of these files also covers the
+//! request's spans in earlier files, which are called *elsewhere*. Start, duration and matching
 //! conditions of a request depend on all of its spans, and a search cannot combine them across
 //! files.
 

@@ -30,7 +30,8 @@ pub(crate) struct IndexedFile {
     is_removed: AtomicBool,
 }
 
-/// Summary of an index, always in memory. A query loads the index only if the summary requires it.
+/// Summary of a span file and its index, always in memory. Queries that the summary answers do not
+/// load the index.
 pub(crate) struct FileSummary {
     /// Set if every request of the file has a start time.
     pub(crate) all_have_times: bool,
@@ -45,11 +46,12 @@ pub(crate) struct FileSummary {
     links: Range<u64>,
 }
 
-/// Health of a file without errors so far.
+/// Health of a file without read errors since it was opened or last verified as intact.
 const GOOD: u8 = 0;
-/// Health of a file in which a read has found invalid bytes, until the file is verified.
+/// Health of a file after an error that cannot be temporary, such as invalid bytes, until the file
+/// is verified.
 const SUSPECT: u8 = 1;
-/// Health of a file that was verified as damaged.
+/// Health of a file that the verification found damaged or missing. The file is not verified again.
 const DAMAGED: u8 = 2;
 /// Health of a file that the operating system does not read, for example because of an I/O error or
 /// too many open files.
@@ -224,8 +226,9 @@ impl IndexedFile {
         result
     }
 
-    /// Verifies the whole file after an error. Only invalid bytes make the file damaged. If the
-    /// operating system refuses to read the file, the verification is repeated later.
+    /// Verifies the span file and the calls in its index after an error. The file is damaged if it
+    /// has invalid bytes or is missing. If the operating system refuses to read the file, the
+    /// verification is repeated later.
     pub(crate) fn verify_if_due(&self, uptime: Duration) {
         let mut retry = lock(&self.retry);
         let is_due = match self.health.load(Ordering::Relaxed) {
@@ -263,7 +266,8 @@ impl IndexedFile {
         self.health.load(Ordering::Relaxed) == GOOD
     }
 
-    /// Returns whether the file has invalid bytes, or was unreadable for [`LASTING_AFTER`].
+    /// Returns whether the file is damaged, is suspected of damage, or was unreadable for
+    /// [`LASTING_AFTER`].
     pub(crate) fn is_damaged(&self) -> bool {
         matches!(self.health.load(Ordering::Relaxed), SUSPECT | DAMAGED | LASTING)
     }

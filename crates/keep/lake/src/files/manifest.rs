@@ -3,8 +3,8 @@
 //!
 //! There are two copies. Each copy is written to a new file, which is then renamed to the copy's
 //! name. The store opens the intact copy with the higher commit number. A span file is removed only
-//! after both copies list it as being removed. A Parquet file that neither copy names is never
-//! touched.
+//! after both copies list it as being removed. Only adoption touches a Parquet file that neither
+//! copy names.
 
 use crate::files::file_entry::{COUNTER_MAX, FileEntry, Totals};
 use crate::{Error, Retention};
@@ -39,16 +39,17 @@ pub(crate) struct Manifest {
     pub(crate) totals: Totals,
     /// Valid files, in the order in which their spans were received.
     pub(crate) files: Vec<FileEntry>,
-    /// Files that could not be read when the store was opened. Their content may be valid. Their
-    /// spans count as lost while the files are listed here.
+    /// Files that could not be read, or damaged files that could not be renamed, at the last start.
+    /// Their content may be valid. Their spans count as lost while the files are listed here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<FileEntry>,
     /// Merged or expired files, listed until they are removed from the disk. After a crash, the
     /// entry proves that the store itself discarded the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// Retention of the last start with retention options. A start without these options must not
-    /// remove more spans than this retention does.
+    /// Retention of the last start with `stores_retention`. Adoption stores an unlimited retention
+    /// if there is none. A start without retention options must not remove more spans than this
+    /// retention does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,
 }
@@ -92,8 +93,8 @@ impl Manifest {
         self.files.iter().chain(&self.unread)
     }
 
-    /// Removes all files from the manifest and returns them in the order in which their spans were
-    /// received. Files that could not be read at the last start are included.
+    /// Removes all files from `files` and `unread`, and returns them in the order in which their
+    /// spans were received. The spans of `unread` no longer count as lost.
     pub(crate) fn take_files(&mut self) -> Vec<FileEntry> {
         let mut files = std::mem::take(&mut self.files);
         for file in std::mem::take(&mut self.unread) {
@@ -188,7 +189,8 @@ fn with_checksum(text: &str) -> Vec<u8> {
     format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
 }
 
-/// Returns whether a text is a valid manifest. Asserts that a valid manifest survives a round trip.
+/// Returns whether a text is a valid manifest. Asserts that a valid manifest survives a round trip,
+/// and that its sums are at most [`COUNTER_MAX`].
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn survives_writing(json: &[u8]) -> bool {
     let Ok(json) = std::str::from_utf8(json) else { return false };
@@ -202,8 +204,8 @@ pub(crate) fn survives_writing(json: &[u8]) -> bool {
 }
 
 impl Manifest {
-    /// Returns whether the manifest is consistent: sums of its counts cannot overflow, and file
-    /// numbers are unique.
+    /// Returns whether the manifest is consistent: counts and their sums are within their limits,
+    /// and file numbers are unique and less than `next_file`.
     fn is_sound(&self) -> bool {
         let Totals { accepted, duplicates, expired, lost } = self.totals;
         let counts = [self.commit, self.journal_sequence, self.next_file];

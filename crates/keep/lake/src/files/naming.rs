@@ -15,9 +15,10 @@ pub(crate) fn index_name(number: u64) -> String {
     format!("{number:010}.index")
 }
 
-/// Returns the name of a span file before a manifest names it. Other programs, which read all
-/// Parquet files of the directory, ignore this name and thus never read a partial file. If no
-/// manifest names the unfinished file, its spans are also in the journal or in older files.
+/// Returns the name of a span file until [`publish`] renames the file. Other programs, which read
+/// all Parquet files of the directory, ignore this name and thus never read a partial file. If no
+/// manifest names the unfinished file, its spans are also elsewhere: in the journal, in older
+/// files, or in the source of an import.
 pub(crate) fn unfinished_name(number: u64) -> String {
     format!("{number:010}.unfinished")
 }
@@ -51,8 +52,8 @@ pub(crate) fn open_either(disk: &dyn Disk, number: u64) -> io::Result<Arc<dyn Fi
     }
 }
 
-/// Removes a file that no manifest names. The index is removed before the file, because the file is
-/// what shows that the index belongs to the store.
+/// Removes a file under its unfinished name, and its index. The index is removed first: without the
+/// file, the next start would remove only an index with an intact magic.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, number: u64) {
     let _ = disk.remove(&index_name(number));
     let _ = disk.remove(&unfinished_name(number));

@@ -56,7 +56,8 @@ pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut 
 }
 
 impl<'a> Packed<'a> {
-    /// Opens a list of `len` numbers; `None` if the size of `bytes` does not fit.
+    /// Opens a list of `len` numbers; `None` if `width` exceeds [`WIDTH_MAX`] or the size of
+    /// `bytes` does not fit.
     pub(crate) fn new(bytes: &'a [u8], width: u32, len: usize) -> Option<Packed<'a>> {
         let fits = width <= WIDTH_MAX && packed_bytes(len, width)? == bytes.len();
         fits.then_some(Packed { bytes, width, len })

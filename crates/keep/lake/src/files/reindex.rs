@@ -15,8 +15,8 @@ use blkkin_journal::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// Opens a span file that a manifest names. If the index is damaged or missing, it is rebuilt from
-/// the file and earlier files.
+/// Opens a span file that a manifest names. If the index cannot be used, or its number of rows
+/// differs from the manifest's, it is rebuilt from the file and earlier files.
 pub(crate) fn open_file(
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
@@ -81,7 +81,8 @@ pub(crate) fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
     }
 }
 
-/// Rebuilds the index of a span file from its rows.
+/// Rebuilds the index of a span file from its rows and from the earlier files `before`. Writes the
+/// index to the disk and opens it.
 fn rebuild_index(
     disk: &Arc<dyn Disk>,
     number: u64,

@@ -10,10 +10,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Maximum number of requests whose column scans are cached, per file and in total.
+/// Maximum number of matches in the column scan of one file. Once the scans of a search have
+/// selected this many requests in total, no further file is scanned.
 pub(super) const SELECTED_MAX: usize = 4 << 20;
 
-/// Columns from which the id and the duration of a request are computed.
+/// Columns from which the id and the extent of a request are computed.
 const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
 
 /// Match of a column scan: a request with a row that meets a condition. Each request has at least
@@ -65,10 +66,10 @@ pub(super) fn matches_of<'k>(
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// Returns the slowest `count_max` of the requests with the given ordinals, in order of the exact
-/// time from the first start to the last end. If `after` is given, only requests after that place
-/// are returned. Requests before the cursor `page_start` are left out if they have one span: only then is
-/// that time certainly the duration by which results are ordered.
+/// Returns the slowest `count_max` of the requests with the given ordinals, ordered by extent: the
+/// exact time from the first start to the last end. If `after` is given, only requests after that
+/// place are returned. Requests up to the cursor `page_start` are left out if they have one span.
+/// With more spans, the duration by which results are ordered may be shorter than the extent.
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],

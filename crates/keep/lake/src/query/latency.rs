@@ -1,5 +1,6 @@
-//! [`LatencySum`]: histogram of the durations of matching spans. The counts are read from the
-//! indexes if these decide the condition, and otherwise from the columns.
+//! [`LatencySum`]: histogram of the durations of matching spans. The counts of a file are read from
+//! its index if the condition tests only texts of groups, durations and errors, and otherwise from
+//! its columns.
 
 use crate::Error;
 use crate::files::index::{Entry, Group, NO_DURATION};
@@ -259,7 +260,8 @@ impl<'p> LatencySum<'p> {
         Ok(())
     }
 
-    /// Counts the matching spans of a file. Only the columns that the condition needs are scanned.
+    /// Counts the matching spans of the requests that began in the window, by a scan of the
+    /// condition's columns and the durations. Ids are read only for pages with matching spans.
     fn add_rows(
         &mut self,
         file: &IndexedFile,

@@ -39,13 +39,14 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
             }
             Ok(None::<()>)
         };
-        // An unreadable file is counted as damaged; the result lacks its spans.
+        // The error marks the file for verification; the result lacks spans of the file.
         let _ = scan(file, window, condition, &[], 1, count, |_, ()| Ok(()));
     }
 }
 
 /// Compares the spans in a box with the spans outside. Only spans that meet a condition and started
-/// in a window count. If more than `others_enough` spans are outside, they are sampled.
+/// in a window count. The spans outside are sampled if the files with starts in the window have at
+/// least twice `others_enough` spans.
 pub(crate) fn difference(
     snapshot: &Snapshot,
     window: Window,
@@ -60,7 +61,7 @@ pub(crate) fn difference(
             let mut tally = Tally::default();
             let selection = Selection { within, condition, one_in, is_inside };
             for file in files {
-                // An unreadable file is counted as damaged; the result lacks its spans.
+                // The error marks the file for verification; the result lacks spans of the file.
                 let _ = count_words(file, &selection, &is_asked_for, &mut tally);
             }
             tally

@@ -177,7 +177,8 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
 }
 
 /// Prefilter of the rows of a row group by their tags. A condition's tests of tags are evaluated
-/// once for each text of the dictionaries. All other tests count as met.
+/// once for each text of the dictionary of values, or for each value if there is none. Negations,
+/// tests of tags without a dictionary of keys, and all other tests count as met.
 enum TagSieve<'c> {
     /// Filter that passes all rows.
     Open,
@@ -476,7 +477,8 @@ pub(crate) struct Word<'p> {
 }
 
 impl<'p> Word<'p> {
-    /// Decodes topic and word. Both are in the form that [`blkkin_store::for_each_word`] returns.
+    /// Decodes topic and word. Both have the form that [`blkkin_store::for_each_word`] passes to
+    /// its callback.
     pub(crate) fn read(self) -> Result<(Topic<&'p str>, Cow<'p, str>), Fault> {
         let topic = match self.topic {
             Topic::Tag(key) => Topic::Tag(key.0),
@@ -493,8 +495,8 @@ impl<'p> Word<'p> {
     }
 }
 
-/// Calls `each` with the words of a row. The word of a topic is empty if the row has no value for
-/// it.
+/// Calls `each` with the words of a row. The words of service, name, kind and status are empty if
+/// the row has no such value.
 pub(crate) fn words_of<'p>(
     page: &'p PageColumns,
     row: usize,

@@ -1,5 +1,7 @@
 //! [`RowEvaluator`]: evaluates a condition row by row. Tests on services and names are evaluated
-//! once for each combination of texts on a page.
+//! once for each combination of dictionary codes on a page. The whole condition is evaluated for
+//! rows that these tests, the duration and the error flag leave undecided, and for texts without
+//! codes.
 
 use crate::files::index::NO_DURATION;
 use crate::files::loaded_file::LoadedFile;
@@ -20,7 +22,8 @@ const NO_TEXT: u32 = u32::MAX;
 /// Evaluator of a condition on the rows of a file.
 pub(crate) struct RowEvaluator<'c> {
     condition: &'c Condition,
-    /// Projection of the condition; `None` if the condition holds for all rows.
+    /// Projection of the condition; `None` if the groups of the index show that the condition holds
+    /// for all rows.
     projection: Option<Projection<'c>>,
     /// First row of the current page. `residuals` belongs to this page, with the dictionary codes
     /// of service, name and remote service as the key.
@@ -29,7 +32,7 @@ pub(crate) struct RowEvaluator<'c> {
 }
 
 impl<'c> RowEvaluator<'c> {
-    /// Prepares the evaluation for a file. Returns `None` if no row of the file meets the
+    /// Prepares the evaluation for a file. Returns `None` if no group of the file may meet the
     /// condition.
     pub(crate) fn of(loaded: &LoadedFile, condition: &'c Condition) -> Option<RowEvaluator<'c>> {
         let (mut count, mut holds_always) = (0, true);

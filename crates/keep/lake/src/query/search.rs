@@ -1,10 +1,11 @@
 //! Search for requests. Start at [`search`].
 //!
 //! Evaluates the most selective condition, by estimate, on the file indexes; each request with a
-//! matching span becomes a candidate. Candidates are tried in rank order, so the search ends once
-//! the page is full. A request that lies in several files is a candidate of the last one, whose
-//! index covers all of its spans ([`crate::files::index`]). A request in memory and in files counts
-//! as in memory.
+//! span that may match becomes a candidate. Candidates are tried in rank order; for
+//! [`Order::Newest`], first in memory and then file by file. The search ends once the page is full
+//! and all other candidates rank behind it. If a request lies in several files, the index of the
+//! last file, if complete, also covers the spans in the other files ([`crate::files::index`]). For
+//! a request in memory, [`Snapshot::earlier`] has the spans in files.
 //!
 //! Most candidates are in one file alone. For them, only the columns of the conditions are read. If
 //! all conditions hold, the columns of a summary follow. Other requests are read whole: a duplicate
@@ -44,8 +45,9 @@ const SUMMARY: [Column; 6] = [
 /// Columns that decide which of two spans with the same start is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// Divisor of a file's number of rows that gives the allowed number of fruitless reads. A column
-/// scan follows, which costs about as much as these reads.
+/// Divisor of a file's number of rows that gives the allowed number of fruitless reads, if it is
+/// greater than `fruitless_reads_max`. A column scan follows, which costs about as much as these
+/// reads.
 const ROWS_PER_FRUITLESS_READ: u32 = 8192;
 
 /// Maximum number of conditions in a query that uses column scans.
@@ -55,8 +57,9 @@ const CONDITIONS_MAX: usize = 32;
 /// times larger.
 const FIRST_ORDINALS: u32 = 4096;
 
-/// Divisor of a file's number of rows that gives how many requests may share a duration code. If
-/// more requests share the code, a column scan orders them; otherwise they are read singly.
+/// Divisor of a file's number of rows that gives how many requests may share a duration code; at
+/// least [`FIRST_MATCHES`] may. If more requests share the code, a column scan orders them;
+/// otherwise they are read singly.
 const ROWS_PER_SIMILAR: usize = 256;
 
 /// Number of candidates that are sorted in the first step. Each further step is four times larger.
@@ -121,7 +124,7 @@ struct Search<'q> {
     /// Set if the indexes of all files are complete: each index covers its requests' spans in
     /// earlier files.
     are_complete: bool,
-    /// Number of requests in the cached column scans of all files.
+    /// Number of requests that all column scans of the search have selected so far.
     selected_ordinals: usize,
     /// Lower halves of the trace ids in memory, computed on first use.
     head_lows: Option<HashSet<u64, RandomState>>,
@@ -133,8 +136,8 @@ struct Search<'q> {
 /// Request that may be a result.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// Upper bound of the rank. In the order by duration, the bound is the time from the first
-    /// start to the last end. No duration exceeds it.
+    /// Upper bound of the request's duration: the time from the first start to the last end. For a
+    /// request in a file, the bound is the longest duration with the same code.
     rank_ns: u64,
     location: Location,
 }
@@ -144,8 +147,8 @@ struct FileCursor<'q> {
     file: &'q IndexedFile,
     fruitless_reads: u32,
     has_read_columns: bool,
-    /// Ordinals that the column scan selected, ascending; `None` before the scan, or if no scan is
-    /// possible.
+    /// Ordinals that the column scan selected, ascending; `None` before the scan, or if the scan
+    /// was impossible, failed or had too many matches.
     selected: Option<Vec<u32>>,
 }
 
@@ -188,8 +191,8 @@ impl RequestTimes {
     }
 }
 
-/// Location of a candidate. Candidates of the same rank are tried in this order, so that each file
-/// is read from front to back.
+/// Location of a candidate. Candidates of the same rank are tried in this order: requests in
+/// memory, single requests of each file by start, and groups of requests.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Location {
     Memory(TraceId),
@@ -268,8 +271,8 @@ impl<'q> Search<'q> {
     }
 
     /// Tries requests of a file with the same duration code, the slowest first. A column scan
-    /// provides exact durations and ids. Even if all durations are equal, only as many requests are
-    /// read as the page needs.
+    /// provides the ids and the exact times from first start to last end. Even if all of these
+    /// times are equal, the requests after the page are not read.
     fn try_same_duration(
         &mut self,
         cursor: &mut FileCursor<'q>,
@@ -367,7 +370,8 @@ impl<'q> Search<'q> {
     /// Selects the requests of a file that meet all conditions, by a column scan. A request with
     /// further spans in earlier files or in memory is selected if it may meet them. Requests with
     /// spans in later files are found through the later file. Returns `None` if a scan is
-    /// impossible or the cached scans have too many requests.
+    /// impossible, this scan has too many matches, or earlier scans have selected too many
+    /// requests.
     fn scan_columns(
         &mut self,
         file: &IndexedFile,
@@ -402,7 +406,8 @@ impl<'q> Search<'q> {
         Ok(Some(only))
     }
 
-    /// Tries the request in the given rows of a file. Returns whether the request is a result.
+    /// Tries the request in the given rows of a file. Returns `false` if the request was tried
+    /// before or is not a result.
     fn try_rows(
         &mut self,
         file: &IndexedFile,
@@ -479,7 +484,7 @@ impl<'q> Search<'q> {
 
     /// Tries all requests whose trace ids have the lower half `low`, reading memory and files.
     fn try_low(&mut self, low: u64) {
-        // An unreadable file is counted as damaged.
+        // The error marks an unreadable file for verification.
         let Ok(request) = self.snapshot.request(low) else { return };
         let sorted = request.sorted();
         for rows in requests_of(&sorted) {
@@ -519,8 +524,8 @@ impl<'q> Search<'q> {
         true
     }
 
-    /// Returns the times of those requests in memory that have a span matching the driving
-    /// condition.
+    /// Returns the times of the requests in memory that have a span matching the driving condition.
+    /// Leaves out requests that began outside of the window, unless they may have spans in files.
     fn head_requests(&self) -> HashMap<TraceId, RequestTimes, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
@@ -688,8 +693,8 @@ fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
     SpanRef { status, ..block.span_without_lists(row) }
 }
 
-/// Returns the place and the summary of a request that meets all conditions. Returns `None` if its
-/// start is outside of the window, its duration is out of range, or it belongs to an earlier page.
+/// Returns the place and the summary of a request that meets all conditions. Returns `None` if it
+/// has no start in the window, its duration is out of range, or it belongs to an earlier page.
 fn rank_request(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = request_start_ns(spans).filter(|began| query.window.holds(*began))?;
     let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
@@ -712,8 +717,8 @@ fn spans_of<'p>(
     file.record_error(pages.iter().flat_map(of_page).collect())
 }
 
-/// Returns whether the root of a request is ambiguous: several spans tie by the columns of a
-/// summary, and would give different summaries.
+/// Returns whether the root of a request is ambiguous: another span has the same start, has a
+/// parent if and only if the root has one, and would give a different summary.
 fn has_ties(spans: &[SpanRef<'_>]) -> bool {
     let root = root_of(spans);
     root.is_some_and(|root| {

@@ -39,8 +39,9 @@ impl Snapshot {
         Sorted::of_requests(&blocks, holds)
     }
 
-    /// Reads all spans whose trace ids have the lower half `low`. The spans stay in columns, where
-    /// a value that many spans share is stored once.
+    /// Reads all spans whose trace ids have the lower half `low`. Unreadable files are left out; a
+    /// read error is returned only if no span is found. The spans stay in columns, where a value
+    /// that many spans share is stored once.
     pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
         let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
         let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
@@ -66,7 +67,8 @@ impl Snapshot {
     }
 
     /// Calls `each` with the spans whose trace ids have the lower half `low`. If `id` is given,
-    /// spans with other span ids are skipped. Duplicates are not removed.
+    /// spans with other span ids are skipped. Duplicates are not removed. A read error is returned
+    /// only if no span is found.
     pub(crate) fn visit(
         &self,
         low: u64,
@@ -100,7 +102,7 @@ impl Snapshot {
     }
 }
 
-/// Sink that appends spans to a block until the query is cancelled.
+/// Sink that appends spans to a block until the block refuses a span or the query is cancelled.
 struct BlockSink<'b>(&'b mut Block);
 
 impl SpanSink for BlockSink<'_> {
@@ -117,7 +119,7 @@ pub(crate) struct Request<'s> {
 }
 
 impl Request<'_> {
-    /// Returns the distinct spans in order of id and start.
+    /// Returns the distinct spans in order of trace id, start and span id.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.in_memory.iter().copied().chain(&self.read).collect();
         Sorted::of_requests(&blocks, |low| low == self.low)

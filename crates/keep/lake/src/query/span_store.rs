@@ -19,8 +19,8 @@ use blkkin_store::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
-/// Maximum number of files that are scanned for the values of a tag key; the newest files are
-/// scanned. A scan is needed if the index does not list the values.
+/// Maximum number of files that are scanned for the values of a tag key. A scan is needed if a
+/// file's index lists the key without values; of these files, the newest are scanned.
 const FILES_FOR_VALUES: usize = 2;
 
 impl From<LakeError> for Error {
@@ -203,7 +203,8 @@ struct SmallestTexts {
     texts: BTreeSet<String>,
     count_max: usize,
     bytes: usize,
-    /// First text that exceeded a limit. This text and all greater texts are left out.
+    /// Smallest text that was removed because a limit was exceeded. This text and all greater texts
+    /// are left out.
     end: Option<String>,
 }
 
@@ -212,7 +213,8 @@ impl SmallestTexts {
         SmallestTexts { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
     }
 
-    /// Adds a text, unless it is empty or not less than `end`.
+    /// Adds a text unless it is empty or not less than `end`. Then removes the greatest texts until
+    /// the set is within its limits.
     fn add(&mut self, text: &str) {
         let is_behind = self.end.as_deref().is_some_and(|end| text >= end);
         if text.is_empty() || is_behind || self.texts.contains(text) {
@@ -233,7 +235,8 @@ impl SmallestTexts {
 }
 
 /// Calls `each` with the combinations of service, name and remote service that spans have.
-/// Combinations may be repeated.
+/// Combinations may be repeated. A text is empty if a file's index combines spans with different
+/// texts. Unreadable files are left out.
 fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
     for loaded in snapshot.files.iter().filter_map(|file| file.load().ok()) {
         let directory = &loaded.index.directory;

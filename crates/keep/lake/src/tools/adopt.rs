@@ -1,9 +1,11 @@
 //! Adoption: turns a directory of span files into a store again. A new manifest names all readable
-//! span files, and the indexes of files that the old manifest did not name are rebuilt. Start at
-//! [`adopt`].
+//! span files without duplicate spans, and the indexes of files that the old manifest did not name
+//! are rebuilt. Start at [`adopt`].
 //!
-//! No span file of the directory is removed. A file that no manifest names is renamed if it repeats
-//! spans of other files or cannot be read. No store ever removes files with the new names. The
+//! No span file of the directory is removed. A readable Parquet file with a foreign name first gets
+//! a name in the store's form. A file with such a name that no manifest names gets the extension
+//! `.duplicate` if it repeats spans, or `.unreadable` if it is damaged. The new spans of a
+//! duplicate are written to a new file. No store ever removes files with these extensions. The
 //! journal is not changed. If no manifest gives the position up to which files contain the journal,
 //! the next start reads the whole journal and recognizes the spans that files already have.
 
@@ -30,8 +32,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Extension of a file that was renamed because it repeats spans of other files. The other spans of
-/// the file are written to a new file.
+/// Extension of a file that was renamed because it repeats spans of other files or of itself. The
+/// file's new spans, if any, are written to a new file.
 const DUPLICATE: &str = ".duplicate";
 /// Extension of a file that was renamed because it cannot be adopted: it is damaged, is not a span
 /// file, or has too many rows.
@@ -39,32 +41,35 @@ const UNREADABLE: &str = ".unreadable";
 
 /// Approximate number of spans that are compared with other files at a time.
 const COMPARED_SPANS: usize = 4096;
-/// Maximum number of spans that one comparison reads from another file.
+/// Maximum number of spans that a comparison of several requests reads from another file. A
+/// comparison of a single request has no such limit.
 const READ_AT_ONCE: usize = 32 << 10;
 
 /// Result of adopting a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdoptReport {
-    /// Number of span files in the store after the adoption.
+    /// Number of readable span files in the store after the adoption.
     pub files: u64,
-    /// Number of spans in all span files of the store.
+    /// Number of spans in all readable span files of the store.
     pub spans: u64,
-    /// Number of adopted files: span files that the manifest did not name.
+    /// Number of adopted files: readable span files that were not in the store. Files with only
+    /// duplicate spans are included.
     pub adopted_files: u64,
-    /// Number of new spans in the adopted files: spans that no other file has.
+    /// Number of new spans in the adopted files: distinct spans that the store did not have.
     pub adopted_spans: u64,
     /// Number of spans in the adopted files that repeat a span of another file or of the same file.
     pub duplicate_spans: u64,
-    /// Old and new names of renamed files.
+    /// Old and new names of renamed files: foreign files, duplicates, and damaged files that the
+    /// manifest did not name.
     pub renamed_files: Vec<(String, String)>,
     /// Descriptions of unreadable files, one line each, including files that the manifest names.
     pub damage: Vec<String>,
-    /// Set if the retention is now unlimited, because the manifest had no retention.
+    /// Set if the retention is now unlimited because no manifest with a retention was found.
     pub keeps_all: bool,
 }
 
-/// Turns a directory into a store again. No server may have the directory open. `bytes_done` counts
-/// the bytes of span files that were read, for a progress display.
+/// Turns a directory into a store again. No server may have the directory open. `bytes_done` is the
+/// approximate size of the span files processed so far, for a progress display.
 pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<AdoptReport, Error> {
     let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
     if !is_store {
@@ -80,8 +85,8 @@ pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<AdoptRepo
 }
 
 /// Adopts a directory together with imported files. `incoming` lists the numbers of the imported
-/// files, which have unfinished names. If an imported file repeats spans of the store, its other
-/// spans are written to a new file, and the imported file is removed.
+/// files, which have unfinished names. If an imported file repeats spans, its new spans are written
+/// to a new file, and the imported file is removed. Damaged imported files are removed too.
 pub(crate) fn adopt_with(
     root: Arc<dyn Disk>,
     incoming: &[u64],
@@ -152,9 +157,11 @@ struct Adoption {
     cache: Arc<Cache>,
     now_ns: u64,
     files: Vec<Arc<IndexedFile>>,
-    /// Numbers of the new files. They get their final names once the manifest names them.
+    /// Numbers of the files that the new manifest adds. Unfinished files among them get their final
+    /// names once the manifest is written.
     new: Vec<u64>,
-    /// Numbers and extensions of files to be renamed once the manifest is written.
+    /// Numbers and new extensions of files to be renamed once the manifest is written. Unfinished
+    /// files are removed instead.
     set_aside: Vec<(u64, &'static str)>,
     adopted: AdoptReport,
 }
@@ -203,7 +210,8 @@ impl Adoption {
         Ok(())
     }
 
-    /// Adopts a span file whose name is not in the store's form, by renaming the file.
+    /// Adopts a span file whose name is not in the store's form, by renaming the file. A file that
+    /// cannot be opened keeps its name and is reported as damage.
     fn adopt_foreign(&mut self, manifest: &mut Manifest, name: &str) -> Result<(), Error> {
         let opened = self.spans.open(name).map_err(|error| error.to_string()).and_then(|file| {
             let file = column_file::ColumnFile::open(column_file::DiskInput(file));
@@ -326,7 +334,7 @@ impl Adoption {
 
     /// Compares spans with a file's spans in a range of trace ids. The indexes of spans that the
     /// file has are added to `known`. Returns `false` without a comparison if the file has more
-    /// than `spans_max` spans in that range.
+    /// spans in that range than `spans_max`, or than a block accepts.
     fn compare(
         &self,
         file: &IndexedFile,
@@ -362,7 +370,8 @@ impl Adoption {
         Ok(true)
     }
 
-    /// Writes the manifest, and then renames the adopted files and the files that are set aside.
+    /// Writes the manifest, and then renames the new files and the files that are set aside.
+    /// Unfinished files that are set aside are removed.
     fn commit(
         mut self,
         root: &dyn Disk,
@@ -409,7 +418,8 @@ fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
     index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
 }
 
-/// Sink that collects up to `spans_max` spans and breaks off at the next one.
+/// Sink that collects spans in a block. It breaks off at a span beyond `spans_max`, or at a span
+/// that the block refuses.
 struct LimitedSink {
     block: Block,
     spans_max: usize,

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Contents and damage of a store's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Names of the manifest's copies, each with its commit number or a description of its damage.
+    /// Names of the manifest's copies, each with its commit number or the reason why the copy is
+    /// unusable.
     pub manifest: Vec<(String, Result<u64, String>)>,
     /// Retention stored in the manifest.
     pub retention: Option<Retention>,
-    /// Files in the directory of span files, except indexes, and missing span files, in order of
-    /// name.
+    /// Files in the directory of span files without indexes, in order of name; also the missing
+    /// files that the manifest names.
     pub files: Vec<InspectedFile>,
     /// Number of spans that only the journal has, according to the manifest.
     pub journal_spans: u64,
@@ -31,14 +32,15 @@ pub struct Inspection {
     pub journal_damage: Vec<String>,
 }
 
-/// File in the directory of span files.
+/// File in the directory of span files, or missing from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InspectedFile {
     /// Name of the file in `spans/`.
     pub name: String,
-    /// Number of spans, from the manifest if the manifest names the file.
+    /// Number of spans, from the manifest if it names the file, otherwise from the file; 0 if
+    /// unknown.
     pub spans: u64,
-    /// Size of the file in bytes.
+    /// Size of the file in bytes, from the manifest if it names the file; 0 if the file is missing.
     pub bytes: u64,
     /// Result of the file's inspection.
     pub condition: Condition,
@@ -53,13 +55,14 @@ pub enum Condition {
     NoIndex,
     /// The manifest names the file, but the file does not exist.
     Missing,
-    /// The manifest names the file, but the file has invalid bytes.
+    /// The manifest names the file, but the file has invalid bytes or another number of spans.
     Damaged(String),
     /// The manifest does not name the span file.
     Unnamed,
-    /// The next start removes the file, which was merged, has expired, or was never finished.
+    /// The file was merged, has expired, or was never finished, so the next start may remove it.
     Removing,
-    /// The file is a damaged file kept for inspection, or a foreign file.
+    /// The file is a damaged file kept for inspection, a file that an adoption renamed, or a
+    /// foreign file.
     Other,
 }
 
@@ -84,7 +87,8 @@ impl Condition {
 }
 
 impl Inspection {
-    /// Returns whether manifest, files and journal are readable and consistent.
+    /// Returns whether both copies of the manifest are intact, no file is in a wrong condition, and
+    /// the journal has no damage.
     pub fn is_good(&self) -> bool {
         self.manifest.iter().all(|(_, copy)| copy.is_ok())
             && self.files.iter().all(|file| !file.condition.is_wrong())
@@ -109,8 +113,9 @@ impl Inspection {
     }
 }
 
-/// Inspects the store in a directory, reading all of its files. No server may have the directory
-/// open. `bytes_done` counts the bytes of span files that were read, for a progress display.
+/// Inspects the store in a directory: reads the journal and verifies all files that the manifest
+/// names. No server may have the directory open. `bytes_done` is the approximate size of the span
+/// files processed so far, for a progress display.
 pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, Error> {
     let open = |path: &Path| match Directory::open(path) {
         Ok(directory) => Ok(Some(directory)),

@@ -26,8 +26,8 @@ pub struct SpanFile {
 /// Files of a store, and the position up to which they contain the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// Span files in the order in which their spans were received. A file may be merged and removed
-    /// at any moment; the reader then needs a new listing.
+    /// Span files in the order in which their spans were received. A merge or expiry may remove a
+    /// file at any moment; the reader then needs a new listing.
     pub files: Vec<SpanFile>,
     /// Journal sequence number before which all records are in files.
     journal_sequence: u64,
@@ -40,8 +40,9 @@ pub struct JournalFiles<W> {
     pub files: Vec<(W, u64)>,
     /// Descriptions of the journal's damage, one line each.
     pub damage: Vec<String>,
-    /// Set if the journal has removed records since the listing. The spans of these records are in
-    /// the files of a new listing.
+    /// Set if the journal lacks records that the listed files do not contain. If the records were
+    /// removed since the listing, their spans are in the files of a new listing; otherwise they are
+    /// lost.
     pub lacks_records: bool,
 }
 
@@ -55,7 +56,7 @@ pub(crate) struct JournalRead {
 }
 
 impl Listing {
-    /// Lists the store in a directory. Returns `None` if the store has never written a manifest.
+    /// Lists the store in a directory. Returns `None` if the directory has no manifest.
     pub fn of(disk: &dyn Disk) -> Result<Option<Listing>, Error> {
         let read = Manifest::read(disk)?;
         Ok(read.map(|(manifest, _)| Listing::of_manifest(Some(&manifest))))

@@ -130,8 +130,8 @@ impl LockedStore {
     }
 
     /// Imports span files into the store in a directory. Creates the store if it does not exist.
-    /// Spans that the store already has are skipped. `bytes_done` counts the bytes read from files
-    /// of the store.
+    /// Spans that the store already has are skipped. `bytes_done` is the approximate size of the
+    /// files of the store and the imported files processed so far.
     pub fn import(
         directory: &Path,
         sources: &mut [impl Read],

@@ -7,7 +7,8 @@ use blkkin_store::{Batch, Policy};
 use blkkin_wire::{Decoder, End, Fault, Outcome, Reason, Refusal};
 use std::ops::ControlFlow;
 
-/// Maximum size of one span in bytes, independent of the limits of a batch.
+/// Maximum size of one span in a block, in bytes, independent of the limits of a batch. The block
+/// enforces the limit; this constant is only for the error message.
 const SPAN_BYTES_MAX: u64 = 8 << 20;
 
 /// Decodes a batch. Returns the outcome, and the spans in blocks that `empty_block` provides.

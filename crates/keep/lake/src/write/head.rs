@@ -129,8 +129,8 @@ impl Deref for Batch {
 pub(crate) struct Head {
     /// Batches selected for a flush, `writing` in number, followed by newer batches.
     batches: Vec<Arc<Batch>>,
-    /// Journal sequence number for each batch: all earlier records are in this batch or in earlier
-    /// batches. `None` if the batch ends within a batch of the journal.
+    /// Journal sequence number for each batch: all earlier records are in this batch, in earlier
+    /// batches or in files. `None` if the batch ends within a batch of the journal.
     ends: Vec<Option<u64>>,
     /// Number of batches that are being flushed, or whose flush has failed.
     writing: usize,
@@ -190,7 +190,8 @@ impl Head {
         }
     }
 
-    /// Reopens the last small batch for appending, unless a snapshot refers to it.
+    /// Reopens the last batch for appending if it is small, is not being flushed, and no snapshot
+    /// refers to it. Does nothing if the combined block exists.
     fn reopen(&mut self) {
         let is_small = |batch: &Arc<Batch>| batch.len() < BATCH_SPANS_MIN;
         if self.combined.is_some() || self.batches.len() == self.writing {

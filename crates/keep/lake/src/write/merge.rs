@@ -1,4 +1,5 @@
-//! Thread that merges files and removes expired files. Start at [`run`].
+//! Thread that verifies files after read errors, removes expired files, and merges files. Start at
+//! [`run`].
 
 use crate::calls::ledger::Ledger;
 use crate::calls::link_table::{EarlierSpans, LinkTable};
@@ -23,8 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Divisor of the retention's size limit that gives the maximum size of a merged file.
 const MERGED_FRACTION: u64 = 16;
 
-/// Divisor of the retention's size limit that gives the total size of the expiring files. These are
-/// the oldest files, which are about to expire.
+/// Divisor of the retention's size limit that gives the part for files about to expire. A file is
+/// about to expire if the file and all newer files exceed the rest of the limit.
 const EXPIRING_FRACTION: u64 = 4;
 
 /// Number of files at which merging takes precedence over new batches. With more files, each search
@@ -42,7 +43,8 @@ const STEP_WAIT_MAX: Duration = Duration::from_secs(2);
 /// work.
 const LEVEL_OF_RECURRING: i32 = 6;
 
-/// Runs the thread: merges files and removes expired files until the store closes.
+/// Runs the thread until the store closes: verifies files after read errors, removes expired files,
+/// and merges files.
 pub(crate) fn run(shared: &Shared) {
     let mut expiry = ExpiryRateLimit::default();
     loop {

@@ -7,11 +7,11 @@ use blkkin_model::Kind;
 /// Field of a span that a filter can test.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Field {
-    /// `service`, `remote` (or `remote_service`) or `name`: a text of the span.
+    /// `service`, `remote` (or `remote_service`) or `name` (or `$event.name`): a text of the span.
     Text(TextField),
     Kind,
     Duration,
-    /// `start` or `time`: the start of the span, in nanoseconds since 1970.
+    /// `start`, `time` or `$event.time`: the start of the span, in nanoseconds since 1970.
     Start,
     Error,
     /// `status`: error, ok or unset.
@@ -64,8 +64,8 @@ const NAMES: [&str; 13] = [
     "link",
 ];
 
-/// Returns a field name that is similar to an operand. `None` if no name is similar, or the operand
-/// is not a single name outside of [`NAMES`].
+/// Returns the name in [`NAMES`] that is most similar to an operand. `None` if no name is similar,
+/// if the operand is itself in [`NAMES`], or if the operand is not a single name.
 pub(super) fn suggest_field(operand: &Operand) -> Option<&'static str> {
     match (operand.kind, operand.path.as_slice()) {
         (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {

@@ -62,7 +62,8 @@ pub fn filter_hints(text: &str) -> Vec<String> {
         }
         let is_word = |word: &str| operand.to_string().eq_ignore_ascii_case(word);
         if STATUSES.into_iter().chain(KINDS.map(|(word, _)| word)).any(is_word) {
-            // The operand names a kind or a status, and is compared with `kind` or `status`.
+            // The operand names a kind or a status, and is probably compared with `kind` or
+            // `status`.
             return None;
         }
         let meant = suggest_field(operand)?;
@@ -116,8 +117,8 @@ impl<'f> Parser<'f> {
         Ok(())
     }
 
-    /// Returns the operator and the number if a node compares the request's duration; `None`
-    /// otherwise.
+    /// Returns the operator and the number if a node compares the request's duration with a number;
+    /// `None` otherwise. If the number is on the left, the operator is mirrored.
     fn trace_duration<'n>(&self, node: &'n Node) -> Option<(CompareOp, &'n Node)> {
         let Expr::Compare(op, left, right) = &node.expr else { return None };
         let is_field = |node: &Node| match node.expr {

@@ -1,5 +1,5 @@
-//! Tests of filters on spans: the conditions that they compile to, agreement with the filter
-//! language's own evaluation, and error messages.
+//! Tests of filters on spans: the spans that they match, agreement with the filter language's own
+//! evaluation, hints, and error messages.
 
 use super::field::{Field, KINDS};
 use super::*;
@@ -505,8 +505,8 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
 const TEXTS: [&str; 7] = ["", "osd.1", "osd.2", "Qemu", "a", "ab", "5"];
 
 /// Generates a random filter on fields that [`answer`] supports. Tags that may be text are compared
-/// only with integers, since the language's own evaluation has no value that is both a text and a
-/// fraction.
+/// with texts and integers, but not with fractions: the language's own evaluation has no value that
+/// is both a text and a fraction.
 fn filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(60) {
         let one = filter(random, depth - 1);

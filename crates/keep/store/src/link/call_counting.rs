@@ -17,7 +17,9 @@ impl Linker {
         }
     }
 
-    /// Returns whether [`Linker::link`] counted this server's call before, for the client's node.
+    /// Returns whether an earlier call of [`Linker::link`] counted this server's call for the
+    /// client's node. If so, sets the client's `has_late_server`, so that a second late server is
+    /// counted.
     fn was_counted(&mut self, at: usize) -> bool {
         let Node { kind: Kind::Server, parent: Some(parent), .. } = self.nodes[at] else {
             return false;

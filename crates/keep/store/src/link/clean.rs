@@ -28,8 +28,9 @@ impl Linker {
     }
 }
 
-/// Compares spans. The parts of a span become adjacent, and the client's part precedes the
-/// server's. The order does not depend on the order in which spans arrive.
+/// Compares spans by id, shared flag and kind, then by endpoint, then by the remaining fields.
+/// Unshared client spans precede all other spans with the same id, and shared spans come last. The
+/// order does not depend on the order in which spans arrive.
 fn compare_parts(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
     let key = |span: &SpanRef<'_>| {
         let is_client = span.kind == Kind::Client;

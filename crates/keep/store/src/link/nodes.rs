@@ -23,7 +23,7 @@ pub struct Call<'a> {
 /// Linker that derives calls from requests. It reuses its allocations for the next request.
 #[derive(Debug, Default)]
 pub struct Linker {
-    /// Indexes of spans, sorted so that parts of a span are adjacent.
+    /// Indexes of spans in the order of `compare_parts`.
     pub(super) order: Vec<usize>,
     /// Nodes in order of span id.
     pub(super) nodes: Vec<Node>,
@@ -119,8 +119,8 @@ impl Node {
         }
     }
 
-    /// Returns whether a span is another part of this node. It has the same id and the same shared
-    /// flag, and its endpoint may be the same.
+    /// Returns whether a span is another part of this node: the ids and the shared flags are equal,
+    /// and the endpoints are compatible.
     pub(super) fn is_part(&self, span: &SpanRef<'_>, spans: &[SpanRef<'_>]) -> bool {
         self.id == span.id.number()
             && self.shared == span.shared
@@ -139,8 +139,9 @@ impl Node {
         self.endpoint.merge(at, &span.local);
     }
 
-    /// Completes a server's node from its client's node `last`. The server may lack its parent's
-    /// id. A server that is not marked as shared counts as shared if its client precedes it.
+    /// Completes a node from the preceding node `last` if both have the same span id. A server
+    /// after its client counts as shared. A shared node without a parent id takes the parent id of
+    /// `last`.
     pub(super) fn inherit(&mut self, last: &Node) {
         if self.id != last.id {
             return;

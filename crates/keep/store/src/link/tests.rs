@@ -20,8 +20,8 @@ fn named(service: &str) -> EndpointRef<'_> {
     EndpointRef { service, ..EndpointRef::NONE }
 }
 
-/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE`, optionally followed by `shared`, `error`
-/// or `DURATION`. A field written as `-` is missing.
+/// Parses a span from text: `PARENT>ID KIND LOCAL>REMOTE`, followed by any of `shared`, `error` and
+/// `DURATION`. A field written as `-` is missing.
 fn span(text: &'static str) -> SpanRef<'static> {
     let mut words = text.split_whitespace();
     let mut pair = || words.next().and_then(|pair| pair.split_once('>')).expect("a pair");
@@ -128,7 +128,7 @@ fn calls() {
     check(&["->a client client>- error", "->a server server>- shared error"], "client>server 1 1!");
     check(&["->a client client>server", "a>b server server>-"], "client>server 1");
     check(&["->a client client>other", "a>b server server>-"], "client>server 1");
-    // Two servers with the same client are two calls.
+    // Two servers with the same client are two calls, and so are two clients with the same parent.
     check(
         &["->a client client>-", "a>b server server>client error", "a>c server server>client"],
         "client>server 2 1!",
@@ -194,7 +194,7 @@ fn messages() {
     check(&["->a client c>-", "a>b consumer d>-"], "");
 }
 
-/// A tag `error` marks a failed call, but an annotation `error` does not.
+/// An annotation `error` does not mark a call as failed, unlike a tag `error`.
 #[test]
 fn annotations_are_no_errors() {
     let annotations = [blkkin_model::AnnotationRef { time_ns: 1, value: "error" }];
@@ -202,7 +202,8 @@ fn annotations_are_no_errors() {
     assert_eq!(links(&[span], |_| true), "foo>bar 1");
 }
 
-/// Spans with the same id are merged into one node unless their endpoints differ.
+/// Spans with the same id and shared flag are merged into one node unless their endpoints differ.
+/// A child of a shared span is linked with the shared node that has the child's endpoint.
 #[test]
 fn parts() {
     check(
@@ -227,7 +228,7 @@ fn parts() {
         let ipv4 = Some(Ipv4Addr::new(10, 0, 0, last));
         SpanRef { local: EndpointRef { ipv4, port, ..span.local }, ..span }
     };
-    // Endpoints are the same if no field that both have differs.
+    // A child finds the server only if service, address and port are equal.
     let root = span("->a server web>-");
     let call = span("a>b client web>-");
     let below = |last, port| {
@@ -253,7 +254,8 @@ fn ids_may_be_cut() {
     assert_eq!(links(&spans, |_| true), "app>db 1 1!, web>app 1");
 }
 
-/// An emitted call has the index and the duration of the span that shows the call.
+/// An emitted call has the index and the duration of the span that shows the call. A link counts
+/// calls without a duration too.
 #[test]
 fn who_decides() {
     let spans = [
@@ -306,7 +308,7 @@ fn late_spans() {
     check(&["->a client web>app"], &["a>b server app>-"], "");
     check(&["->a client web>app"], &["a>b server app>-", "a>c server app>-"], "web>app 1");
     check(&["->a client web>app", "a>b server app>-"], &["a>c server app>-"], "web>app 1");
-    // The client's span did not show the call, as it lacked the called service.
+    // The client's span did not show the call, as it lacked the called or the calling service.
     check(&["->a client web>-"], &["a>b server app>-"], "web>app 1");
     check(&["->a client ->app"], &["a>b server app>web"], "web>app 1");
     // A late part of an earlier span is no new call.

@@ -42,8 +42,9 @@ impl Linker {
     }
 
     /// Returns the index of the node's parent; `None` if there is no such node. The parent of a
-    /// shared node is the client with the same id. If several nodes have the parent's id, a shared
-    /// node on the same host is preferred to the node that is not shared.
+    /// shared node is the last unshared node with the same id, usually the client's. For other
+    /// nodes, a shared node with the parent's id and the same endpoint is preferred to an unshared
+    /// node with the parent's id.
     fn parent_of(&self, at: usize, spans: &[SpanRef<'_>]) -> Option<usize> {
         let node = &self.nodes[at];
         if node.shared {
@@ -74,8 +75,8 @@ impl Linker {
             .filter(|&at| self.nodes[at].endpoint.is(&of.endpoint, spans))
     }
 
-    /// Finds the nearest ancestor that is a call or a message. The search covers a node and all
-    /// nodes between it and the root.
+    /// Sets `ancestor` and `position` of a node and of the nodes above it. Stops at the root, at a
+    /// node with a known position, or at a cycle.
     fn find_ancestor(&mut self, mut at: usize) {
         self.path.clear();
         let (mut ancestor, position) = loop {

@@ -147,8 +147,8 @@ impl Requests {
         ControlFlow::Continue(())
     }
 
-    /// Generates whole requests with at least `spans_min` spans in total, or until the sink breaks
-    /// off. Returns the number of spans in whole requests.
+    /// Generates requests until they have at least `spans_min` spans in total, or the sink breaks
+    /// off. Returns the number of spans, without those of a request that was broken off.
     pub fn fill(&mut self, spans_min: u64, sink: &mut dyn SpanSink) -> u64 {
         let mut given = 0;
         while given < spans_min && self.next(sink).is_continue() {

@@ -1,11 +1,12 @@
-//! Query `fields`: lists of services, span names, tag keys and tag values, for completion of
-//! filters.
+//! Query `fields`: lists of services, span names, remote services, tag keys and tag values, for
+//! completion of filters.
 
 use crate::answer::{Answer, Result};
 use crate::api::{Api, ApiQuery};
 use serde::Serialize;
 
-/// Default number of values in an answer, which is also the maximum for the values of a tag.
+/// Maximum number of values in an answer if the query has no `limit`. For the values of a tag, it
+/// is also the number of values that the store returns, before `prefix` is applied.
 const LIMIT: usize = 1000;
 
 #[derive(Serialize)]

@@ -1,4 +1,5 @@
-//! Query `latency`: histogram and percentiles of the durations of matching spans.
+//! Query `latency`: histogram and percentiles of the durations of matching spans, with example
+//! spans.
 
 use super::{Percentiles, condition, percentiles, window};
 use crate::answer::{Answer, Result};

@@ -31,8 +31,8 @@ struct OutlineJson<'a> {
     shown: usize,
     strings: Vec<&'a str>,
     ids: Vec<HexId>,
-    /// Index of the parent of each span; -1 for a span without a parent, -2 for a missing or
-    /// omitted parent.
+    /// Index of the parent of each span in the answer; -1 for a span without a parent, -2 for a
+    /// missing parent and for the first span of a cycle.
     parents: Vec<i32>,
     starts: Vec<Option<u64>>,
     durations: Vec<Option<u64>>,

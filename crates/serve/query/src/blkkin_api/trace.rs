@@ -70,7 +70,9 @@ impl Api {
         Ok(Answer::bytes(body))
     }
 
-    /// Returns the distinct spans of a request that have this span id, in order of start.
+    /// Returns the distinct spans of a request that have this span id, in order of start. At
+    /// most [`ALIKE_MAX`] spans are collected. Fails if the texts of fewer spans exceed the maximum
+    /// size of an answer.
     fn spans_of_id(&self, id: TraceId, span: SpanId) -> Result<Vec<Span>> {
         let mut spans: Vec<Span> = Vec::new();
         let mut bytes = 0;
@@ -108,7 +110,7 @@ impl Api {
     }
 }
 
-/// Parses a span id: 1 to 16 lower-case hexadecimal digits.
+/// Parses a span id: 1 to 16 lower-case hexadecimal digits, not all of them 0.
 fn span_id(text: &str) -> Result<SpanId> {
     let is_hex = text.len() <= 16 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
     let number = if is_hex { u64::from_str_radix(text, 16).ok() } else { None };

@@ -82,8 +82,8 @@ fn reader_notes(block: &Block, notes: &mut Vec<Problem>) {
     block.blocks.iter().for_each(|block| reader_notes(block, notes));
 }
 
-/// Block and its enclosing blocks, innermost first; the last is the top level. Keys are looked up
-/// in this order.
+/// Block and its enclosing blocks, innermost first; the last is the top level. A key is looked up
+/// in the innermost block, and then as `type::key` in all blocks in this order.
 #[derive(Clone, Copy)]
 struct Scope<'c> {
     blocks: &'c [&'c Block],

@@ -1,5 +1,5 @@
 //! Bucket store: distributes messages to several stores, at random or by the key at the beginning
-//! of each message. By key, bucket 0 gets the messages without one.
+//! of each message. Unless the distribution is random, bucket 0 gets the messages without a key.
 
 use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
 use crate::messages::Batch;
@@ -37,8 +37,8 @@ impl Bucket {
         }
     }
 
-    /// Distributes the messages of a batch to the buckets. Not called for a retry, so that it uses
-    /// the same distribution, even with random buckets.
+    /// Distributes the messages of a batch to the buckets. Not called for a retry, so that the
+    /// retry has the same distribution, even with random buckets.
     fn distribute(&mut self, batch: &Batch) {
         for part in &mut self.batches {
             part.reuse(batch.id);
@@ -113,7 +113,8 @@ fn hash(key: &[u8]) -> u32 {
     key.iter().fold(5381, |hash: u32, byte| hash.wrapping_mul(33).wrapping_add((*byte).into()))
 }
 
-/// Parses the leading decimal digits of a key; returns 0 without digits, and saturates.
+/// Parses the decimal digits at the start of a key, after optional white space. Returns 0 without
+/// digits, and saturates.
 fn leading_number(key: &[u8]) -> u64 {
     let digits = key.trim_ascii_start().iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| {

@@ -1,5 +1,5 @@
-//! File store: appends messages to files named `<path>/<base>[-YYYY-MM-DD]_NNNNN`. Only the last
-//! file grows. Times are UTC, so that no name repeats.
+//! File store: appends messages to files named `<base>[-YYYY-MM-DD]_NNNNN` in the store's
+//! directory. Only the last file grows. Times are UTC, so that no name repeats.
 //!
 //! A retry of a batch continues after the last complete write of a buffer; an incomplete write is
 //! truncated first. After a crash, a failed truncation or a failed sync the store begins a new
@@ -40,7 +40,8 @@ pub(crate) struct File {
     open: Option<OpenFile>,
     /// True if the store opens a new file next, instead of appending to the last existing file.
     begins_anew: bool,
-    /// Id of the last batch, and the number of its messages that are written.
+    /// Id of the batch in progress, and the number of its messages that are written.
+    /// `(u64::MAX, 0)` after a complete batch or a failed sync.
     done: (u64, u64),
     buffer: Vec<u8>,
 }
@@ -83,8 +84,8 @@ impl File {
         move |error| Failure(format!("{}: cannot {during}: {error}", path.display()))
     }
 
-    /// Returns the file to which messages are appended at the time `now`. Opens a new file first if
-    /// one is due.
+    /// Returns the file to which messages are appended. First opens the next file if rotation is
+    /// due at the time `now`, or a file if no file is open.
     fn current(&mut self, now: Timestamp) -> Result<&mut OpenFile, Failure> {
         let is_due = self.open.as_ref().is_some_and(|open| self.is_due(open, now));
         if is_due {
@@ -113,7 +114,8 @@ impl File {
             }
     }
 
-    /// Syncs and closes the current file, and opens the next file.
+    /// Syncs and closes the current file, and opens the next file. With `writes_meta`, first
+    /// appends a line with the next file's path to the current file.
     fn rotate(&mut self, now: Timestamp) -> Result<(), Failure> {
         self.begins_anew = true;
         let (name, path) = self.next_name(now)?;
@@ -136,7 +138,8 @@ impl File {
         stem
     }
 
-    /// Returns the name and the path of the file to open next.
+    /// Returns the name and the path of the file to open next. Creates the directory if it is
+    /// missing.
     fn next_name(&self, now: Timestamp) -> Result<(OsString, PathBuf), Failure> {
         let directory = &self.directory;
         fs::create_dir_all(directory).map_err(File::failed("make the directory", directory))?;
@@ -192,8 +195,8 @@ impl File {
         made.map_err(File::failed("link", &path))
     }
 
-    /// Appends an encoded message to the buffer. `at` is the file offset of the buffer's first
-    /// byte.
+    /// Encodes a message and appends it to the buffer. Zeros precede a message that does not fit
+    /// into the rest of a chunk. `at` is the file offset of the buffer's first byte.
     fn put(&mut self, entry: Entry<'_>, at: u64) {
         let start = self.buffer.len();
         let plan = &self.plan;

@@ -1,17 +1,17 @@
-//! Network store: forwards messages to another Scribe server, one call after the other, in the
-//! journal's order.
+//! Network store: forwards messages to another Scribe server, or to one of several, one call after
+//! the other, in the journal's order.
 //!
 //! After a failure that closes the connection, such as a timeout, calls are smaller, down to 2 KiB
 //! or one larger message, so that a slow line still delivers some messages. After successful calls
-//! their size grows again.
+//! their size grows again. With `ignores_errors`, failures do not change the size.
 
 use super::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 
-/// Call size in bytes above which a call after a failure is preceded by a small probe, as in
-/// Scribe.
+/// Payload size of a call in bytes above which, after a failure, an empty call is sent first as a
+/// probe, as in Scribe.
 const PROBE_BYTES: usize = 4096;
 
 /// Maximum of [`Network::call_bytes`]: 1 MiB.
@@ -28,8 +28,8 @@ pub(super) struct Network {
     batch: blkkin_scribe::Batch,
     /// Size in bytes at which a call gets no further messages.
     call_bytes: usize,
-    /// Id of the last batch, and the number of its messages that are acknowledged by the server, or
-    /// lost because errors are ignored.
+    /// Id of the last partly sent batch, and the number of its messages that are acknowledged by a
+    /// server, or lost because errors are ignored. `(u64::MAX, 0)` after a complete batch.
     done: (u64, u64),
 }
 
@@ -129,8 +129,8 @@ impl Store for Network {
                     lost.bytes_lost += self.batch.payload_bytes() as u64;
                 }
                 Err(failure) => {
-                    // After `TRY_LATER` the connection is still open, and the size of the call was
-                    // not the cause.
+                    // If the only server answers `TRY_LATER`, the connection stays open: the size
+                    // of the call was not the cause.
                     if self.client.is_none() {
                         self.call_bytes = (self.batch.frame_bytes() / 4).max(CALL_BYTES_MIN);
                     }

@@ -10,7 +10,7 @@ use blkkin_sys::testing::{
 };
 use std::time::Duration;
 
-/// Sums over all runs with an injected fault.
+/// Sums over all runs with an injected fault on one thread. `slowest` is a maximum.
 #[derive(Clone, Copy, Debug, Default)]
 struct FaultCounts {
     faults: u64,
@@ -19,8 +19,9 @@ struct FaultCounts {
     slowest: Duration,
 }
 
-/// Runs the daemon once with an injected fault and once without. Returns an error if an
-/// acknowledged message is lost.
+/// Runs the daemon with an injected fault, and then without. Returns an error if the daemon loses
+/// an acknowledged message, miscounts denied messages, does not resume in time, or does not start
+/// or end properly.
 fn run_with_fault(fault: Fault, told: &mut FaultCounts) -> Result<(), String> {
     let scratch = Scratch::new("scribe-stored");
     let stores = Stores::new(&scratch.0);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const KIB: u64 = 11 << 10;
 
 /// Fills a mounted file system, enlarges it and checks delivery, twice. Returns the number of
-/// acknowledged batches, and the longest time until delivery resumed.
+/// acknowledged batches, and the longest time from the enlargement to the delivery of all messages.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
     let stores = Stores::new(mounted.path());
     let start = || DaemonRun::start(&[], &stores).unwrap_or_else(|end| panic!("{end:?}"));

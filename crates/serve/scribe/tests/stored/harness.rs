@@ -16,7 +16,7 @@ use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Time limit for any wait; a working daemon does not reach it.
+/// Time limit for waits without a promised duration; a working daemon does not reach it.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// Maximum time from the end of a disk fault until the daemon accepts messages again; also the
@@ -49,7 +49,8 @@ fn number(text: &[u8]) -> Result<u64, String> {
     })
 }
 
-/// Destinations of the messages: files below `out`, and another server.
+/// Destinations of the messages, which are files below `out` and another server, and the directory
+/// `spool` of the daemon's journals.
 pub(crate) struct Stores {
     pub(crate) spool: PathBuf,
     out: PathBuf,
@@ -150,8 +151,8 @@ pub(crate) struct SentMessages {
     pub(crate) later: u64,
     /// Longest time until a batch was answered with `OK`.
     pub(crate) slowest: Duration,
-    /// True to count a batch as acknowledged when it is sent: a deliberate error that the tests
-    /// must detect.
+    /// True to count each sent batch as acknowledged, whatever the answer: a deliberate error that
+    /// a test must detect.
     pub(crate) is_early: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Test of the promise D1: messages answered with `OK` survive a kill of the process in any of its
-//! system calls.
+//! Tests of the promise D1: messages answered with `OK` survive a kill of the process in any system
+//! call that changes files or sends data. Each answer follows an fdatasync.
 
 use crate::harness::{DaemonRun, HANG, RESUMES, SentMessages, Stores};
 use blkkin_sys::testing::{
@@ -33,13 +33,13 @@ pub(crate) const CALLS: [&str; 19] = [
     "sendmsg",
 ];
 
-/// Number of kills of daemons in the same directory before the messages are checked.
+/// Maximum number of daemons killed in the same directory before the messages are checked.
 const LIVES: usize = 4;
 
 /// Maximum time from the start of a daemon, after kills, until it accepts messages.
 const SERVES_AGAIN: Duration = Duration::from_secs(2);
 
-/// First bytes of an answer to a `Log` call, as strace prints them.
+/// Start of the Thrift message in an answer to a `Log` call, as strace prints it.
 const ANSWER: &str = r"\200\1\0\2\0\0\0\3Log";
 
 /// Returns the number of batches that a run sends: enough for more than one segment of a journal.

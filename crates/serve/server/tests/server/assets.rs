@@ -1,4 +1,4 @@
-//! Tests of the files of the web page.
+//! Tests of the web page's files, and of the redirects from Zipkin's pages to the web page.
 
 use crate::support::{Reply, TestServer, gunzip, request, start, start_with};
 
@@ -66,7 +66,8 @@ fn pages_are_packed_once_and_sent_once() {
     assert_eq!(tags.len(), FILES.len());
 }
 
-/// The web page contains no data and needs no token; the queries that it sends need one.
+/// The web page's files contain no data and need no token, while queries, `/info` and unknown paths
+/// need one. Requests that name another host are refused for files, too.
 #[test]
 fn pages_need_no_token() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -418,8 +418,8 @@ fn numbers_of_the_server_are_told() {
     assert_eq!((&status["tls"], &status["tokens"]), (&json!(false), &json!(false)));
 }
 
-/// The counters of dropped data state the cause, the component, and the times of the first and last
-/// drop, both in JSON and in Prometheus's format.
+/// Counters of dropped data come with the times of the first and last drop, unless they are 0. In
+/// JSON the list `drops` also names the component; Prometheus's format has a metric for each time.
 #[test]
 fn drops_are_told_with_their_times() {
     let tested = filled();

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 pub(crate) const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 pub(crate) const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
 
-/// Result of a gRPC call: HTTP status, the fields of the trailers, and the answer's message.
+/// Result of a gRPC call: HTTP status, gRPC's fields from the trailers or, without trailers, from
+/// the headers, and the answer's message with gRPC's prefix.
 #[derive(Debug)]
 pub(crate) struct CallResult {
     pub(crate) http: u16,

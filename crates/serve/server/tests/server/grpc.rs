@@ -1,4 +1,4 @@
-//! Tests of spans received over gRPC, with requests and responses compared byte by byte.
+//! Tests of spans and health checks received over gRPC, with requests and responses as raw bytes.
 
 use crate::calls::{OTLP, ZIPKIN, call, framed};
 use crate::support::{gzip, request, start, start_with};

@@ -91,8 +91,8 @@ fn who_sends_slowly_is_not_waited_for() {
         settings.idle_timeout = Duration::from_millis(200);
         settings.collector.part_patience = Duration::from_millis(200);
     });
-    // The server closes connections without a request, with an unfinished head, and with an
-    // unfinished HTTP/2 preface.
+    // The server closes connections without a request, with an unfinished head, with an unfinished
+    // HTTP/2 preface, and with only the preface.
     for begun in
         ["", "G", "GET /health HTTP/1.1\r\nhost: ", "PRI * HTT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
     {

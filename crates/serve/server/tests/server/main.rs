@@ -1,5 +1,5 @@
-//! Tests of the server as its clients see it: each test starts a server on free ports and connects
-//! to it over sockets.
+//! Tests of the server as its clients see it, over sockets on free ports, and of the settings with
+//! which the server does not start.
 
 mod assets;
 mod blkkin_api;

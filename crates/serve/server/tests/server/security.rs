@@ -1,5 +1,6 @@
-//! Tests of the running server's access control and of its security headers for browsers. The unit
-//! tests of `guard` cover the rules; these tests show that each listener applies them.
+//! Tests of access control, both at the server's start and for requests, and of the security
+//! headers for browsers. The unit tests of `guard` cover the rules for requests; these tests show
+//! that each listener applies them.
 
 use crate::calls::{OTLP, call, framed};
 use crate::support::{Reply, any_port, connect, head, request, start, start_with};
@@ -406,7 +407,7 @@ fn trusted_networks_are_let_in_and_no_others() {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
     assert_eq!(String::from_utf8_lossy(&bytes), "", "closed without an answer");
-    // Connections from this machine are always accepted.
+    // Connections from loopback addresses are always accepted.
     let reply = request(tested.running.otlp_http[0], "GET", "/metrics", &[], b"").text();
     assert!(reply.contains("blkkin_server_connections_denied_network_total 1\n"), "{reply}");
 }

@@ -1,5 +1,6 @@
-//! Test of the promises D3 and D8: bytes of a store's files are changed, or files are truncated.
-//! The server starts, serves the undamaged spans unchanged, and reports the loss.
+//! Test of the promises D3 and D8: in each copy of a store, a bit of one file is flipped or one
+//! file is truncated. The server starts, returns only spans that were sent, reports a loss if
+//! acknowledged requests are missing, and accepts further spans.
 
 use crate::harness::{SentRequests, ServerRun, start};
 use crate::program::PlantedFault;
@@ -49,8 +50,9 @@ fn damage(file: &Path, random: &mut Random) -> String {
     format!("{} {what} at {at}", file.display())
 }
 
-/// Starts a server on the damaged store, and checks that it reports a loss if requests are missing.
-/// Returns the number of missing requests.
+/// Starts a server on the damaged store. Checks that the server returns only requests that were
+/// sent, reports a loss if acknowledged requests are missing, accepts a further batch, and stops
+/// normally. Returns the number of missing requests.
 fn check(directory: &Path, sent: &SentRequests) -> Result<u64, String> {
     let life = ServerRun::start(&[], directory, PlantedFault::None);
     let life = life.map_err(|(end, said)| format!("does not start: {end} {said:?}"))?;

@@ -15,7 +15,8 @@ fn is_of_disk(call: &str) -> bool {
     !["write", "writev", "sendto"].contains(&call)
 }
 
-/// Injected error: the system call, the number of the failing call, and the error number.
+/// Injected error: the system call, the number of the failing call in each thread, and the name of
+/// the error.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     call: &'static str,
@@ -43,8 +44,9 @@ struct FaultCounts {
     statuses: BTreeMap<u16, u64>,
 }
 
-/// Runs the server once with an injected fault and once without. Returns an error if an
-/// acknowledged request is lost.
+/// Runs the server once with an injected fault and once without. With the fault the server must
+/// report why it cannot start, or answer requests correctly until it stops normally. Without the
+/// fault it must start and have all acknowledged requests. Returns an error otherwise.
 fn run_with_fault(
     fault: Fault,
     directory: &Path,

@@ -1,5 +1,6 @@
-//! Tests of the promises D4 and D7: a full file system is a temporary state. The server keeps
-//! running, reports the state, and resumes by itself when space is free.
+//! Tests of the promises D4 and D7: a store whose file system or memory is full refuses batches,
+//! while the server answers other requests. The server accepts batches again by itself when the
+//! file system has free space.
 
 use crate::harness::{SentRequests, send_http, start};
 use blkkin_lake::{Lake, Options};

@@ -29,7 +29,7 @@ const QUERIED_REQUESTS: usize = 8;
 pub(crate) struct SentRequests {
     /// Sent requests by number; true if acknowledged.
     requests: BTreeMap<u64, bool>,
-    /// Number of the client's first request.
+    /// Number of the client's first request; 0 stands for 1.
     begin: u64,
     /// Number of batches by the status of the answer.
     pub(crate) statuses: BTreeMap<u16, u64>,
@@ -80,7 +80,8 @@ impl SentRequests {
     }
 
     /// Compares the server's requests with the sent requests. Fails on an unknown, changed or
-    /// duplicate request. Returns the numbers of the missing acknowledged requests.
+    /// duplicate request. Returns the numbers of the acknowledged requests that are missing or lack
+    /// a span.
     pub(crate) fn compare(&self, found: &Value) -> Result<Vec<u64>, String> {
         let found = found.as_array().ok_or("not a list")?;
         let mut numbers = BTreeSet::new();
@@ -164,7 +165,8 @@ fn spans_of(numbers: Range<u64>) -> Vec<String> {
     numbers.flat_map(|number| (0..SPANS).map(move |place| span(number, place))).collect()
 }
 
-/// Sends an HTTP request. Returns status and body of the answer; `None` if it is incomplete.
+/// Sends an HTTP request. Returns status and body of the answer; `None` if sending fails or the
+/// answer is incomplete.
 pub(crate) fn send_http(
     web: SocketAddr,
     method: &str,
@@ -193,7 +195,7 @@ pub(crate) struct ServerRun {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Lines that the process wrote before it listened.
+    /// Lines that the server printed with [`MARK`] before it listened, without [`MARK`].
     pub(crate) said: Vec<String>,
     pub(crate) web: SocketAddr,
     /// Time from the start of the process until it listened.

@@ -1,5 +1,5 @@
-//! Tests of the promise D1: acknowledged requests survive a kill of the process in any of its
-//! system calls.
+//! Tests of the promise D1: acknowledged requests survive a kill of the process in any system call
+//! that changes files or sends data.
 
 use crate::harness::{SentRequests, ServerRun, start};
 use crate::program::PlantedFault;
@@ -33,7 +33,7 @@ pub(crate) fn batches() -> u64 {
     env_number("TEST_BATCHES", 22)
 }
 
-/// Number of kills of servers in the same directory before the requests are checked.
+/// Maximum number of runs with a kill in the same directory before a run without a kill.
 const LIVES: usize = 10;
 
 /// Maximum time from the start of a server after a kill until it listens.
@@ -51,7 +51,9 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     most_calls(&log, &CALLS)
 }
 
-/// Runs the server and kills it in its `number`-th call of `call`. Returns whether it was killed.
+/// Runs the server, which is killed when one of its threads makes its `number`-th call of `call`.
+/// Returns whether the server was killed. Fails if the server lacks acknowledged requests, or does
+/// not start for another reason.
 fn kill_in(
     (call, number): (&str, u64),
     directory: &Path,
@@ -72,8 +74,8 @@ fn kill_in(
     }
 }
 
-/// Starts the server without a kill, and checks that it has all acknowledged requests. Returns the
-/// time until it listened.
+/// Starts the server without a kill, and checks that it has all acknowledged requests and listens
+/// in time. Returns the time until it listened.
 fn check_at_rest(directory: &Path, sent: &SentRequests) -> Result<Duration, String> {
     let life =
         ServerRun::start(&[], directory, PlantedFault::None).map_err(|end| format!("{end:?}"))?;

@@ -11,8 +11,9 @@ const CALLS: [&str; 5] = ["pwrite64", "fdatasync", "write", "writev", "sendto"];
 
 const ANSWER: &str = "\"HTTP/1.1 202";
 
-/// Runs a server under strace. If `fails` is given, the fdatasync with that number fails. Returns
-/// the number of acknowledgements, after checking that an fdatasync precedes each.
+/// Runs a server under strace. If `fails` is given, the fdatasync with that number fails in each
+/// thread. Returns the number of acknowledgements, after checking that a successful fdatasync of
+/// the journal precedes each; 0 if the server does not start.
 fn observe(directory: &Path, plant: PlantedFault, fails: Option<u64>) -> Result<u64, String> {
     let log = directory.join("log");
     let mut words = traced(&CALLS, None, &log);

@@ -16,7 +16,8 @@ use std::time::Duration;
 /// Number of clients that send at the same time.
 const CLIENTS: u64 = 4;
 
-/// Number of batches that a client sends to each server: enough for several files and merges.
+/// Number of batches that a client sends to each server, unless the server is killed first: enough
+/// for several files and merges.
 const BATCHES: u64 = 12;
 
 /// Maximum time until a server listens, for a debug build on a busy machine.
@@ -116,7 +117,7 @@ fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
     cuts
 }
 
-/// Sums over the checks of all images.
+/// Sums over all recorded disks and checked images, and the longest time until a server listened.
 #[derive(Default)]
 struct CutCounts {
     images: u64,
@@ -129,8 +130,8 @@ struct CutCounts {
     slowest: Duration,
 }
 
-/// Starts a server on an image, and checks that it has all requests acknowledged before the power
-/// cut.
+/// Starts a server on an image. Checks that the server listens in time, has all requests
+/// acknowledged before the power cut, accepts a further batch, and stops normally.
 fn check(
     mounted: &Mounted,
     sent: &mut SentRequests,

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Prefix of the server's output lines, which separates them from the test harness's output.
 pub(crate) const MARK: &str = "says: ";
 
-/// Deliberate fault of the server's disk, which the tests must detect.
+/// Deliberate fault of the journal's files, which the tests must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlantedFault {
     None,

@@ -18,8 +18,8 @@ pub(crate) struct FileSystem {
     mkfs: &'static str,
     words: &'static [&'static str],
     mib: u64,
-    /// Mount options. For xfs `nouuid` is needed, because images have the same UUID as the
-    /// original.
+    /// Mount options. For xfs `nouuid` is needed, because two images with the same UUID are mounted
+    /// at the same time.
     options: &'static str,
     /// Blocks that the file system expects the disk to write atomically.
     pub(crate) whole: AtomicWrites,

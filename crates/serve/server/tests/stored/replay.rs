@@ -1,8 +1,8 @@
 //! Images of a disk after a power cut, built from the log of the disk's writes. Start
 //! at [`Log`] and [`Replay`].
 //!
-//! All writes before a completed flush are on the disk. The disk may have all later writes up
-//! to the cut, or an arbitrary subset of them, with the last write torn.
+//! All writes before a completed flush are on the disk. Of the later writes up to the cut, the disk
+//! may have all, all with the last one torn, or a random subset with the last one torn.
 
 use crate::recorder::{AtomicWrites, copy};
 use blkkin_sys::testing::Random;
@@ -25,7 +25,7 @@ struct Entry {
     offset: u64,
     len: u64,
     flags: u64,
-    /// Range of the log's bytes with the written data; empty for a discard.
+    /// Range of the log's bytes with the written data; empty for a discard or flush.
     data: Range<usize>,
 }
 
@@ -67,7 +67,8 @@ impl Log {
         flushes.map(|(place, _)| place + 1).collect()
     }
 
-    /// Returns the length in bytes of the log's first `entries` entries.
+    /// Returns the length in bytes of the log up to and including its first `entries` entries; 0
+    /// if `entries` is 0.
     pub(crate) fn len(&self, entries: usize) -> u64 {
         entries.checked_sub(1).map_or(0, |last| self.entries[last].data.end as u64)
     }
@@ -84,7 +85,8 @@ impl Log {
         to.write_all_at(bytes, offset).expect("a write");
     }
 
-    /// Writes a torn entry: a random number of its sectors or blocks, from the first one on.
+    /// Writes a torn entry: a random number of its sectors or blocks from the first one on, but not
+    /// all. Writes nothing of a discard, nor of an entry that begins in [`AtomicWrites::First`].
     fn write_some(&self, place: usize, to: &File, whole: AtomicWrites, random: &mut Random) {
         let Entry { offset, len, flags, ref data } = self.entries[place];
         if flags & DISCARD != 0 || len == 0 {
@@ -122,7 +124,8 @@ pub(crate) enum SurvivingWrites {
 pub(crate) struct Replay<'a> {
     log: &'a Log,
     whole: AtomicWrites,
-    /// Path of the image to which all entries before the last flush have been applied.
+    /// Path of the image to which all entries up to the last flush before the latest cut have been
+    /// applied.
     path: &'a Path,
     image: File,
     applied: usize,

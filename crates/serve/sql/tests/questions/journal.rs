@@ -1,5 +1,5 @@
-//! Tests of queries while a store accepts spans and writes files: they find records that are only
-//! in the journal.
+//! Tests of queries on records that are only in the journal: while a store accepts spans and writes
+//! files, with limits, and after damage to the journal.
 
 use crate::support::{options, run_query};
 use blkkin_lake::Lake;
@@ -76,8 +76,8 @@ fn limits_hold_while_the_journal_is_read() {
     }
 }
 
-/// Each query result has all spans once, while the store writes and merges files and removes
-/// journal segments.
+/// Each query result has whole batches, each span once, and no fewer spans than the result before,
+/// while the store writes and merges files and removes journal segments.
 #[test]
 fn answers_are_whole_while_files_are_made() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -130,7 +130,7 @@ const WORDS: &[&str] = &[
     "\u{1f600}",
 ];
 
-/// Time for which mutated queries are tested, as for the project's other parsers.
+/// Time for which mutated queries are tested.
 const FOR: Duration = Duration::from_secs(20);
 
 struct Random(u64);

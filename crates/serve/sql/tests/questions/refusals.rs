@@ -1,4 +1,5 @@
-//! Tests of invalid queries, refused with a helpful error, and of queries that a limit stops.
+//! Tests of errors: for SQL that is invalid or not permitted, for queries that a limit stops, and
+//! for damaged or missing files.
 
 use crate::support::{Store, requests, run_query, span, tag};
 use blkkin_model::{Origin, Value};

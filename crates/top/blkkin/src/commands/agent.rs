@@ -13,10 +13,11 @@ use std::path::PathBuf;
 /// Record what programs on this machine trace
 ///
 /// Programs with BlkKin's library find the agent and record what sessions ask for. Root's agent
-/// serves all users of the machine: members of the group `blkkin` control all of its sessions;
-/// other users control their own sessions, which record their own programs. The agent of any other
-/// user serves that user's programs only. The agent runs until Ctrl-C, SIGTERM or SIGHUP, and then
-/// writes everything recorded so far.
+/// serves all users of the machine (if $BLKKIN_SOCKET is set, only on /run/blkkin/agent.sock):
+/// members of the group `blkkin` control all of its sessions; other users control their own
+/// sessions, which record their own programs. The agent of any other user serves that user's
+/// programs only. The agent runs until Ctrl-C, SIGTERM or SIGHUP, and then writes everything
+/// recorded so far.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -47,8 +47,9 @@ enum Shell {
     Fish,
 }
 
-/// Bash function that completes names. Bash splits words at `:` and `=`; the function joins their
-/// parts before completion. It then removes the part already on the line from each candidate.
+/// Bash function that completes words, and its registration. Bash splits words at `:` and `=`; the
+/// function joins the parts of a word before completion. It then removes the part up to the last of
+/// these characters from each candidate, because Bash replaces only the part after it.
 const BASH_WORDS: &str = r#"
 _blkkin() {
     local line=${COMP_LINE:0:COMP_POINT} rest word i words=()
@@ -148,7 +149,8 @@ pub(super) fn contexts() -> Vec<CompletionCandidate> {
     values::contexts().map(CompletionCandidate::new).collect()
 }
 
-/// Returns the names in the agent's reply; none if no reply arrives within [`PATIENCE`].
+/// Returns the names in the agent's reply that pass [`is_plain`], sorted, at most [`NAMES_MAX`].
+/// Returns no names if the request fails, or if reading the reply takes longer than [`PATIENCE`].
 fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionCandidate> {
     let (sender, names) = mpsc::channel();
     // The thread of a slow agent is not joined: it ends with the process.

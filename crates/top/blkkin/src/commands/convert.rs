@@ -9,9 +9,10 @@ use blkkin_rewrite::Form;
 /// Write traces in CTF 1.8 or CTF 2
 ///
 /// CTF 1.8 is read by babeltrace2 2.0 and Trace Compass; CTF 2 is the newer version. Types that CTF
-/// 1.8 does not have are replaced: booleans by enumerations of "false" and "true", optional fields
-/// by variants, variable-length integers by 64-bit ones, UTF-16 and UTF-32 strings by UTF-8, blobs
-/// by byte arrays.
+/// 1.8 does not have are replaced: booleans by enumerations of "false" and "true", bit arrays and
+/// bit maps by hexadecimal integers, optional fields by variants, variable-length integers by
+/// 64-bit ones, floats of other sizes than 32 and 64 bits by 64-bit ones, UTF-16 and UTF-32 strings
+/// by UTF-8, blobs by byte arrays.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -7,11 +7,11 @@ use blkkin_rewrite::Form;
 
 /// Write a part of traces: a time range, or the events that a filter selects
 ///
-/// The result is a trace (or a directory of traces, if there are several at the paths) with the
-/// same metadata, which every reader of CTF accepts. It has a UUID of its own, so it can be read
-/// together with its source. Losses that overlap the time range appear in the new trace as in the
-/// source, even if they extend beyond the range, since nobody knows how many events were lost
-/// within it. Events that were not selected do not count as lost.
+/// The result is a trace (or a directory of traces, if there are several at the paths) in the same
+/// version of CTF, with the same event classes and environment. It has a UUID of its own, so it can
+/// be read together with its source. Losses that overlap the time range appear in the new trace as
+/// in the source, even if they extend beyond the range, since nobody knows how many events were
+/// lost within it. Events that were not selected do not count as lost.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// See all of it at work on a real storage chain, with nothing to set up
+/// See all of BlkKin at work on a real storage chain, with nothing to set up
 ///
 /// Starts a server with its store, a node agent, and a chain of block storage in separate
 /// processes: an NBD server, a volume composer, a mapper in C and two object stores, all of them
@@ -50,8 +50,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411")]
     listen: SocketAddr,
 
-    /// Requests per second of the load; 0 runs no load and leaves the whole NBD disk to your
-    /// clients
+    /// Requests per second of the load; 0 runs no load once the cost is measured, and leaves the
+    /// whole NBD disk to your clients
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     rate: u32,
 
@@ -89,7 +89,7 @@ enum Role {
     },
 }
 
-/// Maximum time from the start of the load until the server stores a request.
+/// Maximum time from the start of the load until the server has stored a write request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Duration of the load between two checks of whether the demo should end.

@@ -92,7 +92,7 @@ struct EventArgs {
     #[command(flatten)]
     session: SessionArg,
 
-    /// The channel; optional if the session has only one, or none yet
+    /// The channel; optional if the session has only one, or none yet (`enable` only)
     #[arg(
         short,
         long,
@@ -150,7 +150,7 @@ struct EventArgs {
 /// Selection of programs.
 #[derive(clap::Args, Debug)]
 struct ProcessArgs {
-    /// Only events of these processes
+    /// Only events of these processes; with --exe, also of the programs that --exe selects
     #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Programs")]
     pid: Vec<u32>,
 
@@ -187,8 +187,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
-/// Returns an error for a pattern that cannot match any event name. Names have the form
-/// PROVIDER:NAME.
+/// Returns an error for a non-empty pattern without `:` and `*`, which matches no event name: names
+/// have the form PROVIDER:NAME. The control protocol refuses empty patterns.
 pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
     let is_wrong = |pattern: &&String| !pattern.is_empty() && !pattern.contains([':', '*']);
     match patterns.iter().find(is_wrong) {

@@ -8,9 +8,10 @@ pub(crate) struct EventLimits {
     /// Let programs wait up to TIME for room in a full ring before an event is lost: 500us, 20ms,
     /// 2s, or inf [1s without a TIME]
     ///
-    /// After a timeout, no event waits again until the agent has read the ring, so a stopped agent
-    /// delays each thread of a program once. With inf, programs wait as long as the agent reads. No
-    /// event waits longer than 10 seconds for an agent that does not read.
+    /// After a timeout during which the agent read nothing, no event waits until the agent reads
+    /// again, so a stopped agent delays each thread of a program at most once. With inf, programs
+    /// wait as long as the agent reads. No event waits longer than 10 seconds for an agent that
+    /// does not read.
     #[arg(
         long,
         value_name = "TIME",

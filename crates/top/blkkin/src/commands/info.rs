@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     json: bool,
 
-    /// Show all event types, streams and losses instead of the first ones
+    /// Show all traces, event types, streams and losses instead of the first ones
     #[arg(long, help_heading = "Output")]
     all: bool,
 

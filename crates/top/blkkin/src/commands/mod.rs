@@ -1,4 +1,4 @@
-//! Subcommands, one file each.
+//! Subcommands, one file each. `event_limits` and `write` are shared by several subcommands.
 
 pub(crate) mod agent;
 pub(crate) mod channel;

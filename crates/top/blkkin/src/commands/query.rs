@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 )]
 #[command(group(clap::ArgGroup::new("question")))]
 pub(crate) struct Args {
-    /// Only requests with a span that matches
+    /// Only requests with a matching span; for --latency and --latencies, only matching spans
     #[arg(value_name = "FILTER", conflicts_with_all = ["trace", "calls", "services", "names", "keys", "values"])]
     filter: Option<String>,
 
@@ -83,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = "Selection")]
     until: Option<Duration>,
 
-    /// Maximum number of results
+    /// Maximum number of requests, services, names, keys or values
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Selection")]
     limit: usize,
 
@@ -114,7 +114,7 @@ pub(crate) struct Args {
 /// Server or store to query.
 #[derive(clap::Args, Debug)]
 pub(crate) struct SourceArgs {
-    /// URL of the server; the default port is 9411
+    /// URL of the server; the default port is 9411, or 443 for https
     #[arg(
         long,
         value_name = "URL",

@@ -231,8 +231,8 @@ fn wait_for_programs(client: &mut Client, no_wait: bool) -> Result<usize, Error>
     }
 }
 
-/// Reaps adopted processes: all children except the command itself. Returns true if a child still
-/// runs.
+/// Reaps adopted processes: all children except the command itself. Returns true if an adopted
+/// process still runs.
 fn reap(command: Option<Pid>) -> bool {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let children =
@@ -286,8 +286,9 @@ fn running_programs(client: &mut Client) -> Result<usize, Error> {
     Ok(client.request_all(&all)?.iter().filter(|reply| runs(reply)).count())
 }
 
-/// Returns the name for the session and the directory: the program's file name without control
-/// characters and leading dots, up to 50 characters.
+/// Returns the name of the session, with which the default directory's name starts: the first 50
+/// characters of the program's file name, with control characters replaced by `_` and without
+/// leading dots.
 fn name_of(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let plain = |letter: char| if letter.is_control() { '_' } else { letter };
@@ -295,8 +296,8 @@ fn name_of(program: &OsStr) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-/// Waits for the command, and forwards a termination signal as SIGTERM. Signals of a terminal reach
-/// both processes anyway.
+/// Waits for the command, and reaps adopted processes meanwhile. Forwards SIGTERM and SIGHUP as
+/// SIGTERM. SIGINT and SIGQUIT of a terminal reach both processes anyway.
 fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
     let pid = rustix::process::Pid::from_child(&child);
     let (done, ended) = std::sync::mpsc::channel();
@@ -316,7 +317,8 @@ fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
     }
 }
 
-/// Prints a summary of the recording: traces, size, events and losses.
+/// Prints a summary of the recording: traces, size, events and losses. Removes the output directory
+/// if it is empty.
 fn summarize(
     args: &Args,
     output: &Path,

@@ -7,9 +7,9 @@ use blkkin_control::{Reply, Request};
 
 /// Show or set the sampling: which requests programs follow
 ///
-/// Rules are `1/100` for one request of 100, `50/s` for at most 50 a second, or both with a comma
-/// between. They apply to running programs and to those that start later. The sender of a request
-/// may have decided already; programs follow that decision.
+/// Rules are `1/100` for one request of 100, `50/s` for 50 a second in each process, or both with a
+/// comma between. They apply to running programs and to those that start later. The sender of a
+/// request may have decided already; programs follow that decision.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

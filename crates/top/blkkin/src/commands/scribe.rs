@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 ///
 /// The server answers OK when a batch is on disk, and forwards it to another server or into files,
 /// in order, even if that has to wait for hours. It answers TRY_LATER to a batch that it cannot
-/// store now. With --config it follows a configuration of Scribe's own daemon: stores of types
-/// file, network, buffer, bucket, multi, category and null. Each fault in the configuration is
-/// reported with its line; the rest is served.
+/// store now. Messages without a category or a store, and messages of 4 MiB or more, are only
+/// counted. With --config it follows a configuration of Scribe's own daemon: stores of types file,
+/// network, buffer, bucket, multi, category and null. Each fault in the configuration is reported
+/// with its line; the rest is served.
 ///
 /// SIGHUP reloads the configuration; SIGTERM and Ctrl-C end the daemon. After that, or after a
-/// kill, all messages answered with OK are still on disk, and the next start forwards them. Some
-/// messages may arrive twice, none is lost. Scribe's control scripts (status, counters) work.
+/// kill, all messages that were stored and not forwarded are still on disk, and the next start
+/// forwards them. Some messages may arrive twice. Scribe's control scripts (status, counters) work.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -55,13 +56,13 @@ pub(crate) struct Args {
     #[arg(long)]
     trust_network: bool,
 
-    /// Directory for waiting messages [default: /var/lib/blkkin/scribe for root, else blkkin/scribe
-    /// in $XDG_STATE_HOME or ~/.local/state]
+    /// Directory for waiting messages, unless the configuration names one [default:
+    /// /var/lib/blkkin/scribe for root, else blkkin/scribe in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
     /// Disk quota for the waiting messages of a category; beyond it the answer is TRY_LATER
-    /// [default: 1G]
+    /// [default: the configuration's quota, else 1G]
     #[arg(long, value_name = "SIZE", value_parser = crate::values::bytes)]
     quota: Option<u64>,
 }

@@ -20,8 +20,9 @@ use std::time::Duration;
 /// becomes a message, as Zipkin's collectors read it (thrift, base64, category zipkin). With
 /// --lines, each line of a text becomes a message.
 ///
-/// A batch is sent until the server accepts it. If the connection broke during a batch, its
-/// messages may arrive twice; the number of broken connections is reported at the end.
+/// A batch is sent again until the server accepts it, or until --patience is over. If the
+/// connection breaks during a batch, its messages may arrive twice; the number of failed attempts
+/// is reported at the end.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -95,7 +96,8 @@ pub(super) fn server(text: &str) -> Result<String, String> {
     Ok(format!("{host}:{port}"))
 }
 
-/// Maximum time after Ctrl-C to send messages that were already read.
+/// Time after Ctrl-C in which messages are still sent. Lines and growing traces are still read
+/// meanwhile.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Sender of messages, and their category.

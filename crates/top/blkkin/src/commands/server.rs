@@ -77,8 +77,8 @@ pub(crate) struct Args {
     )]
     keep: Option<Duration>,
 
-    /// Remove the oldest spans if their files take more; 0: never [default: the store's last
-    /// setting, else 50G]
+    /// Remove the oldest spans if all span files together take more; 0: never [default: the store's
+    /// last setting, else 50G]
     #[arg(
         long,
         value_name = "SIZE",
@@ -103,7 +103,7 @@ pub(crate) struct Args {
     )]
     memory_size: u64,
 
-    /// Address for Zipkin's protocols, OpenTelemetry over HTTP, and queries
+    /// Address for Zipkin's protocols, OpenTelemetry over HTTP and gRPC, and queries
     ///
     /// An address and port, a port of this machine, or `off`. Can be repeated.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411", help_heading = "Listen")]
@@ -132,7 +132,7 @@ pub(crate) struct Args {
 
     /// Require one of the tokens in this file, one a line
     ///
-    /// Not required for `/health`, `/metrics` and the files of the web page.
+    /// Not required for health checks, metrics and the files of the web page.
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     token_file: Option<PathBuf>,
 
@@ -144,7 +144,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     write_token_file: Option<PathBuf>,
 
-    /// Accept connections only from this network, such as 10.0.0.0/8
+    /// Accept connections only from this machine and this network, such as 10.0.0.0/8
     ///
     /// The server may then listen on other interfaces without TLS and tokens, behind a mesh or in a
     /// private network: everybody who can send from such an address can read and write everything.

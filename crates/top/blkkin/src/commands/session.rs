@@ -1,4 +1,5 @@
-//! `blkkin session`: creates, lists, starts, stops and destroys sessions.
+//! `blkkin session`: creates, lists, starts, stops, clears and destroys sessions, and takes
+//! snapshots.
 
 pub(super) mod list;
 
@@ -50,8 +51,8 @@ enum Command {
 ///
 /// If the agent serves several users, only root can write sessions and snapshots to network and
 /// cluster file systems: while such a file system does not answer, the agent waits, and so do all
-/// users. File systems that are mounted later below the directory of another user are not entered.
-/// Without root, use `blkkin record`, whose agent serves one user.
+/// users. File systems that are mounted later below the directory of a user other than root are not
+/// entered. Without root, use `blkkin record`, whose agent serves one user.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

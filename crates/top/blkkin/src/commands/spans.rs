@@ -30,7 +30,7 @@ use std::io::{self, IsTerminal};
 /// the trace; a request that is evicted early is shown, and marked as incomplete.
 ///
 /// With --to, spans are not printed but sent to Zipkin, Scribe or any receiver of OpenTelemetry's
-/// protocol, and counted: each span is delivered, given up for a reason, or still waiting.
+/// protocol, and counted: each span is delivered, dropped for a reason, or still waiting.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -91,16 +91,18 @@ pub(crate) struct Args {
 
     /// Shift a server's spans if they seem to start before its client's
     ///
-    /// A span is shifted to the middle of the call or, if it is longer than the call, to the call's
-    /// start, as in Zipkin. Shifted spans are marked; no duration changes.
+    /// A span is shifted to the middle of the call or, if it is longer than the call or a duration
+    /// is unknown, to the call's start, as in Zipkin. Shifted spans are marked; no duration
+    /// changes.
     #[arg(long, help_heading = "Requests")]
     correct_skew: bool,
 
-    /// Draw requests as trees; the default without --json
+    /// Draw requests as trees; the default without --json and --to
     #[arg(long, conflicts_with = "json", help_heading = "Output")]
     tree: bool,
 
-    /// Print one JSON object a line: the traces, each request and each of its spans, the totals
+    /// Print one JSON object a line: the traces, each request and each of its spans, the totals;
+    /// with --to, only the totals
     #[arg(long, help_heading = "Output")]
     json: bool,
 

@@ -1,4 +1,4 @@
-//! `blkkin sql`: SQL queries over a store's files.
+//! `blkkin sql`: SQL queries over the spans of a store.
 
 use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
@@ -30,7 +30,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Input")]
     data: Option<PathBuf>,
 
-    /// Leave out damaged files, and name them; all files are checked completely first
+    /// Leave out damaged files and parts of the journal, and name them; all files are checked
+    /// completely first
     #[arg(long, help_heading = "Input")]
     skip_damaged: bool,
 
@@ -69,7 +70,8 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
 enum FormatChoice {
-    /// Aligned columns; durations (columns that end with _ns) with a unit
+    /// Aligned columns; durations (columns that end with _ns, also in max(…) and the like) with a
+    /// unit
     #[default]
     Table,
     /// One row a line; NULL is nothing, an empty text is ""

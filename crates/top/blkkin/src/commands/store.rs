@@ -58,11 +58,13 @@ struct StoreArgs {
 
 /// List a store's files and what is wrong with them
 ///
-/// Reads all files and the journal, and changes nothing. A file is `good`; `damaged`, if bytes in
-/// it are wrong; `missing`, if the manifest names it but it is not there; `unnamed`, if the
-/// manifest does not name it. A file without an index gets one at the next start of the server. A
-/// file that is `removing` is removed then: its spans were merged into another file or have
-/// expired, or it was never finished. The exit status is 1 if anything is wrong.
+/// Reads the journal and all files that the manifest names, and changes nothing. A file is `good`;
+/// `damaged`, if bytes in it are wrong; `missing`, if the manifest names it but it is not there;
+/// `unnamed`, if the manifest does not name it. A file with `no index` gets one at the next start
+/// of the server. A file that is `removing` may be removed then: its spans were merged into another
+/// file or have expired, or it was never finished. The store ignores files that are `other`. The
+/// exit status is 1 if a file is damaged, missing or unnamed, or if the manifest or the journal is
+/// damaged.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -81,9 +83,11 @@ struct Check {
 /// were copied: the server refuses those. Afterwards the manifest names all readable files of
 /// spans. Missing indexes are created, and the journal stays as it is.
 ///
-/// Nothing is removed. A file whose spans are in other files is renamed to `*.duplicate`, and an
-/// unreadable file to `*.unreadable`; a store ignores both. If the store has no setting for
-/// retention, all spans are kept until `blkkin server` is given `--keep` or `--keep-bytes`.
+/// No file of spans is removed. A file that repeats spans is renamed to `*.duplicate`, and its new
+/// spans are written to another file. An unreadable file is renamed to `*.unreadable`, or to
+/// `*.damaged` if the manifest named it. A store ignores files with these names. If the store has
+/// no setting for retention, all spans are kept until `blkkin server` is given `--keep` or
+/// `--keep-bytes`.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -373,7 +377,8 @@ fn export(args: &Export) -> Result<Exit, Error> {
     Ok(if damage.is_empty() { Exit::Ok } else { Exit::Failed })
 }
 
-/// Cause of a failed export: an error of the store, or of writing the output.
+/// Cause of a failed export: an error that a function of the store returned, including a failed
+/// write of the output in that function, or another error of the output.
 enum ExportError {
     Store(blkkin_lake::Error),
     Output(io::Error),
@@ -629,8 +634,9 @@ fn import_lines(directory: &Path, texts: &[PathBuf], total: &mut AdoptReport) ->
     Ok(())
 }
 
-/// Stores the spans of one input line. Returns the first refusal of a span, `None` if no span was
-/// refused, or an error if the disk is full.
+/// Stores the spans of one input line; repeats a line that the store rejects for the moment.
+/// Returns the first refusal of a span or the fault in the line, `None` if the line has neither, or
+/// an error if the disk is full.
 fn store_line(lake: &Lake, line: &[u8]) -> Result<Option<String>, String> {
     let format = match line.first() {
         None => return Ok(None),

@@ -22,7 +22,8 @@ pub(crate) struct OutputArgs {
     json: bool,
 }
 
-/// Writes the selected events of `input` as new traces below `output`. `form` selects the CTF
+/// Writes the selected events of `input` as new traces below `output`. `select` is the selection,
+/// with a flag that is set for times in UTC; `None` selects all events. `form` selects the CTF
 /// version.
 pub(crate) fn run(
     input: &InputArgs,

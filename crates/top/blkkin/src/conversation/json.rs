@@ -1,4 +1,5 @@
-//! JSON form of the agent's replies. Unknown values are `null`; times are nanoseconds.
+//! JSON form of the agent's replies. Unknown and unset values are `null`. Times are nanoseconds
+//! since 1970; durations have their unit in the name.
 
 use super::SessionDetails;
 use crate::losses;
@@ -86,7 +87,8 @@ pub(crate) fn event_type(event_type: &EventType) -> Value {
     })
 }
 
-/// Formats the type of a field in Rust's notation.
+/// Formats the type of a field: numbers, arrays and sequences in Rust's notation, other types by
+/// name.
 pub(crate) fn kind(kind: &FieldKind) -> String {
     match kind {
         FieldKind::Unsigned { width, .. } => format!("u{}", 8 * width.bytes()),

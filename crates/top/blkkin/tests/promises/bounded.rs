@@ -105,8 +105,9 @@ fn a_stopped_agent_delays_a_program_once() {
     figure("blocking", &format!("5000 events of a program whose agent stands still: {longest} ms"));
 }
 
-/// Strings are truncated at the channel's limit. Readers show the truncation, and the agent counts
-/// it, also for programs that have ended.
+/// Long strings are truncated to keep an event within the channel's limit, which may not exceed a
+/// sub-buffer. `view` shows the truncation, and the agent counts the truncated events, also those
+/// of programs that have ended.
 #[test]
 fn strings_are_bounded_as_a_channel_says() {
     let node = Node::new();

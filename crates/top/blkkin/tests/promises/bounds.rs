@@ -18,7 +18,8 @@ const SERVER_BYTES: u64 = 512 << 20;
 /// Memory limit of a forwarding daemon, in bytes.
 const FORWARDER_BYTES: u64 = 96 << 20;
 
-/// Process in a control group whose memory limit is a fifth above `bytes`.
+/// Process whose memory must stay within `bytes`. It runs in a control group with a limit a fifth
+/// above `bytes`, if available.
 struct Confined {
     group: Option<Group>,
     pid: u32,

@@ -8,14 +8,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const YEAR: i64 = 365 * 86400;
 
 /// Returns a command prefix that starts a program in a time namespace whose monotonic and boot-time
-/// clocks are ahead. The time of day cannot be shifted.
+/// clocks are ahead by `seconds`, or behind if negative. The time of day cannot be shifted.
 fn ahead(seconds: i64) -> Vec<String> {
     let [monotonic, boottime] =
         ["monotonic", "boottime"].map(|clock| format!("--{clock}={seconds}"));
     ["unshare", "--time", "--fork", "--kill-child", &monotonic, &boottime].map(str::to_owned).into()
 }
 
-/// Returns true if the kernel supports time namespaces and the user may create them.
+/// Returns true if the test runs as root and can create time namespaces; otherwise reports the test
+/// as skipped.
 fn can_shift(test: &str) -> bool {
     if !can(test, &["unshare"]) {
         return false;

@@ -267,8 +267,8 @@ fn l1_a_full_disk_is_a_state() {
     );
 }
 
-/// No event is missing on a full disk, even if agents are killed meanwhile and each of them leaves
-/// events in rings.
+/// On a full disk each event is recorded or counted as lost, even if agents are killed meanwhile
+/// and each of them leaves events in rings.
 #[test]
 fn l1_a_full_disk_and_dead_agents() {
     if !can("l1_a_full_disk_and_dead_agents", &["unshare", "mount", "nsenter"]) {
@@ -299,8 +299,8 @@ fn l1_a_full_disk_and_dead_agents() {
     );
 }
 
-/// No event is lost on a disk that lacks space for one of the first files or pages, once space is
-/// freed.
+/// No event is lost on a disk that lacks inodes or pages for one of the first files, once the disk
+/// is enlarged. `session create` fails if even the session does not fit.
 #[test]
 fn l1_a_disk_without_room_for_the_next_file() {
     if !can("l1_a_disk_without_room_for_the_next_file", &["unshare", "mount", "nsenter"]) {

@@ -1,5 +1,5 @@
-//! Promises H2, H3, K2 and P1: isolation of users, quotas, containers, frozen control groups, and
-//! the agent's capabilities.
+//! Promises H2, H3, K2 and P1: isolation of users, quotas, containers, stopped, frozen and idle
+//! programs, and the agent's capabilities.
 
 use super::*;
 use blkkin_client::{Client, Timeouts};
@@ -294,7 +294,7 @@ fn h3_more_connections_than_there_are_descriptors() {
     );
 }
 
-/// Returns the CPU time that a process has used.
+/// Returns the CPU time that the main thread of a process has used.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())

@@ -1,5 +1,6 @@
 //! Promise D10: commands that end or show a recording report losses with their causes, and end with
-//! an exit status other than 0.
+//! an exit status other than 0. A list of all sessions, and `status` if only destroyed sessions
+//! lost events, end with 0.
 
 use super::conditions::Disk;
 use super::*;
@@ -137,7 +138,8 @@ fn d10_a_full_disk_is_told_by_each_command() {
     figure("D10", &format!("a full disk, {tried} events tried: each command tells, 0 denials"));
 }
 
-/// `record` reports losses on a disk that becomes full, and on a disk that is full from the start.
+/// `record` reports losses on a disk that becomes full, and an error on a disk that is full from
+/// the start.
 #[test]
 fn d10_record_tells_of_a_full_disk() {
     if !can("d10_record_tells_of_a_full_disk", &["unshare", "mount", "nsenter"]) {

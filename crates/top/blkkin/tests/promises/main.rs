@@ -1,7 +1,8 @@
-//! Tests of the tracer's promises with real agents and programs: a program is not affected by its
-//! agent, no killed process loses recorded events, no program or user harms another. A test's name
-//! begins with the number of its promise, if it has one. Counts and durations are small by default;
-//! environment variables increase them, as in `cargo xtask torture`.
+//! Tests of promises with real agents, servers and programs: a program is not affected by its
+//! agent, recorded events survive killed processes or are counted as lost, no program or user harms
+//! another. The name of a test of a numbered promise begins with the promise's number. Counts and
+//! durations are small by default; environment variables increase them, as in
+//! `cargo xtask torture`.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -151,7 +152,8 @@ fn record(number: u64) {
     event!(Level::Info, "test:number", n = number);
 }
 
-/// Returns true if the test runs as root and these programs are installed.
+/// Returns true if the test runs as root and these programs are installed. Otherwise reports the
+/// test as skipped.
 fn can(test: &str, programs: &[&str]) -> bool {
     if !is_root() {
         skip(test, "only root can do that");
@@ -173,7 +175,8 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Checks that babeltrace2 succeeds and prints `count` events.
+/// Checks that babeltrace2 succeeds and prints `count` events. Reports the check as skipped if
+/// babeltrace2 is missing.
 #[track_caller]
 fn check_with_babeltrace2(output: &Path, count: usize) {
     if !is_installed("babeltrace2") {
@@ -189,8 +192,8 @@ fn status_of(pid: u32, word: &str) -> String {
     line.unwrap_or_else(|| panic!("no {word}: {status}")).trim().to_owned()
 }
 
-/// Resources that a process holds: number of descriptors, and number and total size of ring
-/// mappings.
+/// Resources that a process holds: number of descriptors, and number and total size of the mappings
+/// that programs and agents share (rings and catalogs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holdings {
     descriptors: usize,
@@ -223,8 +226,8 @@ fn place_of(line: &str) -> std::ops::Range<u64> {
 struct Group(PathBuf);
 
 impl Group {
-    /// Creates a control group below this directory. Returns `None` if control groups are missing
-    /// or not permitted.
+    /// Creates a control group in the directory `folder` of `/sys/fs/cgroup`. Returns `None` if
+    /// control groups are missing or not permitted.
     fn new(folder: &str) -> Option<Group> {
         let path = Path::new("/sys/fs/cgroup").join(folder);
         static COUNT: AtomicU64 = AtomicU64::new(0);

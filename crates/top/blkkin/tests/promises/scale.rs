@@ -1,5 +1,6 @@
 //! Promises L5, L6 and L11: many threads and processes, their memory, threads that move between
-//! processors, and processors that are switched off and on.
+//! processors, and processors that are switched off and on. Also tests that rings of the default
+//! size hold a burst.
 
 use super::*;
 use std::os::unix::fs::MetadataExt;
@@ -76,8 +77,8 @@ fn shared_bytes(pid: u32) -> u64 {
     files.values().sum()
 }
 
-/// A program uses ring memory only for recorded events. A page of a ring is allocated at the first
-/// write by the program or the agent.
+/// A program that records one event shares at most 200 KiB of memory with its agent, as each page
+/// of a ring's data is allocated on its first write.
 #[test]
 fn l11_programs_of_one_event_take_little_memory() {
     const EACH_MAX: u64 = 200 << 10;
@@ -202,8 +203,8 @@ fn l6_programs_are_moved_between_processors() {
     );
 }
 
-/// A processor without a ring uses the last ring. A processor that is added after the agent's start
-/// has no ring.
+/// A processor without its own ring uses the last ring. A processor has no ring if its number is
+/// above those of all processors that were online when the rings were created.
 #[test]
 fn l6_a_processor_without_a_ring_uses_the_last_one() {
     let test = "l6_a_processor_without_a_ring_uses_the_last_one";
@@ -237,8 +238,9 @@ fn l6_a_processor_without_a_ring_uses_the_last_one() {
     );
 }
 
-/// No event is torn or uncounted while processors are switched off and on and programs record on
-/// all processors. This disturbs other users of the machine, so the test runs only in a guest.
+/// No event is torn or uncounted while processors are switched off and on and as many programs as
+/// processors record. Switching processors disturbs other users of the machine, so
+/// `cargo xtask torture` runs the test in a guest.
 #[test]
 #[ignore = "turns processors off: `cargo xtask torture` does it in a guest"]
 fn l6_processors_are_turned_off_and_on() {

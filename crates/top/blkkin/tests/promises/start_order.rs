@@ -1,5 +1,5 @@
-//! Promise L10: programs are recorded if they start before the agent, and if they end soon after
-//! their start.
+//! Promise L10: programs that start before the agent are recorded, and so are programs and forked
+//! children that end soon after their start.
 
 use super::*;
 use blkkin_sys::testing::{Fork, in_child};

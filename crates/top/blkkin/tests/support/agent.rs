@@ -48,7 +48,7 @@ pub fn selection() -> Selection {
     }
 }
 
-/// Returns the reply about session `web`, with all its channels and rules.
+/// Returns the replies about session `web`, its channels and its rules.
 pub fn web() -> Vec<Reply> {
     let rule =
         |enabled, selection| Reply::Rule(Rule { channel: "main".into(), enabled, selection });

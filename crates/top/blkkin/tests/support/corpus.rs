@@ -52,8 +52,8 @@ pub fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
     (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
 }
 
-/// Returns the losses that a command reported, with their times. The name of the stream is removed,
-/// as the stream may be in another file.
+/// Returns the losses that a command reported, with their times. Trace and stream are removed, as
+/// they have other names in a written trace.
 pub fn losses(output: &Output) -> String {
     let messages = text(&output.stderr);
     let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));

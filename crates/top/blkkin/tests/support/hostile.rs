@@ -1,5 +1,5 @@
 //! Metadata designed to need much memory for its size, in TSDL and JSON. It has very many items of
-//! one kind, or names of large types that are used often.
+//! one kind, one very long item, or names of large types that are used often.
 
 use std::fmt::Write;
 
@@ -21,8 +21,8 @@ impl Hostile {
         Hostile { name, head: head.into(), piece: Box::new(piece), tail }
     }
 
-    /// Returns a text of `size` bytes: pieces up to `filled` bytes, then blanks. The size matters,
-    /// as the limits on the number of items depend on it.
+    /// Returns the head, pieces until the text has at least `filled` bytes, the tail, and blanks up
+    /// to `size` bytes. The size matters, as the limits on the number of items depend on it.
     pub fn text(&self, size: usize, filled: usize) -> String {
         let mut text = self.head.clone();
         for number in 0.. {
@@ -276,7 +276,8 @@ pub fn ctf2(size: usize) -> Vec<Hostile> {
     ]
 }
 
-/// Returns metadata of LTTng's user-space tracer for programs with this number of tracepoints.
+/// Returns metadata like that of LTTng's user-space tracer for programs with this number of
+/// tracepoints.
 pub fn many_tracepoints(count: usize) -> String {
     let int = "integer { size = 32; align = 8; signed = 1; encoding = none; base = 10; }";
     let mut text = format!(

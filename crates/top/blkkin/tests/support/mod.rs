@@ -1,5 +1,5 @@
-//! Shared helpers of the tests: running the program, recipes of traces, and skipping tests that
-//! this machine cannot run.
+//! Shared helpers of the tests: running commands, agents, servers and traced programs, writing
+//! traces, and skipping tests that this machine cannot run.
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 

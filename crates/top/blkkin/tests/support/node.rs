@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Acts as the traced program, which each test file contains as an ignored test. Records numbered
-/// events in bursts until its standard input ends. Prints the number of attempts for each input
-/// line, and at the end.
+/// Acts as the traced program. Called by the ignored test `program` of a test file, which
+/// [`Node::program`] runs. Records numbered events in bursts until its standard input ends. Prints
+/// the number of attempts for each input line, and at the end.
 pub fn numbers() {
     let burst = env_number("TEST_BURST", 100);
     let pause = env_number("TEST_PAUSE_US", 100);
@@ -58,7 +58,7 @@ pub struct Node {
     pub directory: tempfile::TempDir,
 }
 
-/// Child process that is killed at the end of the test.
+/// Child process that is killed on drop.
 pub struct Running(pub Child);
 
 impl Running {
@@ -208,15 +208,16 @@ impl Program {
         rest
     }
 
-    /// Returns the number of events that the program has attempted to record.
+    /// Sends the program an input line, and returns the number that the program prints for it; for
+    /// [`numbers`], the number of events attempted so far.
     #[track_caller]
     pub fn count(&mut self) -> u64 {
         self.running.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         self.line().parse().unwrap()
     }
 
-    /// Closes the program's input and waits for its end; returns the total number of attempted
-    /// events.
+    /// Closes the program's input and waits for its end. Returns the number that the program prints
+    /// before its end; for [`numbers`], the total number of attempted events.
     #[track_caller]
     pub fn end(mut self) -> u64 {
         drop(self.running.0.stdin.take());
@@ -227,7 +228,7 @@ impl Program {
     }
 }
 
-/// Returns the programs connected to the agent at this socket.
+/// Returns the programs connected to the agent at this socket; empty if the agent does not answer.
 pub fn applications_of(socket: &Path) -> Vec<Application> {
     let all = Applications { processes: Processes::default(), event_types: false };
     let Ok(mut client) = Client::connect(&[socket.to_owned()], "test", "0", Timeouts::default())
@@ -254,8 +255,8 @@ pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Returns the numbers of a trace's events, as `blkkin view` prints them, and the number of events
-/// reported as lost.
+/// Reads the traces below `output` with `blkkin view`. Returns the numbers of their events in
+/// ascending order, and the number of events reported as lost.
 #[track_caller]
 pub fn read(output: &Path) -> (Vec<u64>, u64) {
     let view = Command::new(env!("CARGO_BIN_EXE_blkkin"))
@@ -277,7 +278,7 @@ pub fn read(output: &Path) -> (Vec<u64>, u64) {
     (numbers, lost)
 }
 
-/// Checks that no number occurs twice.
+/// Checks that no number occurs twice in a sorted list.
 #[track_caller]
 pub fn check_distinct(numbers: &[u64]) {
     assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "an event is there twice");

@@ -78,7 +78,7 @@ impl Running {
         signal(self.child.id(), Signal::INT);
     }
 
-    /// Waits for the program to end by itself.
+    /// Waits for the program to end; fails after [`PATIENCE`].
     #[track_caller]
     pub fn end(mut self) -> Ended {
         let start = Instant::now();

@@ -25,9 +25,10 @@ pub struct Recipe {
     pub name: String,
     /// Path of each file below the trace's directory, and its content.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Reason why babeltrace2 prints a different text; `None` if it must print the same.
+    /// Reason why babeltrace2 fails or prints a different text; `None` if it must print the same.
     pub not_babeltrace: Option<String>,
-    /// Reason why the trace cannot be read from standard input; `None` if it can.
+    /// Reason why the trace is not read from standard input, although its files have the form that
+    /// [`Recipe::as_stdin`] needs.
     pub not_stdin: Option<String>,
 }
 
@@ -88,8 +89,9 @@ impl Recipe {
         }
     }
 
-    /// Returns the trace as one stream, metadata first; `None` if it cannot be read from standard
-    /// input.
+    /// Returns the trace as one stream, metadata first. Returns `None` if `not_stdin` is set, or
+    /// unless the trace has one metadata file and stream files, each beginning with the magic
+    /// number.
     pub fn as_stdin(&self) -> Option<Vec<u8>> {
         let (metadata, streams): (Vec<_>, Vec<_>) =
             self.files.iter().partition(|(name, _)| name.ends_with("metadata"));
@@ -302,7 +304,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Ends the packet, and fills in the sizes in its header.
+    /// Ends the packet, and fills in its sizes.
     fn close(&mut self) {
         let total = (self.out.len() - self.packet) * 8;
         let content = self.content_bits.take().unwrap_or(total);

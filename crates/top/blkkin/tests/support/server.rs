@@ -8,10 +8,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
-/// Maximum time of each wait, which a successful test does not reach.
+/// Maximum time that [`Server::wait_for_log`] and HTTP requests wait for more bytes. A successful
+/// test does not reach it.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Process of `blkkin server`, killed at the end of the test.
+/// Process of `blkkin server`, killed on drop.
 pub struct Server {
     pub child: Child,
     err: BufReader<ChildStderr>,
@@ -20,7 +21,8 @@ pub struct Server {
     pub web: SocketAddr,
 }
 
-/// Adds options for free ports for Zipkin's and Scribe's protocols, and closes the other ports.
+/// Adds the subcommand `server` with free ports for Zipkin's and Scribe's protocols and without the
+/// other ports.
 pub fn on_free_ports(command: &mut Command) -> &mut Command {
     let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
     command.arg("server").args(ports)

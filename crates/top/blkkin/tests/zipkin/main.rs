@@ -1,5 +1,6 @@
-//! Comparison with Zipkin's own server: both servers get the same spans and queries, and must give
-//! the same answers. `differ_on_purpose` checks the intended differences.
+//! Comparison with Zipkin's own server: Zipkin's server and three servers of ours get the same
+//! spans and queries, and must give the same answers. `differ_on_purpose` checks the intended
+//! differences.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -174,7 +175,7 @@ fn short_ids_are_those_of_zipkins_server() {
 }
 
 impl Servers {
-    /// Compares searches whose windows start or end at a request's start, to the millisecond.
+    /// Compares searches whose windows start or end within 3 ms of an odd request's start.
     fn ask_around_starts(&mut self) {
         for number in 0..odd().len() as u64 {
             let start_ms = (ODD_US + number * MINUTE_US) / 1000;
@@ -214,7 +215,7 @@ impl Servers {
         self.ask(&format!("/api/v2/dependencies?endTs={end_ms}&lookback={lookback_ms}"));
     }
 
-    /// Checks the intended differences, which `docs/server-api.md` describes.
+    /// Checks intended differences that `docs/server-api.md` describes.
     fn differ_on_purpose(&mut self) {
         let found = |to, path: &str| {
             let reply = http(to, "GET", path, "", b"").expect("an answer");

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum time for the start of Zipkin's server on a busy machine.
+/// Maximum time for Zipkin's server to start, and to store sent spans, on a busy machine.
 const START: Duration = Duration::from_secs(120);
 
 /// Returns the path of Zipkin's server in Maven's local repository; `None` if the server or Java is
@@ -92,7 +92,7 @@ pub(crate) struct Servers {
     files: PathBuf,
     differences: Vec<String>,
     asked: usize,
-    /// Number of successful answers that were not empty.
+    /// Number of requests to which Zipkin's server answered 200 with more than an empty list.
     told: usize,
 }
 
@@ -206,8 +206,8 @@ pub(crate) const JSON: &str = "content-type: application/json\r\n";
 const FRAMEWORK: &[&str] =
     &["Mandatory parameter", "Cannot set null to primitive", "For input string", "404 Not Found"];
 
-/// Normalizes an answer: sorts the fields of objects and the spans of lists, as their order has no
-/// meaning.
+/// Normalizes an answer: sorts what has no defined order, which is the fields of objects, the spans
+/// of a request, links, and adjacent requests with the same lower half of their ids.
 fn normalize(reply: Reply) -> Reply {
     // Zipkin's server counts more bytes than it writes in answers with U+2028, and pads with zeros.
     let text = reply.body.trim_end_matches('\0');

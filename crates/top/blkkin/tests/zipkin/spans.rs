@@ -13,8 +13,8 @@ pub(crate) const GAP_US: u64 = 10_000_000;
 
 pub(crate) const REQUESTS: u64 = 400;
 
-/// Start of the odd requests, in microseconds: a day after the generated requests. Each odd request
-/// has its own minute.
+/// Start of the first odd request, in microseconds: a day after the first generated request. Each
+/// odd request has its own minute.
 pub(crate) const ODD_US: u64 = BEGIN_US + 86_400_000_000;
 
 /// Start of the requests with intended differences, in microseconds.
@@ -52,8 +52,8 @@ pub(crate) fn generated() -> Vec<Batch> {
     (0..REQUESTS).step_by(50).map(batch).collect()
 }
 
-/// Requests with one oddity each. `@3` stands for the time 3 microseconds after the request's
-/// start.
+/// Odd requests, separated by blank lines. `@3` stands for the time 3 microseconds after the
+/// request's start.
 const ODD: &str = r#"
 {"traceId":"000000000000000a00000000000000b6","id":"1","name":"wide","timestamp":@0,"duration":100,"localEndpoint":{"serviceName":"halves"}}
 {"traceId":"00000000000000b6","id":"2","name":"narrow","timestamp":@50,"duration":100,"localEndpoint":{"serviceName":"halves"}}

@@ -47,7 +47,8 @@ fn replies(mut bytes: &[u8], option: u32) -> Vec<(u32, Vec<u8>)> {
     replies
 }
 
-/// Checks the result of one option, and the types of its replies.
+/// Checks the result of one option and the types of its replies, and that each proper prefix of the
+/// option is incomplete. Returns the replies.
 #[track_caller]
 fn check(number: u32, data: &[u8], expected: Step, kinds: &[u32]) -> Vec<(u32, Vec<u8>)> {
     let bytes = option(number, data);
@@ -109,7 +110,7 @@ fn the_old_way_to_choose() {
 #[test]
 fn others_are_refused() {
     check(ABORT, b"", Step::End, &[ACK]);
-    // STARTTLS, structured replies, metadata contexts, and unknown options.
+    // STARTTLS, structured replies, metadata contexts, extended headers, and unknown options.
     for number in [5, 8, 9, 10, 11, 0, u32::MAX] {
         check(number, b"whatever", Step::Consumed(24), &[UNSUPPORTED]);
     }
@@ -142,7 +143,8 @@ fn hostile_clients() {
     assert_eq!(steps.count(), 256);
 }
 
-/// Any input either ends the handshake, or makes it wait for a bounded number of bytes.
+/// An option with one changed byte is processed without exceeding the input, ends the handshake, or
+/// makes it wait for a bounded number of bytes.
 #[test]
 fn damaged_options() {
     let bytes = option(GO, &wanted("disk", &[3]));

@@ -1,4 +1,4 @@
-//! Writes groups and spans as JSON, with hexadecimal ids and quoted 64-bit numbers.
+//! Writes groups and spans as JSON, with hexadecimal ids and quoted 64-bit integers.
 
 use super::proto::{code, kind};
 use super::{Group, GroupFormat, SpanFields};
@@ -124,7 +124,8 @@ fn events(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     }
 }
 
-/// Writes the separator `before`, then an attribute.
+/// Writes `before` (the start of the list or a comma) and an attribute, and sets `before` to a
+/// comma.
 fn pair(out: &mut Vec<u8>, before: &mut &'static str, tag: &TagRef<'_>) {
     put(out, before);
     *before = ",";

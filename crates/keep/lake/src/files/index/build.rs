@@ -1,4 +1,4 @@
-//! [`Builder`]: builds the index of a span file while its rows are written.
+//! [`Builder`]: builds the index of a span file from its rows.
 
 use super::directory::{Directory, Group, KeyValues, LinkCount, Sample, Widths};
 use super::{ANY_TEXT, CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
@@ -10,8 +10,8 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Maximum number of groups by service, name and remote service. Beyond it, spans are grouped by
-/// service alone, in at most as many further groups. The limits keep the directory small if names
-/// never recur.
+/// service alone, in at most as many further groups, and all remaining spans are in one group. The
+/// limits keep the number of groups small if names never recur.
 const GROUPS_MAX: usize = 16 << 10;
 
 /// Maximum number of sample spans in each bucket of a group. A bucket has the spans whose durations
@@ -142,14 +142,14 @@ impl Request {
         self.end_ns = self.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
     }
 
-    /// Returns the start of the request: the start of its earliest root span. Without a root span,
-    /// it is the start of the earliest span.
+    /// Returns the start of the request: the earliest start of its root spans, or of all spans if
+    /// no root span has a start; `None` if no span has a start.
     fn start_ns(&self) -> Option<u64> {
         self.root_ns.or(self.first_ns)
     }
 
-    /// Returns the duration code of the request, from the start of its first span to the end of its
-    /// last.
+    /// Returns the code of the time from the earliest start to the latest end of the request's
+    /// spans; [`NO_DURATION`] if no span has a start.
     fn duration_code(&self) -> u16 {
         let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
         length.map_or(NO_DURATION, Durations::code)
@@ -157,7 +157,8 @@ impl Request {
 }
 
 impl Builder {
-    /// Adds the next row of the file. Rows must be in order of trace id.
+    /// Adds the next row of the file. Rows must be in order of the lower half of the trace id, then
+    /// of the upper half.
     pub(crate) fn push(&mut self, row: &Row<'_>) {
         let id = (row.trace_low, row.trace_high);
         if self.last_id != Some(id) {

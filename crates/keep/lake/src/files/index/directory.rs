@@ -14,9 +14,9 @@ pub(crate) struct Directory {
     pub(crate) requests: u32,
     /// Number of requests with a start time, and thus an ordinal.
     pub(crate) timed: u32,
-    /// Earliest start of a request, in nanoseconds since 1970.
+    /// Earliest start of a request, in nanoseconds since 1970; 0 if no request has a start.
     pub(crate) min_start_ns: u64,
-    /// Latest start of a request, in nanoseconds since 1970.
+    /// Latest start of a request, in nanoseconds since 1970; 0 if no request has a start.
     pub(crate) max_start_ns: u64,
     /// Parameters of the list of request starts, which are relative to `min_start_ns`.
     pub(crate) starts: ListShape,
@@ -51,7 +51,8 @@ pub(crate) struct Widths {
     pub(crate) spans: u32,
 }
 
-/// Group of spans with the same service, name and remote service.
+/// Group of spans with the same service, name and remote service. A field that is
+/// [`ANY_TEXT`](super::ANY_TEXT) stands for different texts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Group {
     /// Service, as an index into [`Directory::texts`].
@@ -66,7 +67,8 @@ pub(crate) struct Group {
     pub(crate) entries: ListShape,
     /// Number of entries of failed spans.
     pub(crate) errors: u32,
-    /// Number of entries for each duration code, in ascending order of code.
+    /// Number of entries for each duration code, in ascending order of code. Entries without a
+    /// duration are not counted, neither here nor in `failed`.
     #[serde(with = "counts")]
     pub(crate) durations: Vec<(u16, u32)>,
     /// Number of entries of failed spans for each duration code, in ascending order of code.
@@ -76,7 +78,8 @@ pub(crate) struct Group {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Sample span: a copy of the fields of one span. Queries show it without reading the file.
+/// Sample span: ids, duration and error flag of one span, and the ordinal of its request. Queries
+/// show the sample without reading the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
     pub(crate) trace_high: u64,
@@ -90,7 +93,7 @@ pub(crate) struct Sample {
 /// Counts of the calls from one service to another in one minute.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LinkCount {
-    /// Minute in which the request began, in minutes since 1970.
+    /// Minute in which the requests began, counted since 1970; 0 in a sum over several minutes.
     pub(crate) minute: u64,
     pub(crate) parent: String,
     pub(crate) child: String,
@@ -104,7 +107,8 @@ pub(crate) struct LinkCount {
 /// Last minute, counted since 1970, that a 64-bit time in nanoseconds can express.
 pub(crate) const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
 
-/// Maximum number of calls in one count of a file. Sums over files therefore cannot overflow.
+/// Maximum absolute value of each count in a file. The limit keeps sums over files far from
+/// overflow.
 const CALLS_MAX: u64 = 1 << 48;
 
 impl LinkCount {

@@ -12,7 +12,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum size of a directory in bytes. The directories that the store writes are smaller.
+/// Maximum size of a directory in bytes. An index with a larger directory counts as damaged.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
 
 /// Open index with its directory and Bloom filter in memory.
@@ -73,7 +73,7 @@ impl Requests {
 /// Reason why an index cannot be used. The index can be rebuilt.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    /// Invalid data at this byte offset.
+    /// Invalid data in the header field or section that starts at this byte offset.
     Damaged(u64),
     Io(io::Error),
 }
@@ -256,8 +256,8 @@ fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
 }
 
 impl Sections {
-    /// Computes the byte ranges of the sections. Returns `None` if the sections do not fill the
-    /// body exactly.
+    /// Computes the byte ranges of the sections. Returns `None` if parameters in the directory are
+    /// invalid or the sections do not fill the body exactly.
     fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
         let Directory { widths, timed, starts, .. } = directory;
         let mut at = body.start;

@@ -81,8 +81,8 @@ fn open(bytes: &[u8]) -> Result<Index, OpenError> {
     Index::open(file_of(bytes))
 }
 
-/// Returns the start of a request: of its earliest root span, or without a root span of its
-/// earliest span.
+/// Returns the start of a request: the earliest start of its root spans, or of all spans if no root
+/// span has a start.
 fn start_of(request: &[Span]) -> Option<u64> {
     let root = request.iter().filter(|span| span.is_root).filter_map(|span| span.start).min();
     root.or_else(|| request.iter().filter_map(|span| span.start).min())

@@ -102,7 +102,7 @@ pub(super) fn empty_batches_are_good(subject: &Subject) {
     assert!(subject.found(&Query::new(1)).is_empty());
 }
 
-/// Batches in all formats give the same stored spans.
+/// Batches in all formats are accepted. The stored spans equal the spans that the decoder returns.
 pub(super) fn all_formats_are_taken(subject: &Subject) {
     for (at, format) in (1..).zip(Format::ALL) {
         let of = |id| span(at, id, id - 1, id, "guest", "read").remote("disk").tag("k", "v");

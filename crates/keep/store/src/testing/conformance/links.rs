@@ -6,8 +6,9 @@ use blkkin_model::{Kind, Span};
 
 const MINUTE: u64 = 60_000;
 
-/// Returns the links of requests that began in a range of minutes since [`NOON`]. Each link has the
-/// form `parent>child calls errors durations`.
+/// Returns the links of requests that began in the minutes `from_minute..to_minute` since [`NOON`].
+/// Each link has the form `parent>child calls errors durations`, where `durations` is the number of
+/// calls with a known duration.
 fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
     subject.settle();
     let ns = |minute: u64| NOON + minute * MINUTE * MS;

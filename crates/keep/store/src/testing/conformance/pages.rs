@@ -98,7 +98,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     }
 }
 
-/// Requests that arrive while a client reads page by page do not shift the later pages.
+/// Newer requests that arrive while a client reads page by page do not shift the later pages.
 pub(super) fn pages_hold_while_requests_come(subject: &Subject) {
     let at = |number: u64| span(number.into(), 1, 0, number, "a", "x");
     subject.accept(&(1..=20).map(at).collect::<Vec<_>>());

@@ -77,7 +77,7 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
 }
 
 /// Sends the same random spans to all subjects. Batches have random sizes, and some spans are sent
-/// twice.
+/// again. If `are_whole` is set, each request arrives in one batch, apart from duplicates.
 fn send(random: &mut Random, seed: u64, are_whole: bool, subjects: &[&Subject]) {
     let mut spans: Vec<Span> = (0..SPAN_COUNT).map(|_| random_span(random, seed)).collect();
     if are_whole {
@@ -101,8 +101,8 @@ fn is_one_request(spans: &[Span]) -> bool {
     spans.iter().all(|span| span.trace_id.low() == spans[0].trace_id.low())
 }
 
-/// Creates a random span of one of 60 requests. Some requests share the lower half of their trace
-/// ids.
+/// Creates a random span with one of 60 lower halves of trace ids. Some lower halves are shared by
+/// up to three requests.
 fn random_span(random: &mut Random, seed: u64) -> Span {
     let request = 1 + random.below(60u64);
     let high = if request.is_multiple_of(7) { u128::from(random.below(3u64)) << 64 } else { 0 };
@@ -191,7 +191,7 @@ fn random_conditions(random: &mut Random) -> Vec<String> {
 }
 
 /// Asserts that both stores return the same pages for a random query. If `is_measured` is set,
-/// asserts that the latency is the same too.
+/// asserts that the durations for the query's first condition are the same too.
 fn compare_pages(
     random: &mut Random,
     subject: &Subject,

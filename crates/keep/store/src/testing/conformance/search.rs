@@ -15,7 +15,7 @@ const ASK: Parameters<'static> = Parameters {
     duration_us_max: None,
 };
 
-/// A store without spans answers every query with an empty result.
+/// A store without spans returns empty results, and its counters are 0.
 pub(super) fn an_empty_store_answers(subject: &Subject) {
     let store = subject.store();
     subject.settle();
@@ -87,8 +87,8 @@ pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     assert!(subject.found(&Query { conditions, ..Query::new(10) }).is_empty());
 }
 
-/// Trace ids that differ only in their upper halves identify different requests. These can be read
-/// together.
+/// Trace ids that differ only in their upper halves identify different requests. A query for the
+/// lower half returns the spans of all these requests.
 pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     let ids = [7, 7 | 1 << 64, 7 | 2 << 64, 8 | 1 << 64];
     let spans: Vec<Span> = (0..)
@@ -108,7 +108,8 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     assert!(subject.trace(trace_id(1 << 64)).is_empty());
 }
 
-/// The newest requests are returned if more match than the limit allows.
+/// Requests are in order of start, newest first, then of trace id. If more match than the limit
+/// allows, the oldest are left out.
 pub(super) fn the_newest_come_first(subject: &Subject) {
     let early: Vec<Span> =
         (1..=10).map(|at| span(at, 1, 0, 100 - at as u64, "a", "early")).collect();
@@ -280,7 +281,8 @@ pub(super) fn durations_are_found(subject: &Subject) {
     assert_eq!(subject.search_filter("!has(duration)"), [4]);
 }
 
-/// A span that arrives later with the same id adds fields that the earlier span lacks.
+/// Spans with the same id but different fields are stored separately, and searches match the fields
+/// of each. A late span may move the start of its request to an earlier time.
 pub(super) fn parts_may_be_late(subject: &Subject) {
     let whole = span(1, 5, 0, 3, "a", "get").lasting(7 * MS);
     let first = Span { duration_ns: None, ..whole.clone() };
@@ -330,7 +332,7 @@ pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     assert_eq!(subject.found(&Query::new(9)), [4, 3, 2, 1]);
 }
 
-/// Filters on each field of spans find the requests that match.
+/// Filters on fields, tags and annotations of spans find exactly the requests with a matching span.
 pub(super) fn filters_are_found(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "osd.1", "read").kind(Kind::Server).tag("offset", "4096"),

@@ -5,7 +5,8 @@ use crate::{Durations, Query, Window};
 use blkkin_model::{Span, SpanId};
 use std::collections::BTreeSet;
 
-/// A service's span names, and the remote services that it calls, are listed without duplicates.
+/// The services, a service's span names and the remote services of its spans are listed in byte
+/// order, without duplicates and without empty names.
 pub(super) fn names_are_listed(subject: &Subject) {
     let store = subject.store();
     let many: Vec<Span> = (0..60u64)
@@ -35,7 +36,7 @@ pub(super) fn names_are_listed(subject: &Subject) {
     assert_eq!(store.span_names("timeless").expect("an answer"), ["x"]);
 }
 
-/// The keys of all tags, and the values of each key, are listed.
+/// The keys of all tags are listed, and the first values of a key up to a limit, in byte order.
 pub(super) fn tags_are_listed(subject: &Subject) {
     let store = subject.store();
     let spans: Vec<Span> = (1..30u64)
@@ -57,7 +58,8 @@ pub(super) fn tags_are_listed(subject: &Subject) {
     }
 }
 
-/// A summary lists the services of a request, with the number of spans and errors of each.
+/// A summary has the start, durations and root of a request, and lists its services with the number
+/// of spans and errors of each.
 pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     subject.accept(&[
         span(1, 2, 1, 5, "b", "child").lasting(20 * MS).tag("error", "bad"),

@@ -12,7 +12,7 @@ use blkkin_wire::{Format, encode};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// Base of all times in the cases, in nanoseconds since 1970; the first nanosecond of a minute.
+/// Base of the times in the cases, in nanoseconds since 1970; the first nanosecond of a minute.
 pub(super) const NOON: u64 = 1_793_491_200_000_000_000;
 pub(super) const MS: u64 = 1_000_000;
 pub(super) const US: u64 = 1_000;
@@ -77,7 +77,7 @@ impl Subject {
         assert_eq!(accepted.outcome.accepted, spans.len() as u64);
     }
 
-    /// Returns the spans of a request. Asserts that they are in order of start.
+    /// Returns the spans of a request. Asserts their trace id and that they are in order of start.
     pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
         let spans = self.store.trace(id).expect("an answer");
         assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
@@ -91,7 +91,8 @@ impl Subject {
         assert_same(&self.trace(expected[0].trace_id), expected);
     }
 
-    /// Returns a page of results. Asserts that its summaries agree with the stored spans.
+    /// Returns a page of results. Asserts that the page is within the limit, and that its summaries
+    /// agree with the stored spans.
     #[track_caller]
     pub(super) fn page(&self, query: &Query) -> Page {
         let page = self.store.search(query).expect("an answer");

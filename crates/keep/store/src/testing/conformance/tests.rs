@@ -72,8 +72,8 @@ enum Fault {
 struct FaultyStore {
     inner: MemoryStore,
     fault: Fault,
-    /// All spans that were sent to the store, as received. Only [`Fault::KeepsWhatIsSentAgain`]
-    /// fills the list.
+    /// Spans of all batches without invalid spans, duplicates included. Only
+    /// [`Fault::KeepsWhatIsSentAgain`] fills the list.
     taken: Mutex<Vec<Span>>,
 }
 

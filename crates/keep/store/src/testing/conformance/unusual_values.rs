@@ -152,8 +152,8 @@ pub(super) fn typed_tags_are_kept(subject: &Subject) {
     assert_eq!(subject.store().tag_values("bool", 5).expect("an answer"), ["true"]);
 }
 
-/// Spans that differ only in a flag, kind, status or address are stored separately, each with its
-/// own fields.
+/// Spans that differ only in a flag, kind or endpoint are stored separately, each with its own
+/// fields. The status of a span is stored, and the filter `error` matches it.
 pub(super) fn flags_are_kept(subject: &Subject) {
     let base = || span(1, 1, 0, 0, "a", "x");
     let address = Endpoint {

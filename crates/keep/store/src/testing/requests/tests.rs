@@ -71,7 +71,7 @@ fn seeds_give_the_same_requests_again() {
 }
 
 /// In each format for several spans, a round trip keeps the ids, kinds and names of generated
-/// spans. In Zipkin's protobuf it keeps all fields.
+/// spans. In Zipkin's protobuf it keeps all fields, with times truncated to microseconds.
 #[test]
 fn all_formats_hold_them() {
     for format in Format::ALL {

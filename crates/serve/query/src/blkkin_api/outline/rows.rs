@@ -5,13 +5,14 @@ use blkkin_store::fingerprint;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Maximum number of spans that are stored in [`Rows`]; further spans are only counted.
+/// Maximum number of spans that are stored in [`Rows`]; further spans change only the counts and
+/// [`Rows::times`].
 const ROWS_MAX: usize = 1 << 20;
 
 /// Maximum number of annotations that are stored in [`Rows`]; further annotations are only counted.
 const ANNOTATIONS_MAX: usize = 1 << 20;
 
-/// Maximum total size of distinct strings, in bytes; further strings are omitted.
+/// Maximum total size of distinct strings, in bytes; a string that would exceed it is omitted.
 const TEXT_BYTES_MAX: usize = 32 << 20;
 
 /// String number that stands for an empty or omitted string.
@@ -48,12 +49,12 @@ pub(super) struct AnnotationRow {
 pub(super) struct Rows {
     pub(super) rows: Vec<Row>,
     pub(super) annotations: Vec<AnnotationRow>,
-    /// Number of spans, including those beyond the limit. `annotation_count` is the same for
-    /// annotations.
+    /// Number of distinct spans, including those beyond [`ROWS_MAX`], whose duplicates count again.
+    /// `annotation_count` is the number of annotations of all these spans.
     pub(super) spans: u64,
     pub(super) annotation_count: u64,
-    /// Start of the first span and end of the last, in nanoseconds since 1970; `None` if no span
-    /// has a start.
+    /// Earliest start and latest end of all spans, in nanoseconds since 1970; `None` if no span has
+    /// a start. A span without a duration ends at its start.
     pub(super) times: Option<(u64, u64)>,
     pub(super) texts: Vec<Rc<str>>,
     numbers: HashMap<Rc<str>, u32>,

@@ -21,7 +21,7 @@ const SAME_ID_MAX: usize = 8;
 pub(super) enum Parent {
     /// No parent id: the span is a root.
     None,
-    /// The parent is missing, or the parent id would make the row its own ancestor.
+    /// The parent is missing, or the row is the first of a cycle of parents.
     Missing,
     Row(u32),
 }
@@ -147,7 +147,7 @@ impl<'r> Ids<'r> {
         &self.rows[row as usize]
     }
 
-    /// Returns the parent of each row by ids alone. The result may have cycles.
+    /// Returns the entry for the parent of each row. The result may have cycles.
     fn parents(&self) -> Vec<u32> {
         let mut parents = vec![NONE; self.rows.len()];
         for alike in self.sorted.chunk_by(|one, other| self.row(*one).id == self.row(*other).id) {
@@ -168,8 +168,8 @@ impl<'r> Ids<'r> {
         parents
     }
 
-    /// Returns the parent of a row. If both sides of a call have the parent's id, a span of the
-    /// row's own service is preferred, then the callee's side.
+    /// Returns the parent of a row; `MISSING` if no other row has the parent's id. Among several
+    /// rows with this id, a span of the row's own service is preferred, then the callee's side.
     fn parent(&self, row: u32, of: &Row) -> u32 {
         let alike = &self.sorted[self.range(of.parent)];
         let lower = alike.partition_point(|&it| !self.row(it).is_callee);
@@ -226,8 +226,9 @@ fn break_cycle(rows: &[Row], parents: &mut [u32], member: u32) {
 mod tests {
     use super::*;
 
-    /// Asserts the walk over rows, written as `index<parent`. Rows are given as `id parent start
-    /// service`; an `s` after the id marks the callee's side of a call.
+    /// Asserts the walk over rows, written as `index<parent`, `index<?` for a missing parent, or
+    /// `index` for a root. Rows are given as `id parent start service`; an `s` after the id marks
+    /// the callee's side of a call.
     #[track_caller]
     fn check(rows: &[&str], limit: usize, expected: &str) {
         let rows: Vec<Row> = rows.iter().map(|row| self::row(row)).collect();
@@ -311,8 +312,8 @@ mod tests {
         check(&rows, 1, "0");
     }
 
-    /// Building the tree of 131072 spans takes linear time for chains, for siblings and for equal
-    /// ids.
+    /// Building and walking the tree of 131072 spans takes less than 20 s for a chain, siblings,
+    /// equal ids, and a cycle of all spans.
     #[test]
     fn large_ones_take_no_longer_than_others() {
         let large = |make: &dyn Fn(u64) -> (u64, u64)| {

@@ -49,7 +49,7 @@ pub(super) struct DemoProcess {
     pub(super) at: String,
 }
 
-/// Counts that the demo prints at its end.
+/// Counts that the demo prints in its status line and at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     /// Number of spans in the store.
@@ -137,7 +137,7 @@ impl Chain {
         if size.is_some_and(|size| size > bytes_max) { self.record() } else { Ok(()) }
     }
 
-    /// Ends a recording, and waits until all its requests have reached the server.
+    /// Ends a recording, sends its remaining requests to the server, and counts its losses.
     fn end_recording(&mut self, Recording { session, feed, .. }: Recording) -> Result<(), Error> {
         self.ask(&Request::StopSession(session.clone()))?;
         self.ask(&Request::DestroySession(session))?;
@@ -161,7 +161,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Returns the directory that contains all files of the demo.
+    /// Returns the directory with the demo's log, store, traces and chain.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }

@@ -95,7 +95,8 @@ impl Cost {
         iops.get(iops.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// Returns the slowdown of a mode compared with tracing off; `None` without a complete round.
+    /// Returns the slowdown of a mode compared with tracing off; `None` if no round has measured
+    /// both.
     fn slowdown(&self, mode: usize) -> Option<Slowdown> {
         let less = |off: f64, on: f64| (1.0 - on / off.max(1e-9)) * 100.0;
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);

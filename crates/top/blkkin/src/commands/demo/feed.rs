@@ -30,7 +30,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(50);
 /// Handle of the thread that reads the recording and sends its requests.
 pub(super) struct Feed {
     ends: Arc<AtomicBool>,
-    /// Number of events that the tracer lost plus number of spans that were not delivered.
+    /// Number of events that the tracer lost plus number of spans that the exporter dropped.
     lost: Arc<AtomicU64>,
     thread: JoinHandle<Option<String>>,
 }
@@ -67,7 +67,8 @@ impl Feed {
     }
 }
 
-/// Follows the trace until `ends` is set; returns the first problem, if any.
+/// Follows the trace until `ends` is set, and sends its requests. Returns the first error of
+/// reading, or else the exporter's error if spans were dropped.
 fn follow(
     trace: PathBuf,
     exporter: Exporter,

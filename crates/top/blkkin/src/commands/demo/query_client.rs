@@ -27,7 +27,8 @@ impl QueryClient {
         Ok(QueryClient(Server::at(url, &settings).map_err(Error::failed)?))
     }
 
-    /// Returns the trace id and the spans of the slowest write; `None` if no write is stored.
+    /// Returns the trace id of the slowest write, and the server's answer to the query `trace/ID`;
+    /// `None` if no write is stored.
     pub(super) fn slowest_write(&mut self) -> Result<Option<(String, Value)>, Error> {
         let filter = utf8_percent_encode(WRITES, NON_ALPHANUMERIC);
         let answer = self.get(&format!("search?order=slowest&limit=1&filter={filter}"))?;

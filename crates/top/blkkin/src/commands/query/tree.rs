@@ -52,7 +52,8 @@ pub(in crate::commands) fn draw(
 /// this source as losing events at all times.
 const LOSING: u32 = 1;
 
-/// Converts a span of an answer, with its tags and annotations, and passes it to `report_span`.
+/// Converts a span of an answer, with its tags and annotations, into span reports, and calls the
+/// parameter `report_span` with each. `first` is the time of the reports of a span without a start.
 fn report_span(
     span: &Value,
     first: u64,
@@ -94,7 +95,8 @@ fn report_span(
         target: "",
         fields: &fields,
     });
-    // A span without an end is reported by its start alone, as its program recorded it.
+    // A client, server or producer span without an end is reported by its start event and its
+    // tags, as its program recorded it.
     let begin = match kind {
         Kind::Client => Some("cs"),
         Kind::Server => Some("sr"),
@@ -141,8 +143,8 @@ fn kind(word: &str) -> Kind {
     }
 }
 
-/// Texts derived from a span of an answer: its remote endpoint and its error flag. The fields of
-/// the span's report borrow them.
+/// Values derived from a span of an answer: the text of its remote endpoint, which the fields
+/// borrow, and whether a field `error` is added, as for a failed span without a tag `error`.
 struct BorrowedTexts {
     remote: Option<String>,
     is_error: bool,

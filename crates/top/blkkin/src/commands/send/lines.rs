@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum length of a line in bytes, which is a server's limit. A longer line is omitted as a
-/// whole.
+/// Maximum length of a line in bytes: the sender's limit for a message with its category. The
+/// sender omits a longer line as a whole.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
 /// Maximum time that a line waits for further lines before its batch is sent.

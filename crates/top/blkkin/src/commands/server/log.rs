@@ -7,7 +7,7 @@ use std::io::Write;
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum LogFormat {
-    /// Time, level and message.
+    /// Time, level, program and message.
     #[default]
     Text,
     /// One JSON object a line, with `time`, `level`, `program` and `message`.

@@ -26,9 +26,11 @@ struct Sample {
     /// Number of messages that the collector or store temporarily refused. Their senders try again
     /// later.
     turned_away: u64,
-    /// Number of messages refused as invalid.
+    /// Number of messages of which no span was stored because they were invalid, of an unknown
+    /// format, too large or late.
     dropped: u64,
-    /// Reason of the store's last refusal; `None` while the store accepts spans.
+    /// Reason of the store's last refusal; `None` if the store has accepted a batch since, or if
+    /// the refusal is older than a minute.
     refusal: Option<String>,
 }
 
@@ -129,8 +131,8 @@ impl Drop for WatchThread {
 }
 
 struct Watch {
-    /// Counter value at the last log line of each alert, and the line's time; `None` before the
-    /// first line.
+    /// Counter value at the last log line of each alert (at first the initial value; lowered when
+    /// the counter decreases), and the line's time; `None` before the first line.
     logged: [(u64, Option<Instant>); ALERTS.len()],
     refusal: Option<String>,
 }
@@ -140,7 +142,9 @@ impl Watch {
         Watch { logged: ALERTS.map(|alert| ((alert.count)(&before), None)), refusal: None }
     }
 
-    /// Returns log lines for counts that have grown since the last line of their alert.
+    /// Returns log lines for counts that have grown since the last line of their alert, and a line
+    /// when the store's refusal has ended. Unless `is_last` is set, counts within [`PAUSE`] of that
+    /// line are left for later.
     fn step(&mut self, sample: Sample, now: Instant, is_last: bool) -> Vec<(Level, String)> {
         let mut lines = Vec::new();
         let refusal = sample.refusal.clone();

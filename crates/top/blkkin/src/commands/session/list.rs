@@ -146,7 +146,8 @@ fn when_full(channel: &Channel) -> String {
     }
 }
 
-/// Formats a selection of events in the syntax of the command line.
+/// Formats a selection of events in the syntax of the command line, except that more than 8 process
+/// ids are only counted.
 fn selection(selection: &Selection) -> String {
     let mut text = selection.names.join(" ");
     for excluded in &selection.excluded {

@@ -27,8 +27,8 @@ pub(super) struct DeliveryArgs {
     /// otlps with TLS; scribe://HOST:9410/CATEGORY (Scribe)
     ///
     /// Each span is delivered at least once, or counted as not delivered, and then the exit status
-    /// is 1. After a temporary failure spans are sent again. Spans that the destination refuses are
-    /// not; --queue keeps them in DIR/refused.
+    /// is 1. After a temporary failure spans are sent again. A batch that the destination refuses
+    /// is dropped; with --queue it is kept in DIR/refused, up to 64 MiB in all.
     #[arg(long, value_name = "URL", conflicts_with_all = ["tree", "annotations"])]
     to: Option<String>,
 
@@ -71,8 +71,8 @@ pub(super) struct DeliveryArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "to", default_value = "24h")]
     max_age: u64,
 
-    /// Give up when the destination has accepted nothing for this long; 0: never. With --follow,
-    /// wait until Ctrl-C
+    /// Give up when the destination has accepted nothing for this long; 0: never. While --follow
+    /// reads, wait until Ctrl-C
     #[arg(
         long,
         value_name = "SECONDS",
@@ -86,10 +86,10 @@ pub(super) struct DeliveryArgs {
 /// Maximum number of bytes read from a header file.
 const HEADER_BYTES_MAX: u64 = 64 << 10;
 
-/// Maximum time of further delivery after Ctrl-C.
+/// Maximum time of further delivery after Ctrl-C, and delay before the spinner is shown.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Interval between two checks for Ctrl-C.
+/// Maximum time of a wait for the exporter, between two checks for Ctrl-C and `patience`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 fn formats() -> impl TypedValueParser<Value = Format> {
@@ -129,19 +129,22 @@ impl DeliveryArgs {
     }
 }
 
-/// Delivery of requests by an exporter, until all spans are delivered or delivery is abandoned.
+/// Delivery of requests by an exporter, until each span is delivered or dropped, or delivery is
+/// abandoned.
 pub(super) struct Delivery {
     /// Exporter; `None` once the delivery has ended.
     exporter: Option<Exporter>,
     destination: Destination,
     queue: Option<PathBuf>,
     interrupt: Interrupt,
-    /// Maximum time without a delivered or dropped span, after which delivery is abandoned.
+    /// Maximum time without a delivered or dropped span, after which delivery is abandoned. Not
+    /// applied while `--follow` reads.
     patience: Duration,
     is_follow: bool,
-    /// Number of delivered or dropped spans, and the time at which it last changed.
+    /// Number of delivered or dropped spans, and the time from which `patience` counts: the last
+    /// observed change of the number, or the start of [`wait`](Self::wait).
     progress: (u64, Instant),
-    /// Set if reading stopped early, as the queue was full.
+    /// Set if reading stopped early, as the queue was full or could not be written.
     is_over: bool,
     result: DeliveryResult,
 }
@@ -150,7 +153,7 @@ pub(super) struct Delivery {
 #[derive(Default)]
 struct DeliveryResult {
     counters: Counters,
-    /// Last error message of the destination.
+    /// Reason why delivery was blocked, or last message of the destination.
     trouble: Option<String>,
 }
 
@@ -180,12 +183,13 @@ impl Delivery {
         }))
     }
 
-    /// Returns true if reading should stop, because the queue stayed full.
+    /// Returns true if reading should stop, because the queue accepted no more spans.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Passes a request's spans to the exporter; blocks while the queue is full.
+    /// Passes a request's spans to the exporter. Blocks while the queue is full or cannot be
+    /// written, until delivery is abandoned.
     pub(super) fn request(&mut self, request: &Request<'_>) {
         for step in &request.steps {
             loop {
@@ -221,7 +225,7 @@ impl Delivery {
         self.interrupt.is_set_since(GRACE) || self.progress.1.elapsed() >= patience
     }
 
-    /// Waits until all spans are delivered or delivery is abandoned.
+    /// Waits until each span is delivered or dropped, or delivery is abandoned.
     fn wait(&mut self) {
         let start = Instant::now();
         let mut bar = None;
@@ -330,7 +334,8 @@ impl Delivery {
         }
     }
 
-    /// Reports spans that were not delivered; returns the exit status.
+    /// Reports spans that were not delivered, or a reading that stopped early; returns the exit
+    /// status.
     pub(super) fn report(&self) -> Exit {
         let DeliveryResult { counters, trouble } = &self.result;
         let all = counters.recovered + counters.pushed;

@@ -1,5 +1,5 @@
-//! `blkkin spans --follow`: prints requests as they become complete, until Ctrl-C, a closed pipe or
-//! the limit. Open requests are printed at the end.
+//! `blkkin spans --follow`: prints or sends requests as they become complete, until Ctrl-C, a write
+//! error or the limit. After Ctrl-C, the open requests follow.
 
 use super::printing::Printing;
 use super::{Args, conclude};

@@ -28,15 +28,15 @@ pub(super) struct Printing {
     limit: Option<u64>,
     shown: u64,
     interrupt: Interrupt,
-    /// Maximum time after Ctrl-C to print requests that were already read.
+    /// Maximum time after Ctrl-C in which requests are still printed or sent.
     grace: Duration,
     is_follow: bool,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// Trees as text. The printer is created with the first request, when the clocks of the traces
-    /// are known.
+    /// Trees as text. The printer is created with the first request after each
+    /// [`begin`](Printing::begin), when the clocks of the traces are known.
     Tree(Options, Option<TreePrinter>),
     Json,
     /// Delivery of spans to another system. The flag is set for totals in JSON.
@@ -76,7 +76,8 @@ impl Printing {
         })
     }
 
-    /// Writes the first line of JSON, or selects absolute times for trees if the clocks permit.
+    /// Writes the traces as a line of JSON, or selects absolute times for trees if the clocks
+    /// permit. `--follow` calls this method again for new traces.
     pub(super) fn begin(&mut self, traces: &[Arc<Trace>]) {
         match &mut self.form {
             Form::Json => json::begin(&mut self.text, traces.iter().map(|trace| &**trace)),
@@ -89,7 +90,8 @@ impl Printing {
         }
     }
 
-    /// Writes the totals in the selected form.
+    /// Writes the totals as JSON, or waits for the delivery and writes its totals. Trees have no
+    /// totals.
     pub(super) fn end(&mut self, end: &End<'_>) {
         match &mut self.form {
             Form::Tree(..) => {}
@@ -112,8 +114,8 @@ impl Printing {
         self.shown
     }
 
-    /// Returns true if output has failed or was interrupted, the limit is reached, or the delivery
-    /// has stopped reading.
+    /// Returns true if a write has failed, the grace time after Ctrl-C is over, the limit is
+    /// reached, or the delivery's queue accepts no more spans.
     pub(super) fn is_over(&self) -> bool {
         self.wrote.is_err()
             || self.interrupt.is_set_since(self.grace)

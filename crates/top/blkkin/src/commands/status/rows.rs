@@ -13,7 +13,7 @@ pub(super) enum RowSubject {
     /// One ring of a process: the ring of a CPU or, for `None`, of threads that cannot use the
     /// rings of CPUs.
     Ring(u32, Option<u32>),
-    /// Rings of programs that have ended.
+    /// Freed rings of a channel, such as those of programs that have ended.
     Ended,
 }
 
@@ -52,7 +52,8 @@ pub(super) struct Row {
     pub(super) counters: RingCounters,
 }
 
-/// Total losses of the displayed sessions.
+/// Total losses of the displayed sessions and, if all sessions are displayed, of the destroyed
+/// sessions that the agent still reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) events: u64,
@@ -69,7 +70,7 @@ fn key(ring: &Ring) -> Key<'_> {
 }
 
 /// Returns one row per channel and process or, if `each` is set, one row per ring. Rows are sorted
-/// by session, channel and process. The last row of a channel sums up ended programs.
+/// by session, channel and process. If a channel has freed rings, its last row sums them up.
 pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
     let before: HashMap<Key<'_>, &Ring> =
         status.before.iter().map(|ring| (key(ring), ring)).collect();
@@ -106,8 +107,8 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
         .collect()
 }
 
-/// Returns the total losses: the sum over all causes or, if the agent is too old to report causes,
-/// the sum of all rows. Packets in rings that were released to free memory are included.
+/// Returns the total losses: the sum over all causes or, if the agent reports no cause (an old
+/// agent never does), the sum of all rows. Packets in evicted rings are added to either sum.
 pub(super) fn lost(rows: &[Row], released: &[EvictedRings], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
     for Loss { events, packets, uncounted, .. } in losses {
@@ -181,8 +182,8 @@ impl RingCounters {
     }
 }
 
-/// Returns the rates between two samples of a ring; `None` if the ring was replaced or no time has
-/// passed.
+/// Returns the rates between two samples of a ring. `None` if no time has passed, or if the
+/// discarded events or written bytes have decreased, which shows that the ring was replaced.
 fn rates(before: &Ring, after: &Ring) -> Option<Rates> {
     let ns = after.time_ns.checked_sub(before.time_ns).filter(|&ns| ns > 0)?;
     let rate = |before: u64, after: u64| {

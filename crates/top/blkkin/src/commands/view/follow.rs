@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Maximum time after Ctrl-C to print events that were already read.
+/// Maximum time after Ctrl-C in which events are still read and printed.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Output of events to standard output, and of messages to standard error.
