@@ -59,8 +59,8 @@ pub(crate) struct Layouts {
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
-    /// Layout of the last pushed span with tags for each name, indexed by the name's text id; 0 if
-    /// there is none.
+    /// Layout of the last pushed span with tags for each name, indexed by the name's text id; 0
+    /// without such a span.
     last_of_name: Vec<LayoutId>,
 }
 

@@ -91,8 +91,8 @@ impl Retention {
 
 /// Returns the time at which each file was received. A time in the future, from a clock that was
 /// ahead, is replaced by the time of the next file whose time is not in the future, or by `now_ns`
-/// if there is none. Otherwise the file would protect all later files from expiry until the clock
-/// reaches the file's time.
+/// if all later files have times in the future. Otherwise the file would protect all later files
+/// from expiry until the clock reaches the file's time.
 fn received_times(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
     let mut before_ns = now_ns;
     let mut received: Vec<u64> = files

@@ -55,8 +55,8 @@ fn send(lake: &Lake, requests: &[Request], child_ns: Option<u64>) {
     }
 }
 
-/// Asserts that three pages of results equal a sorted list of all requests. Returns the longest time
-/// of a page.
+/// Asserts that three pages of results equal a sorted list of all requests. Returns the longest
+/// time of a page.
 fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) -> Duration {
     let conditions = match filter {
         "" => Vec::new(),

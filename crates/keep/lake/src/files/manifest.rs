@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
     /// Retention of the last start with `stores_retention`. Adoption stores an unlimited retention
-    /// if there is none. A start without retention options must not remove more spans than this
+    /// without such a start. A start without retention options must not remove more spans than this
     /// retention does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,

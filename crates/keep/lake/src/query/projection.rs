@@ -177,8 +177,8 @@ pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
 }
 
 /// Prefilter of the rows of a row group by their tags. A condition's tests of tags are evaluated
-/// once for each text of the dictionary of values, or for each value if there is none. Negations,
-/// tests of tags without a dictionary of keys, and all other tests count as met.
+/// once for each text of the dictionary of values, or for each value without a dictionary.
+/// Negations, tests of tags without a dictionary of keys, and all other tests count as met.
 enum TagSieve<'c> {
     /// Filter that passes all rows.
     Open,
