@@ -78,7 +78,7 @@ impl Daemon {
     }
 
     /// Runs until [`Remote::stop`] or a permitted `shutdown` call, handling reloads. On return,
-    /// open calls are answered, unless they exceed [`PATIENCE`], and accepted messages are durable.
+    /// open calls are answered, unless they exceed `PATIENCE`, and accepted messages are durable.
     pub fn run(mut self) {
         while let Ok(Control::Reload) = self.commands.recv() {
             (self.options.log)("reading the configuration again");
