@@ -128,7 +128,7 @@ struct Nbd {
         conflicts_with = "memory"
     )]
     composer: Option<Address>,
-    /// Keep a volume in the server's own memory, without a composer; it is lost at the end
+    /// Serve a volume from memory, without a composer; its data is lost when the server exits
     #[arg(long, value_name = "NAME=SIZE")]
     memory: Option<Volume>,
     /// Sampling rules, unless an agent sets others: 1/100, 50/s, 0/s [default: BLKKIN_SAMPLE, or

@@ -81,7 +81,8 @@ fn kernel() -> Option<PathBuf> {
     files.filter(is_kernel).max()
 }
 
-/// Returns the initial file system of the guest, as an archive that the kernel unpacks.
+/// Returns the guest's initramfs: a cpio archive with the test program, `blkkin`, the tools and
+/// their libraries.
 fn image_of(program: &TestProgram) -> Result<Vec<u8>, String> {
     // The blkkin command is at the path that was compiled into the tests.
     let blkkin = program.path.ancestors().nth(2).ok_or("tests have a folder")?.join("blkkin");

@@ -21,8 +21,8 @@ pub fn suggest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     best
 }
 
-/// Returns the edit distance of two names (optimal string alignment, by rows): the number of
-/// insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Returns
+/// Returns the edit distance of two names (optimal string alignment, by rows): the smallest number
+/// of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`. Returns
 /// `None` if a name is too long.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let (a, b) = (a.as_bytes(), b.as_bytes());

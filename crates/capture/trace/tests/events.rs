@@ -62,8 +62,9 @@ fn the_first_event_of_a_type_counts() {
     assert_eq!(channel.names(), ["first:time"]);
 }
 
-/// Rings that find their channel occupied do not change the size to which its events are shortened.
-/// With the size for larger rings, the event would be lost.
+/// A failed `attach` to a channel that has rings already leaves the channel's maximum event size
+/// unchanged. With the maximum of the larger rings, the event would not fit into a sub-buffer and
+/// would be lost.
 #[test]
 fn refused_rings_change_no_channel() {
     let _alone = alone();

@@ -64,8 +64,9 @@ const EVENT_FIELDS: usize = 3;
 const SERVICE_NAMES: [&str; 3] = ["service_name", "port_no", "ip"];
 const SERVICE_KINDS: [Kind; 3] = [Kind::String, Kind::I32, Kind::String];
 
-/// Returns the number of callsites refused because there are too many. Spans and events of a
-/// refused callsite are not recorded.
+/// Returns the number of times that a callsite was refused because the table was full; 0 if no
+/// callsite was refused. A registered callsite counts again whenever `tracing` rebuilds its
+/// interest cache. Spans and events of a refused callsite are not recorded.
 pub fn refused() -> usize {
     REFUSED.load(Relaxed)
 }

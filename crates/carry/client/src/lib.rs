@@ -2,7 +2,7 @@
 //! of the agent's replies. Start at [`Client`].
 //!
 //! Each operation has a timeout, whatever the agent does, and the agent's messages are not trusted.
-//! An [`Error`] has the reason, in most cases the agent's address, and in some a hint.
+//! An [`Error`] has the reason. Most errors also have the agent's address, and some have a hint.
 
 mod connection;
 mod conversation;

@@ -9,7 +9,8 @@ use crate::fault::Reason;
 pub struct Entry<'a> {
     /// Category, which selects the stores of the message.
     pub category: &'a [u8],
-    /// Content of the message.
+    /// Bytes of the message, which the protocol does not interpret. For Zipkin, a span in Thrift
+    /// and base64.
     pub message: &'a [u8],
 }
 

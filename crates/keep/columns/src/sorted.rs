@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// Spans of several blocks, sorted by trace id (lower half, then upper half), start and span id. Of
-/// the spans with one trace id, those without a start come first. Ties are broken by all other
-/// fields, as in `blkkin_store::compare`. Spans that are equal in all fields are merged into one.
+/// Spans of several blocks, sorted by trace id (lower half, then upper half), start (spans without
+/// a start first) and span id. Ties are broken by all other fields, as in `blkkin_store::compare`.
+/// Spans that are equal in all fields are merged into one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
     /// Block index and row of each span, in sorted order.

@@ -28,8 +28,8 @@ pub enum Error {
         /// Number of span files that the manifest does not name.
         files: usize,
     },
-    /// The manifest lists readable files, none of which exists. Files that could not be read at
-    /// the last start do not count.
+    /// No span file of the manifest exists, apart from files that were unreadable already
+    /// at the last start.
     Absent {
         /// Number of readable files in the manifest.
         files: usize,

@@ -136,7 +136,7 @@ impl CategoryQueue {
         })
     }
 
-    /// Returns the refusal of all records at present, [`Refusal::Full`] or [`Refusal::Failing`];
+    /// Returns [`Refusal::Full`] or [`Refusal::Failing`] while the journal refuses every record.
     /// `None` does not exclude other refusals, such as back-pressure.
     pub(crate) fn refusal(&self) -> Option<Refusal> {
         self.journal.refusal()

@@ -15,8 +15,8 @@ pub(crate) struct Program {
     /// Uses of the integers that ops read. The field `save` of an op is an index into this list, or
     /// `NONE`.
     pub(super) saves: Box<[Save]>,
-    /// Plain form of the program; `None` if an op has no plain form, or if the program reads no
-    /// bytes.
+    /// Plain form of the program; `None` if an op has no plain form, a field is hidden, or the
+    /// program reads no bytes.
     pub(super) plain: Option<PlainProgram>,
 }
 

@@ -159,9 +159,9 @@ impl Fault {
     /// Number of consecutive calls that fail if the error is not permanent.
     pub const TIMES: u64 = 3;
 
-    /// Lists the disk faults that can occur in a run, temporary and permanent ones: `error` in each
-    /// call, except calls on sockets, the first three of `write`, and permanent faults of `write`.
-    /// `counts` is the result of [`most_calls`].
+    /// Returns the disk faults to inject into a run. For each system call except those on sockets,
+    /// a temporary and a permanent fault begin at each of its calls. Faults of `write` begin at the
+    /// fourth call at the earliest, and are temporary. `counts` is the result of [`most_calls`].
     pub fn all(counts: &BTreeMap<&'static str, u64>, error: &'static str) -> Vec<Fault> {
         let mut all = Vec::new();
         // Temporary and permanent errors in sequence, so that an even sample contains both.
