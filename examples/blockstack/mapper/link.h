@@ -48,7 +48,7 @@ struct queue {
 };
 
 struct link {
-	int fd; /* -1 if there is none */
+	int fd; /* -1 if not connected */
 	/* Distinguishes successive connections in one slot. */
 	uint32_t generation;
 	struct queue input;

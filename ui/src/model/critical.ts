@@ -25,7 +25,7 @@ interface Step {
   floor: number;
 }
 
-/** Returns the root whose path is shown: the one with the longest duration; -1 if there is none. */
+/** Returns the row of the root span with the longest duration; -1 if no root has a start and a duration. */
 export function mainRoot(tree: Tree): number {
   let root = -1;
   for (let row = 0; row < tree.ends.length; row = tree.ends[row]) {

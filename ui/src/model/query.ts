@@ -62,7 +62,7 @@ export function tagsIn(filter: string): string[] {
   return [...new Set(names.map((name) => unquoted(bare(name)).replace(/^tag\./, '')))];
 }
 
-/** Returns the known word with the smallest edit distance, or null if none is near. */
+/** Returns the known word with the smallest edit distance, or null if every distance is too large. */
 export function nearest(word: string, known: Iterable<string>): string | null {
   let [best, least]: [string | null, number] = [null, Math.max(1, Math.floor(word.length / 3)) + 1];
   for (const each of known) {

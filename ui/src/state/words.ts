@@ -50,7 +50,7 @@ export async function names(service: string, prefix = ''): Promise<string[]> {
   return ofServices('names', service, prefix);
 }
 
-/** Returns the values of a service, or of the first eight services if none is given. */
+/** Returns the values of a service; without a service, those of the first eight services. */
 async function ofServices(of: string, service: string, prefix: string): Promise<string[]> {
   const from = service === '' ? (await services()).slice(0, 8) : [service];
   const found = await Promise.all(from.map((each) => fields({ of, service: each, prefix, limit: 50 })));
