@@ -104,7 +104,7 @@ impl Slot {
         result
     }
 
-    /// Returns true if the slot has no writer.
+    /// Returns true if the slot has no writer. Another thread may change that at any time.
     pub fn is_empty(&self) -> bool {
         self.writer.load(Ordering::Relaxed).is_null()
     }

@@ -152,16 +152,16 @@ impl<'r, S> SliceQueue<'r, S> {
         if let Some(slice) = self.take_ready() {
             if let Ok(mut slicer) = self.slicer.try_lock() {
                 slicer.reuse(spare);
-                self.make_ready(&mut slicer, READY_MAX);
+                self.make_ready(&mut slicer);
             }
             return Some(slice);
         }
         let mut slicer = self.slicer();
         slicer.reuse(spare);
-        // The thread that used the slicer meanwhile has made slices.
-        self.make_ready(&mut slicer, 1);
-        let slice = self.take_ready();
-        self.make_ready(&mut slicer, READY_MAX);
+        // While this thread waited for the lock, its holder may have added slices. If not, the next
+        // slice is not added first, because another thread could take it.
+        let slice = self.take_ready().or_else(|| slicer.next());
+        self.make_ready(&mut slicer);
         slice
     }
 
@@ -174,9 +174,9 @@ impl<'r, S> SliceQueue<'r, S> {
         self.ready().pop_front()
     }
 
-    /// Adds slices until `count` are ready, or until the last slice.
-    fn make_ready(&self, slicer: &mut Slicer<'r>, count: usize) {
-        while self.ready().len() < count
+    /// Adds slices until [`READY_MAX`] are ready, or until the last slice.
+    fn make_ready(&self, slicer: &mut Slicer<'r>) {
+        while self.ready().len() < READY_MAX
             && let Some(slice) = slicer.next()
         {
             self.ready().push_back(slice);
