@@ -77,8 +77,8 @@ fn flags_in(config: &str, triple: &str) -> Option<Vec<String>> {
         .collect()
 }
 
-/// Returns the paths of this machine that a built file contains, without those below another. Short
-/// paths, such as `/src`, may be in any file and are not looked for.
+/// Returns the paths of this machine that a built file contains, without subfolders of a returned
+/// folder. Short paths, such as `/src`, may be in any file and are not looked for.
 pub(super) fn leaks(bytes: &[u8]) -> Result<Vec<String>, String> {
     let mut leaks: Vec<String> = Vec::new();
     for (path, _) in Paths::find()?.all {

@@ -279,7 +279,7 @@ choice! {
         /// Size limit: the session's traces reached their maximum size on disk, or would use the
         /// part of the file system that the agent leaves free.
         2 "size" Size,
-        /// Absence of an agent that reads the rings, or unread rings that the agent freed.
+        /// No agent was reading the rings, or the agent freed rings with unread events.
         3 "agent-away" AgentAway,
         /// Quota: the user's programs reached the user's limit.
         4 "quota" Quota,
@@ -291,7 +291,7 @@ choice! {
         7 "damaged" Damaged,
         /// Overwritten packets that had not been read yet.
         8 "overwritten" Overwritten,
-        /// End of a program and its agent before an agent read the rest of the program's rings.
+        /// The program and its agent ended before the events in the program's rings were read.
         9 "cut-off" CutOff,
     }
 }

@@ -151,7 +151,8 @@ impl Pattern {
             Kind::Glob(glob) => {
                 let pieces = glob.pieces().map(|piece| {
                     // A piece between stars has a search table with an entry for each of its bytes.
-                    // The first and the last piece, which have none, are counted in the same way.
+                    // The first and the last piece have no table; counting one for them gives an
+                    // upper bound.
                     piece.len() * (1 + size_of::<usize>())
                         + 2 * (size_of::<usize>() * 2 + ALLOCATION_SIZE)
                 });

@@ -71,7 +71,7 @@ pub(crate) fn is_grain_readable(from: *const u8) -> bool {
 ///
 /// # Safety
 ///
-/// As for [`copy_any_grain`]; [`is_grain_readable`] returns true for `from`.
+/// The conditions of [`copy_any_grain`] hold, and [`is_grain_readable`] returned true for `from`.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 #[expect(unsafe_code)]

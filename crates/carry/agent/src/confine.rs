@@ -190,9 +190,9 @@ const REFUSED: [libc::c_long; 53] = [
     libc::SYS_pidfd_send_signal,
 ];
 
-/// Returns the numbers of the refused calls. On x86-64 these include numbers of the x32 ABI, all
-/// with the bit `SHORT`: those of the refused calls, and 512 to 547, which only x32 has. A seccomp
-/// filter can recognize the x32 ABI only by that bit.
+/// Returns the numbers of the refused calls. On x86-64 these include the numbers of the x32 ABI,
+/// which have the bit `SHORT`: the refused numbers with that bit, and 512 to 547, which exist only
+/// in x32. A seccomp filter can recognize the x32 ABI only by that bit.
 fn refused() -> impl Iterator<Item = libc::c_long> {
     const SHORT: libc::c_long = 0x4000_0000;
     let others = REFUSED.into_iter().chain(512..=547).map(|call| call | SHORT);

@@ -1,5 +1,5 @@
 //! Facts that the kernel reports about a process: its executable, its ancestors, and its clocks.
-//! Also look-ups in `/etc/group` and `/etc/passwd`.
+//! Also looks up users in `/etc/passwd` and groups in `/etc/group`.
 
 use blkkin_control::Processes;
 use blkkin_control::rules::Pattern;

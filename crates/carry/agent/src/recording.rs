@@ -154,8 +154,8 @@ impl<'n> Recorder<'n> {
 
     /// Returns the session and channel of orphaned rings. Fails if there is no such session or
     /// channel, or if the session may not record the program. Also fails if the shape differs from
-    /// that of the channel's rings: no agent made such memory, so its size must not decide how much
-    /// is read.
+    /// that of the channel's rings. Such memory is forged, and its size must not decide how much is
+    /// read.
     fn channel_of(&self, program: &Program, shape: &Shape) -> io::Result<ChannelIndex> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let session = self.session_of(program, shape.uuid);

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Number of bytes first read for a packet's header and context.
 const HEADER_READ_SIZE: usize = 512;
-/// Size, in bytes, from which a read of a packet's header and context is not repeated with eight
-/// times the size. The largest read has 2 MiB.
+/// Size in bytes below which a read is repeated with eight times the size if the header and context
+/// are incomplete. The largest read has 2 MiB.
 const HEADER_SIZE_MAX: usize = 1 << 20;
 
 /// Result of scanning a file for its next packet.
