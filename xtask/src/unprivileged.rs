@@ -48,14 +48,13 @@ const XTASK: &str = "xtask";
 
 /// Files of tests that are not run without `--all`, with their package: they take long, and only
 /// compute, compare outputs, or wait. Other files of these packages are run.
-const EXCLUDED_FILES: [(&str, &str); 9] = [
+const EXCLUDED_FILES: [(&str, &str); 8] = [
     ("blkkin", "corpus"),
     ("blkkin", "memory"),
     ("blkkin", "rewrite"),
     ("blkkin-deliver", "deliver"),
     ("blkkin-lake", "clock"),
     ("blkkin-lake", "conformance"),
-    ("blkkin-lake", "ties"),
     ("blkkin-scribed", "stored"),
     ("blkkin-sql", "questions"),
 ];

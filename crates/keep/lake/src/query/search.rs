@@ -32,6 +32,9 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
+#[cfg(test)]
+mod tests;
+
 /// Columns that a request's summary needs in addition to the trace id.
 const SUMMARY: [Column; 6] = [
     Column::ParentId,
@@ -76,6 +79,15 @@ pub(crate) fn search(
     query: &Query,
     fruitless_reads_max: u32,
 ) -> Result<Page, Error> {
+    search_counted(snapshot, query, fruitless_reads_max).map(|(page, _)| page)
+}
+
+/// Returns the page of results and the number of requests that were read to find it.
+fn search_counted(
+    snapshot: &Snapshot,
+    query: &Query,
+    fruitless_reads_max: u32,
+) -> Result<(Page, usize), Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
     let files = snapshot.files.iter().map(|file| &**file).filter(|file| {
@@ -103,11 +115,12 @@ pub(crate) fn search(
         similar: Vec::new(),
     };
     search.run(files);
+    let requests_read = search.seen.len();
     // The results are in order, and no result is on an earlier page.
     let (places, mut requests): (Vec<Place>, Vec<Summary>) = search.found.into_iter().unzip();
     let (places, next) = query.page(places);
     requests.truncate(places.len());
-    Ok(Page { requests, next })
+    Ok((Page { requests, next }, requests_read))
 }
 
 struct Search<'q> {
