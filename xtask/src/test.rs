@@ -1,5 +1,5 @@
 //! `cargo xtask test`: runs all tests, the concurrency models, and the web page in a browser, and
-//! prints a line that counts them. Test programs run side by side. With arguments for cargo, `cargo
+//! prints a line that counts them. All of these run side by side. With arguments for cargo, `cargo
 //! test` runs them one after the other, without the models and the page.
 //!
 //! Environment variables configure the tests. `BLKKIN_PEERS` lists the installed peers (see
@@ -13,7 +13,7 @@
 
 use crate::peers::Environment;
 use crate::test_counts::{Counts, pass_through};
-use crate::test_programs::{self, Results};
+use crate::test_programs::{self, MODELS, Results, TestProgram};
 use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
 use crate::{peers, ui};
 use std::ffi::OsString;
@@ -47,19 +47,29 @@ pub(crate) fn run(options: &Options) -> Outcome {
     };
     let (mut results, mut without, mut commands) = (Results::default(), Vec::new(), Vec::new());
     if options.arguments.is_empty() {
-        let programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
+        let mut programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
+        programs.extend(models()?);
+        let pages = match ui::browser() {
+            Ok(()) => Some(pages()),
+            Err(why) => {
+                without.push(format!("the pages with the server: {why}"));
+                None
+            }
+        };
+        programs.extend(pages);
         results = test_programs::run_all("test", programs, |program| {
             let mut command = test_programs::with_time_limit();
-            command.arg(&program.path);
+            match program.kind.as_str() {
+                PAGES => ui::add_tests(&mut command, &target_dir().join("debug/blkkin")),
+                _ => _ = command.arg(&program.path),
+            }
+            if program.name == MODELS {
+                command.arg(MODELS);
+            }
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             command
         })?;
         commands.push(cargo_test(&["--doc".to_owned()]));
-        match ui::tests(&target_dir().join("debug/blkkin")) {
-            Ok(pages) => commands.push(pages),
-            Err(why) => without.push(format!("the pages with the server: {why}")),
-        }
-        commands.push(models());
     } else {
         commands.push(cargo_test(&options.arguments));
     }
@@ -98,21 +108,25 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns the command that tests the models of the [`MODELLED`] crates. They need a separate build
-/// with loom's atomics and threads.
-fn models() -> Command {
-    let mut command = cargo();
-    command
-        .args(["test", "--release", "--locked", "--no-fail-fast", "--lib", "models"])
-        .args(MODELLED.map(|package| format!("--package={package}")))
-        .arg("--target-dir")
-        .arg(target_dir().join("loom"))
-        .env("RUSTFLAGS", "--cfg loom");
-    command
+/// Builds the concurrency models.
+fn models() -> Result<Vec<TestProgram>, String> {
+    let programs = test_programs::build(&mut test_programs::build_models_command())?;
+    Ok(programs.into_iter().map(|it| TestProgram { name: MODELS.to_owned(), ..it }).collect())
 }
 
-/// Names of the crates that have a module `models`.
-const MODELLED: [&str; 1] = ["blkkin-ring"];
+/// Returns the tests of the page with the real server, which npm runs.
+fn pages() -> TestProgram {
+    TestProgram {
+        package: "ui".to_owned(),
+        folder: ui::folder(),
+        kind: PAGES.to_owned(),
+        name: PAGES.to_owned(),
+        path: ui::folder().join("package.json"),
+    }
+}
+
+/// Kind and name of the tests of the page.
+const PAGES: &str = "pages";
 
 /// Runs a test command; returns the counts of its tests and its exit status.
 fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {

@@ -20,14 +20,22 @@ const RUNNING_MAX: usize = 4;
 /// Time limit of one test program, in seconds. A program that hangs counts as failed.
 const SECONDS_MAX: &str = "1200";
 
+/// Names of the packages that have a module [`MODELS`].
+const MODELLED: [&str; 1] = ["blkkin-ring"];
+
+/// Name of the module of a crate's concurrency models, and of their test program.
+pub(crate) const MODELS: &str = "models";
+
 /// Test programs that last longest, as package and name, the longest first. They start before all
 /// other programs, so that none of them is alone at the end.
-const LONGEST: [(&str, &str); 8] = [
+const LONGEST: [(&str, &str); 10] = [
+    ("ui", "pages"),
     ("blkkin-lake", "conformance"),
     ("blkkin", "memory"),
     ("blkkin", "promises"),
     ("blkkin-capi", "programs"),
     ("blkkin-server", "stored"),
+    ("blkkin-ring", MODELS),
     ("blkkin", "zipkin"),
     ("xtask", "xtask"),
     ("blkkin-deliver", "deliver"),
@@ -68,6 +76,17 @@ impl Results {
 pub(crate) fn build_command() -> Command {
     let mut command = cargo();
     command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    command
+}
+
+/// Returns the command that builds the concurrency models, which are unit tests, with loom's atomics
+/// and threads. Their names contain [`MODELS`].
+pub(crate) fn build_models_command() -> Command {
+    let mut command = build_command();
+    command.args(["--release", "--lib"]);
+    command.args(MODELLED.map(|package| format!("--package={package}")));
+    command.arg("--target-dir").arg(target_dir().join("loom"));
+    command.env("RUSTFLAGS", "--cfg loom");
     command
 }
 
@@ -279,8 +298,13 @@ mod tests {
     fn longest_programs_exist() {
         let packages = testing::package_folders();
         for (package, name) in LONGEST {
-            let is_own = (package, name) == ("xtask", "xtask");
-            assert!(is_own || testing::has_test_file(&packages[package], name), "{package} {name}");
+            let exists = match (package, name) {
+                ("xtask", "xtask") => true,
+                ("ui", "pages") => workspace_root().join("ui/tests/pages.test.mjs").is_file(),
+                (_, MODELS) => MODELLED.contains(&package),
+                _ => testing::has_test_file(&packages[package], name),
+            };
+            assert!(exists, "{package} {name}");
         }
     }
 }

@@ -27,25 +27,29 @@ impl Build {
     }
 
     fn command(self) -> Command {
+        match self {
+            // As `cargo xtask test`, so that both use the same programs.
+            Build::Ordinary => {
+                let mut command = test_programs::build_command();
+                command.arg("--workspace");
+                command
+            }
+            Build::Models => test_programs::build_models_command(),
+            Build::Threads | Build::Addresses => self.sanitizer_command(),
+        }
+    }
+
+    fn sanitizer_command(self) -> Command {
         let mut command = test_programs::build_command();
         // The selection of packages is constant, as it decides about the features of shared
         // dependencies.
         let own = TRIALS.iter().filter(|trial| trial.build == self);
         let packages: BTreeSet<&str> = own.map(|trial| trial.package).collect();
         command.args(packages.iter().flat_map(|package| ["--package", package]));
-        match self {
-            Build::Ordinary => {}
-            Build::Models => {
-                command.args(["--release", "--lib", "--target-dir"]).arg(target_dir().join("loom"));
-                command.env("RUSTFLAGS", "--cfg loom");
-            }
-            Build::Threads | Build::Addresses => {
-                let folder = target_dir().join(format!("{}-sanitizer", self.sanitizer()));
-                command.args(["--target", TRIPLE, "--target-dir"]).arg(folder);
-                // Sanitizers are unstable; no shipped program is built with them.
-                command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", self.flags());
-            }
-        }
+        let folder = target_dir().join(format!("{}-sanitizer", self.sanitizer()));
+        command.args(["--target", TRIPLE, "--target-dir"]).arg(folder);
+        // Sanitizers are unstable; no shipped program is built with them.
+        command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", self.flags());
         command
     }
 
