@@ -30,11 +30,12 @@ const HIDDEN_PROGRAMS: [&str; 17] = [
 /// Packages that are not tested without `--all`, because their tests only compute and do not depend
 /// on the user. `xtask` is never tested, because its tests run cargo. All other packages are
 /// tested, including new ones.
-const EXCLUDED_PACKAGES: [&str; 10] = [
+const EXCLUDED_PACKAGES: [&str; 11] = [
     "blkkin-model",
     "blkkin-filter",
     "blkkin-ctf",
     "blkkin-spans",
+    "blkkin-store",
     "blkkin-text",
     "blkkin-wire",
     "blkkin-columns",
@@ -48,14 +49,16 @@ const XTASK: &str = "xtask";
 
 /// Files of tests that are not run without `--all`, with their package: they take long, and only
 /// compute, compare outputs, or wait. Other files of these packages are run.
-const EXCLUDED_FILES: [(&str, &str); 8] = [
+const EXCLUDED_FILES: [(&str, &str); 10] = [
     ("blkkin", "corpus"),
     ("blkkin", "memory"),
     ("blkkin", "rewrite"),
+    ("blkkin", "zipkin"),
     ("blkkin-deliver", "deliver"),
     ("blkkin-lake", "clock"),
     ("blkkin-lake", "conformance"),
     ("blkkin-scribed", "stored"),
+    ("blkkin-server", "stored"),
     ("blkkin-sql", "questions"),
 ];
 
