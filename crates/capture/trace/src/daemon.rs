@@ -204,13 +204,18 @@ struct StartProgress {
     has_rules: AtomicBool,
 }
 
-/// Polls until another thread makes a condition true, or until a time limit.
+/// Polls until another thread makes a condition true, or until a time limit. The pauses grow with
+/// the time waited, so that a thousand waiting programs leave the processors to the agent.
 fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
-    let end = Instant::now() + most;
+    let start = Instant::now();
     let mut pause = Duration::from_micros(20);
-    while !is_done() && Instant::now() < end {
-        std::thread::sleep(pause);
-        pause = (pause * 5 / 4).min(Duration::from_millis(2));
+    loop {
+        let waited = start.elapsed();
+        if is_done() || waited >= most {
+            return;
+        }
+        std::thread::sleep(pause.min(most - waited));
+        pause = (pause * 5 / 4).min((waited / 16).max(Duration::from_millis(2)));
     }
 }
 
@@ -385,5 +390,22 @@ fn catch_panics(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         // Dropping the panic's payload could panic again.
         std::mem::forget(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Polling at a constant interval of 2 ms takes 500 polls. A slow machine polls less often.
+    #[test]
+    fn long_waits_poll_rarely() {
+        let polls = Cell::new(0);
+        wait_until(Duration::from_secs(1), || {
+            polls.set(polls.get() + 1);
+            false
+        });
+        assert!((2..150).contains(&polls.get()), "{polls:?}");
     }
 }

@@ -335,10 +335,14 @@ fn requests_hold_together_across_threads() {
     channel.decoded();
     let roots: Vec<Trace<'_>> = (0..4).map(|_| Trace::root_wide("root", &OSD, &ALL)).collect();
     std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let root = &roots[thread % roots.len()];
-            scope.spawn(move || go_down(root.child("child").span(), DEPTH));
-        }
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let root = &roots[thread % roots.len()];
+                scope.spawn(move || go_down(root.child("child").span(), DEPTH))
+            })
+            .collect();
+        // ThreadSanitizer sees a join, but not the end of a scope.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let found = channel.decoded();
     let spans: Vec<_> = found.iter().filter(|found| found.name == "blkkin:span").collect();
