@@ -2,6 +2,7 @@
 //! lists the files, also for [`crate::package`]; [`manifest`] records the installed files, so that
 //! exactly these can be removed or replaced.
 
+mod error;
 mod hints;
 mod manifest;
 pub(crate) mod plan;
@@ -10,6 +11,7 @@ mod tests;
 
 use crate::symbols;
 use crate::tools::{Outcome, cargo, target_dir, workspace_root};
+use error::at;
 use hints::{User, hints};
 use manifest::{Entry, Manifest};
 use plan::{Content, Item};
@@ -183,11 +185,6 @@ fn as_root(error: io::Error, options: &Options) -> String {
         location.prefix.display(),
         destdir.unwrap_or_default(),
     )
-}
-
-/// Adds the path to an error without changing its kind.
-fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
-    move |error| io::Error::new(error.kind(), crate::tools::at(path)(error))
 }
 
 /// Installs items below a directory and returns their number. Unchanged files of an earlier release

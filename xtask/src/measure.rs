@@ -84,6 +84,12 @@ pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     sorted.get(rank - 1).copied().unwrap_or_default()
 }
 
+/// Returns the nearest-rank median of figures in any order.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    percentile(&figures, 50)
+}
+
 /// Returns a candidate's measurements, found by its name.
 pub(crate) fn find<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
     measured.iter().find(|one| one.candidate.name == name)

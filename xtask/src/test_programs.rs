@@ -79,8 +79,8 @@ pub(crate) fn build_command() -> Command {
     command
 }
 
-/// Returns the command that builds the concurrency models, which are unit tests, with loom's atomics
-/// and threads. Their names contain [`MODELS`].
+/// Returns the command that builds the concurrency models, which are unit tests, with loom's
+/// atomics and threads. Their names contain [`MODELS`].
 pub(crate) fn build_models_command() -> Command {
     let mut command = build_command();
     command.args(["--release", "--lib"]);

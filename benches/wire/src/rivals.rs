@@ -2,17 +2,12 @@
 
 mod otlp;
 mod prost_zipkin;
+mod rival;
 mod serde_zipkin;
 mod thrift_zipkin;
 
 use blkkin_wire::Format;
-
-/// A codec of another project: functions that decode the batch, and that encode the decoded spans.
-pub(crate) struct Rival {
-    pub(crate) name: &'static str,
-    pub(crate) decode: Box<dyn FnMut()>,
-    pub(crate) encode: Box<dyn FnMut()>,
-}
+use rival::Rival;
 
 pub(crate) fn of(format: Format, batch: &'static [u8]) -> Rival {
     match format {

@@ -6,8 +6,10 @@
 //! again.
 
 use super::goal::Goal;
+use super::options::Options;
 use super::recording::Recording;
-use super::{Options, Report, blkkin, large_packets, lttng, sizes};
+use super::report::Report;
+use super::{blkkin, large_packets, lttng, sizes};
 use crate::measure::{
     self, Candidate, Measured, find, interleave, memory_bytes_per_second, show_bytes, speed_up,
 };

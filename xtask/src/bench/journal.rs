@@ -3,7 +3,8 @@
 //! overwrites existing bytes, which is the least work for a disk. The program for all three is
 //! `benches/journal`.
 
-use super::{Options, Report};
+use super::options::Options;
+use super::report::Report;
 use crate::measure::{Table, percentile, show_duration};
 use crate::tools::{at, cargo, target_dir, workspace_root};
 use serde_json::{Value, json};

@@ -14,19 +14,18 @@ mod ingest_delay;
 mod load;
 mod peers;
 mod query_latency;
+mod state;
 mod sustained_eviction;
 pub(super) mod ui;
 mod zipkin;
 
+use super::blockstack;
 use super::goal::Goal;
-use super::serving::program::{PACKAGE, Program};
-use super::serving::running::Running;
-use super::{Options, Report, blkkin, blockstack};
+use super::options::Options;
+use super::report::Report;
 use crate::measure::show_bytes;
-use crate::tools::{at, target_dir};
 use peers::Peers;
-use std::fs;
-use std::path::{Path, PathBuf};
+use state::Bench;
 
 /// Goal for the peak memory of a server, in MiB. It does not depend on the size of the store.
 const RSS_MIB_MAX: f64 = 512.0;
@@ -47,28 +46,6 @@ const PHASES: [Phase; 7] = [
     Phase { name: "zipkin", run: zipkin::run, is_extra: false },
     Phase { name: "build", run: build::run, is_extra: true },
 ];
-
-/// State of the bench that all phases share.
-struct Bench<'r> {
-    options: &'r Options,
-    report: &'r mut Report,
-    /// Path of the program `blkkin`.
-    server: PathBuf,
-    program: Program,
-    peers: Peers,
-    /// Folder for the files of all phases except `bytes`.
-    folder: PathBuf,
-    /// Peak memory in bytes of runs of `blkkin server`, each with a description of the work. Phases
-    /// add them by [`Bench::note_memory`].
-    memory: Vec<(u64, String)>,
-}
-
-impl Bench<'_> {
-    /// Stores the peak memory of `blkkin server` during some work, for the goal at the end.
-    fn note_memory(&mut self, what: impl Into<String>, rss_bytes_max: u64) {
-        self.memory.push((rss_bytes_max, what.into()));
-    }
-}
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let phases = chosen(&options.phase)?;
@@ -106,62 +83,6 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
         false => names.iter().any(|name| name == phase.name),
     };
     Ok(PHASES.iter().filter(is_chosen).collect())
-}
-
-impl<'r> Bench<'r> {
-    /// Builds the programs. Finds the peers by `find`, unless the bench is quick.
-    fn new(
-        options: &'r Options,
-        report: &'r mut Report,
-        find: fn(&Path) -> Peers,
-    ) -> Result<Bench<'r>, String> {
-        let folder = target_dir().join("bench/server");
-        fs::create_dir_all(&folder).map_err(at(&folder))?;
-        let server = PathBuf::from(blkkin::build_with(&[PACKAGE])?);
-        let program = Program::built();
-        let peers = if options.quick { Peers::none() } else { find(&folder) };
-        peers.skipped.iter().for_each(|line| report.say(line));
-        Ok(Bench { options, report, server, program, peers, folder, memory: Vec::new() })
-    }
-
-    /// Starts `blkkin server` with its store in `data`.
-    fn start(&self, data: &Path) -> Result<Running, String> {
-        Running::start(&self.server, &self.folder, &["--data".into(), data.into()])
-    }
-
-    /// Starts `blkkin server` with its store in `data`, whose size is limited to `bytes`.
-    fn start_limited(&self, data: &Path, bytes: u64) -> Result<Running, String> {
-        let limit = bytes.to_string().into();
-        let options = ["--data".into(), data.into(), "--keep-bytes".into(), limit];
-        Running::start(&self.server, &self.folder, &options)
-    }
-
-    /// Reports that a measurement is skipped, and why.
-    fn skip(&self, why: &str) {
-        self.report.say(format!("skipped: {why}"));
-    }
-
-    /// Makes an empty folder of the bench. An earlier folder with this name is removed.
-    fn room(&self, name: &str) -> Result<PathBuf, String> {
-        let room = self.folder.join(name);
-        clear(&room)?;
-        fs::create_dir_all(&room).map_err(at(&room))?;
-        Ok(room)
-    }
-}
-
-/// Removes a folder with its content, if it exists.
-fn clear(folder: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(folder)(error)),
-        _ => Ok(()),
-    }
-}
-
-/// Returns the nearest-rank median of figures in any order.
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    crate::measure::percentile(&figures, 50)
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! processor time, so that other processes hardly affect the ratios.
 
 use super::goal::{Goal, Rival};
-use super::{Options, Report};
+use super::options::Options;
+use super::report::Report;
 use crate::measure::Table;
 use crate::tools::{cargo, target_dir, workspace_root};
 use serde_json::Value;

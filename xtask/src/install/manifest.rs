@@ -2,7 +2,7 @@
 //! link, and for each folder that the installation created. Files and links that were changed since
 //! the installation are not removed.
 
-use super::at;
+use super::error::at;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;

@@ -1,7 +1,7 @@
 //! Dependency graph of the packages, from `cargo metadata`. Start at [`Graph`]; [`load`] runs
 //! cargo, [`parse`] reads its output.
 
-use super::STATIONS;
+use super::place::Place;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -40,28 +40,6 @@ pub(crate) enum Kind {
     Dev,
 }
 
-/// Place of a crate in the workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// A folder `crates/STATION/NAME`; the value is the station.
-    Station(&'static str),
-    /// `xtask`, or a folder of `tests`, `examples`, `benches`. Stations may have leaves only as
-    /// dev-dependencies, except for `top`, because `blkkin demo` contains an example.
-    Leaf,
-    /// Any other folder, where no crate belongs.
-    Elsewhere(String),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Station(station) => f.write_str(station),
-            Place::Leaf => f.write_str("outside of the stations"),
-            Place::Elsewhere(folder) => f.write_str(folder),
-        }
-    }
-}
-
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -69,21 +47,6 @@ impl fmt::Display for Kind {
             Kind::Build => "build-dependency",
             Kind::Dev => "dev-dependency",
         })
-    }
-}
-
-impl Place {
-    /// Returns the place of a crate by its folder, relative to the workspace.
-    pub(crate) fn of_folder(folder: &str) -> Place {
-        let parts: Vec<&str> = folder.split('/').collect();
-        let place = match parts[..] {
-            ["crates", station, _] => {
-                STATIONS.iter().find(|name| **name == station).map(|name| Place::Station(name))
-            }
-            ["xtask"] | ["tests" | "examples" | "benches", ..] => Some(Place::Leaf),
-            _ => None,
-        };
-        place.unwrap_or_else(|| Place::Elsewhere(folder.to_owned()))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the rules on synthetic graphs and texts.
 
-use super::graph::{Dependency, Graph, Kind, Package, Place};
+use super::graph::{Dependency, Graph, Kind, Package};
+use super::place::Place;
 use super::{check_graph, check_lock, check_unsafe, graph, licence};
 
 /// Builds a graph from lines such as `crates/base/ctf ctf: serde (dev)filter`. A name without a

@@ -70,7 +70,8 @@ fn texts(package: &Package) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::notices_of;
-    use crate::layers::graph::{Dependency, Graph, Kind, Package, Place};
+    use crate::layers::graph::{Dependency, Graph, Kind, Package};
+    use crate::layers::place::Place;
     use blkkin_sys::testing::Scratch;
     use std::fs;
     use std::path::Path;

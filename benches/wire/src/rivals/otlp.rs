@@ -1,7 +1,7 @@
 //! OpenTelemetry's protobuf and JSON formats with the types of OpenTelemetry's own library.
 
-use super::Rival;
 use super::prost_zipkin::of_message;
+use super::rival::Rival;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as Request;
 use std::hint::black_box;
 

@@ -1,6 +1,6 @@
 //! Zipkin's protobuf format with structures derived by prost.
 
-use super::Rival;
+use super::rival::Rival;
 use prost::Message;
 use std::collections::HashMap;
 use std::hint::black_box;

@@ -1,7 +1,7 @@
 //! Zipkin's JSON formats with serde_json and borrowed text. This is the fastest mode of serde_json;
 //! it works only for text without escapes, as in this bench.
 
-use super::Rival;
+use super::rival::Rival;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

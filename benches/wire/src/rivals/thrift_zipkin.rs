@@ -1,6 +1,6 @@
 //! Zipkin's thrift format with the thrift crate, in the form that the crate's code generator emits.
 
-use super::Rival;
+use super::rival::Rival;
 use std::hint::black_box;
 use thrift::protocol::{
     TBinaryInputProtocol, TBinaryOutputProtocol, TFieldIdentifier, TInputProtocol, TListIdentifier,

@@ -43,6 +43,7 @@
 //! Levels become: `ERROR` err, `WARN` warning, `INFO` info, `DEBUG` debug_line, `TRACE` debug.
 
 mod callsite;
+mod current_span;
 mod fields;
 mod interest;
 mod names;
@@ -51,7 +52,8 @@ mod spans;
 
 pub use blkkin_trace::Endpoint;
 pub use callsite::refused as callsites_refused;
-pub use remote::{context_of, current_context, parse_traceparent, traceparent, with_parent};
+pub use current_span::{current_context, traceparent};
+pub use remote::{context_of, parse_traceparent, with_parent};
 
 use blkkin_sys::monotonic_ns;
 use blkkin_trace::{Incoming, SpanContext, SpanId, Timestamp, sample};

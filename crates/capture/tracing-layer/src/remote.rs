@@ -1,14 +1,8 @@
-//! Requests that cross processes: the parent of a span in another process, and the header for
-//! requests to other processes.
+//! Requests from other processes: the parent of a span in another process.
 
-use crate::Layer;
-use crate::spans::EnclosingSpan;
-use blkkin_trace::context::{Text, w3c};
+use blkkin_trace::context::w3c;
 use blkkin_trace::{Decision, Incoming, SpanContext, SpanId, TraceId};
 use std::cell::Cell;
-use tracing_core::dispatcher;
-use tracing_subscriber::Registry;
-use tracing_subscriber::registry::LookupSpan as _;
 
 thread_local! {
     /// Remote parent for new spans that have no parent in this process.
@@ -64,31 +58,4 @@ pub fn context_of(trace_id: [u8; 16], span_id: [u8; 8], flags: u8) -> Option<Spa
         decision: if flags & 1 != 0 { Decision::Yes } else { Decision::No },
         random_trace_id: flags & 2 != 0,
     })
-}
-
-/// Returns the context of the innermost span that a channel wanted at its start: this thread's
-/// current span, or a span around it. Returns `None` without such a span, or if the subscriber has
-/// no [`Layer`]. If the request is not sampled, each call returns a context with that decision and
-/// new ids.
-pub fn current_context() -> Option<SpanContext> {
-    dispatcher::get_default(|dispatch| {
-        let layer = dispatch.downcast_ref::<Layer>()?;
-        let current = dispatch.current_span();
-        let id = current.id()?;
-        let around = || {
-            let registry = dispatch.downcast_ref::<Registry>()?;
-            registry.span(id)?.scope().skip(1).find_map(|span| layer.spans.enclosing(&span.id()))
-        };
-        match layer.spans.enclosing(id).or_else(around)? {
-            EnclosingSpan::Span(context) => Some(context),
-            EnclosingSpan::NotFollowed => Some(SpanContext::root_wide(Decision::No)),
-            EnclosingSpan::None => None,
-        }
-    })
-}
-
-/// Returns the header `traceparent` for requests that this thread's current span makes; see
-/// [`current_context`].
-pub fn traceparent() -> Option<Text<55>> {
-    current_context().map(|context| w3c::write(&context))
 }

@@ -1,4 +1,5 @@
-//! Parsers of command line values (sizes, durations, levels, contexts) and the matching formatters.
+//! Parsers of command line values (sizes, durations, levels, contexts, servers) and the matching
+//! formatters.
 
 use blkkin_control::{Context, EVENT_SIZES, Level, WAIT_FOREVER, WAIT_MAX_US};
 use blkkin_filter::{Severity, suggest};
@@ -170,6 +171,25 @@ pub(crate) fn contexts() -> impl Iterator<Item = &'static str> {
     Context::ALL.iter().map(Context::word)
 }
 
+/// Parses a URL of Scribe's protocol; returns `host:port`.
+pub(crate) fn scribe_server(text: &str) -> Result<String, String> {
+    let wrong = || format!("`{text}` is not of the form scribe://HOST[:PORT]");
+    let rest = text.strip_prefix("scribe://").ok_or_else(wrong)?;
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => {
+            let port: u16 = port.parse().map_err(|_| format!("there is no port `{port}`"))?;
+            (host, port)
+        }
+        _ => (rest, blkkin_scribe::PORT),
+    };
+    let is_bare_v6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+    if host.is_empty() || is_bare_v6 || host.contains(['/', '@', ' ']) {
+        return Err(wrong());
+    }
+    Ok(format!("{host}:{port}"))
+}
+
 fn unknown(what: &str, text: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<&str> = known.collect();
     match suggest(text, known.iter().copied()) {
@@ -284,5 +304,25 @@ mod tests {
                  net_ns, time_ns, uts_ns, ipc_ns, cgroup_ns, cgroup_id"
                 .into())
         );
+    }
+
+    #[test]
+    fn scribe_servers() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(scribe_server(text).ok().as_deref(), expected, "{text}");
+        };
+        check("scribe://localhost", Some("localhost:1463"));
+        check("scribe://localhost/", Some("localhost:1463"));
+        check("scribe://10.0.0.1:9410", Some("10.0.0.1:9410"));
+        check("scribe://[::1]:9410", Some("[::1]:9410"));
+        check("scribe://[::1]", Some("[::1]:1463"));
+        check("scribe://::1", None);
+        check("scribe://", None);
+        check("scribe://:1463", None);
+        check("scribe://a:port", None);
+        check("scribe://a:99999", None);
+        check("scribe://a/b", None);
+        check("http://localhost", None);
+        check("localhost:1463", None);
     }
 }

@@ -1,7 +1,8 @@
 //! A client of the load: a connection, and the expected contents of its blocks.
 
+use super::parameters::Load;
 use super::pattern::{self, Contents, hash};
-use super::{Load, Report};
+use super::report::Report;
 use crate::address::Address;
 use crate::link::Link;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -2,10 +2,10 @@
 //! sent to a server, and the server's files are measured once merging is at rest, or after a time
 //! limit. For comparison, other programs write the same rows. Start at [`measure`].
 
-use super::fio::{self, MIXED};
+use super::fio::{self, BLOCK, MIXED};
+use super::recorded::{Recorded, count};
 use super::servers::Server;
-use super::tracing_switch::Recorded;
-use super::{BLOCK, BYTES_MAX, BYTES_WANTED, Stage, count};
+use super::stage::Stage;
 use crate::bench::goal::Goal;
 use crate::bench::recipe::Output;
 use crate::bench::serving::program::{OnDisk, Program};
@@ -23,6 +23,10 @@ use std::time::Instant;
 /// for a merge.
 const REQUESTS: u64 = 480_000;
 const REQUESTS_QUICK: u64 = 120_000;
+
+/// Wanted size of a span in real traces, with its index, in bytes; [`BYTES_MAX`] is its limit.
+pub(super) const BYTES_WANTED: f64 = 25.0;
+pub(super) const BYTES_MAX: f64 = 35.0;
 
 /// Python script that writes the rows of all Parquet files with DuckDB and with pyarrow.
 const SCRIPT: &str = r#"

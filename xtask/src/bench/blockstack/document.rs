@@ -1,13 +1,16 @@
 //! Writer of `docs/evaluation.md` and its pictures. In the template, the file `evaluation.md` in
 //! this folder, `{{name}}` stands for a figure, a text or a table. Start at [`write()`].
 
+use super::bytes::{BYTES_MAX, BYTES_WANTED};
 use super::figures::{Quartiles, grouped};
+use super::plot;
+use super::recorded::Recorded;
+use super::results::{FULL_MAX, FULL_WANTED, Results, SAMPLED_MAX, goals};
 use super::server_comparison::{Beside, Candidate};
-use super::tracing_switch::{Cell, Measured, Mode, Recorded, Target};
-use super::{
-    BYTES_MAX, BYTES_WANTED, FULL_MAX, FULL_WANTED, Results, SAMPLED_MAX, Setup, goals, plot,
-};
-use crate::bench::{LOAD_AVERAGE_MAX, goal};
+use super::stage::Setup;
+use super::tracing_switch::{Cell, Measured, Mode, Target};
+use crate::bench::goal;
+use crate::bench::machine::LOAD_AVERAGE_MAX;
 use crate::measure::show_bytes;
 use crate::tools::{at, workspace_root};
 use serde_json::Value;

@@ -2,8 +2,7 @@
 //! second. The load runs while modes change, so that all modes are measured with one process and
 //! connection. Start at [`Fio::start`].
 
-use super::servers::{LOAD_CPU, START_MAX, Server, TASKSET, pinned};
-use super::{BLOCK, VOLUME_BYTES};
+use super::servers::{LOAD_CPU, START_MAX, Server, TASKSET, VOLUME_BYTES, pinned};
 use crate::tools::at;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,6 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Size of a request to block storage, in bytes.
+pub(super) const BLOCK: u64 = 4096;
 
 /// A kind of load that fio generates: the operations, and the number of requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 //! instrumentation, twice; blockstack without instrumentation; and nbdkit with and without its log
 //! of requests. Start at [`measure`].
 
-use super::Setup;
 use super::figures::{Quartiles, less};
 use super::fio::{self, Fio, Load};
 use super::servers::Server;
+use super::stage::Setup;
 use crate::bench::recipe::Output;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Network block devices to measure: blockstack's NBD server alone, with a volume in memory; the
 //! whole chain; and nbdkit, which is independent of BlkKin. Each server ends on drop.
 
-use super::VOLUME_BYTES;
 use crate::bench::agent::Agent;
 use crate::bench::process::{Process, end};
 use crate::tools::at;
@@ -12,6 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+
+/// Size of a volume in bytes. The whole volume is written before a measurement.
+pub(super) const VOLUME_BYTES: u64 = 256 << 20;
 
 pub(super) const START_MAX: Duration = Duration::from_secs(30);
 

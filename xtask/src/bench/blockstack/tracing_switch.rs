@@ -4,8 +4,9 @@
 
 use super::figures::{Quartiles, less};
 use super::fio::{self, Fio, Load};
+use super::recorded::{Recorded, count};
 use super::servers::Server;
-use super::{Setup, count};
+use super::stage::Setup;
 use crate::bench::agent::Agent;
 use crate::bench::process::Process;
 use crate::tools::at;
@@ -119,14 +120,6 @@ pub(super) struct Measured {
     pub(super) recorded: Option<Recorded>,
 }
 
-/// Numbers of events, sampled requests and losses in a trace.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Recorded {
-    pub(super) events: u64,
-    pub(super) requests: u64,
-    pub(super) lost: u64,
-}
-
 /// Results of all modes, for one load and one server.
 #[derive(Debug)]
 pub(super) struct Cell {
@@ -147,12 +140,6 @@ impl Measured {
 
     pub(super) fn cpu_us(&self) -> f64 {
         Quartiles::of(&self.cpu_us).unwrap_or_default().median
-    }
-}
-
-impl Recorded {
-    pub(super) fn events_a_request(&self) -> f64 {
-        self.events as f64 / self.requests as f64
     }
 }
 

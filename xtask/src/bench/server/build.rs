@@ -1,6 +1,6 @@
 //! Time of a clean build, and size of the stripped program. Start at [`run`].
 
-use super::{Bench, clear};
+use super::state::{Bench, clear};
 use crate::bench::goal::Goal;
 use crate::measure::{show_bytes, show_duration};
 use crate::tools::{at, cargo, workspace_root};

@@ -1,11 +1,11 @@
 //! Rate of acknowledged spans in each format, and processor time of sender and server. Start at
 //! [`run`].
 
-use super::{Bench, clear, median};
+use super::state::{Bench, clear};
 use crate::bench::goal::{Goal, Rival};
 use crate::bench::serving::program::{Numbers, SendResult};
 use crate::bench::serving::running::Running;
-use crate::measure::{Table, show_bytes, show_duration};
+use crate::measure::{Table, median, show_bytes, show_duration};
 use serde_json::json;
 use std::time::Duration;
 

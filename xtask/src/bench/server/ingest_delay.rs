@@ -1,7 +1,8 @@
 //! Delay from sending a span until a search finds it, while another client loads the server to its
 //! maximum rate. Start at [`run`].
 
-use super::{Bench, clear, ingest};
+use super::ingest;
+use super::state::{Bench, clear};
 use crate::bench::goal::Goal;
 use crate::bench::serving::program::{SendResult, finish, read};
 use crate::bench::serving::running::Running;

@@ -2,10 +2,11 @@
 //! [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
-use super::{Bench, median};
+use super::state::Bench;
 use crate::bench::serving::program::{Numbers, OnDisk, SendResult};
 use crate::bench::serving::running::Running;
 use crate::bench::serving::wait_for_rest;
+use crate::measure::{median, percentile};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
@@ -66,7 +67,7 @@ pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result
 pub(super) fn p50_and_p99(figures: &[f64]) -> (f64, f64) {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
-    (median(sorted.clone()), crate::measure::percentile(&sorted, 99))
+    (median(sorted.clone()), percentile(&sorted, 99))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::load::{load, p50_and_p99, rest};
 use super::peers::database;
-use super::{Bench, clear};
+use super::state::{Bench, clear};
 use crate::bench::goal::{Goal, Rival};
 use crate::bench::serving::program::{Answer, OnDisk, QueryProcess};
 use crate::measure::{Table, show_duration};

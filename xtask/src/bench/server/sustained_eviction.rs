@@ -1,11 +1,12 @@
 //! Rate at which a server stores spans over a minute, with and without a size limit. Once the store
 //! has reached the limit, the server removes as many spans as it stores. Start at [`run`].
 
-use super::{Bench, clear, ingest, median};
+use super::ingest;
+use super::state::{Bench, clear};
 use crate::bench::goal::Goal;
 use crate::bench::serving::program::{OnDisk, SendResult};
 use crate::bench::serving::running::metric;
-use crate::measure::{Table, show_bytes};
+use crate::measure::{Table, median, show_bytes};
 use serde_json::json;
 
 /// Size limit of the store in bytes. It is so low that the store reaches it soon.

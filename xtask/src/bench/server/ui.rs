@@ -4,11 +4,12 @@
 
 use super::load::{load, rest};
 use super::peers::Peers;
-use super::{Bench, clear, median};
+use super::state::{Bench, clear};
 use crate::bench::goal::{Goal, Rival};
+use crate::bench::options::Options;
+use crate::bench::report::Report;
 use crate::bench::serving::running::Running;
-use crate::bench::{Options, Report};
-use crate::measure::{Table, show_bytes};
+use crate::measure::{Table, median, show_bytes};
 use crate::ui;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};

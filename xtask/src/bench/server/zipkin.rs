@@ -3,7 +3,7 @@
 
 use super::load::load;
 use super::query_latency::{Candidate, OURS, ask_in_turn, tell};
-use super::{Bench, clear};
+use super::state::{Bench, clear};
 use crate::bench::serving::running::Running;
 use crate::tools::at;
 use serde_json::json;

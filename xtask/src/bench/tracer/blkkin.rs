@@ -2,10 +2,12 @@
 //! or its layer for the tracing crate. Each run has a session of a running agent, except in
 //! [`Mode::Off`]. Start at [`Blkkin`].
 
+use super::candidate::{Delivery, Run, Tracer};
+use super::case::{Case, Kind, Mode};
+use super::program;
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
 };
-use super::{Case, Delivery, Kind, Mode, Run, Tracer, program};
 use crate::bench::agent::Agent;
 use crate::bench::blkkin;
 use crate::bench::c::{Source, compile};

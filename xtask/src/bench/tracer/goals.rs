@@ -3,10 +3,11 @@
 //! a figure is from one thread in [`Mode::Overwrite`], so that no reader runs at the same time.
 
 use super::blkkin::{C, LAYER, RUST};
+use super::candidate::Candidate;
+use super::case::Mode;
 use super::open_telemetry::OPEN_TELEMETRY;
-use super::{Candidate, Mode};
-use crate::bench::Report;
 use crate::bench::goal::{Goal, Rival};
+use crate::bench::report::Report;
 
 const LTTNG_UST: &str = "LTTng-UST";
 

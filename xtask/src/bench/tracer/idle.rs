@@ -3,12 +3,12 @@
 
 use super::blkkin::compile_c;
 use super::fixed_rate::Place;
-use crate::bench::Report;
 use crate::bench::agent::Agent;
 use crate::bench::goal::Goal;
 use crate::bench::lttng::KEYVAL_STRING;
 use crate::bench::process::{Memory, Process};
 use crate::bench::recipe::{Output, Recipe};
+use crate::bench::report::Report;
 use serde_json::json;
 use std::io::Read;
 use std::path::Path;

@@ -4,10 +4,10 @@
 //! the first event of the trace, have no latency.
 
 use super::fixed_rate::{Pace, Place, done};
-use crate::bench::Report;
 use crate::bench::goal::Goal;
 use crate::bench::recipe::{Output, Recipe, find_metadata};
 use crate::bench::recording::{HEADER_SIZE, packet_sizes};
+use crate::bench::report::Report;
 use crate::measure::{Table, percentile};
 use crate::tools::at;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

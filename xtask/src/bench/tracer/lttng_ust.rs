@@ -1,10 +1,12 @@
 //! LTTng-UST as a candidate of the tracer bench. Each run has a session of its own, except in
 //! [`Mode::Off`]. Start at [`LttngUst`].
 
+use super::candidate::{Delivery, Run, Tracer};
+use super::case::{Case, Kind, KindRole, Mode};
+use super::program;
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
 };
-use super::{Case, Delivery, Kind, KindRole, Mode, Run, Tracer, program};
 use crate::bench::c::{Source, compile};
 use crate::bench::lttng::{self, Daemon};
 use crate::bench::recipe::{Output, Recipe, find_metadata};

@@ -1,7 +1,9 @@
 //! Rival of our layer for the tracing crate: tracing-opentelemetry. It has no exporter, so its
 //! spans are discarded.
 
-use super::{Case, Delivery, Kind, Run, Tracer, program};
+use super::candidate::{Delivery, Run, Tracer};
+use super::case::{Case, Kind};
+use super::program;
 use crate::tools::{cargo, target_dir, workspace_root};
 use std::path::PathBuf;
 use std::process::Command;

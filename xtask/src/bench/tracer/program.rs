@@ -1,7 +1,7 @@
 //! Arguments and output of the programs that repeat an operation and print its cost as one line of
 //! JSON, such as `benches/tracer/harness.c`.
 
-use super::Case;
+use super::case::Case;
 use serde_json::Value;
 use std::process::{Command, Stdio};
 

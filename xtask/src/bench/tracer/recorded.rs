@@ -1,7 +1,8 @@
 //! Accounting for the events of a run: every event is in the trace, was overwritten, or is counted
 //! as lost. Start at [`delivery`].
 
-use super::{Case, Delivery, Kind, Mode};
+use super::candidate::Delivery;
+use super::case::{Case, Kind, Mode};
 use crate::bench::{blkkin, lttng, recording};
 use std::path::Path;
 
@@ -74,7 +75,7 @@ pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Optio
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::bench::tracer::{EVENTS, EVENTS_QUICK, KindRole, cases};
+    use crate::bench::tracer::case::{EVENTS, EVENTS_QUICK, KindRole, cases};
 
     /// Checks that large buffers have room for all events of a run. There must also be room for the
     /// packet headers, and for the unused end of each sub-buffer.

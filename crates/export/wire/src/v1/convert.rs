@@ -7,21 +7,10 @@
 //! message are the same service, the remote address of the server or consumer belongs to that
 //! side's own span.
 
-use super::V1Span;
+use super::span::{HostSpan, V1Span};
 use crate::error::{FieldContext, Reason, Result};
 use crate::limits::Limits;
 use blkkin_model::{EndpointRef, Kind, ValueRef};
-
-/// Span of one host, converted from that host's part of a v1 span.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct HostSpan<'b> {
-    pub(super) kind: Kind,
-    pub(super) shared: bool,
-    pub(super) start_ns: Option<u64>,
-    pub(super) duration_ns: Option<u64>,
-    pub(super) local: EndpointRef<'b>,
-    pub(super) remote: EndpointRef<'b>,
-}
 
 /// A core annotation, and the host that recorded it.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,8 @@
 //! resulting span.
 
 use super::*;
-use blkkin_model::{Kind, SpanRef};
+use crate::limits::Limits;
+use blkkin_model::{AnnotationRef, Kind, SpanId, SpanRef, TraceId, ValueRef};
 
 /// Checks one conversion. In `input`, `10+5` are the span's own start and duration, `3:cs@web` an
 /// annotation of a host, and `key=value@web` a binary annotation. The value `!` is true, `?` false.

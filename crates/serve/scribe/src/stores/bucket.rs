@@ -1,7 +1,8 @@
 //! Bucket store: distributes messages to several stores, at random or by the key at the beginning
 //! of each message. Unless the distribution is random, bucket 0 gets the messages without a key.
 
-use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
+use super::progress::{BatchProgress, sync_all};
+use super::store::{Build, Failure, Store, StoreContext, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::{BucketPlan, BucketRule};
 use blkkin_scribe::Entry;
@@ -17,7 +18,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn new(plan: &BucketPlan, context: &StoreContext) -> Bucket {
+    pub(super) fn new(plan: &BucketPlan, context: &StoreContext, build: Build) -> Bucket {
         let stores = (0..=plan.count).filter_map(|number| {
             let kind = plan.model.as_ref().or_else(|| plan.each.get(number))?;
             // Individually configured stores have their own directories.

@@ -1,7 +1,8 @@
 //! Category store: writes the messages of each category to a separate store. A journal belongs to
 //! one category, so there is usually only one such store.
 
-use super::{BatchProgress, Failure, Store, StoreContext, WriteCounts, build, sync_all};
+use super::progress::{BatchProgress, sync_all};
+use super::store::{Build, Failure, Store, StoreContext, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::Kind;
 use std::collections::BTreeMap;
@@ -9,12 +10,14 @@ use std::collections::BTreeMap;
 pub(super) struct Category {
     model: Kind,
     context: StoreContext,
+    build: Build,
     stores: BTreeMap<Vec<u8>, Box<dyn Store>>,
 }
 
 impl Category {
-    pub(super) fn new(model: &Kind, context: &StoreContext) -> Category {
-        Category { model: model.clone(), context: context.clone(), stores: BTreeMap::new() }
+    pub(super) fn new(model: &Kind, context: &StoreContext, build: Build) -> Category {
+        let (model, context) = (model.clone(), context.clone());
+        Category { model, context, build, stores: BTreeMap::new() }
     }
 }
 
@@ -31,7 +34,7 @@ impl Store for Category {
         for (number, (category, part)) in of_categories.into_iter().enumerate() {
             let store = self.stores.entry(category.to_vec()).or_insert_with(|| {
                 let category = category.to_vec();
-                build(
+                (self.build)(
                     &self.model,
                     &StoreContext { category, is_exact: false, ..self.context.clone() },
                 )

@@ -6,7 +6,7 @@
 //! file, because the end of the old file is uncertain. After a crash or a failed sync, messages
 //! after the last durable position are written again.
 
-use super::{Failure, Store, StoreContext, WriteCounts};
+use super::store::{Failure, Store, StoreContext, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::{FilePlan, Rotation};
 use blkkin_scribe::Entry;

@@ -1,7 +1,8 @@
 //! Multi store: writes all messages to each of several stores, its children. A write succeeds if
 //! all children succeed or, with `is_any`, if at least one child does.
 
-use super::{BatchProgress, Failure, Store, WriteCounts, sync_all};
+use super::progress::{BatchProgress, sync_all};
+use super::store::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
 
 pub(super) struct Multi {

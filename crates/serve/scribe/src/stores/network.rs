@@ -5,7 +5,7 @@
 //! or one larger message, so that a slow line still delivers some messages. After successful calls
 //! their size grows again. With `ignores_errors`, failures do not change the size.
 
-use super::{Failure, Store, WriteCounts};
+use super::store::{Failure, Store, WriteCounts};
 use crate::messages::Batch;
 use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};

@@ -1,6 +1,7 @@
 //! `blkkin event`: rules that select events for recording, and a list of event types.
 
 mod list;
+mod processes;
 
 use super::completions;
 use super::session::SessionArg;
@@ -8,9 +9,10 @@ use crate::conversation::AgentArgs;
 use crate::exit::{Error, Exit};
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{Events, Level, Levels, Processes, Request, Selection};
+use blkkin_control::{Events, Level, Levels, Request, Selection};
 use blkkin_filter::Filter;
 use clap_complete::engine::ArgValueCandidates;
+use processes::ProcessArgs;
 use std::io;
 
 /// Select the events to record, and list those that programs have
@@ -145,34 +147,6 @@ struct EventArgs {
 
     #[command(flatten)]
     agent: AgentArgs,
-}
-
-/// Selection of programs.
-#[derive(clap::Args, Debug)]
-struct ProcessArgs {
-    /// Only events of these processes; with --exe, also of the programs that --exe selects
-    #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Programs")]
-    pid: Vec<u32>,
-
-    /// Only events of programs with this executable: its name, or its path if there is a `/` in it;
-    /// `*` matches any characters
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Programs")]
-    exe: Vec<String>,
-
-    /// Also events of processes that these programs start, and their children
-    #[arg(long, help_heading = "Programs")]
-    children: bool,
-}
-
-impl ProcessArgs {
-    fn processes(self) -> Result<Processes, Error> {
-        let ProcessArgs { pid: pids, exe: executables, children } = self;
-        if children && pids.is_empty() && executables.is_empty() {
-            return Err(Error::usage("--children is said of no program")
-                .hint("give --pid or --exe, or leave --children out: all programs are meant"));
-        }
-        Ok(Processes { pids, executables, children })
-    }
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {

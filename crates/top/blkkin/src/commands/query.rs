@@ -8,12 +8,10 @@ use crate::exit::{self, Error, Exit};
 use crate::output::{ColorChoice, ignore_closed_pipe, locale_is_utf8, width, write};
 use crate::values;
 use answers::{list, members};
-use backend::Backend;
+use backend::{Backend, SourceArgs};
 use blkkin_text::query_results::{self, Options};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::Value;
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Find requests, newest or slowest first, and see how long they take
@@ -109,36 +107,6 @@ pub(crate) struct Args {
     /// Print times in UTC instead of the local time zone
     #[arg(long, visible_alias = "clock-utc", help_heading = "Output")]
     clock_gmt: bool,
-}
-
-/// Server or store to query.
-#[derive(clap::Args, Debug)]
-pub(crate) struct SourceArgs {
-    /// URL of the server; the default port is 9411, or 443 for https
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:9411",
-        help_heading = "Source"
-    )]
-    server: String,
-
-    /// File with a token for the server: the first line that is neither empty nor a comment
-    #[arg(long, value_name = "FILE", help_heading = "Source")]
-    token_file: Option<PathBuf>,
-
-    /// Trust the certificates in this PEM file instead of the system's
-    #[arg(long, value_name = "FILE", help_heading = "Source")]
-    ca: Option<PathBuf>,
-
-    /// Directory of a store to read, instead of a server
-    #[arg(
-        long,
-        value_name = "DIR",
-        conflicts_with_all = ["server", "token_file", "ca"],
-        help_heading = "Source"
-    )]
-    data: Option<PathBuf>,
 }
 
 /// Maximum number of requests in one page of a server's answer.
@@ -251,15 +219,4 @@ fn encoded(text: &str) -> String {
 fn print(text: &str) -> Result<Exit, Error> {
     ignore_closed_pipe(write(text))?;
     Ok(Exit::Ok)
-}
-
-/// Returns the error for an answer without a valid member `what`.
-fn unexpected_answer(answer: &Value, what: &str) -> Error {
-    let mut shown = answer.to_string();
-    if let Some((end, _)) = shown.char_indices().nth(200) {
-        shown.truncate(end);
-    }
-    Error::failed(format!("the answer has no {what}: {shown}")).hint(
-        "is it of another release than this program, or of something else than blkkin server?",
-    )
 }

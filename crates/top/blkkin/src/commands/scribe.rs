@@ -1,8 +1,8 @@
 //! `blkkin scribe`: the daemon that stores messages of Scribe's protocol and forwards them.
 
-use super::send::server;
 use crate::directories::state_directory;
 use crate::exit::{self, Error, Exit};
+use crate::values;
 use blkkin_scribed::{Config, Daemon, Options, Plan, Problem, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
@@ -121,7 +121,7 @@ impl Args {
             (None, to) => {
                 let to = to.as_deref().unwrap_or_default();
                 let mut plan = Plan::default();
-                plan.add_target(match server(to) {
+                plan.add_target(match values::scribe_server(to) {
                     Ok(server) => Target::Server(server),
                     Err(_) => {
                         let path = PathBuf::from(to);
@@ -137,7 +137,7 @@ impl Args {
 
     fn listen(&self, plan: &Plan) -> Result<SocketAddr, Error> {
         if let Some(to) = self.to.as_deref().filter(|to| to.contains("://")) {
-            server(to).map_err(|why| Error::usage(format!("--to: {why}")))?;
+            values::scribe_server(to).map_err(|why| Error::usage(format!("--to: {why}")))?;
         }
         let usual = format!("127.0.0.1:{}", plan.port.unwrap_or(blkkin_scribe::PORT));
         let text = self.listen.as_ref().unwrap_or(&usual);

@@ -1,18 +1,17 @@
 //! `blkkin status`: sessions, programs and rings, with rates and losses.
 
+mod agent_status;
 mod rows;
 mod show;
 
 use super::completions;
-use crate::conversation::{AgentArgs, AgentConnection, SessionDetails, check, print};
+use crate::conversation::{AgentArgs, check, print};
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{
-    Application, Applications, EvictedRings, Loss, Processes, Quota, Reply, Request, Ring,
-    RingTotals,
-};
+use agent_status::{Status, collect_status, request_status};
+use blkkin_control::Request;
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -62,30 +61,6 @@ pub(crate) struct Args {
     agent: AgentArgs,
 }
 
-/// Status of an agent. `before` is an earlier sample of `rings`; rates are computed from the two.
-struct Status {
-    agent: String,
-    release: String,
-    sessions: Vec<SessionDetails>,
-    applications: Vec<Application>,
-    before: Vec<Ring>,
-    rings: Vec<Ring>,
-    ended: Vec<RingTotals>,
-    released: Vec<EvictedRings>,
-    losses: Vec<Loss>,
-    quotas: Vec<Quota>,
-}
-
-/// Collected replies of the agent to one status request.
-#[derive(Default)]
-struct StatusReply {
-    rings: Vec<Ring>,
-    ended: Vec<RingTotals>,
-    released: Vec<EvictedRings>,
-    losses: Vec<Loss>,
-    quotas: Vec<Quota>,
-}
-
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let request = Request::Status(args.session.clone());
     check(&request)?;
@@ -93,7 +68,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut before = request_status(&mut conversation, &request)?.rings;
     if !args.watch {
         thread::sleep(args.interval);
-        let status = collect_status(&mut conversation, &args, &request, before)?;
+        let status = collect_status(&mut conversation, args.session.as_deref(), &request, before)?;
         print(&text(&status, &args))?;
         let has_lost = status.losses.iter().any(|loss| !loss.is_destroyed);
         return Ok(if has_lost { Exit::Lost } else { Exit::Ok });
@@ -103,7 +78,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         if !sleep(args.interval, &interrupt) {
             return Ok(Exit::Interrupted);
         }
-        let status = collect_status(&mut conversation, &args, &request, before)?;
+        let status = collect_status(&mut conversation, args.session.as_deref(), &request, before)?;
         let mut text = text(&status, &args);
         if !args.agent.json {
             text = match io::stdout().is_terminal() {
@@ -139,53 +114,6 @@ fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
         }
     }
     false
-}
-
-fn collect_status(
-    conversation: &mut AgentConnection,
-    args: &Args,
-    request: &Request,
-    before: Vec<Ring>,
-) -> Result<Status, Error> {
-    let sessions = conversation.sessions(args.session.as_deref())?;
-    let applications = Applications { processes: Processes::default(), event_types: false };
-    let applications = conversation.request(&Request::ListApplications(applications))?;
-    let applications = applications.into_iter().filter_map(|reply| match reply {
-        Reply::Application(application) => Some(application),
-        _ => None,
-    });
-    let StatusReply { rings, ended, released, losses, quotas } =
-        request_status(conversation, request)?;
-    Ok(Status {
-        agent: conversation.address(),
-        release: conversation.release().to_owned(),
-        sessions,
-        applications: applications.collect(),
-        before,
-        rings,
-        ended,
-        released,
-        losses,
-        quotas,
-    })
-}
-
-fn request_status(
-    conversation: &mut AgentConnection,
-    request: &Request,
-) -> Result<StatusReply, Error> {
-    let mut request_status = StatusReply::default();
-    for reply in conversation.request(request)? {
-        match reply {
-            Reply::Ring(ring) => request_status.rings.push(ring),
-            Reply::Ended(gone) => request_status.ended.push(gone),
-            Reply::Released(gone) => request_status.released.push(gone),
-            Reply::Loss(loss) => request_status.losses.push(loss),
-            Reply::Quota(quota) => request_status.quotas.push(quota),
-            _ => {}
-        }
-    }
-    Ok(request_status)
 }
 
 fn text(status: &Status, args: &Args) -> String {

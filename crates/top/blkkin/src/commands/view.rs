@@ -1,103 +1,29 @@
 //! `blkkin view`: prints events as text or JSON, or counts them.
 
 mod follow;
+mod options;
 
 use crate::exit::{self, Error, Exit};
-use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, describe_losses, ignore_closed_pipe, plural, raw_stdout, stderr};
+use crate::output::{describe_losses, ignore_closed_pipe, plural, raw_stdout, stderr};
 use crate::progress::ProgressLine;
 use blkkin_reader::{
-    Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Target, Trace, Unordered,
+    Consumer, Event, Loss, PacketView, Problem, Reading, Stats, Stream, Target, Trace, Unordered,
 };
 use blkkin_text::json::{self, JsonPrinter};
-use blkkin_text::pretty::{Options, Printer};
-use blkkin_text::time::TimeFormat;
+use blkkin_text::pretty::Printer;
+use follow::FollowResult;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 
-/// Print the events of traces, in order of time
-///
-/// The text is the same as babeltrace2's, byte for byte, so programs that parse its output still
-/// work. Events that the tracer dropped are reported on standard error at their place, and in total
-/// at the end.
-#[derive(clap::Args, Debug)]
-#[command(
-    before_help = "Examples:\n  \
-        blkkin view ~/lttng-traces/my-session\n  \
-        blkkin view --begin +1s --end +1.5s TRACE             half a second of it\n  \
-        blkkin view --filter 'port_no == 6801 && key == \"rbd*\"' TRACE\n  \
-        blkkin view --names all --fields all TRACE            everything there is\n  \
-        blkkin view --json TRACE | jq -c 'select(.type == \"event\") | .fields'\n  \
-        blkkin view --count TRACE                             only decode, and count\n  \
-        cat metadata channel0_* | blkkin view -",
-    after_help = crate::help::EXIT_HELP
-)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    input: InputArgs,
-
-    #[command(flatten)]
-    select: SelectArgs,
-
-    /// Stop after this many events
-    #[arg(long, value_name = "N", help_heading = "Selection")]
-    limit: Option<u64>,
-
-    /// Keep reading while the recording grows, until Ctrl-C
-    ///
-    /// A packet is printed when it is complete. LTTng writes packets when they are full, after the
-    /// channel's --switch-timer, and when the session is rotated or stopped. It writes metadata
-    /// only when the session is rotated or stopped, and events of new types wait for that.
-    #[arg(long, conflicts_with = "count", help_heading = "Input")]
-    follow: bool,
-
-    /// Print one JSON object a line: the traces, each event and loss, the totals
-    #[arg(long, help_heading = "Output")]
-    json: bool,
-
-    /// Decode all events, but print only their number
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
-    count: bool,
-
-    /// Print these before the fields: trace, trace:hostname, trace:domain, trace:procname,
-    /// trace:vpid, loglevel, emf, all
-    #[arg(short, long, value_name = "FIELD,…", value_delimiter = ',', help_heading = "Output")]
-    fields: Vec<String>,
-
-    /// Print names of: payload (args), context (ctx), header, scope, all, none
-    #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Output")]
-    names: Vec<String>,
-
-    /// Print times in cycles of the trace's clock
-    #[arg(long, help_heading = "Times")]
-    clock_cycles: bool,
-
-    /// Print times with the date
-    #[arg(long, help_heading = "Times")]
-    clock_date: bool,
-
-    /// Print and read times in UTC instead of the local time zone
-    #[arg(long, visible_alias = "clock-utc", help_heading = "Times")]
-    clock_gmt: bool,
-
-    /// Print times in seconds since 1970
-    #[arg(long, help_heading = "Times")]
-    clock_seconds: bool,
-
-    /// Do not print the time since the previous event
-    #[arg(long, help_heading = "Times")]
-    no_delta: bool,
-
-    /// When to colour the output
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
-    color: ColorChoice,
-}
+pub(crate) use options::Args;
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    let options = options(&args)?;
+    let options = args.printer_options()?;
     if args.follow {
-        return follow::run(&args, &options);
+        let interrupt = Interrupt::listen()?;
+        let FollowResult { stats, wrote, problems } = follow::run(&args, &options, &interrupt)?;
+        return conclude(wrote, &problems, &stats, &interrupt);
     }
     let opened = args.input.open()?;
     let color = args.color.applies(&io::stderr());
@@ -144,98 +70,25 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         _ => Ok(()),
     });
     let wrote = wrote.and_then(|()| out.flush());
+    conclude(wrote, &opened.problems, &stats, &interrupt)
+}
+
+/// Reports losses and problems after the reading; returns the exit status. `wrote` is the result of
+/// the output, `problems` are those of opening the traces.
+fn conclude(
+    wrote: io::Result<()>,
+    problems: &[Problem],
+    stats: &Stats,
+    interrupt: &Interrupt,
+) -> Result<Exit, Error> {
     if wrote.is_err() {
         ignore_closed_pipe(wrote)?;
-        // The output's pipe is closed, so the remaining messages do not matter.
-        return Ok(exit::report_problems(&opened.problems));
+        // The output's pipe is closed, so messages about the reading do not matter.
+        return Ok(exit::report_problems(problems));
     }
-    Ok(conclude(&stats, &interrupt))
-}
-
-/// Reports losses and problems after the reading; returns the exit status.
-fn conclude(stats: &Stats, interrupt: &Interrupt) -> Exit {
     report_losses(stats);
     let exit = exit::report_problems(&stats.problems);
-    if interrupt.is_set() { Exit::Interrupted } else { exit }
-}
-
-fn options(args: &Args) -> Result<Options, Error> {
-    let mut options = Options {
-        time: match args {
-            Args { clock_cycles: true, .. } => TimeFormat::Cycles,
-            Args { clock_seconds: true, .. } => TimeFormat::Seconds,
-            Args { clock_date: true, .. } => TimeFormat::Date,
-            _ => TimeFormat::Clock,
-        },
-        utc: args.clock_gmt,
-        delta: !args.no_delta,
-        color: args.color.applies(&io::stdout()),
-        ..Options::default()
-    };
-    if !args.names.is_empty() {
-        let all = args.names.iter().any(|name| name == "all");
-        options.names_payload = all;
-        options.names_context = all;
-        options.names_header = all;
-        options.names_scope = all;
-    }
-    for name in &args.names {
-        match name.as_str() {
-            "payload" | "arg" | "args" => options.names_payload = true,
-            "context" | "ctx" => options.names_context = true,
-            "header" => options.names_header = true,
-            "scope" => options.names_scope = true,
-            "all" | "none" => {}
-            _ => {
-                let known = ["payload", "context", "header", "scope", "all", "none"];
-                return Err(unknown("--names", name, &known));
-            }
-        }
-    }
-    if !args.fields.is_empty() {
-        let all = args.fields.iter().any(|field| field == "all");
-        options.trace = all;
-        options.hostname = all;
-        options.domain = all;
-        options.procname = all;
-        options.vpid = all;
-        options.loglevel = all;
-        options.emf = all;
-    }
-    for field in &args.fields {
-        match field.as_str() {
-            "trace" => options.trace = true,
-            "trace:hostname" => options.hostname = true,
-            "trace:domain" => options.domain = true,
-            "trace:procname" => options.procname = true,
-            "trace:vpid" => options.vpid = true,
-            "loglevel" => options.loglevel = true,
-            "emf" => options.emf = true,
-            "all" | "none" => {}
-            _ => {
-                let known = [
-                    "trace",
-                    "trace:hostname",
-                    "trace:domain",
-                    "trace:procname",
-                    "trace:vpid",
-                    "loglevel",
-                    "emf",
-                    "all",
-                ];
-                return Err(unknown("--fields", field, &known));
-            }
-        }
-    }
-    Ok(options)
-}
-
-fn unknown(option: &str, word: &str, known: &[&str]) -> Error {
-    let error = Error::usage(format!("{option} does not know `{word}`"));
-    match blkkin_filter::suggest(word, known.iter().copied()) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint(format!("it knows {}", known.join(", "))),
-    }
+    Ok(if interrupt.is_set() { Exit::Interrupted } else { exit })
 }
 
 /// Counts events. They are read in time order only if `in_order` is set, as a limit selects the

@@ -1,6 +1,6 @@
 //! `blkkin event list`: event types of running programs.
 
-use super::ProcessArgs;
+use super::processes::ProcessArgs;
 use crate::conversation::{AgentArgs, check, json, print};
 use crate::exit::{Error, Exit, note};
 use crate::output::plural;

@@ -1,6 +1,5 @@
 //! Decoding of answers of the query API, described in `docs/server-api.md`, into the rows to print.
 
-use super::unexpected_answer;
 use crate::exit::Error;
 use blkkin_text::query_results::{Calls, Latencies, Latency, RequestSummary};
 use serde_json::Value;
@@ -109,4 +108,15 @@ pub(super) fn number(of: &Value, name: &str) -> Result<u64, Error> {
 /// JavaScript.
 pub(super) fn time(of: &Value, name: &str) -> Result<u64, Error> {
     of[name].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unexpected_answer(of, name))
+}
+
+/// Returns the error for an answer without a valid member `what`.
+pub(super) fn unexpected_answer(answer: &Value, what: &str) -> Error {
+    let mut shown = answer.to_string();
+    if let Some((end, _)) = shown.char_indices().nth(200) {
+        shown.truncate(end);
+    }
+    Error::failed(format!("the answer has no {what}: {shown}")).hint(
+        "is it of another release than this program, or of something else than blkkin server?",
+    )
 }

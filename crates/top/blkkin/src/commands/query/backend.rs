@@ -1,16 +1,45 @@
 //! Backends that answer queries: a server over HTTP, or a store's directory. Both accept the same
 //! queries. Start at [`Backend`].
 
-use super::SourceArgs;
 use crate::exit::{self, Error};
 use blkkin_http::{Server, Settings};
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_query::{Api, ApiQuery, Params};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Server or store to query.
+#[derive(clap::Args, Debug)]
+pub(super) struct SourceArgs {
+    /// URL of the server; the default port is 9411, or 443 for https
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9411",
+        help_heading = "Source"
+    )]
+    server: String,
+
+    /// File with a token for the server: the first line that is neither empty nor a comment
+    #[arg(long, value_name = "FILE", help_heading = "Source")]
+    token_file: Option<PathBuf>,
+
+    /// Trust the certificates in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = "Source")]
+    ca: Option<PathBuf>,
+
+    /// Directory of a store to read, instead of a server
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["server", "token_file", "ca"],
+        help_heading = "Source"
+    )]
+    data: Option<PathBuf>,
+}
 
 /// Server or store that answers queries.
 pub(super) enum Backend {

@@ -1,7 +1,6 @@
 //! Drawing of the request in a query's answer, as `blkkin spans` draws requests. Start at [`draw`].
 
-use super::answers::{text, time};
-use super::unexpected_answer;
+use super::answers::{text, time, unexpected_answer};
 use crate::exit::Error;
 use blkkin_model::{Kind, ValueRef};
 use blkkin_spans::{

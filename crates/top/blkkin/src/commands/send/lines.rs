@@ -1,11 +1,11 @@
 //! `blkkin send --lines`: sends each line of a text, without its line feed, as a message.
 
-use super::{Args, MessageSink};
+use super::messages::MessageSink;
 use crate::exit::{Error, Exit};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -22,8 +22,8 @@ const LINES_AHEAD: usize = 1000;
 
 type Lines = Receiver<io::Result<Vec<u8>>>;
 
-pub(super) fn send(args: &Args, messages: &mut MessageSink) -> Result<Exit, Error> {
-    for path in &args.input.paths {
+pub(super) fn send(paths: &[PathBuf], messages: &mut MessageSink) -> Result<Exit, Error> {
+    for path in paths {
         let failed =
             |error: io::Error| Error::failed(format!("cannot read {}: {error}", path.display()));
         let lines = read(path).map_err(failed)?;

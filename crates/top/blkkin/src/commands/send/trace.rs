@@ -1,7 +1,8 @@
 //! `blkkin send` for traces: events as JSON, or requests as spans; with `--follow`, from a growing
 //! trace.
 
-use super::{Args, GRACE, MessageSink};
+use super::messages::{GRACE, MessageSink};
+use super::options::Args;
 use crate::exit::{self, Error, Exit};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;

@@ -1,7 +1,6 @@
 //! `blkkin spans --to URL`: passes spans to an exporter, waits for their delivery, and prints
 //! totals. Options are in [`DeliveryArgs`].
 
-use super::Args;
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::plural;
@@ -164,10 +163,15 @@ impl std::fmt::Debug for Delivery {
 }
 
 impl Delivery {
-    /// Opens the exporter; returns `None` if spans are to be printed.
-    pub(super) fn open(args: &Args, interrupt: &Interrupt) -> Result<Option<Delivery>, Error> {
-        let Some(url) = &args.to.to else { return Ok(None) };
-        let options = args.to.options(url)?;
+    /// Opens the exporter; returns `None` if spans are to be printed. `is_follow` is set if
+    /// the traces grow.
+    pub(super) fn open(
+        args: &DeliveryArgs,
+        is_follow: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Delivery>, Error> {
+        let Some(url) = &args.to else { return Ok(None) };
+        let options = args.options(url)?;
         let (destination, queue) = (options.destination.clone(), options.queue.clone());
         let exporter = Exporter::open(options).map_err(|error| Error::failed(error.to_string()))?;
         Ok(Some(Delivery {
@@ -175,8 +179,8 @@ impl Delivery {
             destination,
             queue,
             interrupt: interrupt.clone(),
-            patience: args.to.patience,
-            is_follow: args.follow,
+            patience: args.patience,
+            is_follow,
             progress: (0, Instant::now()),
             is_over: false,
             result: DeliveryResult::default(),

@@ -1,9 +1,9 @@
 //! `blkkin spans --follow`: prints or sends requests as they become complete, until Ctrl-C, a write
 //! error or the limit. After Ctrl-C, the open requests follow.
 
+use super::options::Args;
 use super::printing::Printing;
-use super::{Args, conclude};
-use crate::exit::{self, Error, Exit};
+use crate::exit::{self, Error};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
 use blkkin_reader::{Follower, Source, Stats};
@@ -13,7 +13,11 @@ use std::time::{Duration, Instant};
 /// Maximum time that a round of reading continues after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(1);
 
-pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
+/// Follows the traces; returns the collector, whose totals are not printed yet.
+pub(super) fn run(
+    args: &Args,
+    interrupt: &Interrupt,
+) -> Result<(Collector<Printing>, Stats), Error> {
     let sources = args.input.sources()?;
     if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
         return Err(Error::usage("--follow cannot read standard input")
@@ -62,7 +66,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
         }
         if ends || collector.sink.is_over() {
             stats.problems.extend(follower.problems());
-            return conclude(collector, &stats, interrupt);
+            return Ok((collector, stats));
         }
         if !interrupt.is_set() {
             follower.wait();

@@ -1,7 +1,7 @@
 //! Selection and output of requests: as trees, as JSON, or through an exporter.
 
-use super::Args;
 use super::delivery::Delivery;
+use super::options::Args;
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{EscapedOutput, locale_is_utf8, raw_stdout, width};
@@ -56,7 +56,7 @@ impl Printing {
             utc: args.clock_gmt,
             absolute: true,
         };
-        let form = match Delivery::open(args, interrupt)? {
+        let form = match Delivery::open(&args.to, args.follow, interrupt)? {
             Some(delivery) => Form::Delivery(Box::new(delivery), args.json),
             None if args.json => Form::Json,
             None => Form::Tree(options, None),

@@ -1,6 +1,6 @@
 //! Rows of the ring table: counters and rates of rings, summed by program and channel.
 
-use super::Status;
+use super::agent_status::Status;
 use blkkin_control::{EvictedRings, Loss, Purpose, Ring, RingTotals};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};

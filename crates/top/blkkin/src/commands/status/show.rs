@@ -1,6 +1,6 @@
 //! Formatting of a status as tables or as JSON.
 
-use super::Status;
+use super::agent_status::Status;
 use super::rows::{RingCounters, Row, RowSubject, lost};
 use crate::commands::session::list::lines;
 use crate::conversation::json;

@@ -1,12 +1,12 @@
 //! `blkkin view --follow`: prints the events of growing traces, until Ctrl-C, a closed pipe or the
 //! limit.
 
-use super::{Args, conclude};
-use crate::exit::{self, Error, Exit};
+use super::options::Args;
+use crate::exit::{self, Error};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
-use crate::output::{EscapedOutput, ignore_closed_pipe, raw_stdout, stderr};
-use blkkin_reader::{Follower, LinePrinter, Printing, Source, Stats, Target};
+use crate::output::{EscapedOutput, raw_stdout, stderr};
+use blkkin_reader::{Follower, LinePrinter, Printing, Problem, Source, Stats, Target};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
 use std::cell::RefCell;
@@ -44,13 +44,24 @@ impl Lines {
     }
 }
 
-pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
+/// Result of following traces: totals, and the first failed write.
+pub(super) struct FollowResult {
+    pub(super) stats: Stats,
+    pub(super) wrote: io::Result<()>,
+    /// Problems of the follower at the end, which are also among those of `stats`.
+    pub(super) problems: Vec<Problem>,
+}
+
+pub(super) fn run(
+    args: &Args,
+    options: &Options,
+    interrupt: &Interrupt,
+) -> Result<FollowResult, Error> {
     let sources = args.input.sources()?;
     if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
         return Err(Error::usage("--follow cannot read standard input")
             .hint("give the directory that the recording is written to"));
     }
-    let interrupt = Interrupt::listen()?;
     let mut follower = Follower::new(&sources);
     // Warnings are reported with all other problems at the end.
     for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
@@ -59,18 +70,14 @@ pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
     let lines = Lines { out: raw_stdout()?, interrupt: interrupt.clone(), wrote: Ok(()) };
     let lines = RefCell::new(lines);
     let stats = match args.json {
-        true => follow(args, &mut follower, &interrupt, JsonPrinter::default(), &lines)?,
-        false => follow(args, &mut follower, &interrupt, Printer::new(options.clone()), &lines)?,
+        true => follow(args, &mut follower, interrupt, JsonPrinter::default(), &lines)?,
+        false => follow(args, &mut follower, interrupt, Printer::new(options.clone()), &lines)?,
     };
     let mut lines = lines.into_inner();
     if args.json {
         let _ = lines.write(Target::Output, &json::end(&stats));
     }
-    if lines.wrote.is_err() {
-        ignore_closed_pipe(lines.wrote)?;
-        return Ok(exit::report_problems(&follower.problems()));
-    }
-    Ok(conclude(&stats, &interrupt))
+    Ok(FollowResult { stats, wrote: lines.wrote, problems: follower.problems() })
 }
 
 fn follow<P: LinePrinter>(
