@@ -49,22 +49,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.arguments.is_empty() {
         let mut programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
         programs.extend(models()?);
-        let pages = match ui::browser() {
-            Ok(()) => Some(pages()),
-            Err(why) => {
-                without.push(format!("the pages with the server: {why}"));
-                None
-            }
-        };
-        programs.extend(pages);
+        match ui::browser() {
+            Ok(()) => programs.push(pages()),
+            Err(why) => without.push(format!("the pages with the server: {why}")),
+        }
         results = test_programs::run_all("test", programs, |program| {
             let mut command = test_programs::with_time_limit();
-            match program.kind.as_str() {
+            match program.name.as_str() {
                 PAGES => ui::add_tests(&mut command, &target_dir().join("debug/blkkin")),
+                MODELS => _ = command.arg(&program.path).arg(MODELS),
                 _ => _ = command.arg(&program.path),
-            }
-            if program.name == MODELS {
-                command.arg(MODELS);
             }
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             command

@@ -74,7 +74,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 }
 
 /// Reports losses and problems after the reading; returns the exit status. `wrote` is the result of
-/// the output, `problems` are those of opening the traces.
+/// the output, `problems` are those of opening or following the traces.
 fn conclude(
     wrote: io::Result<()>,
     problems: &[Problem],
