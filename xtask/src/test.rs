@@ -1,6 +1,6 @@
 //! `cargo xtask test`: runs all tests, the concurrency models, and the web page in a browser, and
-//! prints a line that counts them. All of these run side by side. With arguments for cargo, `cargo
-//! test` runs them one after the other, without the models and the page.
+//! prints a line that counts them. Test programs and models run side by side. With arguments for
+//! cargo, `cargo test` runs them one after the other, without the models and the page.
 //!
 //! Environment variables configure the tests. `BLKKIN_PEERS` lists the installed peers (see
 //! [`crate::peers`]), separated by commas. `BLKKIN_PYTHON` is the Python interpreter that has the
@@ -49,21 +49,21 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.arguments.is_empty() {
         let mut programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
         programs.extend(models()?);
-        match ui::browser() {
-            Ok(()) => programs.push(pages()),
-            Err(why) => without.push(format!("the pages with the server: {why}")),
-        }
         results = test_programs::run_all("test", programs, |program| {
             let mut command = test_programs::with_time_limit();
-            match program.name.as_str() {
-                PAGES => ui::add_tests(&mut command, &target_dir().join("debug/blkkin")),
-                MODELS => _ = command.arg(&program.path).arg(MODELS),
-                _ => _ = command.arg(&program.path),
+            command.arg(&program.path);
+            if program.name == MODELS {
+                command.arg(MODELS);
             }
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             command
         })?;
         commands.push(cargo_test(&["--doc".to_owned()]));
+        // Alone: a browser uses all processors, and the tests of the pages have time limits.
+        match ui::tests(&target_dir().join("debug/blkkin")) {
+            Ok(pages) => commands.push(pages),
+            Err(why) => without.push(format!("the pages with the server: {why}")),
+        }
     } else {
         commands.push(cargo_test(&options.arguments));
     }
@@ -107,20 +107,6 @@ fn models() -> Result<Vec<TestProgram>, String> {
     let programs = test_programs::build(&mut test_programs::build_models_command())?;
     Ok(programs.into_iter().map(|it| TestProgram { name: MODELS.to_owned(), ..it }).collect())
 }
-
-/// Returns the tests of the page with the real server, which npm runs.
-fn pages() -> TestProgram {
-    TestProgram {
-        package: "ui".to_owned(),
-        folder: ui::folder(),
-        kind: PAGES.to_owned(),
-        name: PAGES.to_owned(),
-        path: ui::folder().join("package.json"),
-    }
-}
-
-/// Kind and name of the tests of the page.
-const PAGES: &str = "pages";
 
 /// Runs a test command; returns the counts of its tests and its exit status.
 fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {

@@ -28,8 +28,7 @@ pub(crate) const MODELS: &str = "models";
 
 /// Test programs that last longest, as package and name, the longest first. They start before all
 /// other programs, so that none of them is alone at the end.
-const LONGEST: [(&str, &str); 10] = [
-    ("ui", "pages"),
+const LONGEST: [(&str, &str); 9] = [
     ("blkkin-lake", "conformance"),
     ("blkkin", "memory"),
     ("blkkin", "promises"),
@@ -300,7 +299,6 @@ mod tests {
         for (package, name) in LONGEST {
             let exists = match (package, name) {
                 ("xtask", "xtask") => true,
-                ("ui", "pages") => workspace_root().join("ui/tests/pages.test.mjs").is_file(),
                 (_, MODELS) => MODELLED.contains(&package),
                 _ => testing::has_test_file(&packages[package], name),
             };

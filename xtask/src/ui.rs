@@ -1,7 +1,7 @@
 //! `cargo xtask ui`: builds the web page, and fails if the result differs from the committed
 //! `ui/dist`, or if a test of the page's states fails in a real browser. Users need no such build,
 //! as cargo includes the committed `ui/dist`. Tests with a running server are part of `cargo xtask
-//! test`, which builds the server: [`add_tests`].
+//! test`, which builds the server: [`tests`].
 
 use crate::peers::in_path;
 use crate::tools::{Outcome, at, is_ci, workspace_root};
@@ -44,11 +44,13 @@ pub(crate) fn folder() -> PathBuf {
     workspace_root().join("ui")
 }
 
-/// Adds the tests of the page with the real `blkkin server` to a command that runs its arguments.
-/// They need a [`browser`].
-pub(crate) fn add_tests(command: &mut Command, blkkin: &Path) {
-    command.args(["npm", "--prefix"]).arg(folder()).args(["run", "test:server"]);
-    command.env("BLKKIN_SERVER", blkkin).env_remove("BLKKIN_URL").env("NO_COLOR", "1");
+/// Returns the command for the tests of the page with the real `blkkin server`.
+pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
+    browser()?;
+    let mut tests = Command::new("npm");
+    tests.arg("--prefix").arg(folder()).args(["run", "test:server"]);
+    tests.env("BLKKIN_SERVER", blkkin).env_remove("BLKKIN_URL").env("NO_COLOR", "1");
+    Ok(tests)
 }
 
 /// Checks that a browser can open pages, after installing the packages that this needs.
