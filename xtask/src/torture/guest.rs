@@ -18,9 +18,9 @@ const MEMORY: &str = "3G";
 /// Script of the guest's first process. The kernel passes its command line to the script as
 /// environment variables.
 const INIT: &str = "#!/bin/sh
-export PATH=/bin:/usr/bin HOME=/tmp TEST_LOUD=1
-mkdir -p /proc /sys /tmp /dev
-mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev; mount -t tmpfs t /tmp
+export PATH=/bin:/usr/bin HOME=/scratch TMPDIR=/scratch TEST_LOUD=1
+mkdir -p /proc /sys /scratch /dev
+mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev; mount -t tmpfs t /scratch
 /tests --nocapture --test-threads=1 --include-ignored $TESTS
 echo o > /proc/sysrq-trigger
 cat
@@ -96,7 +96,7 @@ fn image_of(program: &TestProgram) -> Result<Vec<u8>, String> {
     }
     let mut image = Archive::default();
     let mut folders: Vec<&Path> = files.keys().flat_map(|path| path.ancestors().skip(1)).collect();
-    folders.extend(["/dev", "/proc", "/sys", "/tmp"].map(Path::new));
+    folders.extend(["/dev", "/proc", "/sys", "/scratch"].map(Path::new));
     folders.sort_unstable();
     folders.dedup();
     for folder in folders {
