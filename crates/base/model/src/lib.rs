@@ -4,6 +4,7 @@
 //! [`SpanRef`] borrows its text, mostly from the bytes that it was decoded from, so that decoding a
 //! million spans a second hardly allocates. The decoder stores only converted text, such as JSON
 //! strings with escapes. A decoder passes spans to a [`SpanSink`]. [`Span`] owns its text.
+//! [`hex`] and [`varint`] are encodings that several formats of spans share.
 //!
 //! # Invariants of a decoded span
 //!
@@ -21,6 +22,7 @@
 
 mod endpoint;
 mod flags;
+pub mod hex;
 mod id;
 mod owned_span;
 mod sink;
@@ -28,6 +30,7 @@ mod span;
 mod tag;
 #[cfg(test)]
 mod tests;
+pub mod varint;
 
 pub use endpoint::{Endpoint, EndpointRef};
 pub use flags::{Kind, Status};

@@ -3,6 +3,7 @@
 //! borrowed.
 
 use crate::error::{Reason, Result};
+use blkkin_model::varint::{self, VarintError};
 
 /// A protobuf message with a read position.
 #[derive(Clone, Copy, Debug)]
@@ -63,19 +64,14 @@ impl<'a> Input<'a> {
     }
 
     fn long_varint(&mut self) -> Result<u64> {
-        let mut number = 0;
-        for (index, byte) in self.bytes.get(self.at..).unwrap_or_default().iter().enumerate() {
-            // The tenth byte has only one valid bit.
-            if index == 9 && *byte > 1 {
-                return Err(Reason::Expected("a number of 64 bits").at(self.at));
+        match varint::read(self.bytes.get(self.at..).unwrap_or_default()) {
+            Ok((number, size)) => {
+                self.at += size;
+                Ok(number)
             }
-            number |= u64::from(byte & 0x7f) << (7 * index);
-            if *byte < 0x80 {
-                self.at += index + 1;
-                return Ok(number);
-            }
+            Err(VarintError::TooLong) => Err(Reason::Expected("a number of 64 bits").at(self.at)),
+            Err(VarintError::Incomplete) => Err(Reason::Ends.at(self.bytes.len())),
         }
-        Err(Reason::Ends.at(self.bytes.len()))
     }
 
     #[inline]
@@ -140,42 +136,32 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Writes a varint.
-#[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
-    while number > 0x7f {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
 /// Writes a length-delimited field.
 #[inline]
 pub(crate) fn put_sized(out: &mut Vec<u8>, key: u32, bytes: &[u8]) {
-    put_varint(out, key.into());
-    put_varint(out, bytes.len() as u64);
+    varint::write(out, key.into());
+    varint::write(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Writes a varint field.
 #[inline]
 pub(crate) fn put_number(out: &mut Vec<u8>, key: u32, number: u64) {
-    put_varint(out, key.into());
-    put_varint(out, number);
+    varint::write(out, key.into());
+    varint::write(out, number);
 }
 
 /// Writes a 64-bit fixed-size field.
 #[inline]
 pub(crate) fn put_fixed64(out: &mut Vec<u8>, key: u32, number: u64) {
-    put_varint(out, key.into());
+    varint::write(out, key.into());
     out.extend_from_slice(&number.to_le_bytes());
 }
 
 /// Writes a nested message; `write` appends its contents.
 #[inline]
 pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut Vec<u8>)) {
-    put_varint(out, key.into());
+    varint::write(out, key.into());
     let start = out.len();
     out.push(0);
     write(out);

@@ -1,6 +1,7 @@
 //! JSON writer for the JSON formats and for tags with lists or maps. Also encodes and decodes
 //! base64.
 
+use blkkin_model::hex;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -59,7 +60,7 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
         [0xe2, 0x80, 0xa8, ..] => b"\\u2028",
         [0xe2, 0x80, 0xa9, ..] => b"\\u2029",
         [byte @ ..0x20, ..] => {
-            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            let [high, low] = hex::byte_digits(byte);
             &[b'\\', b'u', b'0', b'0', high, low]
         }
         _ => return 0,
@@ -67,8 +68,6 @@ fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
     out.extend_from_slice(escape);
     if bytes.first() == Some(&0xe2) { 3 } else { 1 }
 }
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 const NOT_PLAIN: [bool; 256] = {
     let mut table = [false; 256];
@@ -85,11 +84,7 @@ const NOT_PLAIN: [bool; 256] = {
 
 /// Writes a 64-bit id as 16 hexadecimal digits.
 pub(crate) fn hex(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0; 16];
-    for (index, digit) in digits.iter_mut().enumerate() {
-        *digit = HEX[(number >> (60 - 4 * index)) as usize & 15];
-    }
-    out.extend_from_slice(&digits);
+    out.extend_from_slice(&hex::digits(number));
 }
 
 /// Writes an unsigned integer in decimal.

@@ -6,7 +6,7 @@
 //! microseconds) are refused. The JSON formats also refuse annotations before 1970.
 
 use crate::error::Reason;
-use blkkin_model::{EndpointRef, SpanId, TraceId};
+use blkkin_model::{EndpointRef, SpanId, TraceId, hex};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Parses a trace id of 1 to 32 digits; 0 is an error.
@@ -14,10 +14,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub(crate) fn trace_id(digits: &[u8]) -> Result<TraceId, Reason> {
     let number = match digits.len() {
         0 => return Err(Reason::Empty),
-        16 => hex(digits)?.into(),
+        16 => parse_hex(digits)?.into(),
         size @ ..=32 => {
             let (high, low) = digits.split_at(size.saturating_sub(16));
-            u128::from(hex(high)?) << 64 | u128::from(hex(low)?)
+            u128::from(parse_hex(high)?) << 64 | u128::from(parse_hex(low)?)
         }
         size => return Err(Reason::IdSize { size, size_max: 32 }),
     };
@@ -35,33 +35,16 @@ pub(crate) fn span_id(digits: &[u8]) -> Result<SpanId, Reason> {
 pub(crate) fn parent_id(digits: &[u8]) -> Result<Option<SpanId>, Reason> {
     match digits.len() {
         0 => Err(Reason::Empty),
-        1..=16 => Ok(SpanId::from_number(hex(digits)?)),
+        1..=16 => Ok(SpanId::from_number(parse_hex(digits)?)),
         size => Err(Reason::IdSize { size, size_max: 16 }),
     }
 }
 
 /// Parses at most 16 hexadecimal digits in lower case; no digits give 0.
 #[inline]
-pub(crate) fn hex(digits: &[u8]) -> Result<u64, Reason> {
-    let (mut number, mut all) = (0, 0);
-    for digit in digits {
-        let value = DIGITS[usize::from(*digit)];
-        number = number << 4 | u64::from(value);
-        all |= value;
-    }
-    if all > 15 { Err(Reason::NotHex) } else { Ok(number) }
+fn parse_hex(digits: &[u8]) -> Result<u64, Reason> {
+    hex::parse(digits).ok_or(Reason::NotHex)
 }
-
-/// Value of each hexadecimal digit in lower case, by its ASCII byte; above 15 for other bytes.
-const DIGITS: [u8; 256] = {
-    let mut table = [0xff; 256];
-    let mut value = 0;
-    while value < 16 {
-        table[b"0123456789abcdef"[value] as usize] = value as u8;
-        value += 1;
-    }
-    table
-};
 
 /// Parses an id of exactly `size` digits, in upper or lower case. Empty input gives 0.
 pub(crate) fn exact_id(digits: &[u8], size: usize) -> Result<u128, Reason> {
@@ -73,8 +56,8 @@ pub(crate) fn exact_id(digits: &[u8], size: usize) -> Result<u128, Reason> {
         std::array::from_fn(|index| digits.get(index).map_or(b'0', u8::to_ascii_lowercase));
     let (high, low) = lower.split_at(16);
     match size {
-        32 => Ok(u128::from(hex(high)?) << 64 | u128::from(hex(low)?)),
-        _ => hex(high).map(u128::from),
+        32 => Ok(u128::from(parse_hex(high)?) << 64 | u128::from(parse_hex(low)?)),
+        _ => parse_hex(high).map(u128::from),
     }
 }
 

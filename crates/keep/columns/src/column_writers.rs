@@ -8,6 +8,7 @@ use crate::encode;
 use crate::error::Error;
 use crate::numbering::{NumberedBlock, NumberedEndpoint, Numbering};
 use crate::schema::{Column, KINDS, STATUSES, TAGS, kind_text, status_text};
+use blkkin_model::hex;
 use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
 use std::ops::Range;
@@ -183,7 +184,7 @@ impl<'b> ColumnWriters<'_, 'b> {
                 lengths.resize(range.len(), 16);
                 encode::differences(&lengths, &mut out.bytes);
                 out.end_block();
-                ids[range].iter().for_each(|id| out.bytes.extend_from_slice(&encode::hex(*id)));
+                ids[range].iter().for_each(|id| out.bytes.extend_from_slice(&hex::digits(*id)));
                 Bounds::Unknown
             })?;
         }

@@ -2,6 +2,8 @@
 //! `index` bound the memory that is allocated. `encode` has the encoders.
 
 use crate::encode::{BLOCK, MINIBLOCK};
+use blkkin_model::hex;
+use blkkin_model::varint::{self, VarintError};
 use std::ops::Range;
 
 /// Result of decoding; the error describes the damage.
@@ -33,15 +35,11 @@ impl<'a> ByteReader<'a> {
     }
 
     pub(crate) fn varint(&mut self) -> Result<u64> {
-        let mut number = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.u8()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
+        match varint::read(self.0) {
+            Ok((number, size)) => self.take(size).map(|_| number),
+            Err(VarintError::TooLong) => Err("a number is too long"),
+            Err(VarintError::Incomplete) => Err("it ends early"),
         }
-        Err("a number is too long")
     }
 
     fn zigzag(&mut self) -> Result<i64> {
@@ -371,35 +369,12 @@ pub(crate) fn plain_texts(
     out.set(&all)
 }
 
-/// Table of the values of lower-case hexadecimal digits, indexed by byte. The value of other bytes
-/// is [`NO_DIGIT`].
-const DIGITS: [u8; 256] = {
-    let mut digits = [NO_DIGIT; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        digits[b"0123456789abcdef"[digit as usize] as usize] = digit;
-        digit += 1;
-    }
-    digits
-};
-const NO_DIGIT: u8 = 0x10;
-
 /// Parses a number of 16 lower-case hexadecimal digits.
 pub(crate) fn hex(text: &[u8]) -> Result<u64> {
     if text.len() != 16 {
         return Err("an id does not have 16 digits");
     }
-    let (mut number, mut all) = (0, 0);
-    for byte in text {
-        let digit = DIGITS[usize::from(*byte)];
-        all |= digit;
-        number = number << 4 | u64::from(digit & 15);
-    }
-    if all < NO_DIGIT {
-        Ok(number)
-    } else {
-        Err("an id has other characters than hexadecimal digits")
-    }
+    hex::parse(text).ok_or("an id has other characters than hexadecimal digits")
 }
 
 #[cfg(test)]

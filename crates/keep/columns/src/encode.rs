@@ -2,14 +2,7 @@
 //! encoding, plain numbers and flags. `decode` has their decoders. Also encodes page headers, which
 //! BlkKin does not decode.
 
-/// Writes a LEB128 variable-length integer.
-pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
+use blkkin_model::varint;
 
 fn zigzag(number: i64) -> u64 {
     (number << 1 ^ number >> 63) as u64
@@ -66,7 +59,7 @@ pub(crate) fn runs(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
         let run_from = at + to_whole;
         let run = run - to_whole;
         packed(&numbers[packed_from..run_from], width, out);
-        varint((run as u64) << 1, out);
+        varint::write(out, (run as u64) << 1);
         out.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
         at = run_from + run;
         packed_from = at;
@@ -79,7 +72,7 @@ fn packed(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
         return;
     }
     let groups = numbers.len().div_ceil(8);
-    varint((groups as u64) << 1 | 1, out);
+    varint::write(out, (groups as u64) << 1 | 1);
     if width.is_multiple_of(8) {
         let bytes = (width / 8) as usize;
         numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()[..bytes]));
@@ -121,14 +114,14 @@ pub(crate) const MINIBLOCK: usize = 32;
 /// Writes numbers in Parquet's `DELTA_BINARY_PACKED` encoding. Each difference is stored minus the
 /// smallest difference of its block, in as few bits as its miniblock needs.
 pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
-    varint(BLOCK as u64, out);
-    varint((BLOCK / MINIBLOCK) as u64, out);
-    varint(numbers.len() as u64, out);
+    varint::write(out, BLOCK as u64);
+    varint::write(out, (BLOCK / MINIBLOCK) as u64);
+    varint::write(out, numbers.len() as u64);
     let Some((first, rest)) = numbers.split_first() else {
-        varint(0, out);
+        varint::write(out, 0);
         return;
     };
-    varint(zigzag(*first), out);
+    varint::write(out, zigzag(*first));
     let mut before = *first;
     let mut block = [0_i64; BLOCK];
     for chunk in rest.chunks(BLOCK) {
@@ -138,7 +131,7 @@ pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
             before = *number;
         }
         let least = deltas.iter().copied().min().unwrap_or(0);
-        varint(zigzag(least), out);
+        varint::write(out, zigzag(least));
         let mut widths = [0_u8; BLOCK / MINIBLOCK];
         for (part, of) in deltas.chunks(MINIBLOCK).zip(&mut widths) {
             let all = part.iter().fold(0, |all, delta| all | delta.wrapping_sub(least) as u64);
@@ -179,7 +172,7 @@ pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
     const STRUCT: u8 = 0x0c;
     let number = |field: u8, number: i32, out: &mut Vec<u8>| {
         out.push(field);
-        varint(zigzag(number.into()), out);
+        varint::write(out, zigzag(number.into()));
     };
     number(I32, if page.is_dictionary { 2 } else { 0 }, out);
     number(I32, page.raw as i32, out);
@@ -194,15 +187,4 @@ pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
         number(I32, RUNS, out);
     }
     out.extend_from_slice(&[0, 0]);
-}
-
-/// Returns a number as 16 lower-case hexadecimal digits, with leading zeros.
-pub(crate) fn hex(number: u64) -> [u8; 16] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 16];
-    for (pair, byte) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
-        pair[0] = DIGITS[usize::from(byte >> 4)];
-        pair[1] = DIGITS[usize::from(byte & 15)];
-    }
-    text
 }

@@ -128,7 +128,7 @@ mod tests {
     use crate::index::{INDEX_MAX, PAGE_MAX, PAGE_ROWS_MAX, VALUES_MAX};
     use crate::schema::{Repetition, Values};
     use crate::{Block, Column, File, encode};
-    use blkkin_model::Count;
+    use blkkin_model::{Count, varint};
     use std::io::Write;
 
     /// The fuzzer's seeds are read without errors. One seed is fuzzer input for [`file_of_input`],
@@ -169,7 +169,7 @@ mod tests {
     /// Encodes `count` equal levels.
     fn levels(count: usize, level: u8) -> Vec<u8> {
         let mut run = Vec::new();
-        encode::varint((count as u64) << 1, &mut run);
+        varint::write(&mut run, (count as u64) << 1);
         run.push(level);
         [(run.len() as u32).to_le_bytes().to_vec(), run].concat()
     }

@@ -2,10 +2,8 @@
 
 use crate::decode;
 use crate::layout::ValueType;
-use blkkin_model::ValueRef;
+use blkkin_model::{ValueRef, hex};
 use std::fmt::Write as _;
-
-const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Writes a value as text. [`parse_value`] or [`parse_bytes`] parses the text.
 pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
@@ -24,8 +22,8 @@ pub(crate) fn write_value(value: ValueRef<'_>, out: &mut String) {
         ValueRef::Double(number) => write!(out, "{number}"),
         ValueRef::Bytes(bytes) => {
             out.reserve(2 * bytes.len());
-            let digits = |byte: &u8| [byte >> 4, byte & 15].map(|it| HEX[usize::from(it)]);
-            out.extend(bytes.iter().flat_map(digits).map(char::from));
+            let digits = bytes.iter().flat_map(|byte| hex::byte_digits(*byte));
+            out.extend(digits.map(char::from));
             Ok(())
         }
     };

@@ -1,5 +1,7 @@
 //! Encoder of the protobuf messages in answers. Start at [`Fields`].
 
+use blkkin_model::varint;
+
 /// Protobuf message to which fields are appended.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<u8>);
@@ -9,7 +11,7 @@ impl Fields {
     pub(crate) fn number(mut self, field: u8, number: u64) -> Fields {
         if number > 0 {
             self.0.push(field << 3);
-            self.varint(number);
+            varint::write(&mut self.0, number);
         }
         self
     }
@@ -30,17 +32,9 @@ impl Fields {
 
     fn present(mut self, field: u8, bytes: &[u8]) -> Fields {
         self.0.push(field << 3 | 2);
-        self.varint(bytes.len() as u64);
+        varint::write(&mut self.0, bytes.len() as u64);
         self.0.extend_from_slice(bytes);
         self
-    }
-
-    fn varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number as u8);
     }
 }
 

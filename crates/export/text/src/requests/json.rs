@@ -18,7 +18,7 @@
 //! unknown values, and spans omit flags that are not set and empty lists. Numbers that JSON lacks
 //! are strings. The spans of a request follow the request, each after its parent.
 
-use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef};
+use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef, hex};
 use blkkin_reader::{Stats, Trace};
 use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
 use serde_json::{Map, Value, json};
@@ -258,8 +258,7 @@ fn decimal(out: &mut Vec<u8>, number: u64) {
 
 /// Appends a number as sixteen hexadecimal digits.
 fn hexadecimal(out: &mut Vec<u8>, number: u64) {
-    let digit = |place: usize| b"0123456789abcdef"[(number >> (60 - 4 * place) & 15) as usize];
-    out.extend_from_slice(&std::array::from_fn::<u8, 16, _>(digit));
+    out.extend_from_slice(&hex::digits(number));
 }
 
 fn list<T>(

@@ -8,6 +8,7 @@
 //! read from the files.
 
 use crate::files::index::{LAST_MINUTE, LinkCount, NO_DURATION};
+use blkkin_model::varint;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -362,12 +363,12 @@ impl DurationRuns {
                 let width = run.iter().map(|&(_, number)| width_of(number)).max().unwrap_or(0);
                 (run, width, usize::from(run[length - 1].0 - first) + 1)
             };
-            write_varint(&mut to, u64::from(first - end));
+            varint::write(&mut to, u64::from(first - end));
             end = first;
             let (mut run, width, span) = run_of(u8::MAX.into());
             if width == 0 && 2 * run.len() < span {
                 to.push(PAIRS);
-                write_varint(&mut to, run.len() as u64);
+                varint::write(&mut to, run.len() as u64);
                 for &(code, number) in run {
                     to.extend([(code - end) as u8, number as u8]);
                     end = code;
@@ -377,7 +378,7 @@ impl DurationRuns {
                 let (near, width, span) = run_of(GAP_MAX);
                 run = near;
                 to.push(width);
-                write_varint(&mut to, span as u64);
+                varint::write(&mut to, span as u64);
                 for &(code, number) in run {
                     to.resize(to.len() + (usize::from(code - end) << width), 0);
                     to.extend_from_slice(&number.to_le_bytes()[..1 << width]);
@@ -393,9 +394,9 @@ impl DurationRuns {
     fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
         let (mut end, mut rest) = (0, &self.0[..]);
         while !rest.is_empty() {
-            let first = end + read_varint(&mut rest) as usize;
+            let first = end + take_varint(&mut rest) as usize;
             let Some((&kind, mut numbers)) = rest.split_first() else { break };
-            let length = read_varint(&mut numbers) as usize;
+            let length = take_varint(&mut numbers) as usize;
             let bytes = length << if kind == PAIRS { 1 } else { kind };
             let Some((run, others)) = numbers.split_at_checked(bytes) else { break };
             each(first, kind, run);
@@ -418,25 +419,10 @@ fn width_of(number: i64) -> u8 {
     }
 }
 
-/// Writes a LEB128 variable-length integer.
-fn write_varint(to: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        to.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    to.push(number as u8);
-}
-
-fn read_varint(bytes: &mut &[u8]) -> u64 {
-    let (mut number, mut shift) = (0, 0);
-    while let Some((&byte, rest)) = bytes.split_first() {
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte < 0x80 || shift > 63 {
-            break;
-        }
-    }
+/// Takes an integer from the front of bytes that [`varint::write`] wrote.
+fn take_varint(bytes: &mut &[u8]) -> u64 {
+    let (number, size) = varint::read(bytes).unwrap_or((0, bytes.len()));
+    *bytes = &bytes[size..];
     number
 }
 
