@@ -42,8 +42,8 @@ pub use parallel::run_both;
 pub use shared::{PAGE_SIZE, Piece, SharedMemory, is_accounting_strict, seal_shared, sealed_size};
 pub use shared_page::{SHARED_PAGE_SIZE, SharedPage};
 pub use threads::{
-    current_cpu, has_left_frame, process_and_thread, restart_sequences, rseq_offset, thread_exists,
-    thread_id, user_id,
+    current_cpu, find_functions_of_recording, has_left_frame, process_and_thread,
+    restart_sequences, rseq_offset, thread_exists, thread_id, user_id,
 };
 pub use wait::{sleep_ns, wait};
 pub use wake::{Waker, barrier_for_all, register_for_barriers};

@@ -137,6 +137,7 @@ impl Writer {
     #[cfg(not(loom))]
     pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
         let shape = cells.shape()?;
+        blkkin_sys::find_functions_of_recording();
         Ok(Writer {
             #[cfg(target_arch = "x86_64")]
             addresses: rseq::RingAddresses::new(&cells, &shape),
