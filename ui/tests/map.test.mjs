@@ -26,10 +26,21 @@ function many(nowMs) {
   return spans;
 }
 
+/** Waits until the server knows the calls among all services. It counts calls a moment after it has received them. */
+async function countedCalls() {
+  for (;;) {
+    const response = await fetch(`${server.url}/api/v2/dependencies?endTs=${Date.now()}&lookback=3600000`);
+    const calls = await response.json();
+    if (new Set(calls.flatMap(({ parent, child }) => [parent, child])).size >= COUNT) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
 let server;
 before(async () => {
   server = await setUp();
   await send(server.url, many(Date.now()));
+  await countedCalls();
 });
 after(tearDown);
 

@@ -1,13 +1,15 @@
 // Setup for browser tests: a server, a headless Chromium, and pages that record errors and policy violations. The
 // server is the one at BLKKIN_URL; else the program at BLKKIN_SERVER, started empty for each test file; else fake.mjs.
 
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
 import * as fake from './fake.mjs';
 import * as real from './real.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const BROWSERS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 
 /** Path of `blkkin`, if the tests start it. */
 export const PROGRAM = process.env.BLKKIN_SERVER;
@@ -21,7 +23,7 @@ export async function setUp({ url = process.env.BLKKIN_URL } = {}) {
   else if (PROGRAM) server = await real.start(PROGRAM);
   else server = await fake.start(new fake.Store());
   browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    executablePath: process.env.CHROMIUM ?? BROWSERS.find(existsSync),
     args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb'],
   });
   return server;

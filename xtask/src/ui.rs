@@ -3,7 +3,7 @@
 //! as cargo includes the committed `ui/dist`. Tests with a running server are part of `cargo xtask
 //! test`, which builds the server: [`tests`].
 
-use crate::peers::in_path;
+use crate::peers::{BROWSERS, in_path};
 use crate::tools::{Outcome, at, is_ci, target_dir, workspace_root};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -36,8 +36,8 @@ pub(crate) fn run() -> Outcome {
             return Ok(ExitCode::FAILURE);
         }
     }
-    if !in_path("chromium") {
-        return missing("chromium", "the screen was not tested in a browser");
+    if !BROWSERS.into_iter().any(in_path) {
+        return missing("chromium-headless-shell", "the screen was not tested in a browser");
     }
     let (program, arguments) = IN_BROWSER;
     Ok(if step(&folder, program, arguments)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -87,7 +87,8 @@ pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
 
 /// Checks that a browser can open pages, after installing the packages that this needs.
 pub(crate) fn browser() -> Result<(), String> {
-    if let Some(program) = ["node", "npm", "chromium"].into_iter().find(|name| !in_path(name)) {
+    let browser = BROWSERS.into_iter().find(|name| in_path(name)).unwrap_or(BROWSERS[0]);
+    if let Some(program) = ["node", "npm", browser].into_iter().find(|name| !in_path(name)) {
         return Err(format!("{program} is missing; `cargo xtask peers` brings it where it may"));
     }
     let modified = |name: &str| {

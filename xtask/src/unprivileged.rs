@@ -30,7 +30,7 @@ const HIDDEN_PROGRAMS: [&str; 17] = [
 /// Packages that are not tested without `--all`, because their tests only compute and do not depend
 /// on the user. `xtask` is never tested, because its tests run cargo. All other packages are
 /// tested, including new ones.
-const EXCLUDED_PACKAGES: [&str; 11] = [
+const EXCLUDED_PACKAGES: [&str; 13] = [
     "blkkin-model",
     "blkkin-filter",
     "blkkin-ctf",
@@ -41,6 +41,8 @@ const EXCLUDED_PACKAGES: [&str; 11] = [
     "blkkin-columns",
     "blkkin-query",
     "blkkin-collector",
+    "blkkin-journal",
+    "blkkin-ring",
     XTASK,
 ];
 
@@ -49,7 +51,7 @@ const XTASK: &str = "xtask";
 
 /// Files of tests that are not run without `--all`, with their package: they take long, and only
 /// compute, compare outputs, or wait. Other files of these packages are run.
-const EXCLUDED_FILES: [(&str, &str); 10] = [
+const EXCLUDED_FILES: [(&str, &str); 13] = [
     ("blkkin", "corpus"),
     ("blkkin", "memory"),
     ("blkkin", "rewrite"),
@@ -57,7 +59,10 @@ const EXCLUDED_FILES: [(&str, &str); 10] = [
     ("blkkin-deliver", "deliver"),
     ("blkkin-lake", "clock"),
     ("blkkin-lake", "conformance"),
+    ("blkkin-lake", "expanded"),
+    ("blkkin-lake", "faults"),
     ("blkkin-scribed", "stored"),
+    ("blkkin-server", "slow"),
     ("blkkin-server", "stored"),
     ("blkkin-sql", "questions"),
 ];
