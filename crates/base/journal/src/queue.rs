@@ -5,9 +5,9 @@
 use crate::batch::{Batch, Payload};
 use crate::error::{Error, ErrorKind, Refusal};
 use crate::layout::Identity;
-use crate::shared::lock;
 use crate::ticket::{Callback, Group, Outcome, Ticket};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) struct Queue {
@@ -143,16 +143,14 @@ impl Queue {
             }
             let is_changed = std::mem::take(&mut state.is_changed);
             if state.refusal.is_none() {
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.work.wait(&mut state);
                 continue;
             }
             if is_changed {
                 return Work::Probe;
             }
-            let waited = self.work.wait_timeout(state, retry_after);
-            let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = again;
-            state.is_changed |= timeout.timed_out();
+            let waited = self.work.wait_for(&mut state, retry_after);
+            state.is_changed |= waited.timed_out();
         }
     }
 
@@ -190,7 +188,7 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        lock(&self.state)
+        self.state.lock()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::window::Window;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Item that a reader returns. Items are in the order of sequence numbers.
@@ -146,8 +146,7 @@ impl Reader {
             if is_more || left.is_zero() {
                 return is_more;
             }
-            let waited = self.shared.grown.wait_timeout(table, left);
-            table = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.grown.wait_for(&mut table, left);
         }
     }
 

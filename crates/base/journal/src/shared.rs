@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::layout::{Identity, segment_name};
 use crate::quarantine::{CopyResult, Quarantine};
 use crate::table::{Segment, Table, records};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
@@ -50,22 +51,22 @@ impl Shared {
     }
 
     pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
-        lock(&self.table)
+        self.table.lock()
     }
 
     pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
-        change(&mut lock(&self.counters));
+        change(&mut self.counters.lock());
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        *lock(&self.counters)
+        *self.counters.lock()
     }
 
     /// Counts new damage and copies its bytes to quarantine. Ignores damage that was recorded
     /// before, or copied in an earlier run. Does nothing without a quarantine: only a journal that
     /// is open for writing has one.
     pub(crate) fn record_damage(&self, damage: &Damage, file: &dyn File) {
-        let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
+        let Some(quarantine) = &mut *self.quarantine.lock() else { return };
         let result = quarantine.copy(file, damage.segment, damage.offset, damage.bytes);
         if let CopyResult::Copied(copied) = result {
             self.count(|counters| {
@@ -80,7 +81,7 @@ impl Shared {
 
     /// Removes segments whose records all precede `sequence`, but never the last segment.
     pub(crate) fn trim_before(&self, sequence: u64) -> Result<TrimResult, Error> {
-        let _removing = lock(&self.removing);
+        let _removing = self.removing.lock();
         {
             let mut table = self.table();
             while table.oldest_is_before(sequence) && table.remove_oldest().is_some() {}
@@ -91,7 +92,7 @@ impl Shared {
     /// Removes the oldest segments until the total size is at most `bytes_max` bytes, or one
     /// segment remains.
     pub(crate) fn drop_oldest(&self, bytes_max: u64) -> Result<(), Error> {
-        let _removing = lock(&self.removing);
+        let _removing = self.removing.lock();
         while self.table().file_bytes() > bytes_max {
             let oldest = self.table().remove_oldest();
             if let Some(oldest) = oldest {
@@ -128,9 +129,4 @@ impl Shared {
             removed => removed.map_err(Error::io(&name, "remove it")),
         }
     }
-}
-
-/// Locks a mutex, even if it is poisoned: the guarded values are valid at every step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

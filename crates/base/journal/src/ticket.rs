@@ -2,9 +2,9 @@
 //! are written together share a [`Group`].
 
 use crate::error::Refusal;
-use crate::shared::lock;
+use parking_lot::{Condvar, Mutex};
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Outcome of an append: success, which means durable, or a refusal. Refused records may be in the
@@ -31,17 +31,17 @@ impl Ticket {
 
     /// Returns the outcome of the append; `None` while it is pending. Never waits.
     pub fn outcome(&self) -> Option<Outcome> {
-        lock(&self.group.outcome).clone()
+        self.group.outcome.lock().clone()
     }
 
     /// Waits for the outcome: until the records are durable or refused.
     pub fn wait(&self) -> Outcome {
-        let mut outcome = lock(&self.group.outcome);
+        let mut outcome = self.group.outcome.lock();
         loop {
             if let Some(outcome) = &*outcome {
                 return outcome.clone();
             }
-            outcome = self.group.done.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+            self.group.done.wait(&mut outcome);
         }
     }
 
@@ -49,14 +49,13 @@ impl Ticket {
     /// afterwards.
     pub fn wait_timeout(&self, timeout: Duration) -> Option<Outcome> {
         let deadline = Instant::now() + timeout;
-        let mut outcome = lock(&self.group.outcome);
+        let mut outcome = self.group.outcome.lock();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if outcome.is_some() || left.is_zero() {
                 return outcome.clone();
             }
-            let waited = self.group.done.wait_timeout(outcome, left);
-            outcome = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.group.done.wait_for(&mut outcome, left);
         }
     }
 }
@@ -71,7 +70,7 @@ pub(crate) struct Group {
 impl Group {
     /// Sets the outcome of the group, unless it has been set before. Wakes all waiting threads.
     pub(crate) fn finish(&self, outcome: &Outcome) {
-        lock(&self.outcome).get_or_insert_with(|| outcome.clone());
+        self.outcome.lock().get_or_insert_with(|| outcome.clone());
         self.done.notify_all();
     }
 }

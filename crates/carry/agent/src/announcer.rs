@@ -267,8 +267,8 @@ mod tests {
     use super::*;
     use blkkin_sys::SharedPage;
     use blkkin_sys::testing::Fork;
+    use parking_lot::Mutex;
     use std::os::fd::BorrowedFd;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
     /// Makes a memfd with this name, size and seals.
@@ -339,12 +339,12 @@ mod tests {
         let filter = crate::confine::filter_for_test();
         // The child closes its own copy of the descriptor.
         let file = Mutex::new(Some(file));
-        let rung = || rung(file.lock().unwrap().as_ref().unwrap());
+        let rung = || rung(file.lock().as_ref().unwrap());
         let (_lives, ends) = channel();
         std::thread::scope(|scope| {
             let child = scope.spawn(|| {
                 blkkin_sys::testing::in_child(Fork::Library, |_: &[AtomicU64; 1]| {
-                    drop(file.lock().unwrap().take());
+                    drop(file.lock().take());
                     stage.store(1 + u64::from(seccompiler::apply_filter(&filter).is_err()), SeqCst);
                     wait_for(3);
                 })

@@ -12,11 +12,11 @@
 
 use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
+use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A resource whose closing may block.
@@ -104,7 +104,7 @@ pub(crate) enum Intake {
 
 /// Returns the permission to receive more descriptors from user `uid`.
 pub(crate) fn intake_of(uid: u32) -> Intake {
-    let state = POOL.lock();
+    let state = POOL.state.lock();
     let queue = state.queues.get(&uid).filter(|queue| queue.waiting.len() >= WAITING_MAX);
     match queue.and_then(|queue| queue.waiting.front()) {
         None => Intake::Open,
@@ -217,12 +217,8 @@ impl PoolState {
 }
 
 impl ClosePool {
-    fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn close(&'static self, uid: u32, job: Job) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.push(uid, job);
         while state.threads < THREADS_MIN && self.start(&mut state) {}
         drop(state);
@@ -241,7 +237,7 @@ impl ClosePool {
 
     fn work(&'static self) {
         IS_POOL_THREAD.set(true);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             let Some(since) = state.next_since() else {
                 if state.free > THREADS_MIN {
@@ -249,15 +245,14 @@ impl ClosePool {
                     state.threads -= 1;
                     return;
                 }
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
                 continue;
             };
             if state.free == 1 && state.threads >= THREADS_MIN {
                 if let Some(left) =
                     STANDBY_DELAY.checked_sub(since.elapsed()).filter(|left| !left.is_zero())
                 {
-                    let waited = self.changed.wait_timeout(state, left);
-                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    self.changed.wait_for(&mut state, left);
                     continue;
                 }
                 if state.threads < THREADS_MAX {
@@ -268,7 +263,7 @@ impl ClosePool {
             state.free -= 1;
             drop(state);
             job();
-            state = self.lock();
+            state = self.state.lock();
             state.free += 1;
             state.done(uid);
         }

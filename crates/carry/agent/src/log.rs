@@ -72,19 +72,19 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     #[test]
     fn lines_about_a_user_are_limited() {
         static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let log = Log::new(|line| LINES.lock().unwrap().push(line.to_owned()));
+        let log = Log::new(|line| LINES.lock().push(line.to_owned()));
         let begun = Instant::now();
         for number in 0..10_000 {
             log.about_at(7, &format!("nonsense {number}"), begun);
         }
         log.about_at(8, "another", begun);
         log.about_at(7, "later", begun + WINDOW);
-        let lines = LINES.lock().unwrap();
+        let lines = LINES.lock();
         assert_eq!(lines.len(), LINES_MAX as usize + 3);
         let expected = ["another", "user 7: 9980 more lines like those before", "later"];
         assert_eq!(lines[LINES_MAX as usize..], expected);
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn lines_left_out_are_counted_when_a_window_is_removed() {
         static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-        let log = Log::new(|line| LINES.lock().unwrap().push(line.to_owned()));
+        let log = Log::new(|line| LINES.lock().push(line.to_owned()));
         let begun = Instant::now();
         for uid in 0..USERS_MAX as u32 {
             log.about_at(uid, "a line", begun);
@@ -101,9 +101,9 @@ mod tests {
         for _ in 0..LINES_MAX {
             log.about_at(7, "a line", begun);
         }
-        LINES.lock().unwrap().clear();
+        LINES.lock().clear();
         log.about_at(u32::MAX, "a line of a new user", begun + WINDOW);
         let expected = ["user 7: 1 more lines like those before", "a line of a new user"];
-        assert_eq!(*LINES.lock().unwrap(), expected);
+        assert_eq!(*LINES.lock(), expected);
     }
 }

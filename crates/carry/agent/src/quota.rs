@@ -3,11 +3,12 @@
 
 use crate::ranges::Ranges;
 use blkkin_control::limits::FILTER_SIZE_MAX;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -240,34 +241,30 @@ impl TokenBucket {
     }
 }
 
-fn lock(bucket: &Mutex<TokenBucket>) -> MutexGuard<'_, TokenBucket> {
-    bucket.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Account {
     /// Returns the time left in the user's token bucket for matching types against rules.
     pub(crate) fn matching_time(&self, now: Instant) -> Duration {
-        lock(&self.matching).left(now)
+        self.matching.lock().left(now)
     }
 
     /// Removes `time` from the user's token bucket for matching types against rules.
     pub(crate) fn spend_matching(&self, time: Duration) {
-        lock(&self.matching).spend(time);
+        self.matching.lock().spend(time);
     }
 
     /// Returns whether the user's token bucket permits rewriting large metadata now.
     pub(crate) fn has_metadata_time(&self, now: Instant) -> bool {
-        !lock(&self.metadata).left(now).is_zero()
+        !self.metadata.lock().left(now).is_zero()
     }
 
     /// Removes `time` from the user's token bucket for writing metadata.
     pub(crate) fn spend_metadata(&self, time: Duration) {
-        lock(&self.metadata).spend(time);
+        self.metadata.lock().spend(time);
     }
 
     /// Returns whether both token buckets are full. The account can be dropped only then.
     fn has_full_buckets(&self, now: Instant) -> bool {
-        lock(&self.matching).left(now) == TIME_MAX && lock(&self.metadata).left(now) == TIME_MAX
+        self.matching.lock().left(now) == TIME_MAX && self.metadata.lock().left(now) == TIME_MAX
     }
 
     /// Returns whether a reservation of `more` from this quota would succeed.

@@ -7,12 +7,13 @@
 //! read, unless the file may grow.
 
 use crate::error::Problem;
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Stream file. It is opened for reading, and may be closed between two reads.
 #[derive(Debug)]
@@ -133,7 +134,7 @@ impl StreamFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, Weak<OpenFile>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     fn problem(&self, action: &'static str, error: &io::Error) -> Problem {

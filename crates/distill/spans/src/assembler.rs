@@ -17,7 +17,7 @@ use crate::open_request::{Body, OpenRequest};
 use crate::report::{ReportContent, SpanReport};
 use crate::request::{Completion, Request};
 use crate::resolver::Resolver;
-use crate::tree;
+use crate::tree::RequestBuilder;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
 
@@ -328,15 +328,13 @@ impl Assembler {
                 counts.spans += request.steps.len() as u64;
                 sink.request(request)
             };
-            let skew = self.limits.correct_skew;
-            flow = tree::build(
-                Resolver { request: &request, interner: &self.interner },
-                &self.losses,
+            let builder = RequestBuilder {
+                resolver: Resolver { request: &request, interner: &self.interner },
+                losses: &self.losses,
                 completion,
-                skew,
-                &mut self.scratch,
-                &mut counted,
-            );
+                correct_skew: self.limits.correct_skew,
+            };
+            flow = builder.build(&mut self.scratch, &mut counted);
         }
         if self.free.len() < FREE_MAX {
             request.clear();

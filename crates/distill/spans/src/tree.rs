@@ -18,87 +18,100 @@ use std::ops::{ControlFlow, Range};
 
 type Emit<'t> = &'t mut dyn FnMut(&Request<'_>) -> ControlFlow<()>;
 
-/// Builds a request, or several if different trace ids share their lower half.
-pub(crate) fn build(
-    resolver: Resolver<'_>,
-    losses: &Losses,
-    completion: Completion,
-    correct_skew: bool,
-    scratch: &mut Scratch,
-    emit: Emit<'_>,
-) -> ControlFlow<()> {
-    let request = resolver.request;
-    let reports = 0..request.reports.len() as u32;
-    let reporters = request.reporters.iter().map(|reporter| reporter.high);
-    let mut highs: Vec<u64> = Vec::new();
-    for high in request.wide.iter().copied().chain(reporters).filter(|high| *high != 0) {
-        if highs.last() != Some(&high) {
-            highs.push(high);
+/// Builder of a request, or of several if different trace ids share their lower half.
+pub(crate) struct RequestBuilder<'p> {
+    /// Open request with its reports and their strings.
+    pub(crate) resolver: Resolver<'p>,
+    /// Losses that may explain a missing start or end.
+    pub(crate) losses: &'p Losses,
+    /// Reason for which the request is emitted.
+    pub(crate) completion: Completion,
+    /// Set if clock skew between hosts is corrected.
+    pub(crate) correct_skew: bool,
+}
+
+impl RequestBuilder<'_> {
+    /// Builds the requests and passes them to `emit`.
+    pub(crate) fn build(&self, scratch: &mut Scratch, emit: Emit<'_>) -> ControlFlow<()> {
+        let request = self.resolver.request;
+        let reports = 0..request.reports.len() as u32;
+        let reporters = request.reporters.iter().map(|reporter| reporter.high);
+        let mut highs: Vec<u64> = Vec::new();
+        for high in request.wide.iter().copied().chain(reporters).filter(|high| *high != 0) {
+            if highs.last() != Some(&high) {
+                highs.push(high);
+            }
         }
-    }
-    highs.sort_unstable();
-    highs.dedup();
-    let mut build = |high: u64, order: &mut dyn Iterator<Item = u32>, ambiguous| {
-        scratch.order.clear();
-        scratch.order.extend(order);
-        let Some(id) = TraceId::from_number(u128::from(high) << 64 | u128::from(request.low))
-        else {
-            return ControlFlow::Continue(());
+        highs.sort_unstable();
+        highs.dedup();
+        let mut build = |high: u64, order: &mut dyn Iterator<Item = u32>, ambiguous| {
+            scratch.order.clear();
+            scratch.order.extend(order);
+            let Some(id) = TraceId::from_number(u128::from(high) << 64 | u128::from(request.low))
+            else {
+                return ControlFlow::Continue(());
+            };
+            if scratch.order.is_empty() && request.left_out == 0 {
+                return ControlFlow::Continue(());
+            }
+            let events = scratch.order.len() as u64;
+            scratch.join(self.resolver);
+            scratch.drafts.iter_mut().for_each(|draft| draft.mark_lost(self.losses));
+            let builder = TreeBuilder {
+                resolver: self.resolver,
+                completion: self.completion,
+                correct_skew: self.correct_skew,
+                scratch,
+                ambiguous,
+            };
+            builder.request(id, events, emit)
         };
-        if scratch.order.is_empty() && request.left_out == 0 {
-            return ControlFlow::Continue(());
+        if highs.len() < 2 {
+            return build(
+                highs.first().copied().unwrap_or(0),
+                &mut reports.clone(),
+                &HashSet::new(),
+            );
         }
-        let events = scratch.order.len() as u64;
-        scratch.join(resolver);
-        scratch.drafts.iter_mut().for_each(|draft| draft.mark_lost(losses));
-        let builder = TreeBuilder { resolver, scratch, ambiguous };
-        builder.request(id, completion, correct_skew, events, emit)
-    };
-    if highs.len() < 2 {
-        return build(highs.first().copied().unwrap_or(0), &mut reports.clone(), &HashSet::new());
+        // Upper half of the trace id of each span with at least one event that contains it.
+        let mut known: HashMap<u64, u64> = HashMap::new();
+        for reporter in request.reporters.iter().filter(|reporter| reporter.high != 0) {
+            let high = known.entry(reporter.span).or_insert(reporter.high);
+            *high = reporter.high.min(*high);
+        }
+        let unknown = request.reporters.iter().filter(|reporter| reporter.high == 0);
+        let unknown =
+            unknown.map(|reporter| reporter.span).filter(|span| !known.contains_key(span));
+        let ambiguous: HashSet<u64> = unknown.collect();
+        for high in &highs {
+            let is_of = |report: &u32| {
+                let reporter = request.reporter_of(&request.reports[*report as usize]);
+                let own = (reporter.high != 0).then_some(reporter.high);
+                own.or_else(|| known.get(&reporter.span).copied()).unwrap_or(highs[0]) == *high
+            };
+            build(*high, &mut reports.clone().filter(is_of), &ambiguous)?;
+        }
+        ControlFlow::Continue(())
     }
-    // Upper half of the trace id of each span with at least one event that contains it.
-    let mut known: HashMap<u64, u64> = HashMap::new();
-    for reporter in request.reporters.iter().filter(|reporter| reporter.high != 0) {
-        let high = known.entry(reporter.span).or_insert(reporter.high);
-        *high = reporter.high.min(*high);
-    }
-    let unknown = request.reporters.iter().filter(|reporter| reporter.high == 0);
-    let unknown = unknown.map(|reporter| reporter.span).filter(|span| !known.contains_key(span));
-    let ambiguous: HashSet<u64> = unknown.collect();
-    for high in &highs {
-        let is_of = |report: &u32| {
-            let reporter = request.reporter_of(&request.reports[*report as usize]);
-            let own = (reporter.high != 0).then_some(reporter.high);
-            own.or_else(|| known.get(&reporter.span).copied()).unwrap_or(highs[0]) == *high
-        };
-        build(*high, &mut reports.clone().filter(is_of), &ambiguous)?;
-    }
-    ControlFlow::Continue(())
 }
 
 struct TreeBuilder<'b> {
     resolver: Resolver<'b>,
+    completion: Completion,
+    correct_skew: bool,
     scratch: &'b Scratch,
     /// Span ids that may belong to another request with the same lower half of the trace id.
     ambiguous: &'b HashSet<u64>,
 }
 
 impl<'b> TreeBuilder<'b> {
-    fn request(
-        &self,
-        id: TraceId,
-        completion: Completion,
-        correct_skew: bool,
-        events: u64,
-        emit: Emit<'_>,
-    ) -> ControlFlow<()> {
+    fn request(&self, id: TraceId, events: u64, emit: Emit<'_>) -> ControlFlow<()> {
         let drafts = &self.scratch.drafts[..];
         let mut odd: Vec<u32> = drafts.iter().map(|draft| draft.odd).collect();
         let parents = parents::resolve(drafts, self.resolver, &mut odd);
         let mut shifts = Vec::new();
         let mut children = Children::new(&parents, |at| order_of(&drafts[at], 0));
-        if correct_skew {
+        if self.correct_skew {
             let order = children.preorder().into_iter().map(|(at, _)| at);
             shifts = skew::corrections(drafts, &parents, order, self.resolver);
             children = Children::new(&parents, |at| order_of(&drafts[at], shifts[at]));
@@ -172,6 +185,7 @@ impl<'b> TreeBuilder<'b> {
         oddities.add(Oddity::Duplicate, self.scratch.duplicates);
         oddities.add(Oddity::Late, self.resolver.request.is_late.into());
         let events_left_out = self.resolver.request.left_out + self.scratch.left_out;
+        let completion = self.completion;
         emit(&Request { id, steps, completion, oddities, events, events_left_out })
     }
 

@@ -9,8 +9,9 @@ use crate::refused_folder::RefusedFolder;
 use crate::sender::Sender;
 use crate::state::{SharedState, State, bytes_max};
 use blkkin_model::{SpanRef, SpanSink};
+use parking_lot::MutexGuard;
 use std::ops::ControlFlow;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -91,7 +92,7 @@ impl Exporter {
             if left.is_zero() {
                 return false;
             }
-            state = self.shared.wait(state, left.min(POLL_INTERVAL));
+            self.shared.wait(&mut state, left.min(POLL_INTERVAL));
         }
     }
 
@@ -107,7 +108,7 @@ impl Exporter {
                 return state.counters.waiting == 0;
             }
             let pause = if state.is_blocked() { POLL_INTERVAL } else { left };
-            state = self.shared.wait(state, left.min(pause));
+            self.shared.wait(&mut state, left.min(pause));
         }
     }
 
@@ -158,7 +159,7 @@ impl Exporter {
                 self.shared.cancel.notify_one();
                 self.shared.changed.notify_all();
             }
-            state = self.shared.wait(state, POLL_INTERVAL);
+            self.shared.wait(&mut state, POLL_INTERVAL);
         }
     }
 

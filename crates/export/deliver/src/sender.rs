@@ -10,8 +10,9 @@ use crate::record::Record;
 use crate::refused_folder::RefusedFolder;
 use crate::state::{SharedState, State};
 use crate::verdict::Verdict;
+use parking_lot::MutexGuard;
 use std::io;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -98,7 +99,7 @@ impl Sender {
                 Ok(QueueItem::Nothing) => {}
                 Err(error) => {
                     state.trouble = Some(error.to_string());
-                    drop(self.shared.wait(state, DISK_PAUSE));
+                    self.shared.wait(&mut state, DISK_PAUSE);
                 }
             }
         }
@@ -112,10 +113,10 @@ impl Sender {
             Some(Duration::ZERO) => {
                 if let Err(refusal) = self.shared.seal(&mut state) {
                     state.trouble = Some(refusal.to_string());
-                    drop(self.shared.wait(state, DISK_PAUSE));
+                    self.shared.wait(&mut state, DISK_PAUSE);
                 }
             }
-            due => drop(self.shared.wait(state, due.unwrap_or(IDLE_TIMEOUT))),
+            due => self.shared.wait(&mut state, due.unwrap_or(IDLE_TIMEOUT)),
         }
     }
 
@@ -192,7 +193,7 @@ impl Sender {
             if left.is_zero() || state.is_stopping || state.drop_oldest {
                 return;
             }
-            state = self.shared.wait(state, left);
+            self.shared.wait(&mut state, left);
         }
     }
 

@@ -10,8 +10,8 @@ use blkkin_wire::{Batch, Format};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::io::Write;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Notify;
 
@@ -105,18 +105,13 @@ impl SharedState {
         SharedState { options, clock: QueueClock::start(backlog.time_ms), state, changed, cancel }
     }
 
-    /// Locks the state, which is consistent even if a thread panicked with the lock.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits for a change of the state, for at most `timeout`.
-    pub(crate) fn wait<'s>(
-        &self,
-        state: MutexGuard<'s, State>,
-        timeout: Duration,
-    ) -> MutexGuard<'s, State> {
-        self.changed.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner).0
+    pub(crate) fn wait(&self, state: &mut MutexGuard<'_, State>, timeout: Duration) {
+        self.changed.wait_for(state, timeout);
     }
 
     /// Queues the complete batch that waits for room, if any, then completes and queues the current

@@ -26,7 +26,8 @@ event { name = e; fields := struct { u32 x; }; };
 /// A packet: begin, end, sequence number, total of lost events, CPU, and the times of its events.
 type Packet<'e> = (u64, u64, u64, u64, u32, &'e [u64]);
 
-fn bytes(instance: u64, (begin, end, seq, lost, cpu, events): Packet<'_>) -> Vec<u8> {
+fn bytes(instance: u64, packet: Packet<'_>) -> Vec<u8> {
+    let (begin, end, seq, lost, cpu, events) = packet;
     let bits = (4 + 8 + 16 + 8 + 16 + 4 + 12 * events.len() as u32) * 8;
     let mut bytes = 0xc1fc_1fc1_u32.to_le_bytes().to_vec();
     bytes.extend([instance, begin, end].into_iter().flat_map(u64::to_le_bytes));

@@ -21,11 +21,12 @@ use crate::close_reason::CloseReason;
 use crate::service::{Handler, Service};
 use connection::Connection;
 use counters::Counts;
+use parking_lot::{Condvar, Mutex};
 use state::{Peer, ServerState};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -118,8 +119,7 @@ impl<H: Handler> RunningServer<H> {
                 }
                 return false;
             }
-            let waited = self.state.ended.wait_timeout(peers, left);
-            peers = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.state.ended.wait_for(&mut peers, left);
         }
         true
     }

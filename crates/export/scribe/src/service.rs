@@ -8,10 +8,10 @@ use crate::fault::Fault;
 use crate::message::Header;
 use crate::reply::{Failure, put_exception, put_i32, put_i64, put_map, put_string, put_void};
 use crate::request::{Limits, Request, read_request};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Implementation of a server's methods. The threads of all connections call it concurrently; a
@@ -237,6 +237,6 @@ impl<H: Handler> Service<H> {
     }
 
     fn options(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
-        self.options.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.lock()
     }
 }

@@ -98,12 +98,19 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) 
         .replace("HEADER", HEADERS[header]);
     fs::write(directory.join("metadata"), metadata).unwrap();
     for stream in 0..1 + random.below(4) {
-        let mut bytes = Vec::new();
-        let (mut time, mut discarded, mut number) = (1000 + random.below(50), 0u32, 0u32);
-        for packet in 0..random.below(sizes.0) {
-            let counters = (&mut time, &mut discarded, &mut number);
-            write_packet(&mut bytes, random, (flaw, header), counters, packet, sizes.1);
+        let mut packets = RandomStream {
+            time: 1000 + random.below(50),
+            random,
+            flaw,
+            header,
+            bytes: Vec::new(),
+            discarded: 0,
+            number: 0,
+        };
+        for packet in 0..packets.random.below(sizes.0) {
+            packets.write_packet(packet, sizes.1);
         }
+        let mut bytes = packets.bytes;
         if flaw == Flaw::Cut {
             bytes.truncate(bytes.len() - bytes.len().min(random.below(100) as usize));
         }
@@ -112,107 +119,132 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) 
     frequency
 }
 
-/// Writes an event's header. Most headers have the compact form, if the trace has one that can
-/// represent the time.
-fn write_header(
-    bytes: &mut Vec<u8>,
-    random: &mut Random,
+/// Stream of random packets.
+struct RandomStream<'r> {
+    /// Source of times, ids and sizes.
+    random: &'r mut Random,
+    /// Irregularity of the trace.
+    flaw: Flaw,
+    /// Index of the layout of event headers in [`HEADERS`].
     header: usize,
-    (id, time): (u8, u64),
-    clock: &mut Option<u64>,
-) {
-    let before = clock.replace(time);
-    let is_near =
-        |bits: u32| before.is_some_and(|before| time >= before && (time - before) >> bits == 0u64);
-    match header {
-        1 if is_near(32) && random.below(20) > 0 => {
-            bytes.extend([id, 0]);
-            bytes.extend((time as u32).to_le_bytes());
-            return;
-        }
-        2 if is_near(27) && random.below(20) > 0 => {
-            return bytes.extend((u32::from(id) | (time as u32) << 5).to_le_bytes());
-        }
-        0 => bytes.push(id),
-        1 => bytes.extend([0xff, 0xff, id, 0, 0, 0]),
-        _ => bytes.extend([31, id, 0, 0, 0]),
-    }
-    bytes.extend(time.to_le_bytes());
+    /// Packets written so far.
+    bytes: Vec<u8>,
+    /// End of the last packet, in cycles; in a packet, the latest undisturbed time of an event.
+    time: u64,
+    /// Number of discarded events so far.
+    discarded: u32,
+    /// Number of events so far.
+    number: u32,
 }
 
-fn write_packet(
-    bytes: &mut Vec<u8>,
-    random: &mut Random,
-    (flaw, header): (Flaw, usize),
-    (time, discarded, number): (&mut u64, &mut u32, &mut u32),
-    packet: u64,
-    events_max: u64,
-) {
-    let step = |random: &mut Random| match flaw {
-        Flaw::Ties if random.below(3) > 0 => 0,
-        // Some deltas are longer than a second.
-        _ if random.below(200) == 0 => 12_000_000_000,
-        _ => random.below(20),
-    };
-    if random.below(3) == 0 {
-        *time += random.below(30);
-    }
-    let begin = match flaw {
-        Flaw::PacketsDisordered if random.below(3) == 0 => time.saturating_sub(random.below(60)),
-        _ => *time,
-    };
-    let with_times = flaw != Flaw::NoPacketTimes;
-    let mut clock = with_times.then_some(begin);
-    let mut events = Vec::new();
-    for _ in 0..random.below(events_max) {
-        *time += step(random);
-        let shown = match flaw {
-            Flaw::EventsDisordered if random.below(9) == 0 => time.saturating_sub(random.below(60)),
-            Flaw::EventsOutside if random.below(9) == 0 => *time + random.below(100),
-            Flaw::EventsBefore if random.below(3) == 0 => begin.saturating_sub(random.below(40)),
-            _ => *time,
-        };
-        let id = random.below(3) as u8;
-        let id = if flaw == Flaw::Damage && random.below(40) == 0 { 9 } else { id };
-        write_header(&mut events, random, header, (id, shown), &mut clock);
-        events.extend(number.to_le_bytes());
-        *number += 1;
-        match id {
-            0 if random.below(20) == 0 => {
-                let length = random.below(6000) as usize;
-                events.extend((0..length).map(|index| b'a' + (index % 26) as u8));
-                events.push(0);
-            }
-            2 => {
-                let length = random.below(4) as u8;
-                events.push(length);
-                events.extend((0..length).map(|_| random.below(256) as u8));
-            }
-            0 => events.extend_from_slice(
-                &b"some'text, long enough for two\0"[random.below(31) as usize..],
-            ),
-            _ => events.extend([random.below(256) as u8, 7]),
+impl RandomStream<'_> {
+    /// Returns the time from one event to the next.
+    fn step(&mut self) -> u64 {
+        match self.flaw {
+            Flaw::Ties if self.random.below(3) > 0 => 0,
+            // Some deltas are longer than a second.
+            _ if self.random.below(200) == 0 => 12_000_000_000,
+            _ => self.random.below(20),
         }
     }
-    *time += step(random);
-    if random.below(5) == 0 {
-        *discarded += 1 + random.below(3) as u32;
-    }
-    let header = 8 + if with_times { 16 } else { 0 } + 16;
-    let content = (header + events.len()) as u32;
-    let size = content + random.below(16) as u32;
-    bytes.extend(0xC1FC_1FC1u32.to_le_bytes());
-    bytes.extend(0u32.to_le_bytes());
-    if with_times {
-        bytes.extend(begin.to_le_bytes());
+
+    /// Writes an event's header. Most headers have the compact form, if the trace has one that can
+    /// represent the time.
+    fn write_header(&mut self, bytes: &mut Vec<u8>, id: u8, time: u64, clock: &mut Option<u64>) {
+        let before = clock.replace(time);
+        let is_near = |bits: u32| {
+            before.is_some_and(|before| time >= before && (time - before) >> bits == 0u64)
+        };
+        match self.header {
+            1 if is_near(32) && self.random.below(20) > 0 => {
+                bytes.extend([id, 0]);
+                bytes.extend((time as u32).to_le_bytes());
+                return;
+            }
+            2 if is_near(27) && self.random.below(20) > 0 => {
+                return bytes.extend((u32::from(id) | (time as u32) << 5).to_le_bytes());
+            }
+            0 => bytes.push(id),
+            1 => bytes.extend([0xff, 0xff, id, 0, 0, 0]),
+            _ => bytes.extend([31, id, 0, 0, 0]),
+        }
         bytes.extend(time.to_le_bytes());
     }
-    let seq = packet as u32 + u32::from(random.below(10) == 0);
-    for field in [content * 8, size * 8, *discarded, seq] {
-        bytes.extend(field.to_le_bytes());
+
+    /// Appends a packet with fewer than `events_max` events.
+    fn write_packet(&mut self, packet: u64, events_max: u64) {
+        let flaw = self.flaw;
+        if self.random.below(3) == 0 {
+            self.time += self.random.below(30);
+        }
+        let begin = match flaw {
+            Flaw::PacketsDisordered if self.random.below(3) == 0 => {
+                self.time.saturating_sub(self.random.below(60))
+            }
+            _ => self.time,
+        };
+        let with_times = flaw != Flaw::NoPacketTimes;
+        let mut clock = with_times.then_some(begin);
+        let mut events = Vec::new();
+        for _ in 0..self.random.below(events_max) {
+            let time = self.time + self.step();
+            self.time = time;
+            let random = &mut *self.random;
+            let shown = match flaw {
+                Flaw::EventsDisordered if random.below(9) == 0 => {
+                    time.saturating_sub(random.below(60))
+                }
+                Flaw::EventsOutside if random.below(9) == 0 => time + random.below(100),
+                Flaw::EventsBefore if random.below(3) == 0 => {
+                    begin.saturating_sub(random.below(40))
+                }
+                _ => time,
+            };
+            let id = random.below(3) as u8;
+            let id = if flaw == Flaw::Damage && random.below(40) == 0 { 9 } else { id };
+            self.write_header(&mut events, id, shown, &mut clock);
+            events.extend(self.number.to_le_bytes());
+            self.number += 1;
+            let random = &mut *self.random;
+            match id {
+                0 if random.below(20) == 0 => {
+                    let length = random.below(6000) as usize;
+                    events.extend((0..length).map(|index| b'a' + (index % 26) as u8));
+                    events.push(0);
+                }
+                2 => {
+                    let length = random.below(4) as u8;
+                    events.push(length);
+                    events.extend((0..length).map(|_| random.below(256) as u8));
+                }
+                0 => events.extend_from_slice(
+                    &b"some'text, long enough for two\0"[random.below(31) as usize..],
+                ),
+                _ => events.extend([random.below(256) as u8, 7]),
+            }
+        }
+        self.time += self.step();
+        let random = &mut *self.random;
+        if random.below(5) == 0 {
+            self.discarded += 1 + random.below(3) as u32;
+        }
+        let header = 8 + if with_times { 16 } else { 0 } + 16;
+        let content = (header + events.len()) as u32;
+        let size = content + random.below(16) as u32;
+        let bytes = &mut self.bytes;
+        bytes.extend(0xC1FC_1FC1u32.to_le_bytes());
+        bytes.extend(0u32.to_le_bytes());
+        if with_times {
+            bytes.extend(begin.to_le_bytes());
+            bytes.extend(self.time.to_le_bytes());
+        }
+        let seq = packet as u32 + u32::from(random.below(10) == 0);
+        for field in [content * 8, size * 8, self.discarded, seq] {
+            bytes.extend(field.to_le_bytes());
+        }
+        bytes.extend(events);
+        bytes.extend(vec![0; (size - content) as usize]);
     }
-    bytes.extend(events);
-    bytes.extend(vec![0; (size - content) as usize]);
 }
 
 type Output = (String, Vec<String>, Stats);

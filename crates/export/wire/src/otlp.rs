@@ -73,7 +73,8 @@ impl<'g> Group<'g> {
     /// Adds an attribute of the resource. `offset` is the start of the attribute in the batch.
     fn resource_tag(
         &mut self,
-        (key, value): (&'g str, ValueRef<'g>),
+        key: &'g str,
+        value: ValueRef<'g>,
         limits: &Limits,
         offset: usize,
     ) -> Result<()> {
@@ -106,7 +107,8 @@ impl<'g> Group<'g> {
     /// in the batch.
     fn scope_tag(
         &mut self,
-        (key, value): (&'g str, ValueRef<'g>),
+        key: &'g str,
+        value: ValueRef<'g>,
         limits: &Limits,
         offset: usize,
     ) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::limits::{DEPTH_MAX, Limits};
 use crate::span_draft::Lists;
 use crate::v1::{HostCache, V1Lists, V1Span};
 use crate::values;
-use blkkin_model::{AnnotationRef, EndpointRef, SpanId, TraceId, ValueRef};
+use blkkin_model::{AnnotationRef, EndpointRef, Origin, SpanId, TagRef, TraceId, ValueRef};
 use input::{BOOL, Field, I16, I32, I64, Input, LIST, STRING, STRUCT};
 
 /// Buffers of the decoder, reused for the next span.
@@ -203,7 +203,8 @@ impl<'t> Reader<'t> {
                     _ => input.skip(field.kind, self.limits.depth)?,
                 }
             }
-            span.tag((key, self.value(kind, value)), host, self.limits, start)?;
+            let tag = TagRef { key, value: self.value(kind, value), origin: Origin::Span };
+            span.tag(tag, host, self.limits, start)?;
         }
         Ok(())
     }

@@ -252,8 +252,9 @@ impl Bounds {
 }
 
 /// Writer of a column chunk: the pages of one column in one row group.
-pub(crate) struct ChunkWriter {
+pub(crate) struct ChunkWriter<'c> {
     descriptor: ColumnDescPtr,
+    compressor: &'c mut PageCompressor,
     /// Pages encoded so far, with their headers.
     pub(crate) bytes: Vec<u8>,
     pub(crate) index: index::Chunk,
@@ -267,11 +268,15 @@ pub(crate) struct ChunkWriter {
     level: ZstdLevel,
 }
 
-impl ChunkWriter {
-    pub(crate) fn new(descriptor: ColumnDescPtr) -> ChunkWriter {
+impl<'c> ChunkWriter<'c> {
+    pub(crate) fn new(
+        descriptor: ColumnDescPtr,
+        compressor: &'c mut PageCompressor,
+    ) -> ChunkWriter<'c> {
         let columns = ColumnIndexBuilder::new(descriptor.physical_type());
         ChunkWriter {
             descriptor,
+            compressor,
             bytes: Vec::new(),
             index: index::Chunk::default(),
             bounds: Bounds::None,
@@ -289,78 +294,76 @@ impl ChunkWriter {
     pub(crate) fn dictionary<'t>(
         &mut self,
         texts: impl ExactSizeIterator<Item = &'t str>,
-        compressor: &mut PageCompressor,
     ) -> Result<(), Error> {
-        compressor.body.clear();
+        let body = &mut self.compressor.body;
+        body.clear();
         let count = texts.len();
         for text in texts {
-            compressor.body.bytes.extend((text.len() as u32).to_le_bytes());
-            compressor.body.bytes.extend_from_slice(text.as_bytes());
+            body.bytes.extend((text.len() as u32).to_le_bytes());
+            body.bytes.extend_from_slice(text.as_bytes());
         }
-        let page = self.store_page(true, Encoding::PLAIN, count, compressor)?;
+        let page = self.store_page(true, Encoding::PLAIN, count)?;
         self.index.dictionary = Some(page);
         Ok(())
     }
 
-    /// Writes a data page. `values` encodes a range of the present values and returns their bounds.
-    /// If one page can replace all pages ([`Levels::fit_one_page`]), the first call writes the page
-    /// with all rows, and later calls have no effect.
-    pub(crate) fn page(
+    /// Writes the data pages. `pages` has the rows of each page. `values` encodes a range of the
+    /// present values and returns their bounds. If one page can replace all pages
+    /// ([`Levels::fit_one_page`]), only that page is written.
+    pub(crate) fn pages(
         &mut self,
-        number: usize,
-        rows: usize,
+        pages: &[Range<usize>],
         levels: &Levels,
         encoding: Encoding,
-        compressor: &mut PageCompressor,
-        values: impl FnOnce(Range<usize>, &mut PageBody) -> Bounds,
+        mut values: impl FnMut(Range<usize>, &mut PageBody) -> Bounds,
     ) -> Result<(), Error> {
-        if self.index.is_same {
-            return Ok(());
-        }
         self.index.is_same = levels.fit_one_page();
-        let next = if self.index.is_same { levels.at_page.len() - 1 } else { number + 1 };
-        let ((first, from), (end, to)) = (levels.at_page[number], levels.at_page[next]);
-        let rows = if self.index.is_same { end } else { rows };
-        compressor.body.clear();
-        for list in [&levels.repeats, &levels.present] {
-            if list.is_empty() {
-                continue;
+        let step = if self.index.is_same { pages.len().max(1) } else { 1 };
+        for (number, joined) in pages.chunks(step).enumerate() {
+            let rows: usize = joined.iter().map(Range::len).sum();
+            let ((first, from), (end, to)) =
+                (levels.at_page[number], levels.at_page[number + step]);
+            self.compressor.body.clear();
+            for list in [&levels.repeats, &levels.present] {
+                if list.is_empty() {
+                    continue;
+                }
+                let bytes = &mut self.compressor.body.bytes;
+                let at = bytes.len();
+                bytes.extend([0; 4]);
+                encode::runs(&list[first..end], 1, bytes);
+                let length = (bytes.len() - at - 4) as u32;
+                bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
             }
-            let bytes = &mut compressor.body.bytes;
-            let at = bytes.len();
-            bytes.extend([0; 4]);
-            encode::runs(&list[first..end], 1, bytes);
-            let length = (bytes.len() - at - 4) as u32;
-            bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            self.compressor.body.end_block();
+            let bounds = values(from..to, &mut self.compressor.body);
+            let nulls = ((end - first) - (to - from)) as u64;
+            let offset = self.bytes.len();
+            let page = self.store_page(false, encoding, end - first)?;
+            self.offsets.append_row_count(rows as i64);
+            self.offsets.append_offset_and_size(offset as i64, page.len() as i32);
+            let bounds = if from == to { Bounds::None } else { bounds.limited() };
+            match bounds.bytes() {
+                Some((least, most)) => self.columns.append(from == to, least, most, nulls as i64),
+                None => self.columns.to_invalid(),
+            }
+            self.bounds = std::mem::replace(&mut self.bounds, Bounds::None).merge(bounds);
+            self.index.pages.push(page);
+            self.nulls += nulls;
+            self.values += end - first;
+            self.rows += rows;
         }
-        compressor.body.end_block();
-        let bounds = values(from..to, &mut compressor.body);
-        let nulls = ((end - first) - (to - from)) as u64;
-        let offset = self.bytes.len();
-        let page = self.store_page(false, encoding, end - first, compressor)?;
-        self.offsets.append_row_count(rows as i64);
-        self.offsets.append_offset_and_size(offset as i64, page.len() as i32);
-        let bounds = if from == to { Bounds::None } else { bounds.limited() };
-        match bounds.bytes() {
-            Some((least, most)) => self.columns.append(from == to, least, most, nulls as i64),
-            None => self.columns.to_invalid(),
-        }
-        self.bounds = std::mem::replace(&mut self.bounds, Bounds::None).merge(bounds);
-        self.index.pages.push(page);
-        self.nulls += nulls;
-        self.values += end - first;
-        self.rows += rows;
         Ok(())
     }
 
-    /// Compresses the page body in `compressor`, and appends the result to the chunk as a page.
+    /// Compresses the page body in the compressor, and appends the result to the chunk as a page.
     fn store_page(
         &mut self,
         is_dictionary: bool,
         encoding: Encoding,
         values: usize,
-        compressor: &mut PageCompressor,
     ) -> Result<index::Page, Error> {
+        let compressor = &mut *self.compressor;
         compressor.compress()?;
         self.level = compressor.level();
         let header = PageHeader {

@@ -2,7 +2,7 @@
 //! [`ColumnWriters::column`].
 
 use crate::block::Row;
-use crate::chunk_writer::{Bounds, ChunkWriter, Levels, PageCompressor};
+use crate::chunk_writer::{Bounds, ChunkWriter, Levels};
 use crate::dictionary::TextId;
 use crate::encode;
 use crate::error::Error;
@@ -65,7 +65,6 @@ pub(crate) struct ColumnWriters<'g, 'b> {
     pub(crate) locals: Vec<&'g NumberedEndpoint>,
     pub(crate) remotes: Vec<&'g NumberedEndpoint>,
     pub(crate) pages: &'g [Range<usize>],
-    pub(crate) compressor: &'g mut PageCompressor,
     pub(crate) numbering: &'g mut Numbering,
 }
 
@@ -73,7 +72,7 @@ impl<'b> ColumnWriters<'_, 'b> {
     pub(crate) fn column(
         &mut self,
         column: Column,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         lists: &mut ListPair,
     ) -> Result<(), Error> {
         match column {
@@ -175,69 +174,66 @@ impl<'b> ColumnWriters<'_, 'b> {
 
     /// Writes span ids of 16 hexadecimal digits. The encoded list of lengths is tiny, since all
     /// lengths are equal.
-    fn ids(&mut self, chunk: &mut ChunkWriter, levels: &Levels, ids: &[u64]) -> Result<(), Error> {
+    fn ids(
+        &mut self,
+        chunk: &mut ChunkWriter<'_>,
+        levels: &Levels,
+        ids: &[u64],
+    ) -> Result<(), Error> {
         let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
         let mut lengths = Vec::new();
-        for (number, page) in self.pages.iter().enumerate() {
-            chunk.page(number, page.len(), levels, encoding, self.compressor, |range, out| {
-                lengths.clear();
-                lengths.resize(range.len(), 16);
-                encode::differences(&lengths, &mut out.bytes);
-                out.end_block();
-                ids[range].iter().for_each(|id| out.bytes.extend_from_slice(&hex::digits(*id)));
-                Bounds::Unknown
-            })?;
-        }
-        Ok(())
+        chunk.pages(self.pages, levels, encoding, |range, out| {
+            lengths.clear();
+            lengths.resize(range.len(), 16);
+            encode::differences(&lengths, &mut out.bytes);
+            out.end_block();
+            ids[range].iter().for_each(|id| out.bytes.extend_from_slice(&hex::digits(*id)));
+            Bounds::Unknown
+        })
     }
 
     /// Writes trace ids. An id that equals the id of the previous row in the page is written as a
     /// shared prefix and an empty suffix, any other id in full.
     pub(crate) fn trace_ids(
         &mut self,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         ids: &TraceIds,
     ) -> Result<(), Error> {
         let levels = Levels::required(self.pages);
         let (mut shared, mut lengths, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, page) in self.pages.iter().enumerate() {
-            let encoding = Encoding::DELTA_BYTE_ARRAY;
-            chunk.page(number, page.len(), &levels, encoding, self.compressor, |range, out| {
-                shared.clear();
-                lengths.clear();
-                texts.clear();
-                let mut before = None;
-                let mut bounds: Option<(&[u8], &[u8])> = None;
-                for id in &ids.of_row[range] {
-                    let text = ids.texts[*id as usize].as_bytes();
-                    if before == Some(id) {
-                        shared.push(text.len() as i64);
-                        lengths.push(0);
-                        continue;
-                    }
-                    before = Some(id);
-                    shared.push(0);
-                    lengths.push(text.len() as i64);
-                    texts.extend_from_slice(text);
-                    bounds = Some(match bounds {
-                        None => (text, text),
-                        Some((least, most)) => (least.min(text), most.max(text)),
-                    });
+        chunk.pages(self.pages, &levels, Encoding::DELTA_BYTE_ARRAY, |range, out| {
+            shared.clear();
+            lengths.clear();
+            texts.clear();
+            let mut before = None;
+            let mut bounds: Option<(&[u8], &[u8])> = None;
+            for id in &ids.of_row[range] {
+                let text = ids.texts[*id as usize].as_bytes();
+                if before == Some(id) {
+                    shared.push(text.len() as i64);
+                    lengths.push(0);
+                    continue;
                 }
-                encode::differences(&shared, &mut out.bytes);
-                encode::differences(&lengths, &mut out.bytes);
-                out.end_block();
-                out.bytes.extend_from_slice(&texts);
-                bounds.map_or(Bounds::None, |(least, most)| {
-                    Bounds::Texts(least.to_vec(), most.to_vec())
-                })
-            })?;
-        }
-        Ok(())
+                before = Some(id);
+                shared.push(0);
+                lengths.push(text.len() as i64);
+                texts.extend_from_slice(text);
+                bounds = Some(match bounds {
+                    None => (text, text),
+                    Some((least, most)) => (least.min(text), most.max(text)),
+                });
+            }
+            encode::differences(&shared, &mut out.bytes);
+            encode::differences(&lengths, &mut out.bytes);
+            out.end_block();
+            out.bytes.extend_from_slice(&texts);
+            bounds
+                .map_or(Bounds::None, |(least, most)| Bounds::Texts(least.to_vec(), most.to_vec()))
+        })
     }
 
     /// Writes a column with one optional text in each row. Text 0, the empty text, means no value.
-    fn texts(&mut self, chunk: &mut ChunkWriter, texts: Vec<TextId>) -> Result<(), Error> {
+    fn texts(&mut self, chunk: &mut ChunkWriter<'_>, texts: Vec<TextId>) -> Result<(), Error> {
         let present = texts.iter().map(|text| (*text != 0).into()).collect();
         let levels = Levels::optional(present, self.pages);
         let texts = texts.into_iter().filter(|text| *text != 0).collect();
@@ -246,7 +242,7 @@ impl<'b> ColumnWriters<'_, 'b> {
 
     fn text_values(
         &mut self,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         levels: &Levels,
         mut texts: Vec<TextId>,
         in_order: bool,
@@ -256,52 +252,44 @@ impl<'b> ColumnWriters<'_, 'b> {
         let Some(dictionary) = dictionary else {
             return self.plain(chunk, levels, &texts);
         };
-        chunk.dictionary(dictionary.iter().map(|text| known.get(*text)), self.compressor)?;
+        chunk.dictionary(dictionary.iter().map(|text| known.get(*text)))?;
         let text = |number: u32| known.get(dictionary[number as usize]).as_bytes().to_vec();
-        for (number, page) in self.pages.iter().enumerate() {
-            let encoding = Encoding::RLE_DICTIONARY;
-            chunk.page(number, page.len(), levels, encoding, self.compressor, |range, out| {
-                let numbers = &texts[range];
-                let most = numbers.iter().copied().max().unwrap_or(0);
-                let width = encode::width(most.into()).next_multiple_of(8);
-                out.bytes.push(width as u8);
-                encode::runs(numbers, width, &mut out.bytes);
-                match numbers.iter().min() {
-                    Some(least) if in_order => Bounds::Texts(text(*least), text(most)),
-                    _ => Bounds::Unknown,
-                }
-            })?;
-        }
-        Ok(())
+        chunk.pages(self.pages, levels, Encoding::RLE_DICTIONARY, |range, out| {
+            let numbers = &texts[range];
+            let most = numbers.iter().copied().max().unwrap_or(0);
+            let width = encode::width(most.into()).next_multiple_of(8);
+            out.bytes.push(width as u8);
+            encode::runs(numbers, width, &mut out.bytes);
+            match numbers.iter().min() {
+                Some(least) if in_order => Bounds::Texts(text(*least), text(most)),
+                _ => Bounds::Unknown,
+            }
+        })
     }
 
     fn plain(
         &mut self,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         levels: &Levels,
         texts: &[TextId],
     ) -> Result<(), Error> {
         let known = &self.numbering.texts;
         let mut lengths = Vec::new();
-        for (number, page) in self.pages.iter().enumerate() {
-            let encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
-            chunk.page(number, page.len(), levels, encoding, self.compressor, |range, out| {
-                let texts = &texts[range];
-                lengths.clear();
-                lengths.extend(texts.iter().map(|text| known.get(*text).len() as i64));
-                encode::differences(&lengths, &mut out.bytes);
-                out.end_block();
-                let texts = texts.iter().map(|text| known.get(*text).as_bytes());
-                texts.for_each(|text| out.bytes.extend_from_slice(text));
-                Bounds::Unknown
-            })?;
-        }
-        Ok(())
+        chunk.pages(self.pages, levels, Encoding::DELTA_LENGTH_BYTE_ARRAY, |range, out| {
+            let texts = &texts[range];
+            lengths.clear();
+            lengths.extend(texts.iter().map(|text| known.get(*text).len() as i64));
+            encode::differences(&lengths, &mut out.bytes);
+            out.end_block();
+            let texts = texts.iter().map(|text| known.get(*text).as_bytes());
+            texts.for_each(|text| out.bytes.extend_from_slice(text));
+            Bounds::Unknown
+        })
     }
 
     fn numbers<const SIZE: usize>(
         &mut self,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         numbers: &[Option<i64>],
         bounds: impl Fn(i64, i64) -> Bounds,
     ) -> Result<(), Error> {
@@ -313,49 +301,39 @@ impl<'b> ColumnWriters<'_, 'b> {
 
     fn plain_numbers<const SIZE: usize>(
         &mut self,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         levels: &Levels,
         numbers: &[i64],
         bounds: impl Fn(i64, i64) -> Bounds,
     ) -> Result<(), Error> {
-        for (number, page) in self.pages.iter().enumerate() {
-            chunk.page(
-                number,
-                page.len(),
-                levels,
-                Encoding::PLAIN,
-                self.compressor,
-                |range, out| {
-                    let numbers = &numbers[range];
-                    encode::numbers::<SIZE>(numbers, &mut out.bytes);
-                    let (least, most) = (numbers.iter().min(), numbers.iter().max());
-                    least.zip(most).map_or(Bounds::None, |(least, most)| bounds(*least, *most))
-                },
-            )?;
-        }
-        Ok(())
+        chunk.pages(self.pages, levels, Encoding::PLAIN, |range, out| {
+            let numbers = &numbers[range];
+            encode::numbers::<SIZE>(numbers, &mut out.bytes);
+            let (least, most) = (numbers.iter().min(), numbers.iter().max());
+            least.zip(most).map_or(Bounds::None, |(least, most)| bounds(*least, *most))
+        })
     }
 
     fn flags(
         &mut self,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         get: impl Fn(&NumberedBlock<'b>, Row) -> bool,
     ) -> Result<(), Error> {
         let flags = self.map_rows(get);
         let same = flags.iter().all(|flag| *flag == flags[0]);
         let levels = Levels { same, ..Levels::required(self.pages) };
-        for (number, page) in self.pages.iter().enumerate() {
-            let encoding = Encoding::PLAIN;
-            chunk.page(number, page.len(), &levels, encoding, self.compressor, |range, out| {
-                let flags = &flags[range];
-                encode::flags(flags, &mut out.bytes);
-                Bounds::Flags(flags.iter().all(|flag| *flag), flags.iter().any(|flag| *flag))
-            })?;
-        }
-        Ok(())
+        chunk.pages(self.pages, &levels, Encoding::PLAIN, |range, out| {
+            let flags = &flags[range];
+            encode::flags(flags, &mut out.bytes);
+            Bounds::Flags(flags.iter().all(|flag| *flag), flags.iter().any(|flag| *flag))
+        })
     }
 
-    fn annotations(&mut self, chunk: &mut ChunkWriter, lists: &mut ListPair) -> Result<(), Error> {
+    fn annotations(
+        &mut self,
+        chunk: &mut ChunkWriter<'_>,
+        lists: &mut ListPair,
+    ) -> Result<(), Error> {
         let (mut counts, mut times) = (Vec::with_capacity(self.rows.len()), Vec::new());
         for (of, row) in self.rows {
             let (at, values) = of.block.annotation_ids(*row);
@@ -370,7 +348,7 @@ impl<'b> ColumnWriters<'_, 'b> {
     fn tags(
         &mut self,
         column: Column,
-        chunk: &mut ChunkWriter,
+        chunk: &mut ChunkWriter<'_>,
         lists: &mut ListPair,
     ) -> Result<(), Error> {
         let list = TAGS.iter().position(|(_, key, _)| *key == column).unwrap_or(0);

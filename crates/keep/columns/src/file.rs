@@ -14,10 +14,11 @@ use crate::index::{self, Group, Page, Seal};
 use crate::page_reader::{PageReader, crc};
 use crate::read_at::ReadAt;
 use crate::schema::{COLUMNS, Column};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Span file open for reading. Any number of threads may read it at the same time.
 pub struct File<R = std::fs::File> {
@@ -180,14 +181,13 @@ impl<R: ReadAt> File<R> {
 
     /// Returns the approximate memory of the index and the cached dictionaries, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let dictionaries = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        let dictionaries = self.dictionaries.lock();
         self.index_bytes + dictionaries.bytes
     }
 
     /// Empties the cache of dictionaries. They are read again on demand.
     pub fn shrink(&self) {
-        *self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner) =
-            DictionaryCache::default();
+        *self.dictionaries.lock() = DictionaryCache::default();
     }
 
     /// Returns the rows of a page, relative to the start of its row group.
@@ -246,7 +246,7 @@ impl<R: ReadAt> File<R> {
     }
 
     fn dictionary(&self, page: &Page) -> Result<Arc<TextList>, Error> {
-        let known = || self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.dictionaries.lock();
         if let Some(dictionary) = known().by_offset.get(&page.offset) {
             return Ok(dictionary.clone());
         }
@@ -280,7 +280,7 @@ impl<R: ReadAt> File<R> {
         &self,
         take: impl FnOnce(&mut PageReader) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let idle = || self.idle_readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle = || self.idle_readers.lock();
         let popped = idle().pop();
         let mut reader = match popped {
             Some(reader) => reader,

@@ -78,15 +78,14 @@ impl GroupEncoder {
             locals: rows.iter().map(|(of, row)| of.local(*row)).collect(),
             remotes: rows.iter().map(|(of, row)| of.remote(*row)).collect(),
             pages: &pages,
-            compressor: &mut self.compressor,
             numbering: &mut self.numbering,
         };
         let mut spaced = ListPair::default();
         let mut columns = Vec::with_capacity(self.schema.len());
         for (column, descriptor) in COLUMNS.into_iter().zip(&self.schema) {
-            let mut chunk = ChunkWriter::new(descriptor.clone());
+            self.compressor.set_recurring(column.recurs());
+            let mut chunk = ChunkWriter::new(descriptor.clone(), &mut self.compressor);
             let mut bloom = None;
-            of_rows.compressor.set_recurring(column.recurs());
             if column == Column::TraceId {
                 let ids = TraceIds::of(rows);
                 if self.options.bloom {

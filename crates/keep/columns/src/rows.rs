@@ -20,6 +20,16 @@ use std::ops::{ControlFlow, Range, RangeInclusive};
 /// Number of a page in its row group, and the page's decoded trace ids.
 type TraceIdPage = (usize, DecodedPage);
 
+/// Adjacent rows of one row group.
+struct GroupRows {
+    /// Number of the row group.
+    group: usize,
+    /// Row numbers relative to the start of the row group.
+    rows: Range<usize>,
+    /// Decoded trace ids of one page, so that they are not decoded again.
+    trace_ids: Option<TraceIdPage>,
+}
+
 impl<R: ReadAt> File<R> {
     /// Sends the spans in a range of rows to a sink, in order, until the sink breaks off.
     pub fn read(
@@ -34,7 +44,8 @@ impl<R: ReadAt> File<R> {
             }
             let of_group = rows.start.saturating_sub(group.first_row) as usize
                 ..(rows.end - group.first_row).min(group.rows.into()) as usize;
-            if self.read_group(number, of_group, None, None, sink)?.is_break() {
+            let of_group = GroupRows { group: number, rows: of_group, trace_ids: None };
+            if self.read_group(of_group, None, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -83,26 +94,20 @@ impl<R: ReadAt> File<R> {
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
         for group in 0..self.groups() {
-            let (rows, trace_ids) = self.rows_between(group, &lows)?;
-            if self.read_group(group, rows, trace_ids, id, sink)?.is_break() {
+            if self.read_group(self.rows_between(group, &lows)?, id, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the rows of a row group whose trace ids have a lower half in a range. The decoded
-    /// trace ids of the last page with such rows are also returned, so that they are not decoded
-    /// again.
-    fn rows_between(
-        &self,
-        number: usize,
-        lows: &RangeInclusive<u64>,
-    ) -> Result<(Range<usize>, Option<TraceIdPage>), Error> {
+    /// Returns the rows of a row group whose trace ids have a lower half in a range, with the
+    /// decoded trace ids of the last page with such rows.
+    fn rows_between(&self, number: usize, lows: &RangeInclusive<u64>) -> Result<GroupRows, Error> {
         let group = self.group(number);
         let (first, last) = (*lows.start(), *lows.end());
         if last < group.page_lows[0] || first > group.last_low || first > last {
-            return Ok((0..0, None));
+            return Ok(GroupRows { group: number, rows: 0..0, trace_ids: None });
         }
         let page = group.page_lows.partition_point(|low| *low < first).saturating_sub(1);
         let of_page = self.cells(number, page, Column::TraceId)?;
@@ -115,7 +120,8 @@ impl<R: ReadAt> File<R> {
         };
         let before = self.rows_before(number, end_page, &of_page, |low| low <= last)?;
         let end = (group.page_rows[end_page] as usize + before).max(start);
-        Ok((start..end, Some((end_page, of_page))))
+        let trace_ids = Some((end_page, of_page));
+        Ok(GroupRows { group: number, rows: start..end, trace_ids })
     }
 
     /// Returns the index of the first row in a page for which `holds` is false. Its argument is the
@@ -136,41 +142,36 @@ impl<R: ReadAt> File<R> {
 
     fn read_group(
         &self,
-        number: usize,
-        rows: Range<usize>,
-        mut trace_ids: Option<TraceIdPage>,
+        mut of_group: GroupRows,
         id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
-        if rows.is_empty() {
+        if of_group.rows.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        let starts = &self.group(number).page_rows;
-        let first = starts.partition_point(|row| *row as usize <= rows.start) - 1;
-        for page in first..starts.len() {
-            let of_page = self.rows_of_page(number, page);
-            if of_page.start >= rows.end {
-                break;
-            }
-            let from = rows.start.max(of_page.start) - of_page.start;
-            let to = rows.end.min(of_page.end) - of_page.start;
-            let known = trace_ids.take_if(|(of_page, _)| *of_page == page).map(|(_, ids)| ids);
-            if self.read_page(number, page, from..to, known, id, sink)?.is_break() {
+        let starts = &self.group(of_group.group).page_rows;
+        let first = starts.partition_point(|row| *row as usize <= of_group.rows.start) - 1;
+        let end = starts.partition_point(|row| (*row as usize) < of_group.rows.end);
+        for page in first..end {
+            if self.read_page(page, &mut of_group, id, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Sends those spans in a range of rows that are in one page.
     fn read_page(
         &self,
-        group: usize,
         page: usize,
-        rows: Range<usize>,
-        mut trace_ids: Option<DecodedPage>,
+        of_group: &mut GroupRows,
         id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
+        let GroupRows { group, ref rows, ref mut trace_ids } = *of_group;
+        let of_page = self.rows_of_page(group, page);
+        let from = rows.start.max(of_page.start) - of_page.start;
+        let rows = from..rows.end.min(of_page.end) - of_page.start;
         let ids = match id {
             Some(id) => Some((self.cells(group, page, Column::SpanId)?, id.to_string())),
             None => None,
@@ -184,8 +185,9 @@ impl<R: ReadAt> File<R> {
         }
         let mut columns = Vec::with_capacity(COLUMNS.len());
         for column in COLUMNS {
-            columns.push(match trace_ids.take_if(|_| column == Column::TraceId) {
-                Some(ids) => ids,
+            let is_known = |of: &mut TraceIdPage| column == Column::TraceId && of.0 == page;
+            columns.push(match trace_ids.take_if(is_known) {
+                Some((_, ids)) => ids,
                 None => self.cells(group, page, column)?,
             });
         }
@@ -204,7 +206,7 @@ impl<R: ReadAt> File<R> {
     /// Returns whether the file has spans whose trace ids have the lower half `low`.
     pub fn contains_trace(&self, low: u64) -> Result<bool, Error> {
         for group in 0..self.groups() {
-            if !self.rows_between(group, &(low..=low))?.0.is_empty() {
+            if !self.rows_between(group, &(low..=low))?.rows.is_empty() {
                 return Ok(true);
             }
         }

@@ -169,7 +169,7 @@ impl Lake {
         state.flush_target = wanted;
         memory.work.notify_all();
         while state.written < wanted && state.write_error.is_none() {
-            state = state.wait(&memory.flush_done);
+            state.wait(&memory.flush_done);
         }
         state.write_error.clone().map_or(Ok(()), Err)
     }

@@ -5,8 +5,8 @@
 //! each acquisition and panic on a violation; release builds have neither the check nor its
 //! bookkeeping.
 
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Ranks of the store's locks, lowest first.
@@ -28,12 +28,6 @@ pub(crate) mod rank {
     pub(crate) const LEDGER: u8 = 6;
 }
 
-/// Locks a mutex without a rank, and ignores poisoning: the threads of a store continue after one
-/// of them panicked.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Mutex with a rank. Debug builds check that each thread acquires ranks in ascending order.
 #[derive(Default)]
 pub(crate) struct RankedMutex<T, const RANK: u8> {
@@ -50,33 +44,27 @@ impl<T, const RANK: u8> RankedMutex<T, RANK> {
     /// # Panics
     /// In debug builds, if the thread holds a lock of this rank or a higher rank.
     pub(crate) fn lock(&self) -> Guard<'_, T, RANK> {
-        let held = HeldRank::take();
-        Guard { guard: lock(&self.mutex), held }
+        let _held = HeldRank::take();
+        Guard { guard: self.mutex.lock(), _held }
     }
 }
 
 /// Guard of a locked [`RankedMutex`]; its drop unlocks the mutex and releases the rank.
 pub(crate) struct Guard<'m, T, const RANK: u8> {
     guard: MutexGuard<'m, T>,
-    held: HeldRank<RANK>,
+    _held: HeldRank<RANK>,
 }
 
 impl<T, const RANK: u8> Guard<'_, T, RANK> {
     /// Waits for a notification of `condition`. The wait releases the lock, but the thread still
     /// counts as a holder of the rank.
-    #[must_use]
-    pub(crate) fn wait(self, condition: &Condvar) -> Self {
-        let Guard { guard, held } = self;
-        Guard { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
+    pub(crate) fn wait(&mut self, condition: &Condvar) {
+        condition.wait(&mut self.guard);
     }
 
     /// Waits like [`Guard::wait`], but at most for `limit`.
-    #[must_use]
-    pub(crate) fn wait_timeout(self, condition: &Condvar, limit: Duration) -> Self {
-        let Guard { guard, held } = self;
-        let (guard, _) =
-            condition.wait_timeout(guard, limit).unwrap_or_else(PoisonError::into_inner);
-        Guard { guard, held }
+    pub(crate) fn wait_timeout(&mut self, condition: &Condvar, limit: Duration) {
+        condition.wait_for(&mut self.guard, limit);
     }
 }
 
@@ -114,7 +102,7 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
         T: Clone,
     {
         let _held = HeldRank::<RANK>::take();
-        self.value.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.value.read().clone()
     }
 
     /// Replaces the value and returns the earlier value.
@@ -123,7 +111,7 @@ impl<T, const RANK: u8> RankedCell<T, RANK> {
     /// In debug builds, if the thread holds a lock of this rank or a higher rank.
     pub(crate) fn replace(&self, value: T) -> T {
         let _held = HeldRank::<RANK>::take();
-        std::mem::replace(&mut *self.value.write().unwrap_or_else(PoisonError::into_inner), value)
+        std::mem::replace(&mut *self.value.write(), value)
     }
 }
 
@@ -169,7 +157,7 @@ impl<const RANK: u8> HeldRank<RANK> {
 #[cfg(all(test, debug_assertions))]
 mod tests {
     use super::{RankedCell, RankedMutex};
-    use std::sync::Condvar;
+    use parking_lot::Condvar;
     use std::time::Duration;
 
     #[test]
@@ -183,7 +171,8 @@ mod tests {
         drop(held);
         assert_eq!(*higher, 2);
         drop(higher);
-        let held = low.lock().wait_timeout(&Condvar::new(), Duration::ZERO);
+        let mut held = low.lock();
+        held.wait_timeout(&Condvar::new(), Duration::ZERO);
         assert_eq!((middle.replace(4), *high.lock(), *held), (3, 2, 1));
     }
 

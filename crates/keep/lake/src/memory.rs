@@ -4,13 +4,14 @@
 use crate::Options;
 use crate::files::cache::Cache;
 use crate::files::file_entry::Totals;
-use crate::locks::{Guard, RankedMutex, lock, rank};
+use crate::locks::{Guard, RankedMutex, rank};
 use crate::write::batch;
 use crate::write::head::Head;
 use blkkin_columns::Block;
 use blkkin_store::{AcceptCallback, Batch, Counters, Interval, Refusal};
 use blkkin_wire::{Decoder, End, Outcome};
-use std::sync::{Arc, Condvar, Mutex};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum time that a new batch waits for the head to shrink, and again for space in the journal's
@@ -118,7 +119,7 @@ impl Memory {
                     format!("memory holds all that it may, as it cannot be written: {why}");
                 return Err(Refusal { reason, retry_after: RETRY_AFTER });
             }
-            state = state.wait_timeout(&self.flush_done, left);
+            state.wait_timeout(&self.flush_done, left);
         }
         Ok(())
     }
@@ -126,10 +127,10 @@ impl Memory {
     /// Decodes a batch into blocks. The batch's policy decides whether an error rejects some spans
     /// or the whole batch.
     pub(crate) fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
-        let spare = lock(&self.spare_decoders).pop();
+        let spare = self.spare_decoders.lock().pop();
         let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
         let (outcome, blocks) = batch::read(&mut decoder, batch, &|| self.block());
-        let mut spare = lock(&self.spare_decoders);
+        let mut spare = self.spare_decoders.lock();
         if spare.len() < SPARE_MAX {
             spare.push(decoder);
         }
@@ -137,12 +138,12 @@ impl Memory {
     }
 
     fn block(&self) -> Block {
-        lock(&self.spare_blocks).pop().unwrap_or_default()
+        self.spare_blocks.lock().pop().unwrap_or_default()
     }
 
     /// Keeps a block for reuse, unless it is large or [`SPARE_MAX`] blocks are kept already.
     pub(crate) fn recycle_block(&self, mut block: Block) {
-        let mut spare = lock(&self.spare_blocks);
+        let mut spare = self.spare_blocks.lock();
         if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
             block.clear();
             spare.push(block);
@@ -191,7 +192,7 @@ impl Memory {
         while state.head.memory_bytes() > self.options.memory_bytes_max
             && state.write_error.is_none()
         {
-            state = state.wait(&self.flush_done);
+            state.wait(&self.flush_done);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! [`Retention`]: selects the files that expire by age or size. Start at [`Retention::expired`].
 
+use crate::clock::Clock;
 use crate::files::file_entry::FileEntry;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -45,16 +46,15 @@ impl Retention {
     }
 
     /// Returns the number of files that expire now; these are the oldest of `files`. `others_bytes`
-    /// is the size of files that count for the limit but cannot expire. `now_ns` is the time of
-    /// day, and `uptime` is monotonic.
+    /// is the size of files that count for the limit but cannot expire.
     pub(crate) fn expired(
         &self,
         files: &[FileEntry],
         others_bytes: u64,
-        now_ns: u64,
-        uptime: Duration,
+        clock: &dyn Clock,
         allowance: &mut ExpiryRateLimit,
     ) -> usize {
+        let (now_ns, uptime) = (clock.now_ns(), clock.uptime());
         let bytes: u64 = files.iter().map(FileEntry::bytes_on_disk).sum();
         let mut left = bytes + others_bytes;
         let mut count = 0;
@@ -128,10 +128,33 @@ impl ExpiryRateLimit {
 #[cfg(test)]
 mod tests {
     use super::{ExpiryRateLimit, Retention};
+    use crate::clock::Clock;
     use crate::files::file_entry::FileEntry;
     use std::time::Duration;
 
     const SECOND: u64 = 1_000_000_000;
+
+    /// Clock that stands still.
+    #[derive(Default)]
+    struct FixedClock {
+        now_ns: u64,
+        uptime: Duration,
+    }
+
+    impl Clock for FixedClock {
+        fn now_ns(&self) -> u64 {
+            self.now_ns
+        }
+
+        fn uptime(&self) -> Duration {
+            self.uptime
+        }
+    }
+
+    /// Returns a clock that shows a time of day, with an uptime of zero.
+    fn clock_at(now_seconds: u64) -> FixedClock {
+        FixedClock { now_ns: now_seconds * SECOND, ..FixedClock::default() }
+    }
 
     fn files(count: u64) -> Vec<FileEntry> {
         let file = |number| FileEntry {
@@ -150,14 +173,8 @@ mod tests {
     #[test]
     fn oldest_files_expire_first() {
         let expired = |retention: Retention, now_seconds: u64| {
-            let now_ns = now_seconds * SECOND;
-            retention.expired(
-                &files(10),
-                0,
-                now_ns,
-                Duration::ZERO,
-                &mut ExpiryRateLimit::default(),
-            )
+            let allowance = &mut ExpiryRateLimit::default();
+            retention.expired(&files(10), 0, &clock_at(now_seconds), allowance)
         };
         let by_age = Retention { age: Some(Duration::from_secs(60)), bytes: None };
         assert_eq!(expired(by_age, 0), 0);
@@ -168,7 +185,7 @@ mod tests {
         assert_eq!(expired(Retention { age: None, bytes: None }, 1 << 30), 0);
         let beside_others = |others_bytes| {
             let allowance = &mut ExpiryRateLimit::default();
-            by_bytes.expired(&files(10), others_bytes, 0, Duration::ZERO, allowance)
+            by_bytes.expired(&files(10), others_bytes, &clock_at(0), allowance)
         };
         assert_eq!([0, 50, 51, 1000].map(beside_others), [8, 8, 9, 10]);
     }
@@ -182,7 +199,7 @@ mod tests {
         let retention = Retention { age: Some(Duration::from_secs(60)), bytes: None };
         let expired = |files: &[FileEntry], now_seconds: u64| {
             let mut allowance = ExpiryRateLimit::default();
-            retention.expired(files, 0, now_seconds * SECOND, Duration::ZERO, &mut allowance)
+            retention.expired(files, 0, &clock_at(now_seconds), &mut allowance)
         };
         assert_eq!([61, 62, 64, 65, 66].map(|now| expired(&files, now)), [1, 1, 1, 5, 6]);
         for file in &mut files {
@@ -200,7 +217,8 @@ mod tests {
         for minute in 0..3 {
             for second in 0..60 {
                 let uptime = Duration::from_secs(minute * 60 + second);
-                let count = retention.expired(&left, 0, year, uptime, &mut allowance);
+                let clock = FixedClock { now_ns: year, uptime };
+                let count = retention.expired(&left, 0, &clock, &mut allowance);
                 left.drain(..count);
             }
             let gone = 1000 - left.len() as u64;

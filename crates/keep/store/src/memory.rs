@@ -12,9 +12,10 @@ use crate::{
 };
 use blkkin_model::{Span, SpanId, SpanRef, SpanRefBuffer, TraceId, Value};
 use blkkin_wire::{Decoder, End, Limits, Outcome};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// Maximum number of example spans for each power of two of the duration.
 const EXAMPLES_MAX: usize = 4;
@@ -70,11 +71,11 @@ impl MemoryStore {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// Returns a snapshot of the requests in the store. Later changes do not affect it.

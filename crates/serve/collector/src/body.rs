@@ -9,10 +9,11 @@ use crate::rejection::Rejection;
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 use std::fmt::Display;
 use std::ops::Deref;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 /// Maximum number of idle buffers in the pool. `IDLE_BYTES` limits the size of each.
@@ -66,7 +67,7 @@ impl Buffers {
     /// capacity of the pooled buffer.
     pub(crate) fn take(&self) -> Result<Buffer, Rejection> {
         let mut hold = self.budget.reservation();
-        let bytes = lock(&self.idle).pop().unwrap_or_default();
+        let bytes = self.idle.lock().pop().unwrap_or_default();
         hold.grow_to(bytes.capacity()).map_err(|_| Rejection::out_of_memory())?;
         Ok(Buffer { bytes, hold, idle: self.idle.clone() })
     }
@@ -103,7 +104,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
-        let mut idle = lock(&self.idle);
+        let mut idle = self.idle.lock();
         if (1..=IDLE_BYTES).contains(&bytes.capacity()) && idle.len() < IDLE_COUNT {
             bytes.clear();
             idle.push(bytes);
@@ -192,9 +193,4 @@ where
     let mut hold = buffers.budget.reservation();
     hold.grow_to(bytes.len()).map_err(|_| Rejection::out_of_memory())?;
     Ok(Message { store: BodyMemory::One(bytes, hold), skipped: 0 })
-}
-
-/// Locks the pool. Poisoning is ignored, because no change leaves the list inconsistent.
-fn lock(idle: &Mutex<Vec<Vec<u8>>>) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,8 +10,9 @@ use blkkin_wire::{End, Format};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body::Body;
+use parking_lot::Mutex;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -233,11 +234,11 @@ struct LastRefusal(Mutex<Option<(Instant, Refusal)>>);
 impl LastRefusal {
     fn note(&self, result: &Result<AcceptedBatch, Refusal>) {
         let refusal = result.as_ref().err().map(|refusal| (Instant::now(), refusal.clone()));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+        *self.0.lock() = refusal;
     }
 
     fn reason(&self) -> Option<String> {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.0.lock() {
             Some((time, refusal)) if time.elapsed() < REASON_AGE_MAX => {
                 Some(refusal.reason.clone())
             }
@@ -246,7 +247,7 @@ impl LastRefusal {
     }
 
     fn check(&self) -> Result<(), Rejection> {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.0.lock() {
             Some((time, refusal)) if time.elapsed() < REFUSAL_AGE_MAX => {
                 Err(refusal.clone().into())
             }

@@ -56,6 +56,16 @@ const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPTED_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
+/// Call that sends a batch of spans.
+struct SpanCall {
+    /// Transport as which the message is counted.
+    transport: Transport,
+    /// Format of the batch.
+    format: Format,
+    /// Policy for invalid spans.
+    policy: Policy,
+}
+
 impl Collector {
     /// Answers a gRPC call, which is a request with the content type `application/grpc`.
     pub async fn grpc<B>(&self, request: Request<B>) -> Answer
@@ -79,8 +89,12 @@ impl Collector {
     where
         B: Body<Data = Bytes, Error: Display>,
     {
-        let kind = (Transport::OtlpGrpc, Format::OtlpProto, Policy::EachSpan);
-        let accepted = self.call(kind, headers, body).await?;
+        let call = SpanCall {
+            transport: Transport::OtlpGrpc,
+            format: Format::OtlpProto,
+            policy: Policy::EachSpan,
+        };
+        let accepted = self.call(call, headers, body).await?;
         whole(accepted).map(|outcome| response(&outcome))
     }
 
@@ -89,8 +103,9 @@ impl Collector {
         B: Body<Data = Bytes, Error: Display>,
     {
         let format = Format::ZipkinProto;
-        let kind = (Transport::Grpc, format, self.settings.policy);
-        let outcome = self.call(kind, headers, body).await?.outcome;
+        let policy = self.settings.policy;
+        let call = SpanCall { transport: Transport::Grpc, format, policy };
+        let outcome = self.call(call, headers, body).await?.outcome;
         match outcome.first_refusal() {
             Some(refusal) => {
                 Err(Rejection::Invalid(describe_refusal(format, refusal, outcome.accepted)))
@@ -122,13 +137,14 @@ impl Collector {
 
     async fn call<B>(
         &self,
-        (transport, format, policy): (Transport, Format, Policy),
+        call: SpanCall,
         headers: &HeaderMap,
         body: B,
     ) -> Result<AcceptedBatch, Rejection>
     where
         B: Body<Data = Bytes, Error: Display>,
     {
+        let SpanCall { transport, format, policy } = call;
         let body = self.receive(transport, body).await?;
         let compression = frame(&body, headers)
             .inspect_err(|trouble| self.count_rejection(transport, trouble))?;

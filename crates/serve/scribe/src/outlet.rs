@@ -11,8 +11,9 @@ use crate::plan::{BufferPlan, Kind, StorePlan};
 use crate::stores::{Failure, Store, StoreContext, WriteCounts, build};
 use blkkin_journal::{Item, Journal, Reader};
 use blkkin_scribe::Backoff;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Size in bytes at which a batch for a store is complete.
@@ -123,15 +124,11 @@ pub(crate) struct OutletState {
 
 impl OutletState {
     pub(crate) fn status(&self) -> String {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, String> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock().clone()
     }
 
     fn set(&self, text: String) {
-        *self.lock() = text;
+        *self.status.lock() = text;
     }
 }
 
@@ -145,7 +142,7 @@ pub(crate) struct StopSignal {
 
 impl StopSignal {
     pub(crate) fn request(&self) {
-        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = self.lock.lock();
         self.is_requested.store(true, Ordering::Release);
         self.asked.notify_all();
     }
@@ -157,14 +154,13 @@ impl StopSignal {
     /// Sleeps for `time`, or until the stop is requested.
     fn wait(&self, time: Duration) {
         let deadline = Instant::now() + time;
-        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lock = self.lock.lock();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if self.is_asked() || left.is_zero() {
                 return;
             }
-            let waited = self.asked.wait_timeout(lock, left);
-            lock = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.asked.wait_for(&mut lock, left);
         }
     }
 }

@@ -11,11 +11,12 @@ use crate::outlet::{Outlet, OutletState, StopSignal, Target, targets};
 use crate::plan::{Kind, StorePlan};
 use crate::stores::StoreContext;
 use blkkin_journal::{AtLimit, Journal, Options, Payload, Refusal, Ticket};
+use parking_lot::Mutex;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -115,7 +116,7 @@ impl CategoryQueue {
             };
             let thread = std::thread::Builder::new().name("scribe store".to_owned());
             let thread = thread.spawn(move || outlet.run(from)).map_err(failed)?;
-            queue.threads.lock().map_err(|_| "a thread has panicked")?.push(thread);
+            queue.threads.lock().push(thread);
         }
         Ok(queue)
     }
@@ -127,7 +128,7 @@ impl CategoryQueue {
         Arc::new(move || {
             let positions = states.iter().map(|states| states.position.load(Ordering::Acquire));
             let Some(least) = positions.min() else { return };
-            let Ok(mut trimmed) = trimmed.lock() else { return };
+            let mut trimmed = trimmed.lock();
             // A failure is harmless: the next call of the function tries again.
             if least > *trimmed && journal.set_position(ALL, least).is_ok() {
                 *trimmed = least;
@@ -197,8 +198,7 @@ impl CategoryQueue {
 impl Drop for CategoryQueue {
     fn drop(&mut self) {
         self.stop.request();
-        let threads = self.threads.get_mut();
-        for thread in threads.map(std::mem::take).unwrap_or_default() {
+        for thread in std::mem::take(self.threads.get_mut()) {
             let _ = thread.join();
         }
     }

@@ -9,12 +9,13 @@ use crate::queue::{
 };
 use crate::stores::file::is_name;
 use blkkin_scribe::{CloseReason, Entries, Handler, ResultCode, Status};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 /// Command that the daemon's main loop executes.
@@ -76,14 +77,6 @@ enum Destination {
     Denial(Denial),
 }
 
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Router {
     pub(crate) fn new(control: Sender<Control>, log: Log) -> Router {
         Router {
@@ -127,16 +120,16 @@ impl Router {
                 Err(error) => state.failed(&category, error),
             }
         }
-        *write(&self.state) = Some(state);
+        *self.state.write() = Some(state);
     }
 
     /// Stops accepting messages, and ends all queues of the current configuration.
     pub(crate) fn end(&self) {
-        let state = write(&self.state).take();
+        let state = self.state.write().take();
         // Dropping the state waits for the threads of one queue after the other. The requests to
         // stop, sent first, make all queues end in parallel.
         if let Some(state) = &state {
-            read(&state.queues).values().for_each(|queue| queue.request_stop());
+            state.queues.read().values().for_each(|queue| queue.request_stop());
         }
         drop(state);
     }
@@ -207,7 +200,7 @@ impl Router {
         if rate_max == 0 || count == 0 {
             return Ok(());
         }
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rate = self.rate.lock();
         if rate.since.elapsed().as_secs() > 0 {
             *rate = Rate { since: Instant::now(), count: 0 };
         }
@@ -234,7 +227,7 @@ impl Router {
 
 impl State {
     fn failures(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, String>> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.lock()
     }
 
     fn failed(&self, category: &[u8], text: String) {
@@ -272,10 +265,10 @@ impl State {
     }
 
     fn destination(&self, category: &[u8]) -> Destination {
-        if let Some(queue) = read(&self.queues).get(category) {
+        if let Some(queue) = self.queues.read().get(category) {
             return Destination::CategoryQueue(Arc::clone(queue));
         }
-        if read(&self.queues).len() >= self.categories_max {
+        if self.queues.read().len() >= self.categories_max {
             return match self.stores_for(category).0.is_empty() {
                 true => Destination::None,
                 false => Destination::Denial(Denial::Categories),
@@ -297,7 +290,7 @@ impl State {
         if stores.is_empty() || (needs_names && !is_name(category)) {
             return Ok(None);
         }
-        let mut queues = write(&self.queues);
+        let mut queues = self.queues.write();
         if let Some(queue) = queues.get(category) {
             return Ok(Some(Arc::clone(queue)));
         }
@@ -319,7 +312,7 @@ impl State {
         if let Some((category, text)) = self.failures().first_key_value() {
             return describe(category, text);
         }
-        let queues = read(&self.queues);
+        let queues = self.queues.read();
         let texts = queues.iter().map(|(category, queue)| (category, queue.status()));
         let first = texts.filter(|(_, text)| !text.is_empty()).min();
         first.map(|(category, text)| describe(category, &text)).unwrap_or_default()
@@ -328,7 +321,7 @@ impl State {
 
 impl Handler for Router {
     fn log(&self, entries: &Entries<'_>) -> ResultCode {
-        let state = read(&self.state);
+        let state = self.state.read();
         let Some(state) = &*state else { return ResultCode::TryLater };
         match self.accept(state, entries) {
             Ok(()) => ResultCode::Ok,
@@ -348,7 +341,7 @@ impl Handler for Router {
     }
 
     fn status(&self) -> Status {
-        match &*read(&self.state) {
+        match &*self.state.read() {
             None => Status::Starting,
             Some(state) if state.details().is_empty() => Status::Alive,
             Some(_) => Status::Warning,
@@ -356,14 +349,14 @@ impl Handler for Router {
     }
 
     fn status_details(&self) -> String {
-        read(&self.state).as_ref().map(State::details).unwrap_or_default()
+        self.state.read().as_ref().map(State::details).unwrap_or_default()
     }
 
     fn counters(&self) -> BTreeMap<String, i64> {
         let mut all = BTreeMap::new();
         self.overall.add_to("scribe_overall", &mut all);
-        if let Some(state) = &*read(&self.state) {
-            for (category, queue) in &*read(&state.queues) {
+        if let Some(state) = &*self.state.read() {
+            for (category, queue) in &*state.queues.read() {
                 let name = String::from_utf8_lossy(category);
                 queue.counters.add_to(&name, &mut all);
                 let bytes = i64::try_from(queue.file_bytes()).unwrap_or(i64::MAX);

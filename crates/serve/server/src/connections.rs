@@ -7,9 +7,10 @@
 //! A connection without a slot may still answer a request that it has received, with status 503. At
 //! most one connection for every sixteen slots does so at the same time; others are closed at once.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
@@ -96,7 +97,7 @@ impl Connections {
         });
         connection.touch();
         let mut slot = Slot { id, connections: self.clone(), connection, made_room: false };
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         if open.len() >= self.max {
             // Ties within a millisecond are broken by age: the oldest connection is evicted.
             let quiet = open.iter().filter(|(_, one)| one.is_quiet());
@@ -127,19 +128,13 @@ impl Connections {
 
     /// Returns the number of connections with a slot.
     pub(crate) fn count(&self) -> usize {
-        self.lock().len()
-    }
-
-    /// Locks the map of connections. Poisoning is ignored, as no change leaves the map
-    /// inconsistent.
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().len()
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.connections.lock().remove(&self.id);
+        self.connections.open.lock().remove(&self.id);
     }
 }
 
@@ -232,7 +227,7 @@ mod tests {
             slot.connection.active_ms.store(5, Ordering::Relaxed);
         }
         let _other = connections.admit().expect("the first one's place");
-        let open = connections.lock();
+        let open = connections.open.lock();
         assert!(!open.contains_key(&places[0].id));
         assert!(places[1..].iter().all(|slot| open.contains_key(&slot.id)));
         // Slots lock the map when they are dropped.

@@ -2,8 +2,8 @@
 //! [`Counts`] and [`RequestLatencies`].
 
 use blkkin_store::{DatedCounter, Interval};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Event that the server counts.
@@ -114,7 +114,7 @@ pub(crate) struct LatencyHistogram {
 
 impl RequestLatencies {
     pub(crate) fn add(&self, kind: RequestClass, time: Duration) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let times = all.entry(kind).or_default();
         times.count += 1;
         times.sum += time;
@@ -125,6 +125,6 @@ impl RequestLatencies {
     }
 
     pub(crate) fn read(&self) -> BTreeMap<RequestClass, LatencyHistogram> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -8,10 +8,11 @@
 use crate::settings::{Settings, StartError};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, request};
+use parking_lot::RwLock;
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 
 /// Rules by which the server permits or denies requests.
@@ -75,11 +76,11 @@ impl Guard {
 
     /// Replaces the tokens. Later requests are checked against the new tokens.
     pub(crate) fn set_tokens(&self, tokens: Tokens) {
-        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
+        *self.tokens.write() = Arc::new(tokens);
     }
 
     fn tokens(&self) -> Arc<Tokens> {
-        self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tokens.read().clone()
     }
 
     pub(crate) fn has_tokens(&self) -> bool {

@@ -9,7 +9,8 @@ use crate::tls;
 use blkkin_collector::{Budget, Collector};
 use blkkin_query::Api;
 use blkkin_store::SpanStore;
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -36,7 +37,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Returns the TLS acceptor for new connections; `None` without a certificate.
     pub(crate) fn tls(&self) -> Option<TlsAcceptor> {
-        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tls.read().clone()
     }
 
     /// Reads the certificate, its key and the tokens again. If any file is unusable, the current
@@ -45,7 +46,7 @@ impl Shared {
         let tokens = Tokens::read(&self.settings)?;
         let tls = self.settings.tls.as_ref().map(tls::acceptor).transpose()?;
         self.guard.set_tokens(tokens);
-        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        *self.tls.write() = tls;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ mod support;
 use blkkin_trace::{Endpoint, Trace, sample};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::node::{Node, Program, say};
@@ -227,9 +228,27 @@ fn begin(path: &Path) {
     fs::write(path.join("metadata"), METADATA).expect("to write");
 }
 
-/// Appends a packet with these events and this time range.
-fn packet(trace: &Path, stream: u64, seq: u64, lost: u64, times: (u64, u64), events: &[String]) {
-    let (begin, end) = times;
+/// Header of a written packet.
+struct PacketHeader {
+    /// Number of the packet's stream.
+    stream: u64,
+    /// Number of the packet in its stream.
+    seq: u64,
+    /// Number of events of the stream that were lost up to the packet's end.
+    lost: u64,
+    /// Begin and end of the packet, in cycles.
+    times: RangeInclusive<u64>,
+}
+
+/// Returns the header of the first packet of stream 0.
+fn header(times: RangeInclusive<u64>) -> PacketHeader {
+    PacketHeader { stream: 0, seq: 0, lost: 0, times }
+}
+
+/// Appends a packet with this header and these events.
+fn packet(trace: &Path, header: PacketHeader, events: &[String]) {
+    let PacketHeader { stream, seq, lost, times } = header;
+    let (begin, end) = (times.start(), times.end());
     let mut words = format!(
         "packet u32le 0xc1fc1fc1 u32le 0 u64le {stream}\nu64le {begin} u64le {end} content32le size32le u64le {seq} u64le {lost}\n"
     );
@@ -257,12 +276,8 @@ fn voice(service: &str, trace: i64, span: i64, parent: i64) -> String {
     format!("{name} {service} i32le 80 {ip} i64le {trace} i64le {span} i64le {parent}")
 }
 
-fn timestamp(
-    time: u64,
-    service: &str,
-    (trace, span, parent): (i64, i64, i64),
-    event: &str,
-) -> String {
+fn timestamp(time: u64, service: &str, ids: [i64; 3], event: &str) -> String {
+    let [trace, span, parent] = ids;
     format!("u8 0 u64le {time} {} {}", voice(service, trace, span, parent), string(event))
 }
 
@@ -279,7 +294,7 @@ fn all_kinds_of_events_are_understood() {
     begin(&scratch.0);
     let query = "i64le -1 i64le 0 i64le 3 i64le 2 u64le 1100 u64le 300";
     let events = [
-        timestamp(1000, "vm", (-1, 1, 0), "cs"),
+        timestamp(1000, "vm", [-1, 1, 0], "cs"),
         format!("u8 1 u64le 1001 {} {} {}", voice("vm", -1, 1, 0), string("object"), string("rbd")),
         format!("u8 4 u64le 1200 i64le -1 i64le 0 i64le 3 {} u64le 7", string("found")),
         format!("u8 4 u64le 1201 i64le 0 i64le 0 i64le 0 {} u64le 7", string("elsewhere")),
@@ -290,9 +305,9 @@ fn all_kinds_of_events_are_understood() {
         span(1500, [-1, 0, 2, 1], [1050, 450], 2),
         "u8 8 u64le 1600 u8 1".to_owned(),
         "u8 9 u64le 1650 i64le -1 i64le 1".to_owned(),
-        timestamp(2000, "vm", (-1, 1, 0), "cr"),
+        timestamp(2000, "vm", [-1, 1, 0], "cr"),
     ];
-    packet(&scratch.0, 0, 0, 0, (1000, 2000), &events);
+    packet(&scratch.0, header(1000..=2000), &events);
     let output = run(spans(&["--annotations"], &scratch.0).env("COLUMNS", "90"));
     check(
         &output,
@@ -335,7 +350,7 @@ fn spans_of_the_tracing_crate_say_their_service() {
             string("book")
         ),
     ];
-    packet(&scratch.0, 0, 0, 0, (1200, 1400), &events);
+    packet(&scratch.0, header(1200..=1400), &events);
     let output = run(spans(&["--annotations"], &scratch.0).env("COLUMNS", "90"));
     let shown = text(&output.stdout);
     for line in
@@ -353,9 +368,9 @@ fn events_that_make_no_sense_are_counted() {
     let common = format!("{} {} i32le 80 {}", string("io"), string("vm"), string("ip"));
     let rest = format!("{} {}", string("key"), string("value"));
     let events = [
-        timestamp(1000, "vm", (1, 1, 0), "good"),
-        timestamp(1001, "vm", (0, 1, 0), "no trace"),
-        timestamp(1002, "vm", (1, 0, 0), "no span"),
+        timestamp(1000, "vm", [1, 1, 0], "good"),
+        timestamp(1001, "vm", [0, 1, 0], "no trace"),
+        timestamp(1002, "vm", [1, 0, 0], "no span"),
         "u8 5 u64le 1003 u8 1".to_owned(),
         format!("u8 6 u64le 1004 {common} {} i64le 1 i64le 0 {rest}", string("1")),
         format!("u8 7 u64le 1005 {common} i64le 1 i64le 0 {} i64le 7", string("key")),
@@ -364,9 +379,9 @@ fn events_that_make_no_sense_are_counted() {
         span(1008, [1, 0, 2, 1], [2_000_000_000, 1], 0),
         // The remaining events are unusual, but shown.
         span(1009, [1, 0, 2, 2], [1, 1], 200),
-        timestamp(1010, "vm", (1, 3, 77), "stray"),
+        timestamp(1010, "vm", [1, 3, 77], "stray"),
     ];
-    packet(&scratch.0, 0, 0, 0, (1000, 1010), &events);
+    packet(&scratch.0, header(1000..=1010), &events);
     // An event of a stream without a clock.
     let words = format!(
         "packet u32le 0xc1fc1fc1 u32le 1 u64le 0\nu8 0 {} {}\nend",
@@ -400,8 +415,12 @@ fn events_that_make_no_sense_are_counted() {
 fn traces_without_requests_and_losses_are_told() {
     let scratch = Scratch::new("spans-none");
     begin(&scratch.0);
-    packet(&scratch.0, 0, 0, 0, (1, 2), &["u8 8 u64le 1 u8 1".to_owned()]);
-    packet(&scratch.0, 0, 1, 7, (3, 4), &["u8 8 u64le 4 u8 1".to_owned()]);
+    packet(&scratch.0, header(1..=2), &["u8 8 u64le 1 u8 1".to_owned()]);
+    packet(
+        &scratch.0,
+        PacketHeader { seq: 1, lost: 7, ..header(3..=4) },
+        &["u8 8 u64le 4 u8 1".to_owned()],
+    );
     check(
         &run(&mut spans(&[], &scratch.0)),
         0,
@@ -415,13 +434,17 @@ fn traces_without_requests_and_losses_are_told() {
 fn ends_that_may_be_lost_are_told_so() {
     let scratch = Scratch::new("spans-ends-lost");
     begin(&scratch.0);
-    let begun = |time, trace| timestamp(time, "vm", (trace, 1, 0), "cs");
-    packet(&scratch.0, 0, 0, 0, (1000, 2000), &[begun(1000, 1)]);
+    let begun = |time, trace| timestamp(time, "vm", [trace, 1, 0], "cs");
+    packet(&scratch.0, header(1000..=2000), &[begun(1000, 1)]);
     // Four events were lost after the first packet and before the end of this packet. The event of
     // the complete span is in it, so that span lacks nothing.
     let whole = span(4100, [2, 0, 1, 0], [4000, 100], 1);
-    packet(&scratch.0, 0, 1, 4, (3000, 9000), &[whole, begun(5000, 3)]);
-    packet(&scratch.0, 0, 2, 4, (9001, 9500), &[begun(9100, 4)]);
+    packet(
+        &scratch.0,
+        PacketHeader { seq: 1, lost: 4, ..header(3000..=9000) },
+        &[whole, begun(5000, 3)],
+    );
+    packet(&scratch.0, PacketHeader { seq: 2, lost: 4, ..header(9001..=9500) }, &[begun(9100, 4)]);
 
     let output = run(&mut spans(&["--json"], &scratch.0));
     let lines = json(&output);
@@ -450,9 +473,9 @@ fn what_finds_no_room_is_shown_early_and_told() {
     let scratch = Scratch::new("spans-memory");
     begin(&scratch.0);
     let events: Vec<String> = (0..3000)
-        .map(|number| timestamp(1000 + number, "vm", (number as i64 % 1000 + 1, 1, 0), "event"))
+        .map(|number| timestamp(1000 + number, "vm", [number as i64 % 1000 + 1, 1, 0], "event"))
         .collect();
-    packet(&scratch.0, 0, 0, 0, (1000, 4000), &events);
+    packet(&scratch.0, header(1000..=4000), &events);
     let output = run(&mut spans(&["--json", "--memory", "100K"], &scratch.0));
     let lines = json(&output);
     let end = lines.last().expect("a line");
@@ -471,7 +494,7 @@ fn follow(trace: &Path, arguments: &[&str]) -> Running {
 fn requests_come_when_nothing_more_comes_for_them() {
     let scratch = Scratch::new("spans-follow");
     begin(&scratch.0);
-    packet(&scratch.0, 0, 0, 0, (1000, 1000), &[timestamp(1000, "vm", (1, 1, 0), "cs")]);
+    packet(&scratch.0, header(1000..=1000), &[timestamp(1000, "vm", [1, 1, 0], "cs")]);
     let mut running = follow(&scratch.0, &["--json", "--idle", "0.7s"]);
     let line = |running: &mut Running| -> serde_json::Value {
         serde_json::from_str(&running.line()).expect("JSON")
@@ -480,13 +503,14 @@ fn requests_come_when_nothing_more_comes_for_them() {
     // The server's side of the call is in another stream and arrives late.
     packet(
         &scratch.0,
-        1,
-        0,
-        0,
-        (1400, 2000),
-        &[timestamp(1400, "osd", (1, 1, 0), "sr"), timestamp(1600, "osd", (1, 1, 0), "ss")],
+        PacketHeader { stream: 1, ..header(1400..=2000) },
+        &[timestamp(1400, "osd", [1, 1, 0], "sr"), timestamp(1600, "osd", [1, 1, 0], "ss")],
     );
-    packet(&scratch.0, 0, 1, 0, (2000, 2000), &[timestamp(2000, "vm", (1, 1, 0), "cr")]);
+    packet(
+        &scratch.0,
+        PacketHeader { seq: 1, ..header(2000..=2000) },
+        &[timestamp(2000, "vm", [1, 1, 0], "cr")],
+    );
     let mut seen = Vec::new();
     while seen.len() < 3 {
         let line = line(&mut running);
@@ -499,7 +523,11 @@ fn requests_come_when_nothing_more_comes_for_them() {
     assert_eq!((&seen[1]["service"], &seen[2]["service"]), (&"vm".into(), &"osd".into()));
 
     // Spans open at Ctrl-C are printed, too.
-    packet(&scratch.0, 0, 2, 0, (3000, 3000), &[timestamp(3000, "vm", (2, 1, 0), "open")]);
+    packet(
+        &scratch.0,
+        PacketHeader { seq: 2, ..header(3000..=3000) },
+        &[timestamp(3000, "vm", [2, 1, 0], "open")],
+    );
     until("it listens", || support::process::handles_sigint(running.id()));
     running.interrupt();
     let ended = running.end();
@@ -517,11 +545,8 @@ fn a_limit_ends_it() {
     begin(&scratch.0);
     packet(
         &scratch.0,
-        0,
-        0,
-        0,
-        (1000, 1001),
-        &[timestamp(1000, "vm", (1, 1, 0), "one"), timestamp(1001, "vm", (2, 1, 0), "two")],
+        header(1000..=1001),
+        &[timestamp(1000, "vm", [1, 1, 0], "one"), timestamp(1001, "vm", [2, 1, 0], "two")],
     );
     let ended = follow(&scratch.0, &["--limit", "1", "--idle", "0.1s"]).end();
     assert_eq!(ended.status.code(), Some(0));

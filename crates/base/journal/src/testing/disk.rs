@@ -4,11 +4,12 @@
 use super::inode::Inode;
 use super::random::Random;
 use crate::disk::{Disk, File, Lock};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Disk in memory that fails as a test requests. Clones share the same disk.
 #[derive(Clone)]
@@ -168,7 +169,7 @@ impl SimulatedDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 
     fn path(&self, name: &str) -> String {
@@ -467,7 +468,7 @@ impl File for SimulatedFile {
         let mut state = self.disk.state();
         while state.is_held {
             let released = &self.disk.shared.released;
-            state = released.wait(state).unwrap_or_else(PoisonError::into_inner);
+            released.wait(&mut state);
         }
         match state.fate() {
             OperationOutcome::Happens if state.lie == Some(FalseSync::Files) => {}

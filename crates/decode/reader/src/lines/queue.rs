@@ -15,9 +15,9 @@ use crate::loss::Loss;
 use crate::reading::Reading;
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{ControlFlow, Range};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Maximum total size of the text that threads keep until their slices' turns: 24 MiB, or more if
 /// each thread's share is raised to [`WAITING_SIZE_MIN`].
@@ -120,23 +120,23 @@ impl<'r, S> SliceQueue<'r, S> {
     }
 
     fn slicer(&self) -> MutexGuard<'_, Slicer<'r>> {
-        self.slicer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slicer.lock()
     }
 
     fn ready(&self) -> MutexGuard<'_, VecDeque<Slice>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn output(&self) -> MutexGuard<'_, Output<S>> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
+        self.output.lock()
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<Block>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 
     /// Returns the next slice to print; `None` after the last slice, or once the output has ended
@@ -150,7 +150,7 @@ impl<'r, S> SliceQueue<'r, S> {
             return None;
         }
         if let Some(slice) = self.take_ready() {
-            if let Ok(mut slicer) = self.slicer.try_lock() {
+            if let Some(mut slicer) = self.slicer.try_lock() {
                 slicer.reuse(spare);
                 self.make_ready(&mut slicer);
             }
@@ -204,7 +204,7 @@ impl<'r, S> SliceQueue<'r, S> {
             if state.turn == number {
                 return ControlFlow::Continue(());
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
     }
 

@@ -62,7 +62,8 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
 /// Runs the program and kills it in a system call; returns true if it was killed. Batches that were
 /// not flushed are pushed again by the next run.
 fn kill_in(
-    (call, number): (&str, u64),
+    call: &str,
+    number: u64,
     destination: &Destination,
     flushed: &mut u64,
     is_early: bool,
@@ -116,8 +117,8 @@ fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
         let scratch = Scratch::new("deliver-sweep");
         let destination = Destination::new(&scratch.0.join("queue"));
         let (mut flushed, mut kills) = (0, 0);
-        for &point in points {
-            let was = kill_in(point, &destination, &mut flushed, false);
+        for &(call, number) in points {
+            let was = kill_in(call, number, &destination, &mut flushed, false);
             kills += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
         }
         let took = check_at_rest(&destination, &mut flushed, kills);
@@ -158,7 +159,7 @@ fn d1_an_exporter_that_flushes_early_is_found_out() {
         let scratch = Scratch::new("deliver-sweep");
         let destination = Destination::new(&scratch.0.join("queue"));
         let mut flushed = 0;
-        let killed = kill_in(("pwrite64", number), &destination, &mut flushed, true);
+        let killed = kill_in("pwrite64", number, &destination, &mut flushed, true);
         let kills = u64::from(killed.expect("it starts"));
         check_at_rest(&destination, &mut flushed, kills).is_err_and(|why| why.contains("lost"))
     });

@@ -4,10 +4,11 @@ use super::counters::{Counts, ServerCounters};
 use super::options::ServerOptions;
 use crate::close_reason::CloseReason;
 use crate::service::{Handler, Service};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Service, options, memory usage and connection table of a server.
@@ -37,7 +38,7 @@ pub(super) struct Peer {
 
 impl<H: Handler> ServerState<H> {
     pub(super) fn peers(&self) -> MutexGuard<'_, HashMap<u64, Arc<Peer>>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.peers.lock()
     }
 
     pub(super) fn now_ms(&self) -> u64 {

@@ -3,6 +3,7 @@
 use super::table::{Theme, Tone};
 use super::timeline::{Slot, Timeline};
 use super::units::{self, TimeUnit};
+use std::ops::RangeInclusive;
 
 const WIDTH: usize = 64;
 const HEIGHT: usize = 8;
@@ -15,12 +16,12 @@ const TICKS_MAX: f64 = 6.0;
 pub(crate) fn draw(
     out: &mut String,
     timeline: &Timeline,
-    span: (i64, i64),
+    span: &RangeInclusive<i64>,
     origin: i64,
     theme: Theme,
 ) {
     let slots = timeline.slots(span, WIDTH);
-    let span_ns = span.1.abs_diff(span.0).saturating_add(1) as f64;
+    let span_ns = span.end().abs_diff(*span.start()).saturating_add(1) as f64;
     let slot_seconds = span_ns / WIDTH as f64 / 1e9;
     let most = slots.iter().map(|slot| slot.events).fold(0.0, f64::max) / slot_seconds;
     let top = nice_above(most, &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]);
@@ -54,7 +55,8 @@ fn rows(out: &mut String, slots: &[Slot], slot_seconds: f64, top: f64, theme: Th
 }
 
 /// Draws the time axis, a row of marks for losses, and the labels of the axis.
-fn axis(out: &mut String, slots: &[Slot], (first, last): (i64, i64), origin: i64, theme: Theme) {
+fn axis(out: &mut String, slots: &[Slot], span: &RangeInclusive<i64>, origin: i64, theme: Theme) {
+    let (first, last) = (*span.start(), *span.end());
     let start = (i128::from(first) - i128::from(origin)) as f64;
     let span = last.abs_diff(first).saturating_add(1) as f64;
     let farthest = (start + span).abs().max(start.abs());

@@ -220,12 +220,12 @@ impl Drawing<'_> {
     }
 
     fn rate(&mut self, total: &Counts, absolute: bool) {
-        let Some(span) = total.span.filter(|(first, last)| first < last && total.events > 0) else {
-            return;
-        };
+        let span = total.span.filter(|(first, last)| first < last && total.events > 0);
+        let Some((first, last)) = span else { return };
         let since = format!("events/s; times count from {}", self.date(self.origin, absolute));
         self.heading("Rate over time", &since);
-        chart::draw(&mut self.out, &self.collection.timeline, span, self.origin, self.theme);
+        let timeline = &self.collection.timeline;
+        chart::draw(&mut self.out, timeline, &(first..=last), self.origin, self.theme);
     }
 
     fn events(&mut self, total: &Counts) {

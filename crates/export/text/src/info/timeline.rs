@@ -5,6 +5,8 @@
 //! earliest and the latest time, and the result does not depend on the order of additions and
 //! merges.
 
+use std::ops::RangeInclusive;
+
 /// Maximum number of buckets. Half of it exceeds the columns of the chart and the buckets in JSON.
 const BUCKETS_MAX: i64 = 2048;
 /// Binary logarithm of the minimum bucket width, which is 2 ns. Distances between narrower buckets
@@ -84,9 +86,10 @@ impl Timeline {
         (fewer.first << fewer.shift, 1 << fewer.shift, fewer.buckets)
     }
 
-    /// Distributes the time from `first` to `last` over `count` columns of equal width. A bucket
-    /// that overlaps several columns is divided in proportion.
-    pub(crate) fn slots(&self, (first, last): (i64, i64), count: usize) -> Vec<Slot> {
+    /// Distributes a range of time over `count` columns of equal width. A bucket that overlaps
+    /// several columns is divided in proportion.
+    pub(crate) fn slots(&self, span: &RangeInclusive<i64>, count: usize) -> Vec<Slot> {
+        let (first, last) = (*span.start(), *span.end());
         let mut slots = vec![Slot::default(); count];
         let width = last.abs_diff(first).saturating_add(1) as f64 / count as f64;
         let place = |time: i64| i128::from(time) - i128::from(first);
@@ -226,20 +229,20 @@ mod tests {
 
     #[test]
     fn columns_share_what_lies_between_them() {
-        let check = |times: &[i64], span, expected: &[f64]| {
-            let slots = of(times).slots(span, expected.len());
+        let check = |times: &[i64], span: RangeInclusive<i64>, expected: &[f64]| {
+            let slots = of(times).slots(&span, expected.len());
             let events: Vec<f64> = slots.iter().map(|slot| slot.events).collect();
             assert_eq!(events, expected, "{times:?}");
         };
-        check(&[0, 1, 2, 3, 2], (0, 3), &[2.0, 3.0]);
-        check(&[0, 2], (0, 3), &[0.5, 0.5, 0.5, 0.5]);
-        check(&[1], (1, 1), &[0.5, 0.5]);
-        check(&[100], (0, 3), &[0.0]);
-        check(&[], (0, 0), &[0.0]);
-        check(&[i64::MIN, i64::MAX], (i64::MIN, i64::MAX), &[1.0, 0.0, 1.0]);
+        check(&[0, 1, 2, 3, 2], 0..=3, &[2.0, 3.0]);
+        check(&[0, 2], 0..=3, &[0.5, 0.5, 0.5, 0.5]);
+        check(&[1], 1..=1, &[0.5, 0.5]);
+        check(&[100], 0..=3, &[0.0]);
+        check(&[], 0..=0, &[0.0]);
+        check(&[i64::MIN, i64::MAX], i64::MIN..=i64::MAX, &[1.0, 0.0, 1.0]);
         let mut timeline = of(&[0, 99]);
         timeline.mark_lost(40, 55);
-        let lost: Vec<bool> = timeline.slots((0, 99), 5).iter().map(|slot| slot.lost).collect();
+        let lost: Vec<bool> = timeline.slots(&(0..=99), 5).iter().map(|slot| slot.lost).collect();
         assert_eq!(lost, [false, false, true, false, false]);
     }
 

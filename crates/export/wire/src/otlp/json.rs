@@ -171,8 +171,8 @@ impl<'g> Reader<'g> {
             return Ok(());
         }
         self.object(&resource::NAMES, &mut Default::default(), |reader, _| {
-            reader.attributes(orders, |reader, pair, offset| {
-                group.resource_tag(pair, reader.limits(), offset)
+            reader.attributes(orders, |reader, (key, value), offset| {
+                group.resource_tag(key, value, reader.limits(), offset)
             })
         })
     }
@@ -234,15 +234,15 @@ impl<'g> Reader<'g> {
                 scope::NAME => SCOPE_NAME,
                 scope::VERSION => SCOPE_VERSION,
                 _ => {
-                    return reader.attributes(orders, |reader, pair, offset| {
-                        group.scope_tag(pair, reader.limits(), offset)
+                    return reader.attributes(orders, |reader, (key, value), offset| {
+                        group.scope_tag(key, value, reader.limits(), offset)
                     });
                 }
             };
             let (offset, text) = (reader.at(), reader.text_or_null()?);
             match text {
                 "" => Ok(()),
-                text => group.scope_tag((name, ValueRef::Str(text)), reader.limits(), offset),
+                text => group.scope_tag(name, ValueRef::Str(text), reader.limits(), offset),
             }
         })
     }

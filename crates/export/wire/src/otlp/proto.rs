@@ -131,8 +131,8 @@ impl<'t> Reader<'t> {
             match key {
                 resource::ATTRIBUTES => {
                     let start = input.at();
-                    let pair = self.pair(input.message()?)?;
-                    group.resource_tag(pair, self.limits, start)?;
+                    let (key, value) = self.pair(input.message()?)?;
+                    group.resource_tag(key, value, self.limits, start)?;
                 }
                 _ => input.skip(key)?,
             }
@@ -143,7 +143,7 @@ impl<'t> Reader<'t> {
     fn scope(self, mut input: Input<'t>, group: &mut Group<'t>) -> Result<()> {
         while let Some(key) = input.key()? {
             let start = input.at();
-            let pair = match key {
+            let pair @ (key, value) = match key {
                 scope::NAME => (SCOPE_NAME, ValueRef::Str(self.text(&mut input)?)),
                 scope::VERSION => (SCOPE_VERSION, ValueRef::Str(self.text(&mut input)?)),
                 scope::ATTRIBUTES => self.pair(input.message()?)?,
@@ -154,7 +154,7 @@ impl<'t> Reader<'t> {
             };
             if pair != (SCOPE_NAME, ValueRef::Str("")) && pair != (SCOPE_VERSION, ValueRef::Str(""))
             {
-                group.scope_tag(pair, self.limits, start)?;
+                group.scope_tag(key, value, self.limits, start)?;
             }
         }
         Ok(())

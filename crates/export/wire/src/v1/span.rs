@@ -4,7 +4,7 @@
 use crate::error::{Fault, Reason, Result};
 use crate::limits::Limits;
 use crate::span_draft::recycle;
-use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, TagRef, TraceId, ValueRef};
+use blkkin_model::{AnnotationRef, EndpointRef, Kind, SpanId, TagRef, TraceId};
 
 /// A v1 span during decoding.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl<'b> V1Span<'b> {
     #[inline]
     pub(crate) fn tag(
         &mut self,
-        (key, value): (&'b str, ValueRef<'b>),
+        tag: TagRef<'b>,
         host: EndpointRef<'b>,
         limits: &Limits,
         offset: usize,
@@ -100,7 +100,6 @@ impl<'b> V1Span<'b> {
         if self.lists.binary_annotations.len() >= limits.tags {
             return Err(too_many("tags", limits.tags, offset));
         }
-        let tag = TagRef { value, ..TagRef::text(key, "") };
         self.lists.binary_annotations.push(V1BinaryAnnotation { tag, host, host_span: 0 });
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::limits::Limits;
-use blkkin_model::{AnnotationRef, Kind, SpanId, SpanRef, TraceId, ValueRef};
+use blkkin_model::{AnnotationRef, Kind, Origin, SpanId, SpanRef, TagRef, TraceId, ValueRef};
 
 /// Checks one conversion. In `input`, `10+5` are the span's own start and duration, `3:cs@web` an
 /// annotation of a host, and `key=value@web` a binary annotation. The value `!` is true, `?` false.
@@ -33,7 +33,7 @@ fn add<'b>(span: &mut V1Span<'b>, word: &'b str) {
             "?" => ValueRef::Bool(false),
             text => ValueRef::Str(text),
         };
-        span.tag((key, value), host, &limits, 0).expect("few");
+        span.tag(TagRef { key, value, origin: Origin::Span }, host, &limits, 0).expect("few");
     } else if let Some((time, value)) = what.split_once(':') {
         let note = AnnotationRef { time_ns: time.parse().expect("a time"), value };
         span.annotate(note, host, &limits, 0).expect("few");

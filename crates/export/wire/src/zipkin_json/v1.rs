@@ -7,7 +7,7 @@ use crate::error::{FieldContext, Reason, Result};
 use crate::json::{ItemError, Reader, keys, spans};
 use crate::span_draft::Lists;
 use crate::v1::{HostCache, V1Lists, V1Span};
-use blkkin_model::{AnnotationRef, EndpointRef, TraceId, ValueRef};
+use blkkin_model::{AnnotationRef, EndpointRef, Origin, TagRef, TraceId, ValueRef};
 
 keys! {
     /// JSON keys of a span in the v1 format.
@@ -165,10 +165,11 @@ impl<'t> Reader<'t> {
                 }
                 Ok(())
             })?;
-            let (Some(name), Some(value)) = (name, value) else {
+            let (Some(key), Some(value)) = (name, value) else {
                 return Err(Reason::Missing.at(start));
             };
-            span.tag((name, value), host, reader.limits(), start)
+            let tag = TagRef { key, value, origin: Origin::Span };
+            span.tag(tag, host, reader.limits(), start)
         })
     }
 

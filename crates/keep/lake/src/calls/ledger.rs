@@ -85,9 +85,29 @@ const RUN_MAX: usize = 32;
 /// Node and its sign: `true` to add the sums of the node, `false` to subtract them.
 type SignedNode<'s> = (&'s Node, bool);
 
+/// Time slot of a level, with its sums.
+#[derive(Clone, Copy)]
+struct TimeSlot<'s> {
+    /// Index of the level in `Ledger::levels`.
+    level: usize,
+    /// Number of the slot in its level, counted since 1970.
+    number: u64,
+    /// Sums of the calls in the slot.
+    node: &'s Node,
+}
+
+/// Nodes whose signed sum gives the calls of a window, except for the calls of the minutes that are
+/// missing.
+#[derive(Default)]
+struct WindowNodes<'s> {
+    /// Nodes to be added or subtracted.
+    nodes: Vec<SignedNode<'s>>,
+    /// Minutes in evicted slots.
+    missing: Vec<RangeInclusive<u64>>,
+}
+
 /// Calls of a window: the ledger's sums (`links`), and the minutes whose calls must be read from
 /// files (`missing`).
-#[derive(Default)]
 pub(crate) struct WindowCalls {
     pub(crate) links: Vec<LinkCount>,
     pub(crate) missing: Vec<RangeInclusive<u64>>,
@@ -170,35 +190,27 @@ impl Ledger {
     /// Returns the calls of requests that began in a range of minutes, in order of caller and
     /// callee.
     pub(crate) fn calls(&self, minutes: &RangeInclusive<u64>) -> WindowCalls {
-        let mut calls = WindowCalls::default();
         if self.is_lost {
-            calls.missing.push(minutes.clone());
-            return calls;
+            return WindowCalls { links: Vec::new(), missing: vec![minutes.clone()] };
         }
-        let mut nodes = Vec::new();
+        let mut window = WindowNodes::default();
         let last = LEVELS - 1;
         let shift = LEVEL_BITS * last as u32;
         if self.spans_all(minutes) {
-            nodes.push((&self.total, true));
+            window.nodes.push((&self.total, true));
         } else {
             let level = &self.levels[last];
             let slots = minutes.start() >> shift..=minutes.end() >> shift;
             if *slots.start() < level.from {
                 let end = (level.from << shift).saturating_sub(1).min(*minutes.end());
-                calls.missing.push(*minutes.start()..=end);
+                window.missing.push(*minutes.start()..=end);
             }
-            for (&slot, node) in level.nodes.range(slots) {
-                self.collect_nodes(
-                    (last, slot, node),
-                    true,
-                    minutes,
-                    &mut nodes,
-                    &mut calls.missing,
-                );
+            for (&number, node) in level.nodes.range(slots) {
+                let slot = TimeSlot { level: last, number, node };
+                self.collect_nodes(slot, true, minutes, &mut window);
             }
         }
-        calls.links = self.sum_nodes(&nodes);
-        calls
+        WindowCalls { links: self.sum_nodes(&window.nodes), missing: window.missing }
     }
 
     /// Returns `true` only if the range covers all minutes that have calls in the ledger. The test
@@ -216,35 +228,36 @@ impl Ledger {
         })
     }
 
-    /// Collects nodes whose signed sum gives the calls of `node` within a range of minutes. There
-    /// are two ways: the children of `node` inside the range, or `node` itself minus its children
-    /// outside the range. The second way is chosen if it takes fewer children and no slot below
-    /// `node` was evicted. Minutes of evicted slots are added to `missing`.
+    /// Adds nodes to a window whose signed sum gives the calls of a slot within a range of minutes.
+    /// There are two ways: the children of the slot's node inside the range, or the node itself
+    /// minus its children outside the range. The second way is chosen if it takes fewer children
+    /// and no slot below the node was evicted. Minutes of evicted slots are added to `missing`.
     fn collect_nodes<'s>(
         &'s self,
-        (level, slot, node): (usize, u64, &'s Node),
+        slot: TimeSlot<'s>,
         is_added: bool,
         minutes: &RangeInclusive<u64>,
-        nodes: &mut Vec<SignedNode<'s>>,
-        missing: &mut Vec<RangeInclusive<u64>>,
+        window: &mut WindowNodes<'s>,
     ) {
-        let of_node = minutes_of(level, slot);
+        let TimeSlot { level, number, node } = slot;
+        let of_node = minutes_of(level, number);
         let first = *of_node.start().max(minutes.start());
         let last = *of_node.end().min(minutes.end());
         if first > last {
             return;
         }
         if (first..=last) == of_node {
-            nodes.push((node, is_added));
+            window.nodes.push((node, is_added));
             return;
         }
         // A slot of level 0 is one minute, which is inside or outside as a whole.
         let Some(below) = level.checked_sub(1) else { return };
         let known_from = minutes_from(below, self.levels[below].from);
         if first < known_from {
-            missing.push(first..=last.min(known_from - 1));
+            window.missing.push(first..=last.min(known_from - 1));
         }
-        let parts = self.levels[below].nodes.range(slot << LEVEL_BITS..(slot + 1) << LEVEL_BITS);
+        let numbers = number << LEVEL_BITS..(number + 1) << LEVEL_BITS;
+        let parts = self.levels[below].nodes.range(numbers);
         let (mut within, mut outside) = (0, 0);
         for (&part, _) in parts.clone() {
             let of_part = minutes_of(below, part);
@@ -253,24 +266,25 @@ impl Ledger {
         }
         // Subtraction requires that no slot below the node was evicted.
         if outside < within && self.levels[0].from <= *of_node.start() {
-            nodes.push((node, is_added));
-            for (&part, node) in parts {
-                let part = (below, part, node);
+            window.nodes.push((node, is_added));
+            for (&number, node) in parts {
+                let part = TimeSlot { level: below, number, node };
                 // A child is outside as a whole, inside as a whole, or contains one end of the
                 // range.
                 if *of_node.start() < first {
                     let before = *of_node.start()..=first - 1;
-                    self.collect_nodes(part, !is_added, &before, nodes, missing);
+                    self.collect_nodes(part, !is_added, &before, window);
                 }
                 if last < *of_node.end() {
                     let after = last + 1..=*of_node.end();
-                    self.collect_nodes(part, !is_added, &after, nodes, missing);
+                    self.collect_nodes(part, !is_added, &after, window);
                 }
             }
             return;
         }
-        for (&part, node) in parts {
-            self.collect_nodes((below, part, node), is_added, minutes, nodes, missing);
+        for (&number, node) in parts {
+            let part = TimeSlot { level: below, number, node };
+            self.collect_nodes(part, is_added, minutes, window);
         }
     }
 

@@ -18,11 +18,12 @@ pub(crate) fn run(shared: &Shared) {
     let mut next = Instant::now();
     loop {
         {
-            let state = shared.memory.state();
+            let mut state = shared.memory.state();
             if state.is_closing {
                 return;
             }
-            if state.wait_timeout(&shared.memory.work, POLL_INTERVAL).is_closing {
+            state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
+            if state.is_closing {
                 return;
             }
         }

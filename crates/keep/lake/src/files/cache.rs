@@ -4,10 +4,10 @@
 
 use crate::Error;
 use crate::files::loaded_file::LoadedFile;
-use crate::locks::lock;
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// LRU cache of the loaded indexes and dictionaries of span files.
 pub(crate) struct Cache {
@@ -48,7 +48,7 @@ impl Cache {
     pub(crate) fn yield_memory(&self, bytes: usize) {
         let left = self.bytes_limit.saturating_sub(bytes).max(self.bytes_limit / MIN_PART);
         if self.bytes_max.swap(left, Ordering::Relaxed) > left {
-            lock(&self.state).evict(left);
+            self.state.lock().evict(left);
         }
     }
 
@@ -62,7 +62,7 @@ impl Cache {
         number: u64,
         load: impl FnOnce() -> Result<LoadedFile, Error>,
     ) -> Result<Arc<LoadedFile>, Error> {
-        if let Some(loaded) = lock(&self.state).touch(number, self.bytes_max()) {
+        if let Some(loaded) = self.state.lock().touch(number, self.bytes_max()) {
             return Ok(loaded);
         }
         // The cache is not locked during a load, so two threads may load the same file.
@@ -74,12 +74,12 @@ impl Cache {
     /// Returns the index and column reader of a file if they are cached. The call does not count as
     /// a use of the entry.
     pub(crate) fn peek(&self, number: u64) -> Option<Arc<LoadedFile>> {
-        lock(&self.state).files.get(&number).map(|entry| Arc::clone(&entry.loaded))
+        self.state.lock().files.get(&number).map(|entry| Arc::clone(&entry.loaded))
     }
 
     pub(crate) fn put(&self, number: u64, loaded: Arc<LoadedFile>) {
         let bytes = loaded.memory_bytes();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.forget(number);
         state.uses += 1;
         state.bytes += bytes;
@@ -90,12 +90,12 @@ impl Cache {
 
     /// Removes a file's entry from the cache.
     pub(crate) fn remove(&self, number: u64) {
-        lock(&self.state).forget(number);
+        self.state.lock().forget(number);
     }
 
     /// Returns the memory of all entries in bytes, each measured at its last use or shrinking.
     pub(crate) fn bytes(&self) -> usize {
-        lock(&self.state).bytes
+        self.state.lock().bytes
     }
 }
 

@@ -7,14 +7,14 @@ use crate::files::file_entry::FileEntry;
 use crate::files::index::{self, Index, LinkCount, OpenError};
 use crate::files::loaded_file::LoadedFile;
 use crate::files::naming::{index_name, remove_unfinished, spans_name};
-use crate::locks::lock;
 use blkkin_columns::{Block, Column, PageColumns};
 use blkkin_journal::{Disk, File};
 use blkkin_model::{SpanId, SpanRef, SpanSink};
+use parking_lot::Mutex;
 use std::fmt;
 use std::ops::{ControlFlow, Range, RangeInclusive};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Span file with its index. Both are removed from the disk if [`IndexedFile::mark_removed`] was
@@ -230,7 +230,7 @@ impl IndexedFile {
     /// has invalid bytes or is missing. If the operating system refuses to read the file, the
     /// verification is repeated later.
     pub(crate) fn verify_if_due(&self, uptime: Duration) {
-        let mut retry = lock(&self.retry);
+        let mut retry = self.retry.lock();
         let is_due = match self.health.load(Ordering::Relaxed) {
             SUSPECT => true,
             UNREADABLE | LASTING => uptime >= retry.at,

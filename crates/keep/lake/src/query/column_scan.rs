@@ -73,7 +73,8 @@ pub(super) fn matches_of<'k>(
 pub(super) fn first_places(
     file: &IndexedFile,
     ordinals: &[u32],
-    (after, page_start): (Option<Place>, Option<Place>),
+    after: Option<Place>,
+    page_start: Option<Place>,
     count_max: usize,
 ) -> Result<Vec<(Place, u32)>, Error> {
     let loaded = file.load()?;

@@ -8,7 +8,7 @@
 use crate::Error;
 use crate::files::indexed_file::IndexedFile;
 use crate::query::matching::for_each_match;
-use crate::query::projection::{Fault, WORDS, Word, scan_group, words_of};
+use crate::query::projection::{Fault, WORDS, Word, fault_of, words_of};
 use crate::query::row_evaluator::RowEvaluator;
 use crate::query::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
@@ -27,6 +27,7 @@ const SAMPLE_GROWTH: u64 = 16;
 pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
     for_each_in_head(snapshot, condition, |_, _, start, duration| cells.add(start, duration));
     let window = cells.window();
+    let scan = PageScan { window, condition, one_in: 1, more: &[] };
     for file in snapshot.files.iter() {
         let count = |page: &PageColumns, evaluator: &mut RowEvaluator<'_>| {
             for row in 0..page.rows() {
@@ -40,7 +41,7 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
             Ok(None::<()>)
         };
         // The error marks the file for verification; the result lacks spans of the file.
-        let _ = scan(file, window, condition, &[], 1, count, |_, ()| Ok(()));
+        let _ = scan.run(file, count, |_, ()| Ok(()));
     }
 }
 
@@ -59,10 +60,10 @@ pub(crate) fn difference(
             |start, duration| window.holds(start) && area.holds(start, duration) == is_inside;
         let count_in = |files: &[Arc<IndexedFile>]| {
             let mut tally = Tally::default();
-            let selection = Selection { within, condition, one_in, is_inside };
+            let scan = PageScan { window: within, condition, one_in, more: &WORDS };
             for file in files {
                 // The error marks the file for verification; the result lacks spans of the file.
-                let _ = count_words(file, &selection, &is_asked_for, &mut tally);
+                let _ = count_words(file, &scan, is_inside, &is_asked_for, &mut tally);
             }
             tally
         };
@@ -97,19 +98,11 @@ pub(crate) fn difference(
     }
 }
 
-/// Selection of the spans of a file that `count_words` counts.
-struct Selection<'c> {
-    within: Window,
-    condition: &'c Condition,
-    /// Sampling divisor: one page in `one_in` is read.
-    one_in: u64,
-    is_inside: bool,
-}
-
 /// Counts the words of the selected spans of a file into `tally`.
 fn count_words(
     file: &IndexedFile,
-    selection: &Selection<'_>,
+    scan: &PageScan<'_>,
+    is_inside: bool,
     is_asked_for: &impl Fn(u64, u64) -> bool,
     tally: &mut Tally,
 ) -> Result<(), Error> {
@@ -125,8 +118,7 @@ fn count_words(
         }
         Ok((!rows.is_empty()).then_some(rows))
     };
-    let Selection { within, condition, one_in, is_inside } = *selection;
-    scan(file, within, condition, &WORDS, one_in, choose, |page, rows: Vec<usize>| {
+    scan.run(file, choose, |page, rows: Vec<usize>| {
         let mut words: Words<'_> = HashMap::default();
         for &row in &rows {
             words_of(page, row, |word| *words.entry(word).or_default() += 1)?;
@@ -159,32 +151,58 @@ fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
     page.number(Column::StartTime, row).zip(page.number(Column::Duration, row))
 }
 
-/// Scans the row groups that may have spans started in a window; one page in `one_in` is read.
-/// `choose` gets each of these pages with starts, durations and the condition's columns. If
-/// `choose` returns a value, the columns `more` are read too, and `visit` gets the page and the
-/// value.
-fn scan<T>(
-    file: &IndexedFile,
+/// Scan of the row groups that may have spans started in a window.
+struct PageScan<'c> {
+    /// Window by which row groups are selected, but not single spans.
     window: Window,
-    condition: &Condition,
-    more: &[Column],
+    /// Condition whose columns are read for all scanned pages, with starts and durations.
+    condition: &'c Condition,
+    /// Sampling divisor: one page in `one_in` is scanned.
     one_in: u64,
-    mut choose: impl FnMut(&PageColumns, &mut RowEvaluator<'_>) -> Result<Option<T>, Fault>,
-    mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
-) -> Result<(), Error> {
-    if !is_near(file.summary.starts_ns, window) {
-        return Ok(());
+    /// Columns that are also read for the chosen pages.
+    more: &'c [Column],
+}
+
+impl PageScan<'_> {
+    /// Scans a file. `choose` gets each scanned page. If `choose` returns a value, the page is
+    /// chosen, and `visit` gets the page and the value.
+    fn run<T>(
+        &self,
+        file: &IndexedFile,
+        mut choose: impl FnMut(&PageColumns, &mut RowEvaluator<'_>) -> Result<Option<T>, Fault>,
+        mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
+    ) -> Result<(), Error> {
+        if !is_near(file.summary.starts_ns, self.window) {
+            return Ok(());
+        }
+        let loaded = file.load()?;
+        let Some(mut evaluator) = RowEvaluator::of(&loaded, self.condition) else { return Ok(()) };
+        let columns = [&[Column::StartTime, Column::Duration], evaluator.columns()].concat();
+        let reader = loaded.columns();
+        let is_near = |&group: &usize| is_near(reader.group_starts_ns(group), self.window);
+        for group in (0..reader.groups()).filter(is_near) {
+            let pages = reader.pages_of_group(group).take_while(|_| !is_cancelled());
+            for mut page in pages.filter(|page| self.includes(file, page)) {
+                file.read_columns(&loaded, &mut page, &columns)?;
+                let chosen = choose(&page, &mut evaluator);
+                let chosen = chosen.map_err(|fault| fault_of(file, &page, fault));
+                let Some(chosen) = file.record_error(chosen)? else { continue };
+                file.read_columns(&loaded, &mut page, self.more)?;
+                let visited = visit(&page, chosen);
+                file.record_error(visited.map_err(|fault| fault_of(file, &page, fault)))?;
+            }
+        }
+        Ok(())
     }
-    let loaded = file.load()?;
-    let Some(mut evaluator) = RowEvaluator::of(&loaded, condition) else { return Ok(()) };
-    let columns = [&[Column::StartTime, Column::Duration], evaluator.columns()].concat();
-    let reader = loaded.columns();
-    let is_near = |&group: &usize| is_near(reader.group_starts_ns(group), window);
-    for group in (0..reader.groups()).filter(is_near) {
-        let choose = |page: &PageColumns| choose(page, &mut evaluator);
-        scan_group(file, &loaded, group, one_in, [&columns[..], more], choose, &mut visit)?;
+
+    /// Returns whether a page is scanned. The sample of pages is pseudo-random and the same in each
+    /// scan.
+    fn includes(&self, file: &IndexedFile, page: &PageColumns) -> bool {
+        let number = file.entry.number ^ page.first_row().rotate_left(32);
+        let number = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+        mixed.is_multiple_of(self.one_in.max(1))
     }
-    Ok(())
 }
 
 /// Returns whether a range of starts overlaps a window.

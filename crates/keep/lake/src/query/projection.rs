@@ -91,39 +91,6 @@ pub(crate) fn for_each_matching_row(
     Ok(())
 }
 
-/// Scans one page in `one_in` of a row group. `choose` gets each scanned page with the first list
-/// of columns. If `choose` returns a value, the second list is read too, and `visit` gets the page
-/// and the value.
-pub(crate) fn scan_group<T>(
-    file: &IndexedFile,
-    loaded: &LoadedFile,
-    group: usize,
-    one_in: u64,
-    [columns, more]: [&[Column]; 2],
-    mut choose: impl FnMut(&PageColumns) -> Result<Option<T>, Fault>,
-    mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
-) -> Result<(), Error> {
-    let is_chosen = |page: &PageColumns| is_sampled(file.entry.number, page.first_row(), one_in);
-    let pages = loaded.columns().pages_of_group(group).take_while(|_| !is_cancelled());
-    for mut page in pages.filter(is_chosen) {
-        file.read_columns(loaded, &mut page, columns)?;
-        let chosen = choose(&page).map_err(|fault| fault_of(file, &page, fault));
-        let Some(chosen) = file.record_error(chosen)? else { continue };
-        file.read_columns(loaded, &mut page, more)?;
-        let visited = visit(&page, chosen);
-        file.record_error(visited.map_err(|fault| fault_of(file, &page, fault)))?;
-    }
-    Ok(())
-}
-
-/// Returns whether a page belongs to the sample, which has one page in `one_in`. The sample is
-/// pseudo-random and the same in each scan.
-fn is_sampled(file: u64, first_row: u64, one_in: u64) -> bool {
-    let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
-    mixed.is_multiple_of(one_in.max(1))
-}
-
 /// Returns the error for a damaged row of a page.
 pub(crate) fn fault_of(file: &IndexedFile, page: &PageColumns, fault: Fault) -> Error {
     let first = page.first_row();

@@ -294,7 +294,7 @@ impl<'q> Search<'q> {
         let (mut after, page) = (None, self.query.after);
         let mut some = FIRST_MATCHES.max(self.query.limit.saturating_add(1));
         loop {
-            let places = first_places(cursor.file, ordinals, (after, page), some)?;
+            let places = first_places(cursor.file, ordinals, after, page, some)?;
             for &(place, ordinal) in &places {
                 if is_cancelled() || self.is_past_page(place) {
                     return Ok(());

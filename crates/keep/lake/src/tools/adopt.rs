@@ -295,79 +295,11 @@ impl Adoption {
         while start < sorted.len() {
             let end = end_of_request(sorted, sorted.len().min(start + COMPARED_SPANS) - 1);
             for file in &self.files {
-                self.find_duplicates_in(file, sorted, start..end, &mut known)?;
+                find_duplicates_in(file, sorted, start..end, &mut known)?;
             }
             start = end;
         }
         Ok(known)
-    }
-
-    /// Adds to `known` the indexes of the spans that one file of the store already has. `places` is
-    /// a range of indexes that contains whole requests.
-    fn find_duplicates_in(
-        &self,
-        file: &IndexedFile,
-        sorted: &Sorted<'_>,
-        places: Range<usize>,
-        known: &mut HashSet<usize>,
-    ) -> Result<(), Error> {
-        let mut lows: Vec<u64> = places.clone().map(|index| low_of(sorted, index)).collect();
-        lows.dedup();
-        lows.retain(|&low| file.may_hold(low));
-        let [first, .., last] = lows[..] else {
-            return lows.iter().try_for_each(|&low| {
-                self.compare(file, low..=low, usize::MAX, sorted, places.clone(), known).map(drop)
-            });
-        };
-        // If the file has few other spans between those requests, one read serves all of them.
-        if self.compare(file, first..=last, READ_AT_ONCE, sorted, places.clone(), known)? {
-            return Ok(());
-        }
-        for low in lows {
-            let start = places.start
-                + places.clone().take_while(|&index| low_of(sorted, index) < low).count();
-            let of_request = start..end_of_request(sorted, start);
-            self.compare(file, low..=low, usize::MAX, sorted, of_request, known)?;
-        }
-        Ok(())
-    }
-
-    /// Compares spans with a file's spans in a range of trace ids. The indexes of spans that the
-    /// file has are added to `known`. Returns `false` without a comparison if the file has more
-    /// spans in that range than `spans_max`, or than a block accepts.
-    fn compare(
-        &self,
-        file: &IndexedFile,
-        lows: RangeInclusive<u64>,
-        spans_max: usize,
-        sorted: &Sorted<'_>,
-        places: Range<usize>,
-        known: &mut HashSet<usize>,
-    ) -> Result<bool, Error> {
-        let mut there = LimitedSink { block: Block::new(), spans_max };
-        match file.send(lows, &mut there) {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(error) if error.may_pass() => return Err(error),
-            // A damaged file has no spans to compare with.
-            Err(_) => return Ok(true),
-        }
-        let there = there.block;
-        let (mut one, mut other) = (Scratch::default(), Scratch::default());
-        let mut rows: HashMap<u64, Vec<Row>> = HashMap::new();
-        for row in 0..there.len() as Row {
-            let print = fingerprint(&there.span(row, &mut other));
-            rows.entry(print).or_default().push(row);
-        }
-        for index in places {
-            let span = sorted.span(index, &mut one);
-            let mut alike = rows.get(&fingerprint(&span)).into_iter().flatten();
-            let is_same = |&row: &Row| compare(&there.span(row, &mut other), &span).is_eq();
-            if alike.any(is_same) {
-                known.insert(index);
-            }
-        }
-        Ok(true)
     }
 
     /// Writes the manifest, and then renames the new files and the files that are set aside.
@@ -404,6 +336,73 @@ impl Adoption {
         self.adopted.files = self.files.len() as u64;
         self.adopted.spans = self.files.iter().map(|file| file.entry.spans).sum();
         Ok(self.adopted)
+    }
+}
+
+/// Adds to `known` the indexes of the spans that one file of the store already has. `places` is a
+/// range of indexes that contains whole requests.
+fn find_duplicates_in(
+    file: &IndexedFile,
+    sorted: &Sorted<'_>,
+    places: Range<usize>,
+    known: &mut HashSet<usize>,
+) -> Result<(), Error> {
+    let mut lows: Vec<u64> = places.clone().map(|index| low_of(sorted, index)).collect();
+    lows.dedup();
+    lows.retain(|&low| file.may_hold(low));
+    // If the file has few other spans between several requests, one read serves all of them.
+    if let [first, .., last] = lows[..]
+        && let Some(block) = read_block(file, first..=last, READ_AT_ONCE)?
+    {
+        add_duplicates(&block, sorted, places, known);
+        return Ok(());
+    }
+    for low in lows {
+        let start =
+            places.start + places.clone().take_while(|&index| low_of(sorted, index) < low).count();
+        if let Some(block) = read_block(file, low..=low, usize::MAX)? {
+            add_duplicates(&block, sorted, start..end_of_request(sorted, start), known);
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file's spans in a range of trace ids. Returns `None` if there are more than `spans_max`,
+/// or more than a block accepts.
+fn read_block(
+    file: &IndexedFile,
+    lows: RangeInclusive<u64>,
+    spans_max: usize,
+) -> Result<Option<Block>, Error> {
+    let mut sink = LimitedSink { block: Block::new(), spans_max };
+    match file.send(lows, &mut sink) {
+        Ok(is_whole) => Ok(is_whole.then_some(sink.block)),
+        Err(error) if error.may_pass() => Err(error),
+        // A damaged file has no spans to compare with.
+        Err(_) => Ok(Some(Block::new())),
+    }
+}
+
+/// Adds to `known` the indexes of the spans that a block has too.
+fn add_duplicates(
+    block: &Block,
+    sorted: &Sorted<'_>,
+    places: Range<usize>,
+    known: &mut HashSet<usize>,
+) {
+    let (mut one, mut other) = (Scratch::default(), Scratch::default());
+    let mut rows: HashMap<u64, Vec<Row>> = HashMap::new();
+    for row in 0..block.len() as Row {
+        let print = fingerprint(&block.span(row, &mut other));
+        rows.entry(print).or_default().push(row);
+    }
+    for index in places {
+        let span = sorted.span(index, &mut one);
+        let mut alike = rows.get(&fingerprint(&span)).into_iter().flatten();
+        let is_same = |&row: &Row| compare(&block.span(row, &mut other), &span).is_eq();
+        if alike.any(is_same) {
+            known.insert(index);
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use crate::Error;
 use crate::lake::OpenReport;
-use crate::locks::lock;
 use crate::memory::WAIT_FOR_ROOM;
 use crate::shared::Shared;
 use crate::write::batch;
@@ -12,7 +11,8 @@ use blkkin_columns::Block;
 use blkkin_journal::Item;
 use blkkin_store::{AcceptCallback, AcceptedBatch, Batch};
 use blkkin_wire::Outcome;
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Shared {
@@ -41,7 +41,7 @@ impl Shared {
         loop {
             let (memory, taken) = (Arc::clone(memory), Arc::clone(&held));
             let appended = self.journal.append_then(&payloads, move |result| {
-                let Some((outcome, blocks, done)) = lock(&taken).take() else { return };
+                let Some((outcome, blocks, done)) = taken.lock().take() else { return };
                 match result {
                     Ok(()) => {
                         memory.publish(blocks, records, &outcome);
@@ -59,7 +59,7 @@ impl Shared {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 Err(refusal) => {
-                    if let Some((_, _, done)) = lock(&held).take() {
+                    if let Some((_, _, done)) = held.lock().take() {
                         self.memory.reject(&refusal, done);
                     }
                     return;

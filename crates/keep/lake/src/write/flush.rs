@@ -34,7 +34,7 @@ pub(crate) fn run(shared: &Shared) {
                 shared.memory.flush_done.notify_all();
                 // The store may have been closed during the flush.
                 if !state.is_closing {
-                    state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
+                    state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
                 }
                 if state.is_closing {
                     return;
@@ -61,7 +61,7 @@ fn wait(shared: &Shared) -> bool {
             // The next start recovers the spans that are only in the journal.
             return false;
         }
-        state = state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
+        state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
     }
 }
 

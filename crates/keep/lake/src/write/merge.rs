@@ -49,11 +49,12 @@ pub(crate) fn run(shared: &Shared) {
     let mut expiry = ExpiryRateLimit::default();
     loop {
         {
-            let state = shared.memory.state();
+            let mut state = shared.memory.state();
             if state.is_closing {
                 return;
             }
-            if state.wait_timeout(&shared.memory.work, POLL_INTERVAL).is_closing {
+            state.wait_timeout(&shared.memory.work, POLL_INTERVAL);
+            if state.is_closing {
                 return;
             }
         }
@@ -72,7 +73,7 @@ fn expire(shared: &Shared, expiry: &mut ExpiryRateLimit) -> Result<(), Error> {
     let Options { clock, retention, .. } = &shared.memory.options;
     let mut manifest = shared.manifest.lock();
     let others = unremovable_bytes(shared, &manifest, retention.bytes);
-    let count = retention.expired(&manifest.files, others, clock.now_ns(), clock.uptime(), expiry);
+    let count = retention.expired(&manifest.files, others, &**clock, expiry);
     if count == 0 {
         return Ok(());
     }
@@ -80,11 +81,10 @@ fn expire(shared: &Shared, expiry: &mut ExpiryRateLimit) -> Result<(), Error> {
     let links: Result<Vec<_>, Error> = before[..count].iter().map(|file| file.links()).collect();
     drop(before);
     let expired: u64 = manifest.files[..count].iter().map(|file| file.spans).sum();
-    let gone = Totals { expired, ..Totals::default() };
     let mut next = shared.next_manifest(&manifest);
     next.files.drain(..count);
     next.totals.expired += expired;
-    commit(shared, &mut manifest, next, gone, Vec::new(), |ledger, files| match links {
+    commit(shared, &mut manifest, next, Vec::new(), |ledger, files| match links {
         Ok(links) => links.iter().for_each(|links| ledger.add(links, -1)),
         // The counts of an unreadable file cannot be subtracted, so the sums are rebuilt from the
         // other files.
@@ -145,8 +145,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     next.files.retain(|file| !is_merged(file));
     next.files.insert(place, file.entry.clone());
     next.totals.duplicates += duplicates;
-    let gone = Totals { duplicates, ..Totals::default() };
-    commit(shared, &mut manifest, next, gone, vec![Arc::new(file)], |_, _| {})
+    commit(shared, &mut manifest, next, vec![Arc::new(file)], |_, _| {})
 }
 
 /// Selects adjacent, readable files of the same tier to merge. Files that are about to expire are
@@ -245,11 +244,11 @@ fn is_behind(shared: &Shared, state: &State) -> bool {
 fn wait_while_busy(shared: &Shared) -> Result<(), Error> {
     let start = Instant::now();
     while is_busy(shared) && start.elapsed() < STEP_WAIT_MAX {
-        let state = shared.memory.state();
+        let mut state = shared.memory.state();
         if state.is_closing || state.write_error.is_some() {
             break;
         }
-        drop(state.wait_timeout(&shared.memory.flush_done, POLL_INTERVAL));
+        state.wait_timeout(&shared.memory.flush_done, POLL_INTERVAL);
     }
     if start.elapsed() >= POLL_INTERVAL {
         // Memory that ingest has freed is returned to the system, since merging cannot reuse it.
@@ -289,7 +288,6 @@ fn commit(
     shared: &Shared,
     manifest: &mut Manifest,
     mut next: Manifest,
-    gone: Totals,
     new: Vec<Arc<IndexedFile>>,
     count: impl FnOnce(&mut Ledger, &[Arc<IndexedFile>]),
 ) -> Result<(), Error> {
@@ -297,6 +295,11 @@ fn commit(
     let removed = manifest.files.iter().filter(|file| !stays(file)).cloned();
     next.removing = next.removing.iter().cloned().chain(removed).collect();
     shared.write_manifest(&next, new.iter().map(|file| file.entry.number))?;
+    let gone = Totals {
+        duplicates: next.totals.duplicates - manifest.totals.duplicates,
+        expired: next.totals.expired - manifest.totals.expired,
+        ..Totals::default()
+    };
     *manifest = next;
     for file in &new {
         let _ = naming::publish(&*shared.spans, file.entry.number);

@@ -72,6 +72,19 @@ pub fn filter_hints(text: &str) -> Vec<String> {
     filter.operands().iter().filter_map(doubt).collect()
 }
 
+/// Comparison of a field, on the left, with a literal, on the right.
+#[derive(Clone, Copy)]
+struct Comparison<'n> {
+    /// Operator, mirrored if the filter has the literal on the left.
+    op: CompareOp,
+    /// Index of the field among the filter's operands.
+    operand: usize,
+    /// Number, text or pattern.
+    literal: &'n Node,
+    /// Byte range of the comparison in the filter's text.
+    span: Span,
+}
+
 struct Parser<'f> {
     filter: &'f Filter,
     /// Field of each operand, in the order of the filter's operands.
@@ -223,8 +236,13 @@ impl<'f> Parser<'f> {
                     ),
                 }
             }
-            (Expr::Operand(operand), _) => self.compare(op, *operand, right, span),
-            (_, Expr::Operand(operand)) => self.compare(mirrored(op), *operand, left, span),
+            (Expr::Operand(operand), _) => {
+                self.compare(Comparison { op, operand: *operand, literal: right, span })
+            }
+            (_, Expr::Operand(operand)) => {
+                let op = mirrored(op);
+                self.compare(Comparison { op, operand: *operand, literal: left, span })
+            }
             (Expr::Binary(..) | Expr::Negate(_) | Expr::BitNot(_), _) => {
                 self.refuse_calculation(left)
             }
@@ -239,14 +257,8 @@ impl<'f> Parser<'f> {
         }
     }
 
-    /// Compiles a comparison of a field, on the left, with a literal, on the right.
-    fn compare(
-        &self,
-        op: CompareOp,
-        operand: usize,
-        literal: &Node,
-        span: Span,
-    ) -> Result<Condition, FilterError> {
+    fn compare(&self, comparison: Comparison<'_>) -> Result<Condition, FilterError> {
+        let Comparison { operand, literal, span, .. } = comparison;
         let field = self.field(operand)?;
         if matches!(field, Field::Error | Field::Root) {
             let name = &self.filter.operands()[operand];
@@ -257,11 +269,8 @@ impl<'f> Parser<'f> {
             );
         }
         match &literal.expr {
-            Expr::Uint(_) | Expr::Int(_) | Expr::Float(_) => {
-                let number = Literal::of(&literal.expr);
-                self.compare_number(op, field, number, operand, literal.span)
-            }
-            Expr::Str(_) | Expr::Glob(_) => self.compare_text(op, field, operand, literal, span),
+            Expr::Uint(_) | Expr::Int(_) | Expr::Float(_) => self.compare_number(comparison, field),
+            Expr::Str(_) | Expr::Glob(_) => self.compare_text(comparison, field),
             Expr::Severity(_) => self.refuse(
                 literal.span,
                 "spans have no severity",
@@ -273,12 +282,11 @@ impl<'f> Parser<'f> {
 
     fn compare_number(
         &self,
-        op: CompareOp,
+        comparison: Comparison<'_>,
         field: &Field,
-        number: Literal,
-        operand: usize,
-        span: Span,
     ) -> Result<Condition, FilterError> {
+        let Comparison { op, operand, literal, .. } = comparison;
+        let (number, span) = (Literal::of(&literal.expr), literal.span);
         match field {
             Field::TraceId | Field::Link => {
                 self.refuse(span, "an id is text", "put it in quotes; it is hexadecimal")
@@ -313,12 +321,10 @@ impl<'f> Parser<'f> {
 
     fn compare_text(
         &self,
-        op: CompareOp,
+        comparison: Comparison<'_>,
         field: &Field,
-        operand: usize,
-        literal: &Node,
-        span: Span,
     ) -> Result<Condition, FilterError> {
+        let Comparison { op, operand, literal, span } = comparison;
         if matches!(field, Field::Duration | Field::Start) {
             let name = &self.filter.operands()[operand];
             return self.refuse(

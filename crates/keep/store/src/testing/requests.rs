@@ -174,11 +174,21 @@ impl Requests {
             _ => 2_500_000,
         };
         let duration_ns = numbers.log_normal(median_ns);
-        let whole = (start_ns, duration_ns);
-        let (guest, time) = self.call(operation, Service::Guest, Service::Qemu, None, whole);
+        let root = Step {
+            id: numbers.id(),
+            parent_id: None,
+            shared: false,
+            kind: Kind::Client,
+            name: operation,
+            local: Service::Guest,
+            remote: None,
+            start_ns,
+            duration_ns,
+        };
+        let qemu = self.call(root, Service::Qemu);
         let middle = Service::Middle(self.numbers.index(MIDDLES.len()));
-        let time = self.within(time);
-        let (asked, whole) = self.call(operation, Service::Qemu, middle, Some(guest), time);
+        let client = self.child(&qemu);
+        let middle = self.call(client, middle);
         if operation == "flush" {
             return;
         }
@@ -190,67 +200,59 @@ impl Requests {
         for part in 0..parts {
             let osd = Service::Osd((first + part as usize) % OSDS);
             let name = if part > 0 && operation == "write" { "replicate" } else { operation };
-            let time = self.within(whole);
-            let (parent, time) = self.call(name, middle, osd, Some(asked), time);
-            let (kind, parent) = (Kind::Client, Some(parent));
-            let (time, disk) = (self.within(time), Some(Service::Disk));
-            self.step("journal", Kind::Internal, osd, None, parent, time);
-            self.step(operation, kind, osd, disk, parent, time);
+            let client = Step { name, ..self.child(&middle) };
+            let server = self.call(client, osd);
+            let journal = Step { name: "journal", kind: Kind::Internal, ..self.child(&server) };
+            let (id, remote) = (self.numbers.id(), Some(Service::Disk));
+            let disk = Step { id, name: operation, kind: Kind::Client, remote, ..journal };
+            self.steps.extend([journal, disk]);
         }
     }
 
-    /// Appends the client's and the server's step of a call. Returns the id, start and duration of
-    /// the server's step, the parent of further steps.
-    fn call(
-        &mut self,
-        name: &'static str,
-        from: Service,
-        to: Service,
-        parent: Option<SpanId>,
-        time: (u64, u64),
-    ) -> (SpanId, (u64, u64)) {
-        let client = self.step(name, Kind::Client, from, Some(to), parent, time);
-        let inner = self.within(time);
+    /// Appends the client's and the server's step of a call. Returns the server's step, the parent
+    /// of further steps.
+    fn call(&mut self, client: Step, to: Service) -> Step {
+        let client = Step { remote: Some(to), ..client };
+        let (start_ns, duration_ns) = self.time_within(&client);
+        let server_id = self.numbers.id();
         let shared = self.options.shared;
-        let server_parent = if shared { parent } else { Some(client) };
-        let server = self.step(name, Kind::Server, to, Some(from), server_parent, inner);
-        if !shared {
-            return (server, inner);
-        }
-        if let Some(step) = self.steps.last_mut() {
-            step.id = client;
-            step.shared = true;
-        }
-        (client, inner)
-    }
-
-    fn step(
-        &mut self,
-        name: &'static str,
-        kind: Kind,
-        local: Service,
-        remote: Option<Service>,
-        parent_id: Option<SpanId>,
-        (start_ns, duration_ns): (u64, u64),
-    ) -> SpanId {
-        let id = self.numbers.id();
-        let shared = false;
-        self.steps.push(Step {
+        let (id, parent_id) = match shared {
+            true => (client.id, client.parent_id),
+            false => (server_id, Some(client.id)),
+        };
+        let server = Step {
             id,
             parent_id,
             shared,
-            kind,
-            name,
-            local,
-            remote,
+            kind: Kind::Server,
+            local: to,
+            remote: Some(client.local),
             start_ns,
             duration_ns,
-        });
-        id
+            ..client
+        };
+        self.steps.extend([client, server]);
+        server
     }
 
-    /// Returns a random interval inside the given one. Both are pairs of start and duration.
-    fn within(&mut self, (start_ns, duration_ns): (u64, u64)) -> (u64, u64) {
+    /// Creates a client's step with the service and name of its parent.
+    fn child(&mut self, parent: &Step) -> Step {
+        let (start_ns, duration_ns) = self.time_within(parent);
+        Step {
+            id: self.numbers.id(),
+            parent_id: Some(parent.id),
+            shared: false,
+            kind: Kind::Client,
+            remote: None,
+            start_ns,
+            duration_ns,
+            ..*parent
+        }
+    }
+
+    /// Returns the start and the duration of a random interval within a step.
+    fn time_within(&mut self, step: &Step) -> (u64, u64) {
+        let &Step { start_ns, duration_ns, .. } = step;
         let lead = duration_ns / 64 * (1 + self.numbers.below(8)) / 2;
         let tail = duration_ns / 64 * self.numbers.below(8) / 2;
         (start_ns + lead, duration_ns - lead - tail)

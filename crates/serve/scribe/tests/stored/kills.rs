@@ -63,7 +63,8 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
 
 /// Runs the daemon and kills it in its `number`-th call of `call`. Returns whether it was killed.
 fn kill_in(
-    (call, number): (&str, u64),
+    call: &str,
+    number: u64,
     stores: &Stores,
     sent: &mut SentMessages,
 ) -> Result<bool, String> {
@@ -121,8 +122,8 @@ fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
         let scratch = Scratch::new("scribe-stored");
         let stores = Stores::new(&scratch.0);
         let (mut sent, mut kills) = (SentMessages::default(), 0);
-        for &point in points {
-            let was = kill_in(point, &stores, &mut sent);
+        for &(call, number) in points {
+            let was = kill_in(call, number, &stores, &mut sent);
             kills += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
         }
         let took = check_at_rest(&stores, &mut sent, kills);
@@ -164,7 +165,7 @@ fn d1_who_takes_silence_for_ok_is_found_out() {
         let stores = Stores::new(&scratch.0);
         let mut sent = SentMessages::default();
         sent.is_early = true;
-        let killed = kill_in(("pwrite64", number), &stores, &mut sent);
+        let killed = kill_in("pwrite64", number, &stores, &mut sent);
         sent.is_early = false;
         let kills = u64::from(killed.expect("it starts"));
         check_at_rest(&stores, &mut sent, kills).is_err_and(|why| why.contains("lost"))

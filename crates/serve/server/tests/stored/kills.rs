@@ -55,7 +55,8 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
 /// Returns whether the server was killed. Fails if the server lacks acknowledged requests, or does
 /// not start for another reason.
 fn kill_in(
-    (call, number): (&str, u64),
+    call: &str,
+    number: u64,
     directory: &Path,
     plant: PlantedFault,
     sent: &mut SentRequests,
@@ -94,8 +95,8 @@ fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
         let mut sent = SentRequests::default();
-        for &point in points {
-            let was = kill_in(point, &data, PlantedFault::None, &mut sent);
+        for &(call, number) in points {
+            let was = kill_in(call, number, &data, PlantedFault::None, &mut sent);
             killed += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
         }
         slowest = slowest
@@ -143,8 +144,8 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
     let found = (6..46).any(|number| {
         let directory = tempfile::tempdir().expect("a directory");
         let mut sent = SentRequests::default();
-        let point = ("sendto", number);
-        let killed = kill_in(point, directory.path(), PlantedFault::DelayedWrites, &mut sent);
+        let plant = PlantedFault::DelayedWrites;
+        let killed = kill_in("sendto", number, directory.path(), plant, &mut sent);
         killed.and_then(|_| check_at_rest(directory.path(), &sent)).is_err()
     });
     assert!(found);

@@ -152,10 +152,10 @@ struct EventArgs {
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     match args.command {
         Command::Enable(args) => {
-            change(args.events, ("event enable", "enabled"), Request::EnableEvents)
+            change(args.events, "event enable", "enabled", Request::EnableEvents)
         }
         Command::Disable(args) => {
-            change(args.events, ("event disable", "disabled"), Request::DisableEvents)
+            change(args.events, "event disable", "disabled", Request::DisableEvents)
         }
         Command::List(args) => list::run(args),
     }
@@ -174,7 +174,8 @@ pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
 
 fn change(
     args: EventArgs,
-    (action, participle): (&str, &str),
+    action: &str,
+    participle: &str,
     request: fn(Events) -> Request,
 ) -> Result<Exit, Error> {
     if let Some(text) = &args.filter {

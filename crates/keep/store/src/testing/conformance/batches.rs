@@ -18,7 +18,7 @@ fn assert_balanced(subject: &Subject) -> Counters {
 /// A span that is sent twice is stored once, whether in one batch or in two. A span that differs in
 /// any field is stored separately.
 pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
-    let one = span(1, 1, 0, 0, "a", "x").tag("k", "v").annotation(NOON, "sent");
+    let one = span(1, 1, 0, "a", "x").tag("k", "v").annotation(NOON, "sent");
     let others = [
         one.clone().tag("l", "v"),
         one.clone().annotation(NOON + 1000, "sent"),
@@ -26,7 +26,7 @@ pub(super) fn spans_that_come_twice_are_kept_once(subject: &Subject) {
         one.clone().lasting(5000),
         Span { name: "y".to_owned(), ..one.clone() },
         Span { start_ns: None, ..one.clone() },
-        Span { parent_id: span(1, 7, 0, 0, "", "").id.into(), ..one.clone() },
+        Span { parent_id: span(1, 7, 0, "", "").id.into(), ..one.clone() },
         Span { debug: true, ..one.clone() },
     ];
     subject.accept(&[one.clone(), one.clone()]);
@@ -105,7 +105,8 @@ pub(super) fn empty_batches_are_good(subject: &Subject) {
 /// Batches in all formats are accepted. The stored spans equal the spans that the decoder returns.
 pub(super) fn all_formats_are_taken(subject: &Subject) {
     for (at, format) in (1..).zip(Format::ALL) {
-        let of = |id| span(at, id, id - 1, id, "guest", "read").remote("disk").tag("k", "v");
+        let of =
+            |id| span(at, id, id, "guest", "read").child_of(id - 1).remote("disk").tag("k", "v");
         let count = if format == Format::ZipkinThriftSpan { 1 } else { 3 };
         let spans: Vec<Span> = (1..=count).map(of).collect();
         let bytes = encoded(format, &spans);
@@ -125,7 +126,7 @@ pub(super) fn threads_do_not_disturb_each_other(subject: &Subject) {
     let store = subject.store();
     let of = |thread: u64, batch: u64| -> Vec<Span> {
         let at = thread * BATCHES + batch + 1;
-        (1..=4).map(|id| span(at.into(), id, id - 1, at, "a", "x")).collect()
+        (1..=4).map(|id| span(at.into(), id, at, "a", "x").child_of(id - 1)).collect()
     };
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

@@ -26,10 +26,11 @@ fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
 /// it.
 fn request(trace: u128, start_ms: u64) -> Vec<Span> {
     vec![
-        span(trace, 1, 0, start_ms, "web", "get").kind(Kind::Server),
-        span(trace, 2, 1, start_ms + 1, "web", "get").kind(Kind::Client),
-        span(trace, 2, 1, start_ms + 2, "app", "get").kind(Kind::Server).shared(),
-        span(trace, 3, 2, start_ms + 3, "app", "query")
+        span(trace, 1, start_ms, "web", "get").kind(Kind::Server),
+        span(trace, 2, start_ms + 1, "web", "get").child_of(1).kind(Kind::Client),
+        span(trace, 2, start_ms + 2, "app", "get").child_of(1).kind(Kind::Server).shared(),
+        span(trace, 3, start_ms + 3, "app", "query")
+            .child_of(2)
             .kind(Kind::Client)
             .remote("db")
             .tag("error", "deadlock"),
@@ -50,13 +51,13 @@ pub(super) fn calls_are_counted(subject: &Subject) {
     // service's name as its own.
     subject.accept(&request(3, 20)[1..]);
     subject.accept(&[
-        span(4, 1, 0, 30, "sender", "send").kind(Kind::Producer).remote("queue"),
-        span(4, 2, 1, 31, "taker", "take").kind(Kind::Consumer).remote("queue"),
-        span(4, 3, 2, 32, "taker", "step"),
-        span(4, 4, 3, 33, "taker", "call").kind(Kind::Client).remote("db"),
-        span(4, 5, 3, 33, "cache", "call").kind(Kind::Client),
+        span(4, 1, 30, "sender", "send").kind(Kind::Producer).remote("queue"),
+        span(4, 2, 31, "taker", "take").child_of(1).kind(Kind::Consumer).remote("queue"),
+        span(4, 3, 32, "taker", "step").child_of(2),
+        span(4, 4, 33, "taker", "call").child_of(3).kind(Kind::Client).remote("db"),
+        span(4, 5, 33, "cache", "call").child_of(3).kind(Kind::Client),
     ]);
-    subject.accept(&[span(5, 1, 0, 40, "self", "x").kind(Kind::Client).remote("self")]);
+    subject.accept(&[span(5, 1, 40, "self", "x").kind(Kind::Client).remote("self")]);
     assert_eq!(
         links(subject, 0, 1),
         "app>db 3 3 3, browser>web 1 0 1, queue>taker 1 0 1, self>self 1 0 1, sender>queue 1 0 1, \
@@ -82,7 +83,7 @@ pub(super) fn calls_are_counted_once(subject: &Subject) {
     subject.accept(&request(1, 0));
     assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
     subject.accept(&request(1, 0)[2..]);
-    let late = span(1, 9, 2, 9, "app", "look").kind(Kind::Client).remote("cache");
+    let late = span(1, 9, 9, "app", "look").child_of(2).kind(Kind::Client).remote("cache");
     subject.accept(&[late]);
     assert_eq!(links(subject, 0, 1), "app>cache 1 0 1, app>db 1 1 1, web>app 1 0 1");
 }

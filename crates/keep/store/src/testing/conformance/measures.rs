@@ -10,16 +10,17 @@ fn spans() -> Vec<Span> {
     let mut spans: Vec<Span> = (1..=120u64)
         .map(|at| {
             let service = ["osd.1", "osd.2", "qemu"][(at % 3) as usize];
-            let span = span(u128::from(1 + at / 9), at, at / 2, at * 7 % 100, service, "read");
+            let span =
+                span(u128::from(1 + at / 9), at, at * 7 % 100, service, "read").child_of(at / 2);
             let span = span
                 .lasting((1 + at * at % 50) * MS / 4)
                 .tag("pool", ["rbd", "fs"][(at / 60) as usize % 2]);
             if at % 11 == 0 { span.tag("error", "EIO").kind(Kind::Client) } else { span }
         })
         .collect();
-    spans.push(Span { start_ns: None, ..span(2, 200, 0, 0, "qemu", "when?") });
-    spans.push(Span { duration_ns: None, ..span(2, 201, 0, 3, "qemu", "how long?") });
-    spans.push(Span { start_ns: None, ..span(90, 202, 0, 0, "qemu", "when?") });
+    spans.push(Span { start_ns: None, ..span(2, 200, 0, "qemu", "when?") });
+    spans.push(Span { duration_ns: None, ..span(2, 201, 3, "qemu", "how long?") });
+    spans.push(Span { start_ns: None, ..span(90, 202, 0, "qemu", "when?") });
     spans
 }
 
@@ -147,9 +148,10 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
 /// a span id is given, spans with other span ids are skipped.
 pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
     let wide = (7 << 64) | 3;
-    let mut all: Vec<Span> = (1..=50).map(|id| span(3, id, id / 3, id, "a", "x")).collect();
-    all.extend((1..=9).map(|id| span(wide, id, id / 3, id, "b", "x").tag("k", "v")));
-    let other = span(4, 1, 0, 0, "c", "y");
+    let mut all: Vec<Span> =
+        (1..=50).map(|id| span(3, id, id, "a", "x").child_of(id / 3)).collect();
+    all.extend((1..=9).map(|id| span(wide, id, id, "b", "x").child_of(id / 3).tag("k", "v")));
+    let other = span(4, 1, 0, "c", "y");
     all.chunks(20).for_each(|some| subject.accept(some));
     subject.accept(&all[..3]);
     subject.accept(std::slice::from_ref(&other));
@@ -183,11 +185,11 @@ pub(super) fn it_is_known_when_spans_started(subject: &Subject) {
         assert_eq!(found, expected);
     };
     check(None);
-    subject.accept(&[Span { start_ns: None, ..span(1, 1, 0, 0, "a", "x") }]);
+    subject.accept(&[Span { start_ns: None, ..span(1, 1, 0, "a", "x") }]);
     check(None);
-    subject.accept(&[span(2, 1, 0, 50, "a", "x")]);
+    subject.accept(&[span(2, 1, 50, "a", "x")]);
     check(Some((50, 50)));
-    subject.accept(&[span(2, 2, 1, 40, "a", "x"), span(2, 3, 1, 90, "a", "x")]);
+    subject.accept(&[span(2, 2, 40, "a", "x").child_of(1), span(2, 3, 90, "a", "x").child_of(1)]);
     subject.settle();
     check(Some((40, 90)));
 }

@@ -7,12 +7,12 @@ use blkkin_model::Span;
 /// In the order by duration, a request counts with the duration of its root, not of other spans.
 pub(super) fn the_slowest_come_first(subject: &Subject) {
     subject.accept(&[
-        span(1, 1, 0, 0, "a", "x").lasting(5 * MS),
-        span(2, 1, 0, 1, "a", "x").lasting(50 * MS),
-        span(3, 1, 0, 2, "a", "x").lasting(MS),
-        span(3, 2, 1, 20, "a", "y").lasting(7 * MS),
-        Span { duration_ns: None, ..span(4, 1, 0, 30, "a", "x") },
-        span(5, 1, 0, 40, "a", "x").lasting(5 * MS),
+        span(1, 1, 0, "a", "x").lasting(5 * MS),
+        span(2, 1, 1, "a", "x").lasting(50 * MS),
+        span(3, 1, 2, "a", "x").lasting(MS),
+        span(3, 2, 20, "a", "y").child_of(1).lasting(7 * MS),
+        Span { duration_ns: None, ..span(4, 1, 30, "a", "x") },
+        span(5, 1, 40, "a", "x").lasting(5 * MS),
     ]);
     let slowest = Query { order: Order::Slowest, ..Query::new(10) };
     assert_eq!(subject.found(&slowest), [2, 1, 5, 3, 4]);
@@ -31,11 +31,10 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
 /// The place of a request depends on all of its spans. It depends neither on the order of their
 /// arrival nor on the choice of the matching span.
 pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
-    let root = |trace: u128, start_ms: u64, ms: u64| {
-        span(trace, 1, 0, start_ms, "a", "x").lasting(ms * MS)
-    };
-    let asked = |trace: u128| span(trace, 2, 1, 20, "b", "y").tag("pool", "rbd");
-    let late = span(2, 3, 1, 30, "c", "z").lasting(90 * MS);
+    let root =
+        |trace: u128, start_ms: u64, ms: u64| span(trace, 1, start_ms, "a", "x").lasting(ms * MS);
+    let asked = |trace: u128| span(trace, 2, 20, "b", "y").child_of(1).tag("pool", "rbd");
+    let late = span(2, 3, 30, "c", "z").child_of(1).lasting(90 * MS);
     let apart: [&[Span]; 4] = [
         &[asked(1), root(2, 3, 5), root(3, 11, 60)],
         &[root(1, 10, 50), asked(2), root(4, 1, 5)],
@@ -72,7 +71,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
     let spans: Vec<Span> = (1..=40u64)
         .map(|at| {
             let lasting = (1 + at % 3) * MS;
-            span(u128::from(at * 7 % 41), 1, 0, at % 4, "a", "x").lasting(lasting)
+            span(u128::from(at * 7 % 41), 1, at % 4, "a", "x").lasting(lasting)
         })
         .collect();
     subject.accept(&spans);
@@ -100,7 +99,7 @@ pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
 
 /// Newer requests that arrive while a client reads page by page do not shift the later pages.
 pub(super) fn pages_hold_while_requests_come(subject: &Subject) {
-    let at = |number: u64| span(number.into(), 1, 0, number, "a", "x");
+    let at = |number: u64| span(number.into(), 1, number, "a", "x");
     subject.accept(&(1..=20).map(at).collect::<Vec<_>>());
     let mut query = Query::new(6);
     let mut all = Vec::new();

@@ -141,7 +141,7 @@ fn random_span(random: &mut Random, seed: u64) -> Span {
         remote: endpoint(random.one_of(&SERVICES)),
         tags,
         annotations,
-        ..span(trace, id, 0, 0, random.one_of(&SERVICES), random.one_of(&NAMES))
+        ..span(trace, id, 0, random.one_of(&SERVICES), random.one_of(&NAMES))
     }
 }
 

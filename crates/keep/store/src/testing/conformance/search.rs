@@ -47,7 +47,7 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
 
 /// A request whose spans all lack a start is stored, but searches do not find it.
 pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
-    let timeless = Span { start_ns: None, duration_ns: None, ..span(1, 1, 0, 0, "a", "get") };
+    let timeless = Span { start_ns: None, duration_ns: None, ..span(1, 1, 0, "a", "get") };
     subject.accept(std::slice::from_ref(&timeless));
     subject.assert_trace(std::slice::from_ref(&timeless));
     assert!(subject.found(&Query::new(10)).is_empty());
@@ -55,7 +55,7 @@ pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
         subject.search_zipkin(&Parameters { service: "a", span_name: "get", ..ASK }).is_empty()
     );
     // A later span of the request has a start.
-    let later = span(1, 1, 0, 0, "a", "get").remote("b");
+    let later = span(1, 1, 0, "a", "get").remote("b");
     subject.accept(std::slice::from_ref(&later));
     subject.assert_trace(&[timeless, later]);
     assert_eq!(
@@ -68,7 +68,9 @@ pub(super) fn requests_without_times_are_kept_but_not_found(subject: &Subject) {
 /// other requests, and the root does not arrive first.
 pub(super) fn spans_of_a_request_are_put_together(subject: &Subject) {
     let of = |trace: u128| -> Vec<Span> {
-        (1..=6).map(|id| span(trace, id, id - 1, id * 2, "a", &format!("step {id}"))).collect()
+        (1..=6)
+            .map(|id| span(trace, id, id * 2, "a", &format!("step {id}")).child_of(id - 1))
+            .collect()
     };
     let (one, two, three) = (of(1), of(2), of(3));
     subject.accept(&[one[5].clone(), two[3].clone(), one[2].clone()]);
@@ -93,7 +95,7 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
     let ids = [7, 7 | 1 << 64, 7 | 2 << 64, 8 | 1 << 64];
     let spans: Vec<Span> = (0..)
         .zip(ids)
-        .map(|(at, id)| span(id, 1, 0, at, "a", "get").tag("at", &format!("v{at}")))
+        .map(|(at, id)| span(id, 1, at, "a", "get").tag("at", &format!("v{at}")))
         .collect();
     subject.accept(&spans);
     for (at, id) in ids.into_iter().enumerate() {
@@ -111,10 +113,9 @@ pub(super) fn upper_halves_of_ids_count(subject: &Subject) {
 /// Requests are in order of start, newest first, then of trace id. If more match than the limit
 /// allows, the oldest are left out.
 pub(super) fn the_newest_come_first(subject: &Subject) {
-    let early: Vec<Span> =
-        (1..=10).map(|at| span(at, 1, 0, 100 - at as u64, "a", "early")).collect();
+    let early: Vec<Span> = (1..=10).map(|at| span(at, 1, 100 - at as u64, "a", "early")).collect();
     let late: Vec<Span> =
-        (1..=10).map(|at| span(at + 10, 1, 0, 300 - at as u64, "a", "late")).collect();
+        (1..=10).map(|at| span(at + 10, 1, 300 - at as u64, "a", "late")).collect();
     subject.accept(&late);
     subject.accept(&early);
     let all: Vec<u128> = (11..=20).chain(1..=10).collect();
@@ -125,7 +126,7 @@ pub(super) fn the_newest_come_first(subject: &Subject) {
     let window = Window { start_ns: 0, end_ns: NOON + 100 * MS };
     assert_eq!(subject.found(&Query { window, ..Query::new(4) }), [1, 2, 3, 4]);
     // Requests with the same start are in order of their ids.
-    let at_once: Vec<Span> = [9 << 64, 25, 31, 22].map(|id| span(id, 1, 0, 400, "a", "x")).to_vec();
+    let at_once: Vec<Span> = [9 << 64, 25, 31, 22].map(|id| span(id, 1, 400, "a", "x")).to_vec();
     subject.accept(&at_once);
     assert_eq!(subject.found(&Query::new(5)), [22, 25, 31, 9 << 64, 11]);
 }
@@ -134,14 +135,14 @@ pub(super) fn the_newest_come_first(subject: &Subject) {
 pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
     let client = |trace, service: &str, text: &str| {
         let start = trace as u64 * 10;
-        span(trace, 1, 0, start, service, &format!("{text} call"))
+        span(trace, 1, start, service, &format!("{text} call"))
             .kind(Kind::Client)
             .remote(&format!("{text} remote"))
             .annotation(NOON + start * MS, text)
             .tag("local", text)
     };
     let server = |trace, service| {
-        let span = span(trace, 1, 0, trace as u64 * 10 + 1, service, "other").lasting(9 * MS);
+        let span = span(trace, 1, trace as u64 * 10 + 1, service, "other").lasting(9 * MS);
         span.kind(Kind::Server).shared()
     };
     subject.accept(&[
@@ -183,10 +184,10 @@ pub(super) fn services_constrain_what_is_asked(subject: &Subject) {
 /// A condition must hold for a single span of the request; two spans together cannot satisfy it.
 pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
     subject.accept(&[
-        span(1, 1, 0, 0, "a", "x"),
-        span(1, 2, 1, 0, "b", "y"),
-        span(2, 1, 0, 1, "a", "y"),
-        span(2, 2, 1, 1, "b", "x"),
+        span(1, 1, 0, "a", "x"),
+        span(1, 2, 0, "b", "y").child_of(1),
+        span(2, 1, 1, "a", "y"),
+        span(2, 2, 1, "b", "x").child_of(1),
     ]);
     assert_eq!(subject.search_filter(r#"service == "a" && name == "x""#), [1]);
     assert_eq!(subject.search_filter(r#"service == "a" && name == "y""#), [2]);
@@ -199,7 +200,7 @@ pub(super) fn one_span_must_meet_a_condition_whole(subject: &Subject) {
 /// Searches for names ignore case, and names are returned as sent.
 pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
     // The spans are sent in OTLP, as Zipkin's formats convert names to lower case.
-    let mixed = span(1, 1, 0, 0, "Guest.VM", "Read Block").kind(Kind::Client);
+    let mixed = span(1, 1, 0, "Guest.VM", "Read Block").kind(Kind::Client);
     subject.accept_as(Format::OtlpProto, &[mixed]);
     let name =
         subject.trace(trace_id(1)).first().map(|it| (it.local.service.clone(), it.name.clone()));
@@ -217,7 +218,7 @@ pub(super) fn case_of_names_does_not_matter(subject: &Subject) {
 /// A request matches an annotation query only if each term matches one of its spans. Annotations
 /// and values of tags are case-sensitive.
 pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
-    let base = |trace: u128| span(trace, 1, 0, trace as u64, "front", "call");
+    let base = |trace: u128| span(trace, 1, trace as u64, "front", "call");
     let at = NOON + 5 * MS;
     subject.accept(&[
         base(1).annotation(at, "foo"),
@@ -251,7 +252,10 @@ pub(super) fn annotations_and_tags_are_found(subject: &Subject) {
 /// Zipkin's duration parameters apply to spans of the given service, not to whole requests.
 pub(super) fn durations_are_found(subject: &Subject) {
     let step = |trace, id, parent, start, (service, remote), name, duration_ms| {
-        span(trace, id, parent, start, service, name).remote(remote).lasting(duration_ms * MS)
+        span(trace, id, start, service, name)
+            .child_of(parent)
+            .remote(remote)
+            .lasting(duration_ms * MS)
     };
     subject.accept(&[
         step(1, 1, 0, 0, ("front", "db"), "targz", 200),
@@ -261,7 +265,7 @@ pub(super) fn durations_are_found(subject: &Subject) {
         step(2, 2, 1, 11, ("back", "db"), "tar", 150),
         step(2, 3, 1, 12, ("front", "back"), "gz", 50),
         step(3, 3, 0, 20, ("back", "back"), "zip", 50),
-        Span { duration_ns: None, ..span(4, 1, 0, 30, "front", "open") },
+        Span { duration_ns: None, ..span(4, 1, 30, "front", "open") },
     ]);
     let check = |asked: Parameters<'_>, min: i64, max: Option<i64>, expected: &[u128]| {
         let asked = Parameters { duration_us_min: Some(min), duration_us_max: max, ..asked };
@@ -284,7 +288,7 @@ pub(super) fn durations_are_found(subject: &Subject) {
 /// Spans with the same id but different fields are stored separately, and searches match the fields
 /// of each. A late span may move the start of its request to an earlier time.
 pub(super) fn parts_may_be_late(subject: &Subject) {
-    let whole = span(1, 5, 0, 3, "a", "get").lasting(7 * MS);
+    let whole = span(1, 5, 3, "a", "get").lasting(7 * MS);
     let first = Span { duration_ns: None, ..whole.clone() };
     let last = Span { name: String::new(), ..whole };
     subject.accept(std::slice::from_ref(&first));
@@ -296,7 +300,7 @@ pub(super) fn parts_may_be_late(subject: &Subject) {
     assert_eq!(subject.search_filter(r#"name == "get""#), [1]);
     // A late span moves the start of the request to an earlier time.
     assert_eq!(subject.search_starts(0, 2 * MS), [0; 0]);
-    subject.accept(&[span(1, 4, 0, 1, "a", "start")]);
+    subject.accept(&[span(1, 4, 1, "a", "start")]);
     assert_eq!(subject.search_starts(0, 2 * MS), [1]);
     assert_eq!(subject.search_starts(2 * MS, 5 * MS), [0; 0]);
 }
@@ -304,15 +308,15 @@ pub(super) fn parts_may_be_late(subject: &Subject) {
 /// A request is in a window if it starts in the window, bounds included, whatever its duration.
 pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
     subject.accept(&[
-        span(1, 1, 0, 10, "a", "x").lasting(100 * MS),
-        span(1, 2, 1, 30, "a", "y"),
-        span(2, 1, 0, 20, "a", "x"),
+        span(1, 1, 10, "a", "x").lasting(100 * MS),
+        span(1, 2, 30, "a", "y").child_of(1),
+        span(2, 1, 20, "a", "x"),
         // By skewed clocks, the root starts later than its child.
-        span(3, 1, 0, 40, "a", "x"),
-        span(3, 2, 1, 38, "a", "x"),
+        span(3, 1, 40, "a", "x"),
+        span(3, 2, 38, "a", "x").child_of(1),
         // Without a root, the earliest span determines the start.
-        span(4, 3, 1, 52, "a", "x"),
-        span(4, 2, 1, 50, "a", "x"),
+        span(4, 3, 52, "a", "x").child_of(1),
+        span(4, 2, 50, "a", "x").child_of(1),
     ]);
     let check = |first: u64, last: u64, expected: &[u128]| {
         assert_eq!(subject.search_starts(first, last), expected, "{first} {last}");
@@ -335,14 +339,14 @@ pub(super) fn both_ends_of_a_window_are_in_it(subject: &Subject) {
 /// Filters on fields, tags and annotations of spans find exactly the requests with a matching span.
 pub(super) fn filters_are_found(subject: &Subject) {
     subject.accept(&[
-        span(1, 1, 0, 0, "osd.1", "read").kind(Kind::Server).tag("offset", "4096"),
-        span(2, 1, 0, 1, "osd.10", "write").kind(Kind::Client).tag("offset", "many"),
-        span(3, 1, 9, 2, "disk", "write").tag("error", "bad").tag("offset", "-5.5"),
-        span(4, 1, 9, 3, "", "").remote("disk").annotation(NOON, "sent to disk"),
+        span(1, 1, 0, "osd.1", "read").kind(Kind::Server).tag("offset", "4096"),
+        span(2, 1, 1, "osd.10", "write").kind(Kind::Client).tag("offset", "many"),
+        span(3, 1, 2, "disk", "write").child_of(9).tag("error", "bad").tag("offset", "-5.5"),
+        span(4, 1, 3, "", "").child_of(9).remote("disk").annotation(NOON, "sent to disk"),
         Span {
             duration_ns: None,
             start_ns: Some(NOON + 4 * MS + 500 * US),
-            ..span(5, 1, 0, 0, "disk", "flush")
+            ..span(5, 1, 0, "disk", "flush")
         },
     ]);
     let check = |filter: &str, expected: &[u128]| {
@@ -387,11 +391,11 @@ pub(super) fn filters_are_found(subject: &Subject) {
 pub(super) fn events_and_links_are_found(subject: &Subject) {
     let link = format!("{:032x}|{:016x}||{{\"batch\":7}}|0", 3, 1);
     subject.accept(&[
-        span(1, 1, 0, 0, "disk", "sync")
+        span(1, 1, 0, "disk", "sync")
             .annotation(NOON, r#""retry": {"errno":5,"path":"/dev/sdb"}"#)
             .annotation(NOON + 1, "done"),
-        span(2, 1, 0, 1, "mailer", "send").tag("otlp.link.0", &link).annotation(NOON, "retry"),
-        span(3, 1, 0, 2, "orders", "place").tag("errno", "5"),
+        span(2, 1, 1, "mailer", "send").tag("otlp.link.0", &link).annotation(NOON, "retry"),
+        span(3, 1, 2, "orders", "place").tag("errno", "5"),
     ]);
     let check = |filter: &str, expected: &[u128]| {
         assert_eq!(subject.search_filter(filter), expected, "{filter}");

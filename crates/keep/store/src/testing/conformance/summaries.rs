@@ -11,16 +11,16 @@ pub(super) fn names_are_listed(subject: &Subject) {
     let store = subject.store();
     let many: Vec<Span> = (0..60u64)
         .map(|at| {
-            let span = span(1, at + 1, 0, at, "front", &format!("name {:02}", at % 50));
+            let span = span(1, at + 1, at, "front", &format!("name {:02}", at % 50));
             span.remote(&format!("yak{:02}", 59 - at))
         })
         .collect();
     subject.accept(&many);
     subject.accept(&many[..5]);
     subject.accept(&[
-        span(2, 1, 0, 0, "back", ""),
-        span(3, 1, 0, 0, "", "nobody's").remote("disk"),
-        Span { start_ns: None, ..span(4, 1, 0, 0, "timeless", "x") },
+        span(2, 1, 0, "back", ""),
+        span(3, 1, 0, "", "nobody's").remote("disk"),
+        Span { start_ns: None, ..span(4, 1, 0, "timeless", "x") },
     ]);
     assert_eq!(store.services().expect("an answer"), ["back", "front", "timeless"]);
     let names: Vec<String> = (0..50).map(|at| format!("name {at:02}")).collect();
@@ -41,7 +41,7 @@ pub(super) fn tags_are_listed(subject: &Subject) {
     let store = subject.store();
     let spans: Vec<Span> = (1..30u64)
         .map(|at| {
-            let span = span(at.into(), 1, 0, at, "a", "x");
+            let span = span(at.into(), 1, at, "a", "x");
             span.tag("volume", &format!("v{:02}", at * 7 % 15)).tag("http.path", "/")
         })
         .collect();
@@ -62,13 +62,13 @@ pub(super) fn tags_are_listed(subject: &Subject) {
 /// of spans and errors of each.
 pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     subject.accept(&[
-        span(1, 2, 1, 5, "b", "child").lasting(20 * MS).tag("error", "bad"),
-        span(1, 1, 0, 1, "c", "root").lasting(10 * MS),
+        span(1, 2, 5, "b", "child").child_of(1).lasting(20 * MS).tag("error", "bad"),
+        span(1, 1, 1, "c", "root").lasting(10 * MS),
     ]);
     subject.accept(&[
-        span(1, 3, 1, 0, "b", "early"),
-        span(1, 4, 1, 2, "a", "x").tag("error", ""),
-        Span { start_ns: None, ..span(1, 5, 1, 0, "", "when?") },
+        span(1, 3, 0, "b", "early").child_of(1),
+        span(1, 4, 2, "a", "x").child_of(1).tag("error", ""),
+        Span { start_ns: None, ..span(1, 5, 0, "", "when?").child_of(1) },
     ]);
     let page = subject.page(&Query::new(5));
     let [summary] = page.requests.as_slice() else { panic!("one request: {page:?}") };
@@ -88,13 +88,13 @@ pub(super) fn latency_is_measured(subject: &Subject) {
     let spans: Vec<Span> = (1..=200u64)
         .map(|at| {
             let service = if at % 2 == 0 { "a" } else { "b" };
-            span(u128::from(1 + at / 10), at, 0, at, service, "x").lasting(at * MS)
+            span(u128::from(1 + at / 10), at, at, service, "x").lasting(at * MS)
         })
         .collect();
     subject.accept(&spans);
     subject.accept(&[
-        Span { duration_ns: None, ..span(50, 1, 0, 50, "a", "x") },
-        Span { start_ns: None, ..span(51, 2, 0, 50, "a", "x") },
+        Span { duration_ns: None, ..span(50, 1, 50, "a", "x") },
+        Span { start_ns: None, ..span(51, 2, 50, "a", "x") },
     ]);
     let check = |first: u64, last: u64, filter: &str, fits: &dyn Fn(u64) -> bool| {
         let window = Window { start_ns: NOON + first * MS, end_ns: NOON + last * MS };

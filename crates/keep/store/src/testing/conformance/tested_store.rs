@@ -166,19 +166,10 @@ pub(super) fn trace_id(number: u128) -> TraceId {
     TraceId::from_number(number).expect("an id is not 0")
 }
 
-/// Creates a span that starts `start_ms` milliseconds after [`NOON`]. A parent of 0 means no
-/// parent.
-pub(super) fn span(
-    trace: u128,
-    id: u64,
-    parent: u64,
-    start_ms: u64,
-    service: &str,
-    name: &str,
-) -> Span {
+/// Creates a root span that starts `start_ms` milliseconds after [`NOON`].
+pub(super) fn span(trace: u128, id: u64, start_ms: u64, service: &str, name: &str) -> Span {
     let id = SpanId::from_number(id).expect("an id is not 0");
     Span {
-        parent_id: SpanId::from_number(parent),
         start_ns: Some(NOON + start_ms * MS),
         duration_ns: Some(MS),
         local: endpoint(service),
@@ -193,6 +184,8 @@ pub(super) fn endpoint(service: &str) -> Endpoint {
 
 /// Builder methods that set a field of a span, or add a tag or annotation.
 pub(super) trait SpanBuilder {
+    /// Sets the parent's id. A parent of 0 means no parent.
+    fn child_of(self, parent: u64) -> Span;
     fn kind(self, kind: Kind) -> Span;
     fn remote(self, service: &str) -> Span;
     fn lasting(self, duration_ns: u64) -> Span;
@@ -202,6 +195,10 @@ pub(super) trait SpanBuilder {
 }
 
 impl SpanBuilder for Span {
+    fn child_of(self, parent: u64) -> Span {
+        Span { parent_id: SpanId::from_number(parent), ..self }
+    }
+
     fn kind(self, kind: Kind) -> Span {
         Span { kind, ..self }
     }

@@ -23,7 +23,7 @@ pub(super) fn odd_times_are_kept(subject: &Subject) {
     let at = |trace, start_ns, duration_ns| Span {
         start_ns: Some(start_ns),
         duration_ns: Some(duration_ns),
-        ..span(trace, 1, 0, 0, "a", "x")
+        ..span(trace, 1, 0, "a", "x")
     };
     let spans = [
         at(1, 1, 0),
@@ -77,12 +77,12 @@ pub(super) fn odd_texts_are_kept(subject: &Subject) {
         &long,
     ];
     for (trace, text) in (1..).zip(texts) {
-        let mut odd = span(trace, 1, 0, trace as u64, text, text).remote(text).tag("text", text);
+        let mut odd = span(trace, 1, trace as u64, text, text).remote(text).tag("text", text);
         odd = odd.annotation(NOON, text).tag(text, "key");
         let bare = Span {
             local: Endpoint::default(),
             name: String::new(),
-            ..span(trace, 2, 1, trace as u64 + 100, "", "")
+            ..span(trace, 2, trace as u64 + 100, "", "").child_of(1)
         };
         subject.accept(&[odd.clone(), bare.clone()]);
         subject.assert_trace(&[odd, bare]);
@@ -121,7 +121,7 @@ pub(super) fn typed_tags_are_kept(subject: &Subject) {
     ];
     let mut spans = Vec::new();
     for (trace, origin) in [(1, Origin::Span), (2, Origin::Resource), (3, Origin::Scope)] {
-        let mut one = span(trace, 1, 0, trace as u64, "a", "x");
+        let mut one = span(trace, 1, trace as u64, "a", "x");
         let tag = |(key, value): &(&str, Value)| Tag {
             key: (*key).to_owned(),
             value: value.clone(),
@@ -155,7 +155,7 @@ pub(super) fn typed_tags_are_kept(subject: &Subject) {
 /// Spans that differ only in a flag, kind or endpoint are stored separately, each with its own
 /// fields. The status of a span is stored, and the filter `error` matches it.
 pub(super) fn flags_are_kept(subject: &Subject) {
-    let base = || span(1, 1, 0, 0, "a", "x");
+    let base = || span(1, 1, 0, "a", "x");
     let address = Endpoint {
         ipv4: Some(Ipv4Addr::new(10, 1, 2, 3)),
         ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
@@ -175,7 +175,7 @@ pub(super) fn flags_are_kept(subject: &Subject) {
     subject.accept(&spans);
     subject.assert_trace(&spans);
     let stated = [Status::Unset, Status::Ok, Status::Error].map(|status| {
-        let spans = [Span { status, ..span(2, status as u64 + 1, 0, 5, "b", "x") }];
+        let spans = [Span { status, ..span(2, status as u64 + 1, 5, "b", "x") }];
         accept_otlp(subject, &spans)
     });
     subject.assert_trace(&stated.concat());

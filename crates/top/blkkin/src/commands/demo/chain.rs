@@ -12,11 +12,12 @@ use blkkin_control::{Events, Purpose, Reply, Request, Selection, Session};
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Running, Server, Settings, StartError};
 use blkkin_store::SpanStore;
+use parking_lot::Mutex;
 use std::fs::{DirEntry, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Running demo: the server, the agent, the chain, and the current recording.
 pub(super) struct Chain {
@@ -71,7 +72,7 @@ impl Chain {
             move |error: &dyn std::fmt::Display| Error::failed(format!("{what}: {error}"))
         };
         let log_file = OpenOptions::new().create(true).append(true).open(directory.join("log"));
-        *LOG.lock().unwrap_or_else(PoisonError::into_inner) = log_file.ok();
+        *LOG.lock() = log_file.ok();
         let retention = Retention { age: None, bytes: Some(STORE_BYTES_MAX) };
         let options = Options { retention, ..Options::default() };
         let (lake, _) = Lake::open(&directory.join("spans"), options)
@@ -272,7 +273,7 @@ fn serve(store: &Arc<dyn SpanStore>, listen: SocketAddr) -> Result<Running, Erro
 }
 
 fn log(line: &str) {
-    if let Some(file) = &mut *LOG.lock().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(file) = &mut *LOG.lock() {
         let _: io::Result<()> = writeln!(file, "{line}");
     }
 }
