@@ -55,7 +55,7 @@ fuzz_target!(|input: &[u8]| {
     // A later agent continues with the current contents, from the positions in the memory.
     for ring in 0..2 {
         let left = cells.reader_state(&shape, ring);
-        let mut reader = Reader::resume(&shape, ring, NOW, (left.read, left), None);
+        let mut reader = Reader::resume(&shape, ring, NOW, left, None);
         let mut bytes = Vec::new();
         while let TakeOutcome::Packet(_) | TakeOutcome::Overwritten(_) =
             reader.take(&cells, &shape, true, &mut bytes)

@@ -220,17 +220,17 @@ impl Reader {
     }
 
     /// Returns a reader for a ring whose last reader belonged to an earlier process. The reader
-    /// continues at `position`, after the packet with the header `last`, and frees no events.
+    /// continues at `from.read`, after the packet with the header `last`, and frees no events.
     pub fn resume(
         shape: &Shape,
         ring: usize,
         clock: Clock,
-        (position, left): (u64, ReaderState),
+        from: ReaderState,
         last: Option<Header>,
     ) -> Reader {
-        let reader =
-            Reader { freeing: Freeing::Never, position, ..Reader::new(shape, ring, clock) };
-        let (before, forgotten) = (left.discarded_before, left.discarded_forgotten);
+        let new = Reader::new(shape, ring, clock);
+        let reader = Reader { freeing: Freeing::Never, position: from.read, ..new };
+        let (before, forgotten) = (from.discarded_before, from.discarded_forgotten);
         Reader { before, forgotten, ..reader.continue_after(last) }
     }
 

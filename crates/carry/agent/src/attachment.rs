@@ -89,13 +89,13 @@ const RENEWED_MIN: u64 = 512 << 10;
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
 impl Attachment {
+    /// Returns an attachment without rules. It keeps its packets for snapshots, and the program
+    /// counts as having mapped the rings, unless the caller sets `is_written` and `mapped`.
     pub(crate) fn new(
         ChannelKey { session, channel }: ChannelKey,
         number: u32,
         rings: Rings,
         quota: AttachmentQuota,
-        is_written: bool,
-        mapped: u64,
     ) -> Attachment {
         Attachment {
             session,
@@ -103,8 +103,8 @@ impl Attachment {
             number,
             rings,
             quota,
-            is_written,
-            mapped,
+            is_written: false,
+            mapped: 0,
             rules: RuleSet::default(),
             history: RuleHistory::default(),
             has_sent_rules: false,
@@ -218,8 +218,8 @@ impl Attachment {
             let mut is_wanted = true;
             for AdoptedRings { rings: set, .. } in sets.iter_mut().rev() {
                 let Some(state) = set.prior_state(ring) else { continue };
-                let position = if is_wanted { state.read } else { set.end(ring) };
-                set.read_from(ring, (position, state), None);
+                let read = if is_wanted { state.read } else { set.end(ring) };
+                set.read_from(ring, ReaderState { read, ..state }, None);
                 is_wanted &= !state.is_cleared;
             }
         }
@@ -251,13 +251,13 @@ impl Attachment {
             let with_ring =
                 sets.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
             for (at, (set, &state)) in with_ring.zip(&states).enumerate() {
-                let position = match at.cmp(&resumed.set) {
+                let read = match at.cmp(&resumed.set) {
                     // All packets of the set are written.
                     Ordering::Less => set.end(ring),
                     Ordering::Equal => resumed.position.unwrap_or(state.start),
                     Ordering::Greater => state.start,
                 };
-                set.read_from(ring, (position, state), last);
+                set.read_from(ring, ReaderState { read, ..state }, last);
                 if at < resumed.set {
                     // The set's discarded events were already written, perhaps to another trace.
                     set.skip(ring);

@@ -27,16 +27,25 @@ pub(crate) struct Directories {
     own_uid: u32,
 }
 
-/// Output directory that another thread is making for a command.
+/// Request of a command for an output directory.
+#[derive(Debug)]
+pub(crate) struct DirectoryRequest {
+    /// Connection of the command that waits for the directory.
+    pub(crate) command: ConnectionId,
+    /// Path at which the directory is made.
+    pub(crate) path: PathBuf,
+    /// User and group with whose permissions the directory is made.
+    pub(crate) owner: Owner,
+    /// Session or snapshot that writes to the directory.
+    pub(crate) purpose: OutputPurpose,
+}
+
+/// Output directory that another thread is making.
 #[derive(Debug)]
 struct DirectoryJob {
-    /// Connection of the command that waits for the directory.
-    command: ConnectionId,
-    path: PathBuf,
-    owner: Owner,
+    request: DirectoryRequest,
     deadline: Instant,
     made: Receiver<io::Result<Option<Root>>>,
-    purpose: OutputPurpose,
 }
 
 /// Result of making a directory for a command: the output, or the error.
@@ -81,24 +90,22 @@ impl Directories {
     /// owner. [`Directories::take_made`] returns the result.
     pub(crate) fn make(
         &mut self,
-        command: ConnectionId,
-        path: PathBuf,
-        owner: Owner,
-        purpose: OutputPurpose,
+        request: DirectoryRequest,
         accounts: &mut Accounts,
     ) -> Result<(), QuotaError> {
+        let owner = request.owner;
         // The account may be that of another user, who owns a range of user ids.
         let account = accounts.of(owner.uid);
         let guarded = self.is_guarded(owner);
         let descriptor = guarded.then(|| account.reserve(Quota::Descriptors, 1)).transpose()?;
         let (sender, made) = channel();
-        let own_path = path.clone();
+        let path = request.path.clone();
         let make = move || {
-            let _ = sender.send(make(&own_path, owner, descriptor));
+            let _ = sender.send(make(&path, owner, descriptor));
         };
         run(&account, Box::new(make));
         let deadline = Instant::now() + PATIENCE;
-        self.jobs.push(DirectoryJob { command, path, owner, deadline, made, purpose });
+        self.jobs.push(DirectoryJob { request, deadline, made });
         Ok(())
     }
 
@@ -116,7 +123,8 @@ impl Directories {
                 }
                 Err(_) => Err(output::no_answer()),
             };
-            let DirectoryJob { command, path, owner, purpose, .. } = self.jobs.swap_remove(at);
+            let DirectoryRequest { command, path, owner, purpose } =
+                self.jobs.swap_remove(at).request;
             let output = match made {
                 Ok(None) => Ok(Output::trusted(path, owner)),
                 Ok(Some(root)) => {

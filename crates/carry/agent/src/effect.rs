@@ -1,7 +1,6 @@
 //! Messages that the handlers of sessions and programs produce. The handlers have no sockets; the
 //! event loop sends the messages in the order in which they were produced.
 
-use crate::program::Message;
 use crate::source::ConnectionId;
 use blkkin_control::{Reply, ToApplication};
 use std::os::fd::OwnedFd;
@@ -27,7 +26,8 @@ impl Effect {
 
     pub(crate) fn send_with_descriptors(
         to: ConnectionId,
-        (message, descriptors): Message,
+        message: ToApplication,
+        descriptors: Vec<Arc<OwnedFd>>,
     ) -> Effect {
         Effect::Send { to, message, descriptors }
     }

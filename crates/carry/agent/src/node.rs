@@ -6,7 +6,7 @@ use crate::acceptor::Acceptor;
 use crate::catalog::Catalog;
 use crate::command::{Listing, Requester};
 use crate::deferred_close::DeferredClose;
-use crate::directories::{self, Directories, OutputPurpose};
+use crate::directories::{self, Directories, DirectoryRequest, OutputPurpose};
 use crate::effect::Effect;
 use crate::log::Log;
 use crate::output::Output;
@@ -230,7 +230,7 @@ impl Node {
         self.apply(
             messages
                 .into_iter()
-                .map(|message| Effect::send_with_descriptors(id, message))
+                .map(|(message, fds)| Effect::send_with_descriptors(id, message, fds))
                 .collect(),
         );
         self.record(|recorder| recorder.adopt(id));
@@ -383,9 +383,8 @@ impl Node {
             Ok(Answer::Unchanged) => self.finish(id, &Reply::Done),
             Ok(Answer::Settle(follow_up, scope)) => self.begin_change(id, follow_up, scope),
             Ok(Answer::MakeDirectory { path, owner, purpose }) => {
-                let accounts = &mut self.accounts;
-                let made = self.directories.make(id, path, owner, purpose, accounts);
-                if let Err(error) = made {
+                let request = DirectoryRequest { command: id, path, owner, purpose };
+                if let Err(error) = self.directories.make(request, &mut self.accounts) {
                     self.finish(id, &Reply::Failed(exceeded(error)));
                 }
             }

@@ -461,12 +461,11 @@ impl Program {
         sets.flat_map(|set| (0..set.count()).map(|ring| ((set.identity(), ring), set.moment(ring))))
     }
 
-    /// Continues a snapshot of a session: copies packets from the rings to `trace`, up to the
-    /// positions `ends`. Stops at the deadline `until`. Returns true once the snapshot of this
-    /// program is complete.
+    /// Continues a snapshot: copies the packets in `scope` from the rings to `trace`. Stops at the
+    /// deadline `until`. Returns true once the snapshot of this program is complete.
     pub(crate) fn snapshot(
         &mut self,
-        (session, ends): (SessionId, &RingEnds),
+        scope: SnapshotScope<'_>,
         trace: &mut Trace,
         cursor: &mut SnapshotCursor,
         until: Instant,
@@ -474,7 +473,9 @@ impl Program {
         let mut packets = Packets::default();
         loop {
             let readable = |one: &&mut Attachment| {
-                one.session == session && one.rings.is_sealed() && one.channel >= cursor.channel
+                one.session == scope.session
+                    && one.rings.is_sealed()
+                    && one.channel >= cursor.channel
             };
             let next = self.attachments.iter_mut().filter(readable).min_by_key(|one| one.channel);
             let Some(attachment) = next else { return Ok(true) };
@@ -491,7 +492,7 @@ impl Program {
             for set in attachment.kept_sets(ring) {
                 // Rings that were unsealed when the snapshot began have no end: all their packets
                 // are copied.
-                let end = ends.get(&(set.identity(), ring)).copied();
+                let end = scope.ends.get(&(set.identity(), ring)).copied();
                 set.snapshot(ring, end, &mut packets);
             }
             if !packets.is_empty() {
@@ -533,6 +534,15 @@ impl Program {
     pub(crate) fn has_confirmed(&self, ping: u64) -> bool {
         self.ponged >= ping
     }
+}
+
+/// Packets that a snapshot copies: those of a session, up to an end in each ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SnapshotScope<'s> {
+    /// Number of the session whose rings are copied.
+    pub(crate) session: SessionId,
+    /// State of each ring at which the snapshot stops. A ring without an end is copied whole.
+    pub(crate) ends: &'s RingEnds,
 }
 
 /// Position up to which a snapshot has copied a program's rings.

@@ -394,13 +394,15 @@ impl<'n> Recorder<'n> {
         let mut nothing = Vec::new();
         let sets = adoption.map_or(&mut nothing, |adoption| &mut adoption.sets);
         let ring_bytes = if is_written {
-            self.free_rings(id, key, &account, own, &mut Vec::new());
+            self.free_rings(key, &account, own, &mut Vec::new());
             let mut ring_bytes = account.reserve(Quota::RingBytes, own)?;
             // The adopted sets are unmapped as soon as they are written.
             ring_bytes.grow_unchecked(size_of_sets(sets));
             ring_bytes
         } else {
-            self.free_rings(id, key, &account, own, sets);
+            for number in self.free_rings(key, &account, own, sets) {
+                self.send(id, ToApplication::Release(number));
+            }
             account.reserve(Quota::RingBytes, own + size_of_sets(sets))?
         };
         Ok(AttachmentQuota {
@@ -412,15 +414,15 @@ impl<'n> Recorder<'n> {
 
     /// Frees memory of the user's rings, until the channel's new rings (`own` bytes) and the
     /// adopted `sets` fit into the quota. If this does not suffice, evicts `sets`, the oldest
-    /// first.
+    /// first. Returns the numbers of those evicted sets that the program still has to release.
     fn free_rings(
         &mut self,
-        id: ConnectionId,
         key: ChannelKey,
         account: &Account,
         own: u64,
         sets: &mut Vec<AdoptedRings>,
-    ) {
+    ) -> Vec<u32> {
+        let mut released = Vec::new();
         // If the new rings alone exceed the quota, nothing is evicted.
         while account.is_within_limit(Quota::RingBytes, own)
             && !account.has(Quota::RingBytes, own + size_of_sets(sets))
@@ -429,17 +431,16 @@ impl<'n> Recorder<'n> {
                 continue;
             }
             if sets.is_empty() {
-                return;
+                break;
             }
             let AdoptedRings { number, rings } = sets.remove(0);
             let evictions = self.sessions.evictions_of(key);
             evictions.rings += rings.count() as u64;
             evictions.packets_lost +=
                 (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
-            if let Some(number) = number {
-                self.send(id, ToApplication::Release(number));
-            }
+            released.extend(number);
         }
+        released
     }
 
     /// Gives a program new rings for a channel, and begins or continues the trace. Returns the
@@ -463,7 +464,6 @@ impl<'n> Recorder<'n> {
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *program.uuids.entry(session.id).or_insert_with(new);
         let (rings, file) = Rings::create(shape_of(channel, stream, uuid), ring_clock(program))?;
-        let is_written = session.purpose == Purpose::Record;
         let is_new = !program.traces.contains_key(&session.id);
         if is_new {
             let earlier = adoption.as_mut().and_then(|adoption| adoption.trace.take());
@@ -488,9 +488,10 @@ impl<'n> Recorder<'n> {
             trace.add_channel(stream, &channel.name, &channel.contexts);
         }
         let number = program.take_number();
+        let mut attachment = Attachment::new(key, number, rings, quota);
+        attachment.is_written = session.purpose == Purpose::Record;
         // The `Pong` for the next `Ping` confirms that the program has mapped the memory.
-        let mapped = program.pinged + 1;
-        let mut attachment = Attachment::new(key, number, rings, quota, is_written, mapped);
+        attachment.mapped = program.pinged + 1;
         let Adoption { replaces, sets, .. } = adoption.unwrap_or_default();
         // The stream's file may exist even if there are no rings to adopt.
         let drained = match attachment.adopt(sets, program.traces.get_mut(&key.session)) {
@@ -518,7 +519,7 @@ impl<'n> Recorder<'n> {
         });
         let descriptors = vec![file, program.wake.clone()];
         self.programs.save_if_long(self.sessions);
-        self.effects.push(Effect::send_with_descriptors(id, (message, descriptors)));
+        self.effects.push(Effect::send_with_descriptors(id, message, descriptors));
         for number in drained.iter().filter_map(|set| set.number) {
             self.send(id, ToApplication::Release(number));
         }

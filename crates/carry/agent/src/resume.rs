@@ -47,17 +47,18 @@ pub(crate) fn resume(sets: &[ReaderState], mut size: u64) -> ResumePoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::Range;
 
     /// Returns the state of a ring whose agent freed the packets up to `read` and announced the
-    /// packets up to `next`.
-    fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> ReaderState {
+    /// packets up to `next`. `sizes` are the sizes of the file before and after its last write.
+    fn left(read: u64, next: u64, sizes: Range<u64>) -> ReaderState {
         let (discarded_before, discarded_forgotten, is_first) = (0, 0, false);
         ReaderState {
             start: 0,
             read,
             next,
-            size_before,
-            size_after,
+            size_before: sizes.start,
+            size_after: sizes.end,
             discarded_before,
             discarded_forgotten,
             is_cleared: is_first,
@@ -71,24 +72,24 @@ mod tests {
             assert_eq!((found.size, found.set, found.position), expected, "{sets:?} {size}");
         };
         check(&[], 0, (0, 0, None));
-        check(&[left(0, 0, (0, 0))], 0, (0, 0, None));
+        check(&[left(0, 0, 0..0)], 0, (0, 0, None));
         // The agent was killed before the write, during the write, after the write, and after
         // freeing the written packets.
-        check(&[left(0, 100, (0, 90))], 0, (0, 0, Some(0)));
-        check(&[left(0, 100, (0, 90))], 50, (0, 0, Some(0)));
-        check(&[left(0, 100, (0, 90))], 90, (90, 0, Some(100)));
-        check(&[left(100, 100, (0, 90))], 90, (90, 0, Some(100)));
-        check(&[left(100, 300, (90, 250))], 91, (90, 0, Some(100)));
+        check(&[left(0, 100, 0..90)], 0, (0, 0, Some(0)));
+        check(&[left(0, 100, 0..90)], 50, (0, 0, Some(0)));
+        check(&[left(0, 100, 0..90)], 90, (90, 0, Some(100)));
+        check(&[left(100, 100, 0..90)], 90, (90, 0, Some(100)));
+        check(&[left(100, 300, 90..250)], 91, (90, 0, Some(100)));
         // The next agent was killed before, during, and after its write of the first agent's
         // packets.
-        let first = left(100, 300, (90, 250));
-        check(&[first, left(0, 0, (0, 0))], 90, (90, 0, Some(100)));
-        check(&[first, left(0, 0, (90, 500))], 400, (90, 0, Some(100)));
-        check(&[first, left(0, 0, (90, 500))], 500, (500, 1, None));
-        check(&[first, left(0, 70, (500, 570))], 500, (500, 1, Some(0)));
-        check(&[first, left(70, 70, (500, 570)), left(0, 0, (0, 0))], 570, (570, 1, Some(70)));
+        let first = left(100, 300, 90..250);
+        check(&[first, left(0, 0, 0..0)], 90, (90, 0, Some(100)));
+        check(&[first, left(0, 0, 90..500)], 400, (90, 0, Some(100)));
+        check(&[first, left(0, 0, 90..500)], 500, (500, 1, None));
+        check(&[first, left(0, 70, 500..570)], 500, (500, 1, Some(0)));
+        check(&[first, left(70, 70, 500..570), left(0, 0, 0..0)], 570, (570, 1, Some(70)));
         // The session was cleared, and then nothing was recorded in the last set.
-        let cleared = ReaderState { is_cleared: true, ..left(0, 0, (0, 0)) };
+        let cleared = ReaderState { is_cleared: true, ..left(0, 0, 0..0) };
         check(&[first, cleared], 0, (0, 1, None));
     }
 }

@@ -131,14 +131,9 @@ impl Rings {
         self.cells.write_position(&self.shape, ring)
     }
 
-    /// Sets the read position of an adopted ring, with the state that the earlier agent has stored.
+    /// Makes an adopted ring's reader continue from a state that the earlier agent has stored.
     /// `last` is the header of the last packet in the stream's file.
-    pub(crate) fn read_from(
-        &mut self,
-        ring: usize,
-        from: (u64, ReaderState),
-        last: Option<Header>,
-    ) {
+    pub(crate) fn read_from(&mut self, ring: usize, from: ReaderState, last: Option<Header>) {
         self.readers[ring].0 = Reader::resume(&self.shape, ring, self.clock, from, last);
     }
 

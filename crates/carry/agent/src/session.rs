@@ -149,7 +149,7 @@ impl SessionRule {
         // The text is charged first, because the compiled rule takes several times as much memory.
         let bytes = account.reserve(Quota::RuleBytes, size_of_selection(&selection))?;
         let room = account.reserve(Quota::RuleBytes, 0)?;
-        SessionRule::compile((bytes, room), enabled, selection, Share::grow)
+        SessionRule::compile(bytes, room, enabled, selection, Share::grow)
     }
 
     /// Makes a rule that an earlier agent has saved. Its memory is charged even beyond the quota.
@@ -164,11 +164,14 @@ impl SessionRule {
             room.grow_unchecked(more);
             Ok(())
         };
-        SessionRule::compile((bytes, room), enabled, selection, owe).ok()
+        SessionRule::compile(bytes, room, enabled, selection, owe).ok()
     }
 
+    /// Makes a rule from a selection, whose text is charged to `bytes`. `grow` charges the memory
+    /// of the compiled rule to `room`.
     fn compile(
-        (bytes, mut room): (Share, Share),
+        bytes: Share,
+        mut room: Share,
         enabled: bool,
         selection: Selection,
         grow: impl Fn(&mut Share, u64) -> Result<(), QuotaError>,

@@ -4,7 +4,7 @@
 use crate::effect::Effect;
 use crate::log::Log;
 use crate::output::Output;
-use crate::program::SnapshotCursor;
+use crate::program::{SnapshotCursor, SnapshotScope};
 use crate::program_trace::{describe, directory_of, new_uuid};
 use crate::programs::Programs;
 use crate::rings::RingEnds;
@@ -152,7 +152,8 @@ impl SnapshotJob {
                     (trace, cursor)
                 }
             };
-            match program.snapshot((session.id, &self.ends), trace, cursor, until) {
+            let scope = SnapshotScope { session: session.id, ends: &self.ends };
+            match program.snapshot(scope, trace, cursor, until) {
                 Ok(false) => return Ok(false),
                 Ok(true) => {}
                 // The user's quota for event types is exhausted. Other programs are copied all the

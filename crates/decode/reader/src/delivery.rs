@@ -19,6 +19,18 @@ pub(crate) struct Delivery<'w, 'r> {
     unreported_events: u64,
 }
 
+/// Event at which the cursor of a stream stands.
+pub(crate) struct StreamEvent<'c> {
+    /// Number of the stream in the reading.
+    pub(crate) stream: usize,
+    /// Cursor of the stream, after the event's header.
+    pub(crate) cursor: &'c mut Cursor,
+    /// Index of the event class in the stream class.
+    pub(crate) class: u32,
+    /// Time in nanoseconds from the clock's origin; `None` if the stream has no clock.
+    pub(crate) time: Option<i64>,
+}
+
 impl<'w, 'r> Delivery<'w, 'r> {
     pub(crate) fn new(reading: &'w Reading<'r>) -> Delivery<'w, 'r> {
         let filter = reading.filter.clone();
@@ -49,20 +61,13 @@ impl<'w, 'r> Delivery<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes the cursor's current event to `pass_on` if the filter accepts the event. Then counts
-    /// the event, unless its decoding has failed. Records the problem of an invalid event.
+    /// Passes an event to `pass_on` if the filter accepts the event. Then counts the event, unless
+    /// its decoding has failed. Records the problem of an invalid event.
     #[inline]
-    pub(crate) fn deliver(
-        &mut self,
-        number: usize,
-        cursor: &mut Cursor,
-        class: u32,
-        time: Option<i64>,
-        pass_on: impl FnOnce(&mut Event<'_>),
-    ) {
-        let (trace, stream) = self.reading.stream(number);
+    pub(crate) fn deliver(&mut self, event: StreamEvent<'_>, pass_on: impl FnOnce(&mut Event<'_>)) {
+        let StreamEvent { stream: stream_number, cursor, class, time } = event;
+        let (trace, stream) = self.reading.stream(stream_number);
         let mut problem = None;
-        let stream_number = number;
         let mut event =
             Event { cursor, trace, stream, stream_number, class, time, problem: &mut problem };
         if let Some(filter) = &mut self.filter

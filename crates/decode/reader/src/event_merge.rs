@@ -1,6 +1,6 @@
 //! Reading in order of time: the events of all streams are merged on the caller's thread.
 
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, StreamEvent};
 use crate::event::Event;
 use crate::loss::Loss;
 use crate::merge::{Item, Merge, MergeInput};
@@ -103,8 +103,9 @@ impl Reading<'_> {
                 if !delivery.in_range(time) {
                     return ControlFlow::Continue(());
                 }
+                let (stream, cursor) = (input.stream, &mut input.cursor);
                 let mut flow = ControlFlow::Continue(());
-                delivery.deliver(input.stream, &mut input.cursor, class, time, |event| {
+                delivery.deliver(StreamEvent { stream, cursor, class, time }, |event| {
                     flow = consumer.event(event);
                 });
                 match self.limit {

@@ -45,10 +45,18 @@ pub struct Follower {
     reported_streams: HashSet<(PathBuf, StreamId)>,
 }
 
-/// Path, identity and size of a file. For a stream file that is not in `unfinished`, the size is 0
-/// if the file is empty and 1 otherwise, because further growth of such a file does not require
-/// that the sources are opened again.
-type FileState = (PathBuf, FileId, u64);
+/// File of a source, as found at a listing. The order is that of the paths.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FileState {
+    /// Path below the source's path.
+    path: PathBuf,
+    /// Identity of the file, which changes if another file replaces it.
+    id: FileId,
+    /// Size in bytes. For a stream file that is not in `unfinished`, 0 if the file is empty and 1
+    /// otherwise, because further growth of such a file does not require that the sources are
+    /// opened again.
+    size: u64,
+}
 
 /// Key of a stream that stays the same when the stream's trace is opened again. It consists of UUID
 /// or path of the trace, class id, stream id, and the path of the stream's file if the ids are
@@ -226,7 +234,7 @@ impl Follower {
                     // change from empty to not empty matters.
                     let is_open = name != "metadata" && !self.unfinished.contains(&path);
                     let size = if is_open { metadata.len().min(1) } else { metadata.len() };
-                    files.push((path, id_of(&metadata), size));
+                    files.push(FileState { path, id: id_of(&metadata), size });
                 }
                 _ => {}
             }
@@ -240,9 +248,9 @@ fn is_same_trace(old: &Trace, new: &Trace) -> bool {
     old.path == new.path && old.name == new.name && old.schema() == new.schema()
 }
 
-fn metadata_has_grown((path, _, size): &FileState) -> bool {
-    path.file_name().is_some_and(|name| name == "metadata")
-        && fs::metadata(path).is_ok_and(|metadata| metadata.len() != *size)
+fn metadata_has_grown(file: &FileState) -> bool {
+    file.path.file_name().is_some_and(|name| name == "metadata")
+        && fs::metadata(&file.path).is_ok_and(|metadata| metadata.len() != file.size)
 }
 
 fn stream_keys(traces: &[Arc<Trace>]) -> impl Iterator<Item = StreamKey> {

@@ -69,17 +69,22 @@ impl PacketQueue {
     }
 }
 
+/// Range of time in nanoseconds that a slice covers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SliceSpan {
+    /// Begin (inclusive); matters for packets that an earlier slice has started.
+    pub(crate) begin: i64,
+    /// End (exclusive); `None` for the end of the streams.
+    pub(crate) end: Option<i64>,
+}
+
 /// Slice of a stream that an input delivers, and the input's position in the slice.
 #[derive(Debug)]
 struct SliceState {
-    /// Begin of the slice (inclusive) in nanoseconds; matters for packets that an earlier slice has
-    /// started.
-    begin: i64,
-    /// End of the slice (exclusive) in nanoseconds; `None` for the end of the stream.
-    end: Option<i64>,
+    span: SliceSpan,
     /// Number of packets after the current one that an earlier slice has started.
     started_packets: usize,
-    /// Set while events before `begin` are skipped, which an earlier slice has delivered.
+    /// Set while events before `span.begin` are skipped, which an earlier slice has delivered.
     is_skipping: bool,
     /// End of the current packet in nanoseconds, as its context declares; `i64::MAX` if unknown.
     packet_end: i64,
@@ -138,20 +143,19 @@ impl MergeInput {
         }
     }
 
-    /// Starts a slice: the input delivers the events of these packets from `begin` to before `end`.
-    /// An earlier slice has started the first `started_packets` packets. `last_number` is the
-    /// number of the last packet that this slice or an earlier one has started or skipped.
+    /// Starts a slice: the input delivers the events of these packets within `span`. An earlier
+    /// slice has started the first `started_packets` packets. `last_number` is the number of the
+    /// last packet that this slice or an earlier one has started or skipped.
     pub(crate) fn begin_slice(
         &mut self,
         packets: VecDeque<PacketRef>,
         started_packets: usize,
         last_number: u64,
-        (begin, end): (i64, Option<i64>),
+        span: SliceSpan,
     ) {
         self.packets = PacketQueue { queue: packets, source: None };
         self.slice = Some(SliceState {
-            begin,
-            end,
+            span,
             started_packets,
             is_skipping: false,
             packet_end: i64::MAX,
@@ -166,7 +170,7 @@ impl MergeInput {
     /// the first one on.
     pub(crate) fn extend_to_end(&mut self, mut packets: StreamPackets) {
         let Some(slice) = &mut self.slice else { return };
-        slice.end = None;
+        slice.span.end = None;
         while let Some(packet) = packets.next() {
             if packet.number > slice.last_number {
                 self.packets.queue.push_back(packet);
@@ -208,12 +212,12 @@ impl MergeInput {
                             self.floor = self.floor.max(self.packet_begin).max(time);
                             if let Some(slice) = &mut self.slice {
                                 report.is_disordered |=
-                                    slice.end.is_some() && time > slice.packet_end;
-                                slice.is_skipping &= self.floor < slice.begin;
+                                    slice.span.end.is_some() && time > slice.packet_end;
+                                slice.is_skipping &= self.floor < slice.span.begin;
                                 if slice.is_skipping {
                                     continue;
                                 }
-                                if slice.end.is_some_and(|end| self.floor >= end) {
+                                if slice.span.end.is_some_and(|end| self.floor >= end) {
                                     self.is_past_slice = true;
                                     return None;
                                 }
@@ -272,12 +276,12 @@ impl MergeInput {
             // An event counts as happening no earlier than its packet's begin, so a packet that
             // begins at or after the slice has no events of an earlier slice.
             (Some(slice), Some(scale))
-                if slice.is_skipping && self.floor.max(self.packet_begin) < slice.begin =>
+                if slice.is_skipping && self.floor.max(self.packet_begin) < slice.span.begin =>
             {
                 // Conversion uses floating point, so `before` may not be the very last cycle before
                 // the slice.
-                let before = scale.cycles(slice.begin).saturating_sub(1);
-                match scale.ns(before) < slice.begin {
+                let before = scale.cycles(slice.span.begin).saturating_sub(1);
+                match scale.ns(before) < slice.span.begin {
                     true => self.cursor.skip_to(&self.data, before),
                     false => Ok(()),
                 }

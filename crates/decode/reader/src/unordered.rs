@@ -1,16 +1,17 @@
 //! Reading without order, packet by packet, on several threads. Meant for statistics.
 
 use crate::cursor::Cursor;
-use crate::delivery::Delivery;
+use crate::delivery::{Delivery, StreamEvent};
 use crate::event::{Event, PacketView};
 use crate::loss::Loss;
 use crate::packet::PacketRef;
 use crate::reading::Reading;
 use crate::stats::Stats;
 use crate::trace::{Stream, Trace};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::vec;
 
@@ -35,18 +36,26 @@ const BATCH_SIZE: u64 = 512 << 10;
 /// Size of a cursor's window in bytes; it fits into a core's own cache.
 const WINDOW: usize = 256 << 10;
 
+/// Packet for a worker, with its stream.
+struct StreamPacket {
+    /// Number of the stream in the reading.
+    stream: usize,
+    /// Packet to read, with the losses before and within it.
+    packet: PacketRef,
+}
+
 impl Reading<'_> {
     /// Delivers the events in the reading's range that its filter accepts, without order. Each
     /// thread has a consumer of its own, made by `make`. Returns the consumers and the totals.
     pub fn unordered<U: Unordered>(&self, make: impl Fn() -> U + Sync) -> (Vec<U>, Stats) {
-        let (sender, receiver) = mpsc::sync_channel::<Vec<(usize, PacketRef)>>(self.threads);
+        let (sender, receiver) = mpsc::sync_channel::<Vec<StreamPacket>>(self.threads);
         let receiver = Mutex::new(receiver);
         let read_batches = || {
             let mut consumer = make();
             let mut delivery = Delivery::new(self);
             let mut cursors = Cursors::default();
             loop {
-                let batch = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let batch = receiver.lock().recv();
                 let Ok(batch) = batch else { return (consumer, delivery.stats) };
                 let mut packets = batch.into_iter();
                 if !U::EVENTS && delivery.accepts_all() {
@@ -56,8 +65,8 @@ impl Reading<'_> {
                     }
                     continue;
                 }
-                for (number, packet) in packets {
-                    self.read_packet(&mut delivery, &mut cursors, number, packet, &mut consumer);
+                for packet in packets {
+                    self.read_packet(&mut delivery, &mut cursors, packet, &mut consumer);
                 }
             }
         };
@@ -71,7 +80,7 @@ impl Reading<'_> {
                 while let Some(packet) = packets.next() {
                     size += packet.size;
                     let is_independent = packet.is_independent();
-                    batch.push((number, packet));
+                    batch.push(StreamPacket { stream: number, packet });
                     if size >= BATCH_SIZE && is_independent && batch.len() > 1 {
                         let _ = sender.send(std::mem::take(&mut batch));
                         size = 0;
@@ -97,14 +106,14 @@ impl Reading<'_> {
         &self,
         delivery: &mut Delivery<'_, '_>,
         cursors: &mut Cursors,
-        number: usize,
-        packet: PacketRef,
+        packet: StreamPacket,
         consumer: &mut U,
     ) {
+        let number = packet.stream;
         let (trace, stream) = self.stream(number);
         let (cursor, _) = cursors.for_trace(trace);
         let scale = trace.scale(stream.class);
-        if !self.start_packet(delivery, cursor, number, packet, consumer) {
+        if !self.start_packet(delivery, cursor, packet, consumer) {
             return;
         }
         loop {
@@ -112,7 +121,8 @@ impl Reading<'_> {
                 Ok(Some(class)) => {
                     let time = scale.map(|scale| scale.ns(cursor.cycles()));
                     if delivery.in_range(time) {
-                        delivery.deliver(number, cursor, class, time, |event| match U::EVENTS {
+                        let event = StreamEvent { stream: number, cursor, class, time };
+                        delivery.deliver(event, |event| match U::EVENTS {
                             true => consumer.event(event),
                             false => event.skip_body(),
                         });
@@ -135,23 +145,25 @@ impl Reading<'_> {
         &self,
         delivery: &mut Delivery<'_, '_>,
         cursors: &mut Cursors,
-        packets: &mut vec::IntoIter<(usize, PacketRef)>,
+        packets: &mut vec::IntoIter<StreamPacket>,
         consumer: &mut U,
     ) -> Option<()> {
-        let (number, packet) = packets.next()?;
-        let (trace, _) = self.stream(number);
+        let first = packets.next()?;
+        let (trace, _) = self.stream(first.stream);
         let (cursor, other_cursor) = cursors.for_trace(trace);
-        let is_independent = packet.is_independent();
-        if !self.start_packet(delivery, cursor, number, packet, consumer) {
+        let is_independent = first.packet.is_independent();
+        if !self.start_packet(delivery, cursor, first, consumer) {
             return Some(());
         }
-        let can_pair = |(other, packet): &(usize, PacketRef)| {
-            is_independent && packet.is_independent() && self.stream(*other).0.id == trace.id
+        let can_pair = |other: &StreamPacket| {
+            is_independent
+                && other.packet.is_independent()
+                && self.stream(other.stream).0.id == trace.id
         };
         let data = &*trace.data;
         if packets.as_slice().first().is_some_and(can_pair)
-            && let Some((number, packet)) = packets.next()
-            && self.start_packet(delivery, other_cursor, number, packet, consumer)
+            && let Some(second) = packets.next()
+            && self.start_packet(delivery, other_cursor, second, consumer)
         {
             let problems = &mut delivery.stats.problems;
             let count = Cursor::skip_two((cursor, data), (other_cursor, data), problems);
@@ -167,17 +179,17 @@ impl Reading<'_> {
         Some(())
     }
 
-    /// Passes a packet and its losses to the consumer, and starts the cursor in the packet. Returns
-    /// false if the cursor cannot start.
+    /// Passes the next packet and its losses to the consumer, and starts the cursor in the packet.
+    /// Returns false if the cursor cannot start.
     fn start_packet<U: Unordered>(
         &self,
         delivery: &mut Delivery<'_, '_>,
         cursor: &mut Cursor,
-        number: usize,
-        mut packet: PacketRef,
+        mut next: StreamPacket,
         consumer: &mut U,
     ) -> bool {
-        let (trace, stream) = self.stream(number);
+        let (trace, stream) = self.stream(next.stream);
+        let packet = &mut next.packet;
         for loss in std::mem::take(&mut packet.losses) {
             if let Some(loss) = delivery.count_loss(loss, trace.scale(stream.class)) {
                 consumer.loss(trace, stream, &loss);
@@ -190,7 +202,7 @@ impl Reading<'_> {
         };
         consumer.packet(trace, stream, &view);
         delivery.report_progress(packet.size);
-        match cursor.start(&trace.data, packet) {
+        match cursor.start(&trace.data, next.packet) {
             Ok(()) => true,
             Err(problem) => {
                 delivery.stats.problems.push(problem);

@@ -14,6 +14,7 @@
 
 use crate::cursor::{Cursor, PacketBytes};
 use crate::error::Problem;
+use crate::merge::SliceSpan;
 use crate::packet::Mark;
 use crate::packet::PacketRef;
 use crate::packets::StreamPackets;
@@ -57,8 +58,7 @@ const STEP_SIZE_MAX: u64 = 32 << 10;
 pub(super) struct Slice {
     /// Number of the slice in order of time, from 0.
     pub(super) number: usize,
-    /// Begin (inclusive) and end (exclusive) in nanoseconds; the end of the last slice is `None`.
-    pub(super) span: (i64, Option<i64>),
+    pub(super) span: SliceSpan,
     /// Packets in the slice, by stream number.
     pub(super) parts: Vec<SlicePart>,
     /// Set if the parts extend to the ends of their streams, because the remaining packets cannot
@@ -197,7 +197,8 @@ impl<'r> Slicer<'r> {
             last_number: stream.last_number,
             read: None,
         });
-        let (number, span, mut parts) = (self.number, (self.begin, end), parts.collect::<Vec<_>>());
+        let (number, span) = (self.number, SliceSpan { begin: self.begin, end });
+        let mut parts = parts.collect::<Vec<_>>();
         self.number += 1;
         if let Some(end) = end {
             self.begin = end;
@@ -540,11 +541,11 @@ mod tests {
         assert!(!slicer.cuts_packets());
         let mut actual = String::new();
         while let Some(slice) = slicer.next() {
-            let begin = Some(slice.span.0).filter(|begin| *begin > i64::MIN);
+            let begin = Some(slice.span.begin).filter(|begin| *begin > i64::MIN);
             let text = |time: Option<i64>| time.map_or(String::new(), |time| time.to_string());
             let parts: Vec<String> = slice.parts.iter().map(part_text).collect();
             let rest = if slice.extends_to_end { " rest" } else { "" };
-            let (begin, end) = (text(begin), text(slice.span.1));
+            let (begin, end) = (text(begin), text(slice.span.end));
             actual.push_str(&format!("{begin}..{end}: {}{rest}\n", parts.join(" / ")));
         }
         check_lines(&actual, expected, description);

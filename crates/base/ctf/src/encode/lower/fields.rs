@@ -3,7 +3,7 @@
 //! [`Lowering::scope`].
 
 use super::names;
-use super::selectors::{Labels, SelectorUse, labels};
+use super::selectors::{Bounds, Labels, SelectorUse, labels};
 use super::standard::{mapping, plain};
 use super::target::{Key, Target};
 use crate::bits::usual;
@@ -49,7 +49,7 @@ pub(super) struct Lowering<'d> {
 
 /// Bounds and labels of an integer, needed if the integer is a selector.
 struct Selector {
-    bounds: (i128, i128),
+    bounds: Bounds,
     mappings: Option<Arc<[Mapping]>>,
 }
 
@@ -93,11 +93,13 @@ impl<'d> Lowering<'d> {
         (self.steps, self.slots.len())
     }
 
-    fn enter(&mut self, stream: usize, event: Option<usize>, scope: Scope) {
+    /// Makes a scope the current one.
+    pub(super) fn enter(&mut self, stream: usize, event: Option<usize>, scope: Scope) -> &mut Self {
         (self.stream, self.event, self.scope) = (stream, event, scope);
         self.path.clear();
         self.target_path.clear();
         self.depth = 0;
+        self
     }
 
     fn key(&self) -> Key {
@@ -141,19 +143,19 @@ impl<'d> Lowering<'d> {
         match class {
             FieldClass::Int(int) => {
                 let size = int.bits.size.clamp(1, 64);
-                let bounds = match int.kind {
+                let (least, most) = match int.kind {
                     IntKind::Signed => (-(1i128 << (size - 1)), (1i128 << (size - 1)) - 1),
                     IntKind::Bool => (0, 1),
                     _ => (0, (1i128 << size) - 1),
                 };
-                self.integer(bounds, int.mappings.as_ref());
+                self.integer(Bounds { least, most }, int.mappings.as_ref());
             }
             FieldClass::VarInt(int) => {
-                let bounds = match int.signed {
+                let (least, most) = match int.signed {
                     true => (i64::MIN.into(), i64::MAX.into()),
                     false => (0, u64::MAX.into()),
                 };
-                self.integer(bounds, int.mappings.as_ref());
+                self.integer(Bounds { least, most }, int.mappings.as_ref());
             }
             FieldClass::Float(_) | FieldClass::String(_) | FieldClass::Blob(_) => {}
             FieldClass::Text(text) => {
@@ -202,13 +204,14 @@ impl<'d> Lowering<'d> {
         Ok(())
     }
 
-    fn integer(&mut self, bounds: (i128, i128), mappings: Option<&Arc<[Mapping]>>) {
+    fn integer(&mut self, bounds: Bounds, mappings: Option<&Arc<[Mapping]>>) {
         let key = self.key();
         let known = self
             .ints
             .entry(key)
             .or_insert_with(|| Selector { bounds, mappings: mappings.cloned() });
-        known.bounds = (known.bounds.0.min(bounds.0), known.bounds.1.max(bounds.1));
+        known.bounds.least = known.bounds.least.min(bounds.least);
+        known.bounds.most = known.bounds.most.max(bounds.most);
     }
 
     fn register_use(&mut self, selector: &FieldRef, address: usize, one: SelectorUse) {
@@ -252,21 +255,17 @@ impl<'d> Lowering<'d> {
 
     // Second pass: new classes, and steps.
 
-    /// Derives the new structure of a scope; `None` if no field of the scope is visible. `taken`
-    /// are names that the structure's members must not have.
+    /// Derives the new structure of the current scope; `None` if no field of the scope is visible.
+    /// `taken` are names that the structure's members must not have.
     pub(super) fn scope(
         &mut self,
-        stream: usize,
-        event: Option<usize>,
-        scope: Scope,
         class: &Option<FieldClass>,
         taken: HashSet<String>,
     ) -> Result<Option<StructClass>, EncodeError> {
-        self.enter(stream, event, scope);
         self.class_count = 0;
         let Some(FieldClass::Struct(structure)) = class else { return Ok(None) };
-        let Some(root) = self.source.scope_node(stream, event, scope) else {
-            let is_hidden = self.target == Target::Same && scope != Scope::PacketContext;
+        let Some(root) = self.source.scope_node(self.stream, self.event, self.scope) else {
+            let is_hidden = self.target == Target::Same && self.scope != Scope::PacketContext;
             return if is_hidden { self.fail("nothing of it is visible") } else { Ok(None) };
         };
         self.next = root as usize + 1;
@@ -514,7 +513,8 @@ impl<'d> Lowering<'d> {
             return Some(labels.mappings.as_slice().into())
                 .filter(|labels: &Arc<[_]>| !labels.is_empty());
         }
-        let bounds = self.ints.get(&key).map_or((0, 1), |selector| selector.bounds);
+        let bounds = self.ints.get(&key).map(|selector| selector.bounds);
+        let bounds = bounds.unwrap_or(Bounds { least: 0, most: 1 });
         own.map(|own| normalize_labels(own, bounds))
             .filter(|mappings| !mappings.is_empty())
             .map(Arc::from)
@@ -757,7 +757,8 @@ fn class_count(class: &FieldClass) -> usize {
 
 /// Converts labels to the form of a CTF 1.8 enumeration: each label once, with ranges within the
 /// bounds.
-fn normalize_labels(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
+fn normalize_labels(mappings: &[Mapping], bounds: Bounds) -> Vec<Mapping> {
+    let Bounds { least, most } = bounds;
     let mut cleaned: Vec<Mapping> = Vec::with_capacity(mappings.len());
     let mut index_of: HashMap<&str, usize> = HashMap::new();
     for Mapping { label, ranges } in mappings {

@@ -123,7 +123,7 @@ fn stream(
     };
     let taken = own.members.iter().map(|member| member.name.clone()).collect();
     let context = &class.packet_context;
-    let visible = lowering.scope(stream, None, Scope::PacketContext, context, taken)?;
+    let visible = lowering.enter(stream, None, Scope::PacketContext).scope(context, taken)?;
     let mut visited = vec![false; own.members.len()];
     let packet_context = if is_same {
         visited = lowering.shown_members(stream, context);
@@ -142,7 +142,8 @@ fn stream(
     for (index, event) in class.events.iter().enumerate() {
         let mut scope = |scope, class| {
             lowering
-                .scope(stream, Some(index), scope, class, Default::default())
+                .enter(stream, Some(index), scope)
+                .scope(class, Default::default())
                 .map(|class| class.map(FieldClass::Struct))
                 .map_err(|error| in_event(error, event))
         };

@@ -26,6 +26,15 @@ pub(super) struct SelectorUse {
     pub(super) is_variant: bool,
 }
 
+/// Range of values that an integer field can have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Smallest value of the range.
+    pub(super) least: i128,
+    /// Largest value of the range, inclusive.
+    pub(super) most: i128,
+}
+
 /// Labels of a selector, with the option that each label selects in each variant or optional.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
@@ -34,23 +43,24 @@ pub(super) struct Labels {
     pub(super) choices: Vec<Vec<(usize, usize)>>,
 }
 
-/// Derives labels that partition those values from `least` to `most` that select an option in any
-/// use. Returns the labels `known` that the selector already has, if they suffice.
+/// Derives labels that partition those values within `bounds` that select an option in any use.
+/// Returns the labels `known` that the selector already has, if they suffice.
 pub(super) fn labels(
     uses: &[SelectorUse],
     known: Option<&[Mapping]>,
-    (least, most): (i128, i128),
+    bounds: Bounds,
 ) -> Result<Labels, EncodeError> {
     if let Some(known) = known
         && let Some(choices) = existing_labels(uses, known)
     {
         return Ok(Labels { mappings: known.to_vec(), choices });
     }
+    let Bounds { least, most } = bounds;
     let mut starts = BTreeSet::from([least]);
     for (_, ranges) in uses.iter().flat_map(|one| &one.options) {
         for &(low, high) in &ranges.0 {
-            let bounds = [low, high.saturating_add(1)];
-            starts.extend(bounds.into_iter().filter(|&bound| least < bound && bound <= most));
+            let ends = [low, high.saturating_add(1)];
+            starts.extend(ends.into_iter().filter(|&bound| least < bound && bound <= most));
         }
     }
     if starts.len().saturating_mul(uses.len()) > LABELS_MAX {
