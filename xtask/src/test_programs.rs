@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Maximum number of programs that run at the same time. Together they run at most as many tests at
-/// the same time as there are processors: more would delay tests with time limits.
+/// Maximum number of programs that run at the same time. Together they run at most half as many
+/// tests again as there are processors: tests wait for a third of their time, and more at the same
+/// time would delay tests with time limits.
 const RUNNING_MAX: usize = 4;
 
 /// Time limit of one test program, in seconds. A program that hangs counts as failed.
@@ -146,8 +147,9 @@ pub(crate) fn run_all(
         (LONGEST.iter().position(|long| *long == this).unwrap_or(LONGEST.len()), Reverse(size))
     });
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    let running = processors.min(RUNNING_MAX);
-    let test_threads = processors / running;
+    let tests = processors + processors / 2;
+    let running = tests.min(RUNNING_MAX);
+    let test_threads = tests / running;
     let next = AtomicUsize::new(0);
     let work = || {
         let mut results = Results::default();
