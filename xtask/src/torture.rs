@@ -84,7 +84,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
                 BuildResult::Programs(programs) => {
                     let program = trial.program(programs)?;
                     let peers = peers.names.join(",");
-                    attempt((trial, program), result, (options.minutes, seed), &peers, &folder)?;
+                    let attempt = Attempt { trial, program, minutes: options.minutes, seed };
+                    attempt.run(result, &peers, &folder)?;
                 }
             }
         }
@@ -108,74 +109,80 @@ fn builds(trials: &[&Trial]) -> Result<BTreeMap<Build, BuildResult>, String> {
     Ok(builds)
 }
 
-/// Runs a trial once, and records its result.
-fn attempt(
-    (trial, program): (&Trial, &TestProgram),
-    result: &mut TrialResult,
-    (minutes, seed): (u64, u64),
-    peers: &str,
-    folder: &Path,
-) -> Result<(), String> {
-    let [figures, skips, log] = ["figures", "skips", "log"].map(|name| folder.join(name));
-    for path in [&figures, &skips] {
-        fs::write(path, "").map_err(at(path))?;
+/// One run of a trial.
+struct Attempt<'a> {
+    trial: &'a Trial,
+    program: &'a TestProgram,
+    minutes: u64,
+    seed: u64,
+}
+
+impl Attempt<'_> {
+    /// Runs the trial, and records its result. `peers` are the names of the installed peers.
+    fn run(&self, result: &mut TrialResult, peers: &str, folder: &Path) -> Result<(), String> {
+        let Attempt { trial, program, minutes, seed } = *self;
+        let [figures, skips, log] = ["figures", "skips", "log"].map(|name| folder.join(name));
+        for path in [&figures, &skips] {
+            fs::write(path, "").map_err(at(path))?;
+        }
+        let output = File::create(&log).map_err(at(&log))?;
+        let errors = output.try_clone().map_err(at(&log))?;
+        let variables: Vec<(&str, u64)> =
+            trial.amounts.iter().map(|one| one.for_minutes(minutes)).collect();
+        // `timeout` also ends the processes that the test has started.
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]);
+        if trial.in_guest {
+            let guest = guest::command(trial, program, &variables)?;
+            command.arg(guest.get_program()).args(guest.get_args());
+        } else {
+            command.arg(&program.path).args(["--nocapture", "--test-threads=1"]).args(trial.tests);
+        }
+        let status = command
+            .current_dir(&program.folder)
+            .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
+            .envs(trial.build.environment_variable())
+            .env("BLKKIN_PEERS", peers)
+            .env("BLKKIN_FIGURES", &figures)
+            .env("BLKKIN_SKIPS", &skips)
+            .env("TEST_SEED", seed.to_string())
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .status()
+            .map_err(|error| format!("cannot start `timeout`: {error}"))?;
+        let text = fs::read(&log).map_err(at(&log))?;
+        let text = String::from_utf8_lossy(&text);
+        let counts = count_lines(&text);
+        // Success requires at least one passed test.
+        let holds = status.success() && counts.failed == 0 && counts.passed > 0;
+        if !holds {
+            let kept = folder.join(format!("{}-seed-{seed}.log", trial.promise));
+            fs::copy(&log, &kept).map_err(at(&kept))?;
+            println!("torture: {} does not hold: {}", trial.promise, kept.display());
+            let tells = |line: &&str| line.contains("panicked at") || line.contains("SUMMARY: ");
+            let lines: Vec<&str> = text.lines().filter(tells).collect();
+            lines.iter().for_each(|line| println!("    {}", line.trim()));
+        }
+        result.passed = counts.passed;
+        result.failed |= !holds;
+        let lines = |path: &Path| -> Vec<String> {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            text.lines()
+                .map(|line| line.split_once('\t').map_or(line, |(_, what)| what).to_owned())
+                .collect()
+        };
+        result.figures = lines(&figures);
+        if trial.in_guest {
+            // The guest's files no longer exist, so figures are parsed from its output.
+            let said = text
+                .lines()
+                .filter_map(|line| line.strip_prefix(trial.promise)?.strip_prefix(": "));
+            result.figures = said.map(|line| line.trim().to_owned()).collect();
+        }
+        result.skips = lines(&skips);
+        Ok(())
     }
-    let output = File::create(&log).map_err(at(&log))?;
-    let errors = output.try_clone().map_err(at(&log))?;
-    let variables: Vec<(&str, u64)> =
-        trial.amounts.iter().map(|one| one.for_minutes(minutes)).collect();
-    // `timeout` also ends the processes that the test has started.
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]);
-    if trial.in_guest {
-        let guest = guest::command(trial, program, &variables)?;
-        command.arg(guest.get_program()).args(guest.get_args());
-    } else {
-        command.arg(&program.path).args(["--nocapture", "--test-threads=1"]).args(trial.tests);
-    }
-    let status = command
-        .current_dir(&program.folder)
-        .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
-        .envs(trial.build.environment_variable())
-        .env("BLKKIN_PEERS", peers)
-        .env("BLKKIN_FIGURES", &figures)
-        .env("BLKKIN_SKIPS", &skips)
-        .env("TEST_SEED", seed.to_string())
-        .stdin(Stdio::null())
-        .stdout(output)
-        .stderr(errors)
-        .status()
-        .map_err(|error| format!("cannot start `timeout`: {error}"))?;
-    let text = fs::read(&log).map_err(at(&log))?;
-    let text = String::from_utf8_lossy(&text);
-    let counts = count_lines(&text);
-    // Success requires at least one passed test.
-    let holds = status.success() && counts.failed == 0 && counts.passed > 0;
-    if !holds {
-        let kept = folder.join(format!("{}-seed-{seed}.log", trial.promise));
-        fs::copy(&log, &kept).map_err(at(&kept))?;
-        println!("torture: {} does not hold: {}", trial.promise, kept.display());
-        let tells = |line: &&str| line.contains("panicked at") || line.contains("SUMMARY: ");
-        let lines: Vec<&str> = text.lines().filter(tells).collect();
-        lines.iter().for_each(|line| println!("    {}", line.trim()));
-    }
-    result.passed = counts.passed;
-    result.failed |= !holds;
-    let lines = |path: &Path| -> Vec<String> {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        text.lines()
-            .map(|line| line.split_once('\t').map_or(line, |(_, what)| what).to_owned())
-            .collect()
-    };
-    result.figures = lines(&figures);
-    if trial.in_guest {
-        // The guest's files no longer exist, so figures are parsed from its output.
-        let said =
-            text.lines().filter_map(|line| line.strip_prefix(trial.promise)?.strip_prefix(": "));
-        result.figures = said.map(|line| line.trim().to_owned()).collect();
-    }
-    result.skips = lines(&skips);
-    Ok(())
 }
 
 fn print_table(all: &[(&Trial, TrialResult)]) {

@@ -94,7 +94,8 @@ impl Composer {
             match message::next(unread) {
                 NextMessage::Whole(message) if !message.header.is_reply => {
                     let size = message.size;
-                    begin(&message, id, volumes, mapper, requests, calls, output);
+                    let request = NewRequest { message: &message, client: id, output };
+                    begin(request, volumes, mapper, requests, calls);
                     client.link.consume(size);
                 }
                 NextMessage::Short(size) => return client.link.reserve(size),
@@ -168,38 +169,39 @@ fn finish(
         span.keyval("error", status);
     }
     let Some(client) = event_loop.client(client) else { return };
-    answer(
-        kind,
-        id,
-        length,
-        status,
-        if read.is_empty() { payload } else { &read },
-        &mut client.link.output,
-    );
+    let payload = if read.is_empty() { payload } else { &read };
+    answer(&Header::reply(kind, id, length, status), payload, &mut client.link.output);
 }
 
-fn answer(kind: Kind, id: u64, length: u32, status: u32, payload: &[u8], output: &mut Vec<u8>) {
-    Header::reply(kind, id, length, status).write(&[], output);
-    if status == 0 && matches!(kind, Kind::Read | Kind::List) {
+fn answer(header: &Header, payload: &[u8], output: &mut Vec<u8>) {
+    header.write(&[], output);
+    if header.status == 0 && matches!(header.kind, Kind::Read | Kind::List) {
         output.extend_from_slice(payload);
     }
 }
 
+/// Request of a client that was just received.
+struct NewRequest<'a> {
+    message: &'a Message<'a>,
+    client: ClientId,
+    /// Output of the client, for an immediate answer.
+    output: &'a mut Vec<u8>,
+}
+
 /// Sends the calls for a request to the mapper. A request without calls is answered at once.
 fn begin(
-    message: &Message<'_>,
-    client: ClientId,
+    request: NewRequest<'_>,
     volumes: &[Volume],
     mapper: &mut Upstream,
     requests: &mut IdTable<Request>,
     calls: &mut IdTable<Call>,
-    output: &mut Vec<u8>,
 ) {
+    let NewRequest { message, client, output } = request;
     let Header { kind, id, offset, length, fua, .. } = message.header;
     if kind == Kind::List {
         let lines: String =
             volumes.iter().map(|volume| format!("{} {}\n", volume.name, volume.size)).collect();
-        return answer(kind, id, lines.len() as u32, 0, lines.as_bytes(), output);
+        return answer(&Header::reply(kind, id, lines.len() as u32, 0), lines.as_bytes(), output);
     }
     let span = server_span(volume_call(kind), &COMPOSER, &message.header.trace);
     let volume = volumes.iter().find(|volume| volume.name.as_bytes() == message.name);
@@ -212,11 +214,11 @@ fn begin(
     };
     let is_small = kind != Kind::Read || length <= PAYLOAD_MAX;
     let (Some(volume), true) = (volume.filter(is_within), is_small) else {
-        return answer(kind, id, length, EINVAL, &[], output);
+        return answer(&Header::reply(kind, id, length, EINVAL), &[], output);
     };
     let Some(link) = mapper.link() else {
         span.keyval("error", EIO);
-        return answer(kind, id, length, EIO, &[], output);
+        return answer(&Header::reply(kind, id, length, EIO), &[], output);
     };
     let trace = span.trace();
     let request = requests.insert(Request {

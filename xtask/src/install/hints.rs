@@ -75,7 +75,7 @@ mod tests {
     use std::path::Path;
 
     #[track_caller]
-    fn check(prefix: &str, (is_root, has_systemd): (bool, bool), path: &str, expected: &str) {
+    fn check(prefix: &str, is_root: bool, has_systemd: bool, path: &str, expected: &str) {
         let variable = |name: &str| if name == "PATH" { path.to_owned() } else { String::new() };
         let user = User { is_root, has_systemd, variable: &variable };
         let expected = expected.replace("\n            ", "\n");
@@ -93,10 +93,10 @@ mod tests {
         let path = "export PATH=/home/a/.local/bin${PATH:+:$PATH}
               ";
         let all = format!("{first}{path}{rest}");
-        check("/home/a/.local", (false, true), "/usr/bin:/bin", &all);
-        check("/home/a/.local", (false, false), "", &all);
+        check("/home/a/.local", false, true, "/usr/bin:/bin", &all);
+        check("/home/a/.local", false, false, "", &all);
         let known = format!("{first}{rest}");
-        check("/home/a/.local", (false, true), "/usr/bin:/home/a/.local/bin", &known);
+        check("/home/a/.local", false, true, "/usr/bin:/home/a/.local/bin", &known);
     }
 
     #[test]
@@ -114,10 +114,10 @@ mod tests {
             )
         };
         let both = |sudo| format!("\n            {}{}", library(sudo), agent(sudo));
-        check("/usr/local", (true, true), "/usr/local/bin:/bin", &both(""));
-        check("/usr/local", (false, true), "/usr/local/bin:/bin", &both("sudo "));
+        check("/usr/local", true, true, "/usr/local/bin:/bin", &both(""));
+        check("/usr/local", false, true, "/usr/local/bin:/bin", &both("sudo "));
         let container = format!("\n            {}", library(""));
-        check("/usr/local", (true, false), "/usr/local/bin:/bin", &container);
+        check("/usr/local", true, false, "/usr/local/bin:/bin", &container);
     }
 
     /// With a prefix outside of systemd's search path, root's hints name the unit by its path.

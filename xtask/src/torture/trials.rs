@@ -59,7 +59,7 @@ const fn end_to_end(
     tests: &'static [&'static str],
     amounts: &'static [Amount],
 ) -> Trial {
-    part(promise, what, "blkkin", "promises", tests, amounts)
+    part(promise, what, of("blkkin", "promises"), tests, amounts)
 }
 
 /// Creates a trial of the server's stored spans.
@@ -69,17 +69,27 @@ const fn stored(
     tests: &'static [&'static str],
     amounts: &'static [Amount],
 ) -> Trial {
-    part(promise, what, "blkkin-server", "stored", tests, amounts)
+    part(promise, what, of("blkkin-server", "stored"), tests, amounts)
+}
+
+/// File of tests in a package.
+struct TestFile {
+    package: &'static str,
+    file: &'static str,
+}
+
+const fn of(package: &'static str, file: &'static str) -> TestFile {
+    TestFile { package, file }
 }
 
 const fn part(
     promise: &'static str,
     what: &'static str,
-    package: &'static str,
-    file: &'static str,
+    test_file: TestFile,
     tests: &'static [&'static str],
     amounts: &'static [Amount],
 ) -> Trial {
+    let TestFile { package, file } = test_file;
     Trial {
         promise,
         description: what,
@@ -100,7 +110,7 @@ const fn built(
     file: &'static str,
     tests: &'static [&'static str],
 ) -> Trial {
-    Trial { build, ..part("L8", what, package, file, tests, &[]) }
+    Trial { build, ..part("L8", what, of(package, file), tests, &[]) }
 }
 
 /// Seconds for each of several hostile tests. Their sum must be below the timeout of a trial.
@@ -127,26 +137,23 @@ pub(super) const TRIALS: &[Trial] = &[
     part(
         "L2",
         "agents are killed at any moment",
-        "blkkin",
-        "recording",
+        of("blkkin", "recording"),
         &["killed_agents"],
         &[amount("TEST_KILLS", 20, 1000)],
     ),
     end_to_end("L3", "programs are killed", &["l3_"], &[amount("TEST_DEATHS", 20, 1000)]),
-    part("L3", "writers of one ring are killed", "blkkin-ring", "kill", &[], &[]),
+    part("L3", "writers of one ring are killed", of("blkkin-ring", "kill"), &[], &[]),
     part(
         "L4",
         "programs fork, execute, become daemons, load plugins",
-        "blkkin-capi",
-        "programs",
+        of("blkkin-capi", "programs"),
         &["life"],
         &[],
     ),
     part(
         "L4",
         "forks, signal handlers, confined threads",
-        "blkkin-trace",
-        "daemon",
+        of("blkkin-trace", "daemon"),
         &["fork", "signal", "confined", "threads", "child"],
         &[],
     ),
@@ -182,8 +189,8 @@ pub(super) const TRIALS: &[Trial] = &[
             amount("TEST_CHILDREN", 100, 2000),
         ],
     ),
-    part("L8", "threads and signals beyond number", "blkkin-ring", "storm", &[], &[]),
-    part("L8", "rings as their model has them", "blkkin-ring", "model", &[], &[]),
+    part("L8", "threads and signals beyond number", of("blkkin-ring", "storm"), &[], &[]),
+    part("L8", "rings as their model has them", of("blkkin-ring", "model"), &[], &[]),
     built(Build::Models, "all orders of a few events", "blkkin-ring", "", &["models"]),
     built(Build::Threads, "data races: rings with locks, slots", "blkkin-ring", "", &[]),
     built(Build::Threads, "data races: types, rules, ids", "blkkin-trace", "", &[]),
@@ -200,9 +207,15 @@ pub(super) const TRIALS: &[Trial] = &[
         &["l11_"],
         &[fixed("TEST_SMALL", 1000)],
     ),
-    part("L11", "a ring that is read in time is reused", "blkkin-ring", "lazy", &["l11_"], &[]),
-    part("L11", "rings that hold much", "blkkin-agent", "successors", &["l11_"], &[]),
-    part("L9", "signal handlers record on small stacks", "blkkin-trace", "daemon", &["l9_"], &[]),
+    part("L11", "a ring that is read in time is reused", of("blkkin-ring", "lazy"), &["l11_"], &[]),
+    part("L11", "rings that hold much", of("blkkin-agent", "successors"), &["l11_"], &[]),
+    part(
+        "L9",
+        "signal handlers record on small stacks",
+        of("blkkin-trace", "daemon"),
+        &["l9_"],
+        &[],
+    ),
     stored(
         "D1",
         "servers are killed in each system call",
@@ -226,48 +239,42 @@ pub(super) const TRIALS: &[Trial] = &[
     part(
         "D1",
         "daemons of Scribe's are killed in each system call",
-        "blkkin-scribed",
-        "stored",
+        of("blkkin-scribed", "stored"),
         &["d1_"],
         &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)],
     ),
     part(
         "D1",
         "exporters are killed in each system call",
-        "blkkin-deliver",
-        "deliver",
+        of("blkkin-deliver", "deliver"),
         &["d1_"],
         &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)],
     ),
     part(
         "D4",
         "daemons of Scribe's on disks and file systems that are full",
-        "blkkin-scribed",
-        "stored",
+        of("blkkin-scribed", "stored"),
         &["d4_"],
         &[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 8)],
     ),
     part(
         "D4",
         "exporters on disks and file systems that are full",
-        "blkkin-deliver",
-        "deliver",
+        of("blkkin-deliver", "deliver"),
         &["d4_"],
         &[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 20)],
     ),
     part(
         "D5",
         "system calls of Scribe's daemons fail",
-        "blkkin-scribed",
-        "stored",
+        of("blkkin-scribed", "stored"),
         &["d5_"],
         &[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)],
     ),
     part(
         "D5",
         "system calls of exporters fail",
-        "blkkin-deliver",
-        "deliver",
+        of("blkkin-deliver", "deliver"),
         &["d5_"],
         &[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)],
     ),
@@ -280,45 +287,47 @@ pub(super) const TRIALS: &[Trial] = &[
     part(
         "D6",
         "exporters of which nobody takes anything",
-        "blkkin-deliver",
-        "dead_sink",
+        of("blkkin-deliver", "dead_sink"),
         &[],
         &[amount("TEST_TIMES", 2, 1000)],
     ),
-    part("D7", "batches that nobody wants", "blkkin-deliver", "deliver", &["d7_"], &[]),
-    part("D1", "writers of a journal are killed", "blkkin-journal", "kill", &[], &[]),
+    part("D7", "batches that nobody wants", of("blkkin-deliver", "deliver"), &["d7_"], &[]),
+    part("D1", "writers of a journal are killed", of("blkkin-journal", "kill"), &[], &[]),
     part(
         "D2",
         "power is cut while journals are written",
-        "blkkin-journal",
-        "",
+        of("blkkin-journal", ""),
         &["power", "journal_and_model"],
         &[amount("TEST_SEEDS", 3000, 300_000)],
     ),
     part(
         "D2",
         "power is cut while a store is written",
-        "blkkin-lake",
-        "faults",
+        of("blkkin-lake", "faults"),
         &["outlive_the_power"],
         &[amount("TEST_POINTS", 100, 5000)],
     ),
-    part("D3", "damaged files of a store are put aside", "blkkin-lake", "faults", &["damage"], &[]),
-    part("D3", "bytes of a journal are flipped", "blkkin-journal", "", &["damage"], &[]),
-    part("D9", "files of a store are missing or foreign", "blkkin-lake", "absence", &[], &[]),
-    part("D9", "commands on damaged stores", "blkkin", "store", &[], &[]),
-    part("D4", "journals on full file systems", "blkkin-journal", "full", &[], &[]),
-    part("D5", "each operation of a journal fails", "blkkin-journal", "", &["faults"], &[]),
+    part(
+        "D3",
+        "damaged files of a store are put aside",
+        of("blkkin-lake", "faults"),
+        &["damage"],
+        &[],
+    ),
+    part("D3", "bytes of a journal are flipped", of("blkkin-journal", ""), &["damage"], &[]),
+    part("D9", "files of a store are missing or foreign", of("blkkin-lake", "absence"), &[], &[]),
+    part("D9", "commands on damaged stores", of("blkkin", "store"), &[], &[]),
+    part("D4", "journals on full file systems", of("blkkin-journal", "full"), &[], &[]),
+    part("D5", "each operation of a journal fails", of("blkkin-journal", ""), &["faults"], &[]),
     part(
         "H1",
         "rings, catalogs and sockets are scribbled on",
-        "blkkin-agent",
-        "hostile",
+        of("blkkin-agent", "hostile"),
         &[],
         &[HOSTILE, amount("TEST_SHARE_SECONDS", 1, 20)],
     ),
-    part("H1", "a reader beside a scribbler", "blkkin-ring", "hostile", &[], &[]),
-    part("H2", "forged numbers", "blkkin-agent", "hostile", &["forged"], &[]),
+    part("H1", "a reader beside a scribbler", of("blkkin-ring", "hostile"), &[], &[]),
+    part("H2", "forged numbers", of("blkkin-agent", "hostile"), &["forged"], &[]),
     end_to_end("H2", "other users", &["h2_other"], &[]),
     end_to_end(
         "H2",
@@ -336,30 +345,27 @@ pub(super) const TRIALS: &[Trial] = &[
     part(
         "H3",
         "sessions, channels and types without number",
-        "blkkin-agent",
-        "hostile",
+        of("blkkin-agent", "hostile"),
         &["quotas"],
         &[],
     ),
     part(
         "N8",
         "what is handed over cannot be closed, or does not answer",
-        "blkkin-agent",
-        "waiting",
+        of("blkkin-agent", "waiting"),
         &["n8_"],
         &[],
     ),
     part(
         "N9",
         "snapshots, rules, types and lists without end, in the agent",
-        "blkkin-agent",
-        "waiting",
+        of("blkkin-agent", "waiting"),
         &["n9_"],
         &[],
     ),
-    part("N9", "slow questions to a server", "blkkin-server", "slow", &[], &[]),
-    part("N7", "what spans share, in memory", "blkkin-lake", "expanded", &[], &[]),
-    part("N9", "snapshots of wild rings", "blkkin-agent", "", &["n9_"], &[]),
+    part("N9", "slow questions to a server", of("blkkin-server", "slow"), &[], &[]),
+    part("N7", "what spans share, in memory", of("blkkin-lake", "expanded"), &[], &[]),
+    part("N9", "snapshots of wild rings", of("blkkin-agent", ""), &["n9_"], &[]),
     end_to_end(
         "K2",
         "namespaces, frozen groups, idleness",
@@ -370,18 +376,29 @@ pub(super) const TRIALS: &[Trial] = &[
     part(
         "C1",
         "a store's clock jumps, times at the ends of time",
-        "blkkin-lake",
-        "clock",
+        of("blkkin-lake", "clock"),
         &[],
         &[],
     ),
-    part("C1", "the agent's clocks begin anew and jump", "blkkin-agent", "", &["clock"], &[]),
-    part("C1", "clocks jump between two exporters", "blkkin-deliver", "deliver", &["clock::"], &[]),
-    part("D8", "spans whose ends may be lost", "blkkin-spans", "", &["losses::"], &[]),
-    part("D8", "drops have their times", "blkkin-server", "server", &["drops_are_told"], &[]),
-    part("D8", "spans whose ends may be lost, in traces", "blkkin", "spans", &["ends_that"], &[]),
+    part("C1", "the agent's clocks begin anew and jump", of("blkkin-agent", ""), &["clock"], &[]),
+    part(
+        "C1",
+        "clocks jump between two exporters",
+        of("blkkin-deliver", "deliver"),
+        &["clock::"],
+        &[],
+    ),
+    part("D8", "spans whose ends may be lost", of("blkkin-spans", ""), &["losses::"], &[]),
+    part("D8", "drops have their times", of("blkkin-server", "server"), &["drops_are_told"], &[]),
+    part(
+        "D8",
+        "spans whose ends may be lost, in traces",
+        of("blkkin", "spans"),
+        &["ends_that"],
+        &[],
+    ),
     end_to_end("P1", "what the agent may do", &["p1_"], &[]),
-    part("P1", "what is left to who finds a way in", "blkkin-agent", "", &["confine"], &[]),
+    part("P1", "what is left to who finds a way in", of("blkkin-agent", ""), &["confine"], &[]),
 ];
 
 #[cfg(test)]

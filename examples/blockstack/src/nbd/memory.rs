@@ -2,6 +2,7 @@
 
 use crate::message::Kind;
 use std::io;
+use std::ops::Range;
 
 /// Volume whose contents are in the server's memory.
 pub(crate) struct Memory(Vec<u8>);
@@ -22,13 +23,11 @@ impl Memory {
     pub(crate) fn serve(
         &mut self,
         kind: Kind,
-        offset: u64,
-        length: u32,
+        range: Range<usize>,
         payload: &[u8],
         output: &mut Vec<u8>,
     ) {
-        let start = offset as usize;
-        let Some(bytes) = self.0.get_mut(start..start + length as usize) else { return };
+        let Some(bytes) = self.0.get_mut(range) else { return };
         match kind {
             Kind::Read => output.extend_from_slice(bytes),
             Kind::Write => bytes.copy_from_slice(payload),

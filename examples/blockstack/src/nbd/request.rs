@@ -39,12 +39,21 @@ pub(crate) struct Request {
     pub(crate) length: u32,
 }
 
+/// Operation on a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    /// Whether the data must be durable before the reply.
+    pub(crate) fua: bool,
+    /// Name of the request's root span, such as `write zeroes`.
+    pub(crate) name: &'static str,
+}
+
 /// Action of the server for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Call of the composer, or operation in memory. `name` is the name of the request's root span,
-    /// such as `write zeroes`.
-    Forward { kind: Kind, fua: bool, name: &'static str },
+    /// Call of the composer, or operation in memory.
+    Forward(Operation),
     /// Immediate reply without an error.
     Done,
     /// Immediate reply with this error number.
@@ -94,7 +103,7 @@ impl Request {
         let fua = self.flags & FLAG_FUA != 0;
         if kind == Kind::Flush {
             return match (self.offset, self.length) {
-                (0, 0) => Task::Forward { kind, fua, name },
+                (0, 0) => Task::Forward(Operation { kind, fua, name }),
                 _ => Task::Refuse(EINVAL),
             };
         }
@@ -106,7 +115,7 @@ impl Request {
             _ if kind == Kind::Read => return Task::Refuse(EINVAL),
             _ => return Task::Refuse(ENOSPC),
         }
-        if self.length == 0 { Task::Done } else { Task::Forward { kind, fua, name } }
+        if self.length == 0 { Task::Done } else { Task::Forward(Operation { kind, fua, name }) }
     }
 }
 
@@ -153,7 +162,7 @@ mod tests {
     }
 
     fn ask(kind: Kind, fua: bool, name: &'static str) -> Task {
-        Task::Forward { kind, fua, name }
+        Task::Forward(Operation { kind, fua, name })
     }
 
     #[test]

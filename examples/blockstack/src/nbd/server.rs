@@ -10,7 +10,7 @@
 
 use super::handshake::{Handshake, Step, greet};
 use super::memory::Memory;
-use super::request::{EIO, LENGTH_MAX, REQUEST_SIZE, Request, Task, reply};
+use super::request::{EIO, LENGTH_MAX, Operation, REQUEST_SIZE, Request, Task, reply};
 use crate::address::Address;
 use crate::event_loop::{Client, ClientId, EventLoop, Turn, Upstream, announce};
 use crate::id_table::IdTable;
@@ -256,25 +256,16 @@ impl Server {
                     };
                     let volume = &self.volumes[volume];
                     match request.task(volume.size) {
-                        Task::Forward { kind, fua, name } => match &mut self.backing {
+                        Task::Forward(operation) => match &mut self.backing {
                             StorageConnection::Memory(memory) => {
-                                answer((kind, name), &request, payload, memory, output);
+                                answer(operation, &request, payload, memory, output);
                             }
                             StorageConnection::Composer(composer) => {
-                                let pending = &mut self.pending;
-                                let length = request.length;
-                                let asked = forward(
-                                    (kind, fua, name),
-                                    &request,
-                                    volume,
-                                    payload,
-                                    id,
-                                    composer,
-                                    pending,
-                                );
-                                if asked {
+                                let call = Call { client: id, operation, request, volume, payload };
+                                if call.send(composer, &mut self.pending) {
                                     client.state.request_count += 1;
-                                    client.state.byte_count += bytes_of(kind, length);
+                                    client.state.byte_count +=
+                                        bytes_of(operation.kind, request.length);
                                 } else {
                                     reply(request.cookie, EIO, output);
                                 }
@@ -339,51 +330,62 @@ fn bytes_of(kind: Kind, length: u32) -> usize {
     if matches!(kind, Kind::Read | Kind::Write) { length as usize } else { 0 }
 }
 
-/// Forwards a request to the composer; returns false if the composer is not connected.
-#[inline]
-fn forward(
-    (kind, fua, name): (Kind, bool, &'static str),
-    request: &Request,
-    volume: &Volume,
-    payload: &[u8],
+/// Call of the composer for a client's request.
+struct Call<'a> {
     client: ClientId,
-    composer: &mut Upstream,
-    pending: &mut IdTable<PendingRequest>,
-) -> bool {
-    let Some(link) = composer.link() else { return false };
-    let root = root(name);
-    root.keyval("offset", request.offset);
-    root.keyval("length", request.length);
-    root.keyval("handle", request.cookie);
-    let call = root.child(volume_call(kind)).client_span();
-    let mut header = Header::request(kind, pending.next_id(), request.offset, request.length);
-    (header.fua, header.trace) = (fua, call.packed());
-    header.write(volume.name.as_bytes(), &mut link.output);
-    link.output.extend_from_slice(payload);
-    root.event("sent to composer");
-    let (cookie, length) = (request.cookie, request.length);
-    pending.insert(PendingRequest { client, cookie, kind, length, call, root });
-    true
+    operation: Operation,
+    request: Request,
+    volume: &'a Volume,
+    payload: &'a [u8],
+}
+
+impl Call<'_> {
+    /// Forwards the request to the composer; returns false if the composer is not connected.
+    #[inline]
+    fn send(&self, composer: &mut Upstream, pending: &mut IdTable<PendingRequest>) -> bool {
+        let Some(link) = composer.link() else { return false };
+        let Operation { kind, fua, name } = self.operation;
+        let Request { cookie, offset, length, .. } = self.request;
+        let root = request_span(name, &self.request);
+        let call = root.child(volume_call(kind)).client_span();
+        let mut header = Header::request(kind, pending.next_id(), offset, length);
+        (header.fua, header.trace) = (fua, call.packed());
+        header.write(self.volume.name.as_bytes(), &mut link.output);
+        link.output.extend_from_slice(self.payload);
+        root.event("sent to composer");
+        let client = self.client;
+        pending.insert(PendingRequest { client, cookie, kind, length, call, root });
+        true
+    }
 }
 
 /// Executes a request in memory and answers it.
 #[inline]
 fn answer(
-    (kind, name): (Kind, &'static str),
+    operation: Operation,
     request: &Request,
     payload: &[u8],
     memory: &mut Memory,
     output: &mut Vec<u8>,
 ) {
+    let root = request_span(operation.name, request);
+    let call = root.child(memory_call(operation.kind)).span();
+    reply(request.cookie, 0, output);
+    let start = request.offset as usize;
+    let range = start..start + request.length as usize;
+    memory.serve(operation.kind, range, payload, output);
+    drop(call);
+    root.event("answered");
+}
+
+/// Starts the root span of a request.
+#[inline]
+fn request_span(name: &'static str, request: &Request) -> Span<'static> {
     let root = root(name);
     root.keyval("offset", request.offset);
     root.keyval("length", request.length);
     root.keyval("handle", request.cookie);
-    let call = root.child(memory_call(kind)).span();
-    reply(request.cookie, 0, output);
-    memory.serve(kind, request.offset, request.length, payload, output);
-    drop(call);
-    root.event("answered");
+    root
 }
 
 /// Answers a request, if the client is still connected, and ends its spans.

@@ -55,7 +55,8 @@ impl Picture {
         Picture { body: String::new(), height: 0.0 }
     }
 
-    fn text(&mut self, class: &str, anchor: &str, x: f64, y: f64, text: &str) {
+    fn text(&mut self, class: &str, anchor: &str, at: (f64, f64), text: &str) {
+        let (x, y) = at;
         let text = escaped(text);
         let _ = writeln!(
             self.body,
@@ -71,7 +72,8 @@ impl Picture {
         );
     }
 
-    fn rect(&mut self, class: &str, x: f64, y: f64, width: f64, height: f64) {
+    fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64)) {
+        let ((x, y), (width, height)) = (at, size);
         let _ = writeln!(
             self.body,
             r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"/>"#
@@ -104,12 +106,12 @@ impl Picture {
             let x = axis.at(tick);
             let class = if tick == 0.0 { "axis" } else { "grid" };
             grid.line(class, (x, top), (x, bottom));
-            grid.text("faint", "middle", x, bottom + 16.0, &show(tick));
+            grid.text("faint", "middle", (x, bottom + 16.0), &show(tick));
         }
         // The grid is put before the other elements, so that it is drawn in the background.
         self.body = grid.body + &self.body;
         self.line("axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
-        self.text("", "middle", (LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0, title);
+        self.text("", "middle", ((LEFT + WIDTH - RIGHT) / 2.0, bottom + 36.0), title);
         self.height = bottom + 48.0;
     }
 
@@ -139,7 +141,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     let mut x = LEFT;
     for (at, mode) in MODES.iter().enumerate() {
         picture.point(at, x, 18.0);
-        picture.text("", "start", x + 9.0, 22.0, mode.name());
+        picture.text("", "start", (x + 9.0, 22.0), mode.name());
         x += 40.0 + 7.2 * mode.name().len() as f64;
     }
     let top = 44.0;
@@ -149,16 +151,17 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
         if target != Some(cell.target) {
             target = Some(cell.target);
             y += 14.0;
-            picture.text("strong", "start", 14.0, y, cell.target.name());
+            picture.text("strong", "start", (14.0, y), cell.target.name());
         }
         y += 8.0;
         let middle = y + ROW * MODES.len() as f64 / 2.0 + 4.0;
-        picture.text("", "end", LEFT - 14.0, middle, cell.load.name);
+        picture.text("", "end", (LEFT - 14.0, middle), cell.load.name);
         for (at, measured) in cell.measured.iter().enumerate() {
             let row = y + ROW * (at as f64 + 0.5);
             let Quartiles { low, median, high, .. } = measured.cost();
             let (left, right) = (axis.at(low), axis.at(high));
-            picture.rect(&format!("range c{at}"), left, row - 4.5, (right - left).max(1.0), 9.0);
+            let size = ((right - left).max(1.0), 9.0);
+            picture.rect(&format!("range c{at}"), (left, row - 4.5), size);
             for cost in &measured.cost {
                 picture.point(at, axis.at(*cost), row);
             }
@@ -172,7 +175,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
     {
         let x = axis.at(figure);
         picture.line("mark", (x, top), (x, y));
-        picture.text("marked", anchor, x + aside, top + 4.0, name);
+        picture.text("marked", anchor, (x + aside, top + 4.0), name);
     }
     picture.height = y;
     let title = "requests a second less than with tracing off, %";
@@ -222,7 +225,7 @@ pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     let mut y = 10.0;
     for (load, bars) in bars {
         y += 18.0;
-        picture.text("strong", "start", 14.0, y, load);
+        picture.text("strong", "start", (14.0, y), load);
         y += 8.0;
         for bar in bars {
             y = draw_bar(&mut picture, axis, y, &bar, grouped(bar.2.median));
@@ -245,11 +248,12 @@ type Bar<'a> = (&'a str, &'a str, Quartiles);
 /// Returns the position of the next bar.
 fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: String) -> f64 {
     let (name, class, Quartiles { low, median, high, .. }) = bar;
-    picture.text("", "end", LEFT - 14.0, y + 14.0, name);
-    picture.rect(class, LEFT, y + 2.0, axis.at(*median) - LEFT, 15.0);
+    picture.text("", "end", (LEFT - 14.0, y + 14.0), name);
+    picture.rect(class, (LEFT, y + 2.0), (axis.at(*median) - LEFT, 15.0));
     let middle = y + 9.5;
     picture.line("middle", (axis.at(*low), middle), (axis.at(*high), middle));
-    picture.text("faint", "start", axis.at(median.max(*high)) + 6.0, y + 14.0, &said);
+    let end = axis.at(median.max(*high));
+    picture.text("faint", "start", (end + 6.0, y + 14.0), &said);
     y + 21.0
 }
 
@@ -267,7 +271,7 @@ pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     }
     let x = axis.at(limit);
     picture.line("mark", (x, top), (x, y));
-    picture.text("marked", "start", x + 3.0, top + 2.0, "at most");
+    picture.text("marked", "start", (x + 3.0, top + 2.0), "at most");
     picture.height = y + 6.0;
     picture.axis(axis, top, "bytes a span", |tick| format!("{tick}"));
     picture.finish(

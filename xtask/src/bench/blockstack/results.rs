@@ -35,7 +35,8 @@ fn is_small(chance: &Quartiles) -> bool {
 /// Returns the goal for a slowdown in per cent. The goal has no figure if the confidence interval
 /// of `cost` is too wide, or if `chance`, the noise, is too large.
 fn goal_of_cost(
-    (wanted, limit): (f64, Option<f64>),
+    wanted: f64,
+    limit: Option<f64>,
     what: &str,
     cost: Option<Quartiles>,
     chance: Option<Quartiles>,
@@ -56,22 +57,23 @@ pub(super) fn goals(found: &Results) -> Vec<Goal> {
         let costs = cells.filter_map(|cell| cell.of(mode)).flat_map(|it| it.cost.iter().copied());
         Quartiles::of(&costs.collect::<Vec<_>>())
     };
-    let full = (FULL_WANTED, Some(FULL_MAX));
     for cell in found.cells.iter().filter(|cell| cell.target == Target::Alone) {
         let of = |mode: Mode| cell.of(mode).map(Measured::cost);
         for mode in [Mode::Flight, Mode::Written] {
             let what = format!("{}, {}: {}", Target::Alone.name(), cell.load.name, mode.name());
-            goals.push(goal_of_cost(full, &what, of(mode), of(Mode::Off)));
+            goals.push(goal_of_cost(FULL_WANTED, Some(FULL_MAX), &what, of(mode), of(Mode::Off)));
         }
     }
     let has = |target: &Target| found.cells.iter().any(|cell| cell.target == *target);
     for target in TARGETS.into_iter().filter(has) {
-        for (mode, limits) in
-            [(Mode::Flight, full), (Mode::Written, full), (Mode::Sampled, (SAMPLED_MAX, None))]
-        {
+        for mode in [Mode::Flight, Mode::Written, Mode::Sampled] {
+            let (wanted, limit) = match mode {
+                Mode::Sampled => (SAMPLED_MAX, None),
+                _ => (FULL_WANTED, Some(FULL_MAX)),
+            };
             let what = format!("{}, all loads: {}", target.name(), mode.name());
             let (cost, chance) = (of_all(target, mode), of_all(target, Mode::Off));
-            goals.push(goal_of_cost(limits, &what, cost, chance));
+            goals.push(goal_of_cost(wanted, limit, &what, cost, chance));
         }
     }
     if !found.cells.is_empty() {
