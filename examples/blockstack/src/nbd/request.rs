@@ -43,7 +43,7 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub(crate) kind: Kind,
-    /// Whether the data must be durable before the reply.
+    /// Set if the data must be durable before the reply.
     pub(crate) fua: bool,
     /// Name of the request's root span, such as `write zeroes`.
     pub(crate) name: &'static str,
