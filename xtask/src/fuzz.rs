@@ -5,11 +5,15 @@
 //! inputs are stored in `target/fuzz/corpus/TARGET`, crashes in `target/fuzz/crashes/TARGET`.
 
 use crate::tools::{Outcome, at, cargo, target_dir, workspace_root};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -47,13 +51,13 @@ pub(crate) struct Options {
     /// List the targets
     #[arg(long)]
     list: bool,
-    /// Seconds to run each target; 0: until a crash is found
+    /// Seconds of processor time for each target; 0: until a crash is found
     #[arg(long, default_value_t = 60)]
     seconds: u32,
     /// End each target after this many inputs, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     runs: Option<u64>,
-    /// Number of processes for each target
+    /// Number of processes for each target; with several, `--seconds` are of real time
     #[arg(long, default_value_t = 1)]
     jobs: u32,
     /// Show the fuzzer's progress
@@ -167,11 +171,15 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     }
     let mut command = command(target);
     let (limit, said) = match options.runs {
-        Some(runs) => (format!("-runs={runs}"), format!("{runs} inputs")),
-        None => (format!("-max_total_time={}", options.seconds), format!("{} s", options.seconds)),
+        Some(runs) => (Some(format!("-runs={runs}")), format!("{runs} inputs")),
+        None if options.jobs == 1 => (None, format!("{} s", options.seconds)),
+        None => {
+            let seconds = options.seconds;
+            (Some(format!("-max_total_time={seconds}")), format!("{seconds} s"))
+        }
     };
     command
-        .arg(limit)
+        .args(&limit)
         .arg(format!("-max_len={INPUT_SIZE_MAX}"))
         .arg(format!("-artifact_prefix={}/", crashes.display()))
         .arg("-print_final_stats=1");
@@ -190,7 +198,12 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     }
     let before = list(&crashes);
     println!("fuzz: {target} for {said}");
-    let status = command.status().map_err(|error| format!("cannot start {target}: {error}"))?;
+    let cannot = |error| format!("cannot run {target}: {error}");
+    let mut child = command.spawn().map_err(cannot)?;
+    if limit.is_none() && options.seconds > 0 {
+        end_after(&mut child, options.seconds.into()).map_err(cannot)?;
+    }
+    let status = child.wait().map_err(cannot)?;
     let said = if options.verbose {
         String::new()
     } else {
@@ -212,6 +225,30 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     }
     println!("fuzz: {target} ended with {status}");
     Ok(false)
+}
+
+/// Waits until a fuzzer has ended or has used its processor time. In the latter case, asks it to
+/// end, which is a success. In real time, fuzzers beside other programs would try few inputs.
+fn end_after(fuzzer: &mut Child, seconds: u64) -> io::Result<()> {
+    let stat = format!("/proc/{}/stat", fuzzer.id());
+    while fuzzer.try_wait()?.is_none() {
+        if ticks_used(&fs::read_to_string(&stat)?).is_some_and(|ticks| ticks >= seconds * TICKS) {
+            kill(Pid::from_raw(fuzzer.id().cast_signed()), Signal::SIGUSR1)?;
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Unit of processor time in `/proc`: ticks in a second, on all processors that Linux supports.
+const TICKS: u64 = 100;
+
+/// Returns the processor time in a process's `stat` file: user's and kernel's.
+fn ticks_used(stat: &str) -> Option<u64> {
+    // The name before the last parenthesis may contain anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
 /// Runs one target on one file. Returns true if the target survives.
@@ -241,4 +278,16 @@ fn list(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ticks_used;
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "7 (a) (b) R 1 2 3 4 5 6 7 8 9 10 130 20 0 0 20 0 1 0 42";
+        assert_eq!(ticks_used(stat), Some(150));
+        assert_eq!(ticks_used("7 (a) R 1 2"), None);
+    }
 }

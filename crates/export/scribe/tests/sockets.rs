@@ -243,9 +243,10 @@ fn connections_are_limited() {
     for client in &mut clients[1..] {
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
     }
+    // A client may see that its connection is closed before the server has counted that.
+    until(|| server.counters().closed_evicted == 1 && server.counters().connections == 3);
     let counters = server.counters();
-    assert_eq!((counters.closed_too_many, counters.closed_evicted), (1, 1));
-    assert_eq!((counters.accepted, counters.connections), (5, 3));
+    assert_eq!((counters.closed_too_many, counters.accepted), (1, 5));
     assert_eq!(seen.closed.lock().expect("no panic")[0], "too many connections");
 }
 
