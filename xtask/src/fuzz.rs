@@ -170,13 +170,10 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
         fs::create_dir_all(folder).map_err(at(folder))?;
     }
     let mut command = command(target);
-    let (limit, said) = match options.runs {
+    let Options { seconds, jobs, .. } = *options;
+    let (limit, limit_text) = match options.runs {
         Some(runs) => (Some(format!("-runs={runs}")), format!("{runs} inputs")),
-        None if options.jobs == 1 => (None, format!("{} s", options.seconds)),
-        None => {
-            let seconds = options.seconds;
-            (Some(format!("-max_total_time={seconds}")), format!("{seconds} s"))
-        }
+        None => ((jobs > 1).then(|| format!("-max_total_time={seconds}")), format!("{seconds} s")),
     };
     command
         .args(&limit)
@@ -197,11 +194,11 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
         command.stderr(file);
     }
     let before = list(&crashes);
-    println!("fuzz: {target} for {said}");
+    println!("fuzz: {target} for {limit_text}");
     let cannot = |error| format!("cannot run {target}: {error}");
     let mut child = command.spawn().map_err(cannot)?;
-    if limit.is_none() && options.seconds > 0 {
-        end_after(&mut child, options.seconds.into()).map_err(cannot)?;
+    if limit.is_none() && seconds > 0 {
+        end_after(&mut child, seconds.into()).map_err(cannot)?;
     }
     let status = child.wait().map_err(cannot)?;
     let said = if options.verbose {
@@ -227,8 +224,8 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     Ok(false)
 }
 
-/// Waits until a fuzzer has ended or has used its processor time. In the latter case, asks it to
-/// end, which is a success. In real time, fuzzers beside other programs would try few inputs.
+/// Waits until a fuzzer exits or has used its processor time, and then requests a regular exit. A
+/// limit in real time would leave a fuzzer beside other programs time for few inputs only.
 fn end_after(fuzzer: &mut Child, seconds: u64) -> io::Result<()> {
     let stat = format!("/proc/{}/stat", fuzzer.id());
     while fuzzer.try_wait()?.is_none() {
@@ -244,7 +241,7 @@ fn end_after(fuzzer: &mut Child, seconds: u64) -> io::Result<()> {
 /// Unit of processor time in `/proc`: ticks in a second, on all processors that Linux supports.
 const TICKS: u64 = 100;
 
-/// Returns the processor time in a process's `stat` file: user's and kernel's.
+/// Returns the sum of user and system time in a process's `stat` file, in ticks.
 fn ticks_used(stat: &str) -> Option<u64> {
     // The name before the last parenthesis may contain anything.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
@@ -285,7 +282,7 @@ mod tests {
     use super::ticks_used;
 
     #[test]
-    fn processor_time_is_found_behind_any_name() {
+    fn names_of_processes_may_contain_parentheses() {
         let stat = "7 (a) (b) R 1 2 3 4 5 6 7 8 9 10 130 20 0 0 20 0 1 0 42";
         assert_eq!(ticks_used(stat), Some(150));
         assert_eq!(ticks_used("7 (a) R 1 2"), None);

@@ -53,64 +53,53 @@ const fn fixed(variable: &'static str, most: u64) -> Amount {
     Amount { variable, per_minute: most, maximum: most }
 }
 
-const fn end_to_end(
+/// Creates a trial of all tests of a file in a package.
+const fn trial(
     promise: &'static str,
-    what: &'static str,
-    tests: &'static [&'static str],
-    amounts: &'static [Amount],
-) -> Trial {
-    part(promise, what, of("blkkin", "promises"), tests, amounts)
-}
-
-/// Creates a trial of the server's stored spans.
-const fn stored(
-    promise: &'static str,
-    what: &'static str,
-    tests: &'static [&'static str],
-    amounts: &'static [Amount],
-) -> Trial {
-    part(promise, what, of("blkkin-server", "stored"), tests, amounts)
-}
-
-/// File of tests in a package.
-struct TestFile {
+    description: &'static str,
     package: &'static str,
     file: &'static str,
-}
-
-const fn of(package: &'static str, file: &'static str) -> TestFile {
-    TestFile { package, file }
-}
-
-const fn part(
-    promise: &'static str,
-    what: &'static str,
-    test_file: TestFile,
-    tests: &'static [&'static str],
-    amounts: &'static [Amount],
 ) -> Trial {
-    let TestFile { package, file } = test_file;
     Trial {
         promise,
-        description: what,
+        description,
         package,
         file,
-        tests,
-        amounts,
+        tests: &[],
+        amounts: &[],
         build: Build::Ordinary,
         in_guest: false,
     }
 }
 
-/// Creates a trial of the tests of a file, in another kind of build.
-const fn built(
-    build: Build,
-    what: &'static str,
-    package: &'static str,
-    file: &'static str,
-    tests: &'static [&'static str],
-) -> Trial {
-    Trial { build, ..part("L8", what, of(package, file), tests, &[]) }
+/// Creates a trial of whole programs.
+const fn end_to_end(promise: &'static str, description: &'static str) -> Trial {
+    trial(promise, description, "blkkin", "promises")
+}
+
+/// Creates a trial of the server's stored spans.
+const fn stored(promise: &'static str, description: &'static str) -> Trial {
+    trial(promise, description, "blkkin-server", "stored")
+}
+
+impl Trial {
+    /// Limits the trial to tests with these names, or parts of names.
+    const fn tests(self, tests: &'static [&'static str]) -> Trial {
+        Trial { tests, ..self }
+    }
+
+    const fn amounts(self, amounts: &'static [Amount]) -> Trial {
+        Trial { amounts, ..self }
+    }
+
+    const fn build(self, build: Build) -> Trial {
+        Trial { build, ..self }
+    }
+
+    /// Moves the trial into a guest.
+    const fn in_guest(self) -> Trial {
+        Trial { in_guest: true, ..self }
+    }
 }
 
 /// Seconds for each of several hostile tests. Their sum must be below the timeout of a trial.
@@ -119,286 +108,204 @@ const HOSTILE: Amount = amount("TEST_HOSTILE_SECONDS", 2, 200);
 pub(super) const TRIALS: &[Trial] = &[
     end_to_end(
         "L1",
-        "a program does not notice how its agent is, nor that the disk is full",
-        &["l1_"],
-        &[
-            fixed("TEST_EVENTS", 5_000_000),
-            fixed("TEST_TIMED", 200_000),
-            amount("TEST_FULL", 1, 20),
-        ],
-    ),
-    end_to_end(
-        "D10",
-        "what was lost is told by each command that ends or shows a recording",
-        &["d10_"],
-        &[],
-    ),
-    end_to_end("L2", "agents are started anew", &["l2_"], &[amount("TEST_RESTARTS", 10, 1000)]),
-    part(
-        "L2",
-        "agents are killed at any moment",
-        of("blkkin", "recording"),
-        &["killed_agents"],
-        &[amount("TEST_KILLS", 20, 1000)],
-    ),
-    end_to_end("L3", "programs are killed", &["l3_"], &[amount("TEST_DEATHS", 20, 1000)]),
-    part("L3", "writers of one ring are killed", of("blkkin-ring", "kill"), &[], &[]),
-    part(
+        "programs are not affected by dead, stopped or slow agents, or by a full disk",
+    )
+    .tests(&["l1_"])
+    .amounts(&[
+        fixed("TEST_EVENTS", 5_000_000),
+        fixed("TEST_TIMED", 200_000),
+        amount("TEST_FULL", 1, 20),
+    ]),
+    end_to_end("D10", "each command that ends or shows a recording reports its losses")
+        .tests(&["d10_"]),
+    end_to_end("L2", "agents restart").tests(&["l2_"]).amounts(&[amount(
+        "TEST_RESTARTS",
+        10,
+        1000,
+    )]),
+    trial("L2", "agents are killed at any moment", "blkkin", "recording")
+        .tests(&["killed_agents"])
+        .amounts(&[amount("TEST_KILLS", 20, 1000)]),
+    end_to_end("L3", "programs are killed").tests(&["l3_"]).amounts(&[amount(
+        "TEST_DEATHS",
+        20,
+        1000,
+    )]),
+    trial("L3", "writers of one ring are killed", "blkkin-ring", "kill"),
+    trial(
         "L4",
-        "programs fork, execute, become daemons, load plugins",
-        of("blkkin-capi", "programs"),
-        &["life"],
-        &[],
-    ),
-    part(
-        "L4",
-        "forks, signal handlers, confined threads",
-        of("blkkin-trace", "daemon"),
-        &["fork", "signal", "confined", "threads", "child"],
-        &[],
-    ),
-    end_to_end(
-        "L5",
-        "many threads and processes",
-        &["l5_"],
-        &[fixed("TEST_THREADS", 10_000), fixed("TEST_PROCESSES", 1000)],
-    ),
-    end_to_end(
-        "L6",
-        "programs are moved between processors",
-        &["l6_programs", "l6_a_processor"],
-        &[amount("TEST_MOVES", 500, 10_000)],
-    ),
-    Trial {
-        in_guest: true,
-        ..end_to_end(
-            "L6",
-            "processors are turned off and on, in a guest",
-            &["l6_processors"],
-            &[amount("TEST_HOTPLUG", 20, 1000)],
-        )
-    },
-    end_to_end("L7", "the last records are in memory alone", &["l7_"], &[]),
-    end_to_end(
-        "L10",
-        "programs older than the agent, short ones, and children",
-        &["l10_"],
-        &[
+        "programs fork, execute others, become daemons, load plugins",
+        "blkkin-capi",
+        "programs",
+    )
+    .tests(&["life"]),
+    trial("L4", "forks, signal handlers, confined threads", "blkkin-trace", "daemon")
+        .tests(&["fork", "signal", "confined", "threads", "child"]),
+    end_to_end("L5", "many threads and processes")
+        .tests(&["l5_"])
+        .amounts(&[fixed("TEST_THREADS", 10_000), fixed("TEST_PROCESSES", 1000)]),
+    end_to_end("L6", "programs are moved between processors")
+        .tests(&["l6_programs", "l6_a_processor"])
+        .amounts(&[amount("TEST_MOVES", 500, 10_000)]),
+    end_to_end("L6", "processors are turned off and on, in a guest")
+        .tests(&["l6_processors"])
+        .amounts(&[amount("TEST_HOTPLUG", 20, 1000)])
+        .in_guest(),
+    end_to_end("L7", "events that are only in memory survive").tests(&["l7_"]),
+    end_to_end("L10", "programs older than the agent, short programs, and children are recorded")
+        .tests(&["l10_"])
+        .amounts(&[
             amount("TEST_ARRIVALS", 2, 20),
             amount("TEST_SHORT", 20, 500),
             amount("TEST_CHILDREN", 100, 2000),
-        ],
-    ),
-    part("L8", "threads and signals beyond number", of("blkkin-ring", "storm"), &[], &[]),
-    part("L8", "rings as their model has them", of("blkkin-ring", "model"), &[], &[]),
-    built(Build::Models, "all orders of a few events", "blkkin-ring", "", &["models"]),
-    built(Build::Threads, "data races: rings with locks, slots", "blkkin-ring", "", &[]),
-    built(Build::Threads, "data races: types, rules, ids", "blkkin-trace", "", &[]),
-    built(Build::Threads, "data races: events", "blkkin-trace", "events", &[]),
-    built(Build::Threads, "data races: spans", "blkkin-trace", "spans", &[]),
-    built(Build::Addresses, "memory: rings", "blkkin-ring", "", &[]),
-    built(Build::Addresses, "memory: slots", "blkkin-ring", "slot", &[]),
-    built(Build::Addresses, "memory: scribbled rings", "blkkin-ring", "hostile", &[]),
-    built(Build::Addresses, "memory: types, rules, ids", "blkkin-trace", "", &[]),
-    built(Build::Addresses, "memory: C's pointers", "blkkin-capi", "", &[]),
-    end_to_end(
-        "L11",
-        "many programs of one event each take little memory",
-        &["l11_"],
-        &[fixed("TEST_SMALL", 1000)],
-    ),
-    part("L11", "a ring that is read in time is reused", of("blkkin-ring", "lazy"), &["l11_"], &[]),
-    part("L11", "rings that hold much", of("blkkin-agent", "successors"), &["l11_"], &[]),
-    part(
-        "L9",
-        "signal handlers record on small stacks",
-        of("blkkin-trace", "daemon"),
-        &["l9_"],
-        &[],
-    ),
-    stored(
-        "D1",
-        "servers are killed in each system call",
-        &["d1_"],
-        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 22, 120)],
-    ),
-    stored("D2", "the power of servers' disks is cut", &["d2_"], &[fixed("TEST_IMAGES", 500)]),
-    stored("D3", "files of a store are damaged", &["d3_"], &[amount("TEST_DAMAGES", 60, 2000)]),
-    stored(
-        "D4",
-        "servers on disks and file systems that are full",
-        &["d4_"],
-        &[amount("TEST_FAULTS", 60, 2000), fixed("TEST_SIZES", 11)],
-    ),
-    stored(
-        "D5",
-        "system calls of servers fail",
-        &["d5_"],
-        &[amount("TEST_FAULTS", 60, 2000), fixed("TEST_FAILURES", 30)],
-    ),
-    part(
-        "D1",
-        "daemons of Scribe's are killed in each system call",
-        of("blkkin-scribed", "stored"),
-        &["d1_"],
-        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)],
-    ),
-    part(
-        "D1",
-        "exporters are killed in each system call",
-        of("blkkin-deliver", "deliver"),
-        &["d1_"],
-        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)],
-    ),
-    part(
-        "D4",
-        "daemons of Scribe's on disks and file systems that are full",
-        of("blkkin-scribed", "stored"),
-        &["d4_"],
-        &[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 8)],
-    ),
-    part(
-        "D4",
-        "exporters on disks and file systems that are full",
-        of("blkkin-deliver", "deliver"),
-        &["d4_"],
-        &[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 20)],
-    ),
-    part(
-        "D5",
-        "system calls of Scribe's daemons fail",
-        of("blkkin-scribed", "stored"),
-        &["d5_"],
-        &[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)],
-    ),
-    part(
-        "D5",
-        "system calls of exporters fail",
-        of("blkkin-deliver", "deliver"),
-        &["d5_"],
-        &[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)],
-    ),
+        ]),
+    trial("L8", "many threads and signals write to one ring", "blkkin-ring", "storm"),
+    trial("L8", "rings behave as their model", "blkkin-ring", "model"),
+    trial("L8", "all interleavings of a few events", "blkkin-ring", "")
+        .tests(&["models"])
+        .build(Build::Models),
+    trial("L8", "data races: rings with locks, slots", "blkkin-ring", "").build(Build::Threads),
+    trial("L8", "data races: types, rules, ids", "blkkin-trace", "").build(Build::Threads),
+    trial("L8", "data races: events", "blkkin-trace", "events").build(Build::Threads),
+    trial("L8", "data races: spans", "blkkin-trace", "spans").build(Build::Threads),
+    trial("L8", "memory: rings", "blkkin-ring", "").build(Build::Addresses),
+    trial("L8", "memory: slots", "blkkin-ring", "slot").build(Build::Addresses),
+    trial("L8", "memory: rings with random contents", "blkkin-ring", "hostile")
+        .build(Build::Addresses),
+    trial("L8", "memory: types, rules, ids", "blkkin-trace", "").build(Build::Addresses),
+    trial("L8", "memory: pointers from C", "blkkin-capi", "").build(Build::Addresses),
+    end_to_end("L11", "many programs of one event each take little memory")
+        .tests(&["l11_"])
+        .amounts(&[fixed("TEST_SMALL", 1000)]),
+    trial("L11", "a ring reuses its pages while its reader keeps up", "blkkin-ring", "lazy")
+        .tests(&["l11_"]),
+    trial("L11", "agents restart while rings hold many events", "blkkin-agent", "successors")
+        .tests(&["l11_"]),
+    trial("L9", "signal handlers record on small stacks", "blkkin-trace", "daemon").tests(&["l9_"]),
+    stored("D1", "servers are killed in each system call")
+        .tests(&["d1_"])
+        .amounts(&[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 22, 120)]),
+    stored("D2", "power is cut while servers write")
+        .tests(&["d2_"])
+        .amounts(&[fixed("TEST_IMAGES", 500)]),
+    stored("D3", "files of a store are damaged").tests(&["d3_"]).amounts(&[amount(
+        "TEST_DAMAGES",
+        60,
+        2000,
+    )]),
+    stored("D4", "disks and file systems of servers are full")
+        .tests(&["d4_"])
+        .amounts(&[amount("TEST_FAULTS", 60, 2000), fixed("TEST_SIZES", 11)]),
+    stored("D5", "system calls of servers fail")
+        .tests(&["d5_"])
+        .amounts(&[amount("TEST_FAULTS", 60, 2000), fixed("TEST_FAILURES", 30)]),
+    trial("D1", "Scribe daemons are killed in each system call", "blkkin-scribed", "stored")
+        .tests(&["d1_"])
+        .amounts(&[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)]),
+    trial("D1", "exporters are killed in each system call", "blkkin-deliver", "deliver")
+        .tests(&["d1_"])
+        .amounts(&[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)]),
+    trial("D4", "disks and file systems of Scribe daemons are full", "blkkin-scribed", "stored")
+        .tests(&["d4_"])
+        .amounts(&[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 8)]),
+    trial("D4", "disks and file systems of exporters are full", "blkkin-deliver", "deliver")
+        .tests(&["d4_"])
+        .amounts(&[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 20)]),
+    trial("D5", "system calls of Scribe daemons fail", "blkkin-scribed", "stored")
+        .tests(&["d5_"])
+        .amounts(&[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)]),
+    trial("D5", "system calls of exporters fail", "blkkin-deliver", "deliver")
+        .tests(&["d5_"])
+        .amounts(&[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)]),
     end_to_end(
         "D6",
-        "more than a server may keep, and what nobody takes, with little memory",
-        &["d6_"],
-        &[amount("TEST_SECONDS", 8, 3600)],
-    ),
-    part(
-        "D6",
-        "exporters of which nobody takes anything",
-        of("blkkin-deliver", "dead_sink"),
-        &[],
-        &[amount("TEST_TIMES", 2, 1000)],
-    ),
-    part("D7", "batches that nobody wants", of("blkkin-deliver", "deliver"), &["d7_"], &[]),
-    part("D1", "writers of a journal are killed", of("blkkin-journal", "kill"), &[], &[]),
-    part(
-        "D2",
-        "power is cut while journals are written",
-        of("blkkin-journal", ""),
-        &["power", "journal_and_model"],
-        &[amount("TEST_SEEDS", 3000, 300_000)],
-    ),
-    part(
-        "D2",
-        "power is cut while a store is written",
-        of("blkkin-lake", "faults"),
-        &["outlive_the_power"],
-        &[amount("TEST_POINTS", 100, 5000)],
-    ),
-    part(
-        "D3",
-        "damaged files of a store are put aside",
-        of("blkkin-lake", "faults"),
-        &["damage"],
-        &[],
-    ),
-    part("D3", "bytes of a journal are flipped", of("blkkin-journal", ""), &["damage"], &[]),
-    part("D9", "files of a store are missing or foreign", of("blkkin-lake", "absence"), &[], &[]),
-    part("D9", "commands on damaged stores", of("blkkin", "store"), &[], &[]),
-    part("D4", "journals on full file systems", of("blkkin-journal", "full"), &[], &[]),
-    part("D5", "each operation of a journal fails", of("blkkin-journal", ""), &["faults"], &[]),
-    part(
+        "stores over their size limit, and clients that read no answer, take bounded memory",
+    )
+    .tests(&["d6_"])
+    .amounts(&[amount("TEST_SECONDS", 8, 3600)]),
+    trial("D6", "exporters whose destination is unreachable", "blkkin-deliver", "dead_sink")
+        .amounts(&[amount("TEST_TIMES", 2, 1000)]),
+    trial("D7", "destinations refuse batches", "blkkin-deliver", "deliver").tests(&["d7_"]),
+    trial("D1", "writers of a journal are killed", "blkkin-journal", "kill"),
+    trial("D2", "power is cut while journals are written", "blkkin-journal", "")
+        .tests(&["power", "journal_and_model"])
+        .amounts(&[amount("TEST_SEEDS", 3000, 300_000)]),
+    trial("D2", "power is cut while a store is written", "blkkin-lake", "faults")
+        .tests(&["outlive_the_power"])
+        .amounts(&[amount("TEST_POINTS", 100, 5000)]),
+    trial("D3", "damaged files of a store are quarantined", "blkkin-lake", "faults")
+        .tests(&["damage"]),
+    trial("D3", "bytes of a journal are flipped", "blkkin-journal", "").tests(&["damage"]),
+    trial("D9", "files of a store are missing or foreign", "blkkin-lake", "absence"),
+    trial("D9", "commands report damaged stores", "blkkin", "store"),
+    trial("D4", "file systems of journals are full", "blkkin-journal", "full"),
+    trial("D5", "each operation of a journal fails", "blkkin-journal", "").tests(&["faults"]),
+    trial(
         "H1",
-        "rings, catalogs and sockets are scribbled on",
-        of("blkkin-agent", "hostile"),
-        &[],
-        &[HOSTILE, amount("TEST_SHARE_SECONDS", 1, 20)],
-    ),
-    part("H1", "a reader beside a scribbler", of("blkkin-ring", "hostile"), &[], &[]),
-    part("H2", "forged numbers", of("blkkin-agent", "hostile"), &["forged"], &[]),
-    end_to_end("H2", "other users", &["h2_other"], &[]),
-    end_to_end(
-        "H2",
-        "processes that have the number of one that is gone",
-        &["h2_who"],
-        &[amount("TEST_NUMBERS", 20, 1000)],
-    ),
-    end_to_end(
+        "programs write random bytes to rings, catalogs and sockets",
+        "blkkin-agent",
+        "hostile",
+    )
+    .amounts(&[HOSTILE, amount("TEST_SHARE_SECONDS", 1, 20)]),
+    trial("H1", "a ring is read while its contents change at random", "blkkin-ring", "hostile"),
+    trial("H2", "programs send forged numbers", "blkkin-agent", "hostile").tests(&["forged"]),
+    end_to_end("H2", "other users' sessions and programs are out of reach").tests(&["h2_other"]),
+    end_to_end("H2", "process ids are reused").tests(&["h2_who"]).amounts(&[amount(
+        "TEST_NUMBERS",
+        20,
+        1000,
+    )]),
+    end_to_end("H3", "the number of connections is limited")
+        .tests(&["h3_more_connections"])
+        .amounts(&[fixed("TEST_CONNECTIONS", 6000)]),
+    end_to_end("H3", "the number of event types is limited").tests(&["h3_more_types"]),
+    trial(
         "H3",
-        "connections without number",
-        &["h3_more_connections"],
-        &[fixed("TEST_CONNECTIONS", 6000)],
-    ),
-    end_to_end("H3", "event types without number", &["h3_more_types"], &[]),
-    part(
-        "H3",
-        "sessions, channels and types without number",
-        of("blkkin-agent", "hostile"),
-        &["quotas"],
-        &[],
-    ),
-    part(
+        "the numbers of sessions, channels and types are limited",
+        "blkkin-agent",
+        "hostile",
+    )
+    .tests(&["quotas"]),
+    trial(
         "N8",
-        "what is handed over cannot be closed, or does not answer",
-        of("blkkin-agent", "waiting"),
-        &["n8_"],
-        &[],
-    ),
-    part(
+        "descriptors from programs block when they are read or closed",
+        "blkkin-agent",
+        "waiting",
+    )
+    .tests(&["n8_"]),
+    trial(
         "N9",
-        "snapshots, rules, types and lists without end, in the agent",
-        of("blkkin-agent", "waiting"),
-        &["n9_"],
-        &[],
+        "long snapshots, rules, types and lists do not block the agent",
+        "blkkin-agent",
+        "waiting",
+    )
+    .tests(&["n9_"]),
+    trial("N9", "slow queries do not block a server", "blkkin-server", "slow"),
+    trial(
+        "N7",
+        "expanded batches with shared texts take bounded memory",
+        "blkkin-lake",
+        "expanded",
     ),
-    part("N9", "slow questions to a server", of("blkkin-server", "slow"), &[], &[]),
-    part("N7", "what spans share, in memory", of("blkkin-lake", "expanded"), &[], &[]),
-    part("N9", "snapshots of wild rings", of("blkkin-agent", ""), &["n9_"], &[]),
-    end_to_end(
-        "K2",
-        "namespaces, frozen groups, idleness",
-        &["k2_"],
-        &[amount("TEST_IDLE_SECONDS", 5, 60)],
-    ),
-    end_to_end("C1", "servers, agents and programs in time namespaces", &["c1_"], &[]),
-    part(
-        "C1",
-        "a store's clock jumps, times at the ends of time",
-        of("blkkin-lake", "clock"),
-        &[],
-        &[],
-    ),
-    part("C1", "the agent's clocks begin anew and jump", of("blkkin-agent", ""), &["clock"], &[]),
-    part(
-        "C1",
-        "clocks jump between two exporters",
-        of("blkkin-deliver", "deliver"),
-        &["clock::"],
-        &[],
-    ),
-    part("D8", "spans whose ends may be lost", of("blkkin-spans", ""), &["losses::"], &[]),
-    part("D8", "drops have their times", of("blkkin-server", "server"), &["drops_are_told"], &[]),
-    part(
-        "D8",
-        "spans whose ends may be lost, in traces",
-        of("blkkin", "spans"),
-        &["ends_that"],
-        &[],
-    ),
-    end_to_end("P1", "what the agent may do", &["p1_"], &[]),
-    part("P1", "what is left to who finds a way in", of("blkkin-agent", ""), &["confine"], &[]),
+    trial("N9", "snapshots of rings with random contents", "blkkin-agent", "").tests(&["n9_"]),
+    end_to_end("K2", "namespaces, frozen cgroups, idle agents").tests(&["k2_"]).amounts(&[amount(
+        "TEST_IDLE_SECONDS",
+        5,
+        60,
+    )]),
+    end_to_end("C1", "servers, agents and programs in time namespaces").tests(&["c1_"]),
+    trial("C1", "the clock of a store jumps; extreme times are stored", "blkkin-lake", "clock"),
+    trial("C1", "the clocks of an agent restart and jump", "blkkin-agent", "").tests(&["clock"]),
+    trial("C1", "clocks jump between two exporters", "blkkin-deliver", "deliver")
+        .tests(&["clock::"]),
+    trial("D8", "spans are marked if their ends may be lost", "blkkin-spans", "")
+        .tests(&["losses::"]),
+    trial("D8", "losses are shown with their times", "blkkin-server", "server")
+        .tests(&["drops_are_told"]),
+    trial("D8", "spans of traces are marked if their ends may be lost", "blkkin", "spans")
+        .tests(&["ends_that"]),
+    end_to_end("P1", "the privileges of the agent are limited").tests(&["p1_"]),
+    trial("P1", "an intruder in the agent is confined", "blkkin-agent", "").tests(&["confine"]),
 ];
 
 #[cfg(test)]
