@@ -76,15 +76,8 @@ impl FreeSpace {
         if is_old || self.left < size {
             let found = rustix::fs::fstatvfs(file.as_fd())?;
             let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-            let kept = (bytes(found.f_blocks) / FREE_PART).min(FREE_MAX);
-            let free = bytes(found.f_bavail);
             self.checked = Some(Instant::now());
-            self.left = free.saturating_sub(kept);
-            // File systems without a known size report no blocks. If other programs have used even
-            // the reserve, the file system's own error is more precise.
-            if found.f_blocks == 0 || free < size.min(kept) {
-                self.left = size;
-            }
+            self.left = usable(bytes(found.f_blocks), bytes(found.f_bavail), size);
         }
         if self.left < size {
             return Err(losses::no_space(
@@ -93,5 +86,48 @@ impl FreeSpace {
         }
         self.left -= size;
         Ok(())
+    }
+}
+
+/// Returns the number of bytes that packets may use on a file system with `total` bytes, of which
+/// `free` are free, for a write of `size` bytes.
+fn usable(total: u64, free: u64, size: u64) -> u64 {
+    let kept = (total / FREE_PART).min(FREE_MAX);
+    // File systems without a known size report no bytes. If other programs have used even the
+    // reserve, the file system's own error is more precise. Indexes and metadata of traces use some
+    // of the reserve too, but far less than half of it.
+    if total == 0 || free < size.min(kept / 2) { size } else { free.saturating_sub(kept) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::usable;
+
+    /// A file system of 20 MiB, with a reserve of 1 MiB.
+    #[track_caller]
+    fn check(free: u64, size: u64, expected: u64) {
+        assert_eq!(usable(20 << 20, free, size), expected);
+    }
+
+    #[test]
+    fn the_reserve_is_kept_for_others() {
+        check(20 << 20, 4096, 19 << 20);
+        check((1 << 20) + 4096, 4096, 4096);
+        check(1 << 20, 4096, 0);
+    }
+
+    /// A write that is larger than the reserve would fill the file system.
+    #[test]
+    fn the_reserve_is_kept_for_others_after_indexes_have_used_some() {
+        for size in [4096, 1 << 20, 32 << 20] {
+            check((1 << 20) - 8192, size, 0);
+        }
+    }
+
+    #[test]
+    fn writes_to_full_file_systems_fail_by_themselves() {
+        check(0, 4096, 4096);
+        check(4096, 32 << 20, 32 << 20);
+        assert_eq!(usable(0, 0, 4096), 4096);
     }
 }
