@@ -21,6 +21,18 @@ use std::fs;
 use std::io::BufReader;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
+/// Name of the test program that runs the tests of documentation.
+const DOC_TESTS: &str = "examples";
+
+/// Filter of tests that leaves those of documentation: all their names contain a line number. With
+/// `--doc`, cargo would compile some dependencies, and so all of DataFusion, a second time: those
+/// that programs and build scripts have in common have the profile's `lto` only in a build with the
+/// programs.
+const ANY_DOC_TEST: &str = "(line ";
+
+/// Arguments with which cargo runs tests.
+const CARGO_TEST: [&str; 4] = ["test", "--workspace", "--locked", "--no-fail-fast"];
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Arguments for `cargo test`, for instance `-- --nocapture`
@@ -40,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     ];
     let cargo_test = |arguments: &[String]| {
         let mut tests = cargo();
-        tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(arguments);
+        tests.args(CARGO_TEST).args(arguments);
         tests.envs(environment.iter().map(|(name, value)| (name, value)));
         tests.env("BLKKIN_SKIPS", &skips);
         tests
@@ -49,16 +61,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if options.arguments.is_empty() {
         let mut programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
         programs.extend(models()?);
+        programs.push(doc_tests());
         results = test_programs::run_all("test", programs, |program| {
             let mut command = test_programs::with_time_limit();
             command.arg(&program.path);
-            if program.name == MODELS {
-                command.arg(MODELS);
+            match program.name.as_str() {
+                MODELS => _ = command.arg(MODELS),
+                DOC_TESTS => _ = command.args(CARGO_TEST).args(["--", ANY_DOC_TEST]),
+                _ => {}
             }
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             command
         })?;
-        commands.push(cargo_test(&["--doc".to_owned()]));
         // Alone: a browser uses all processors, and the tests of the pages have time limits.
         match ui::tests(&target_dir().join("debug/blkkin")) {
             Ok(pages) => commands.push(pages),
@@ -100,6 +114,17 @@ pub(crate) fn run(options: &Options) -> Outcome {
     println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
     let ok = all_ended_well && counts.failed == 0 && !peers_fail;
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns cargo as a test program: only cargo runs tests of documentation.
+fn doc_tests() -> TestProgram {
+    TestProgram {
+        package: "documentation".to_owned(),
+        folder: workspace_root(),
+        kind: "doc".to_owned(),
+        name: DOC_TESTS.to_owned(),
+        path: cargo().get_program().into(),
+    }
 }
 
 /// Builds the concurrency models.
