@@ -13,7 +13,7 @@
 
 use crate::peers::Environment;
 use crate::test_counts::{Counts, pass_through};
-use crate::test_programs::{self, MODELS, Results, TestProgram};
+use crate::test_programs::{self, DOC, MODELS, Results, TestProgram};
 use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
 use crate::{peers, ui};
 use std::ffi::OsString;
@@ -121,7 +121,7 @@ fn doc_tests() -> TestProgram {
     TestProgram {
         package: "documentation".to_owned(),
         folder: workspace_root(),
-        kind: "doc".to_owned(),
+        kind: DOC.to_owned(),
         name: DOC_TESTS.to_owned(),
         path: cargo().get_program().into(),
     }

@@ -108,7 +108,7 @@ pub fn write_slow_trace(path: &Path) {
             time.copy_from_slice(&later.to_le_bytes());
         }
     }
-    for number in 1..100 {
+    for number in 1..1000 {
         let name = growing.path.join(format!("stream_{number}"));
         fs::hard_link(growing.path.join("stream_0"), name).expect("another name");
     }
