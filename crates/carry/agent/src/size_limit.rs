@@ -70,14 +70,15 @@ impl SizeLimit {
 
 impl FreeSpace {
     /// Reserves `size` bytes on the file system of `file`. Fails if too little space would be left
-    /// free, unless the file system reports no size or other programs have used even the reserve.
+    /// free, unless the file system reports no size or is full.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
         let is_old = self.checked.is_none_or(|checked| checked.elapsed() >= PAUSE);
         if is_old || self.left < size {
             let found = rustix::fs::fstatvfs(file.as_fd())?;
             let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
             self.checked = Some(Instant::now());
-            self.left = usable(bytes(found.f_blocks), bytes(found.f_bavail), size);
+            let free = FreeBytes { all: bytes(found.f_bfree), for_users: bytes(found.f_bavail) };
+            self.left = usable(bytes(found.f_blocks), free, size);
         }
         if self.left < size {
             return Err(losses::no_space(
@@ -89,45 +90,67 @@ impl FreeSpace {
     }
 }
 
-/// Returns the number of bytes that packets may use on a file system with `total` bytes, of which
-/// `free` are free, for a write of `size` bytes.
-fn usable(total: u64, free: u64, size: u64) -> u64 {
+/// Free space of a file system, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct FreeBytes {
+    all: u64,
+    /// Without the part that some file systems keep for root, who may write to it.
+    for_users: u64,
+}
+
+/// Size of the smallest write that a file system can have room for, in bytes.
+const BLOCK: u64 = 4096;
+
+/// Returns the number of bytes that packets may use on a file system with `total` bytes, for a
+/// write of `size` bytes.
+fn usable(total: u64, free: FreeBytes, size: u64) -> u64 {
     let kept = (total / FREE_PART).min(FREE_MAX);
-    // File systems without a known size report no bytes. If other programs have used even the
-    // reserve, the file system's own error is more precise. Indexes and metadata of traces use some
-    // of the reserve too, but far less than half of it.
-    if total == 0 || free < size.min(kept / 2) { size } else { free.saturating_sub(kept) }
+    // File systems without a known size report no bytes. The own error of a full file system is
+    // more precise than that of this limit.
+    let is_unlimited = total == 0 || free.all < size.min(BLOCK);
+    if is_unlimited { size } else { free.for_users.saturating_sub(kept) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::usable;
+    use super::{FreeBytes, usable};
 
-    /// A file system of 20 MiB, with a reserve of 1 MiB.
+    /// A file system of 20 MiB, with a reserve of 1 MiB. `free` has all free bytes, and those that
+    /// are not kept for root.
     #[track_caller]
-    fn check(free: u64, size: u64, expected: u64) {
+    fn check(free: (u64, u64), size: u64, expected: u64) {
+        let free = FreeBytes { all: free.0, for_users: free.1 };
         assert_eq!(usable(20 << 20, free, size), expected);
     }
 
     #[test]
     fn the_reserve_is_kept_for_others() {
-        check(20 << 20, 4096, 19 << 20);
-        check((1 << 20) + 4096, 4096, 4096);
-        check(1 << 20, 4096, 0);
+        check((20 << 20, 20 << 20), 4096, 19 << 20);
+        let free = (1 << 20) + 4096;
+        check((free, free), 4096, 4096);
+        check((1 << 20, 1 << 20), 4096, 0);
     }
 
-    /// A write that is larger than the reserve would fill the file system.
+    /// Indexes and metadata use some of the reserve. A write that is larger than the reserve would
+    /// fill the file system.
     #[test]
-    fn the_reserve_is_kept_for_others_after_indexes_have_used_some() {
-        for size in [4096, 1 << 20, 32 << 20] {
-            check((1 << 20) - 8192, size, 0);
+    fn a_part_of_the_reserve_is_kept_too() {
+        for free in [(1 << 20) - 8192, 100 << 10, 4096] {
+            for size in [4096, 1 << 20, 32 << 20] {
+                check((free, free), size, 0);
+            }
         }
     }
 
     #[test]
+    fn blocks_for_root_are_not_used() {
+        check((1 << 20, 0), 4096, 0);
+    }
+
+    #[test]
     fn writes_to_full_file_systems_fail_by_themselves() {
-        check(0, 4096, 4096);
-        check(4096, 32 << 20, 32 << 20);
-        assert_eq!(usable(0, 0, 4096), 4096);
+        check((0, 0), 4096, 4096);
+        check((4095, 0), 32 << 20, 32 << 20);
+        assert_eq!(usable(0, FreeBytes { all: 0, for_users: 0 }, 4096), 4096);
     }
 }
