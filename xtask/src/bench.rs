@@ -12,7 +12,6 @@ mod large_packets;
 pub(crate) mod lttng;
 mod machine;
 mod options;
-mod process;
 pub(crate) mod recipe;
 mod recording;
 mod report;

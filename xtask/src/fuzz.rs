@@ -4,6 +4,7 @@
 //! Targets are the files of `fuzz/fuzz_targets`. Committed seeds are in `fuzz/corpus/TARGET`. New
 //! inputs are stored in `target/fuzz/corpus/TARGET`, crashes in `target/fuzz/crashes/TARGET`.
 
+use crate::process::Process;
 use crate::tools::{Outcome, at, cargo, target_dir, workspace_root};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -42,6 +43,9 @@ const MEMORY_MIB_MAX: u32 = 256;
 
 /// Time limit for one input, in seconds. An input of the maximum size that needs more is a bug.
 const INPUT_SECONDS_MAX: u32 = 10;
+
+/// Seconds of real time in which a fuzzer has to get a second of processor time.
+const REAL_TIME_MAX: u32 = 100;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -171,12 +175,18 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     }
     let mut command = command(target);
     let Options { seconds, jobs, .. } = *options;
+    let counts_processor_time = options.runs.is_none() && jobs <= 1;
     let (limit, limit_text) = match options.runs {
-        Some(runs) => (Some(format!("-runs={runs}")), format!("{runs} inputs")),
-        None => ((jobs > 1).then(|| format!("-max_total_time={seconds}")), format!("{seconds} s")),
+        Some(runs) => (format!("-runs={runs}"), format!("{runs} inputs")),
+        // So that a fuzzer ends by itself if this program is killed.
+        None if counts_processor_time => (
+            format!("-max_total_time={}", seconds.saturating_mul(REAL_TIME_MAX)),
+            format!("{seconds} s of processor time"),
+        ),
+        None => (format!("-max_total_time={seconds}"), format!("{seconds} s")),
     };
     command
-        .args(&limit)
+        .arg(limit)
         .arg(format!("-max_len={INPUT_SIZE_MAX}"))
         .arg(format!("-artifact_prefix={}/", crashes.display()))
         .arg("-print_final_stats=1");
@@ -197,8 +207,8 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     println!("fuzz: {target} for {limit_text}");
     let cannot = |error| format!("cannot run {target}: {error}");
     let mut child = command.spawn().map_err(cannot)?;
-    if limit.is_none() && seconds > 0 {
-        end_after(&mut child, seconds.into()).map_err(cannot)?;
+    if counts_processor_time && seconds > 0 {
+        end_after(&mut child, seconds).map_err(cannot)?;
     }
     let status = child.wait().map_err(cannot)?;
     let said = if options.verbose {
@@ -226,26 +236,16 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
 
 /// Waits until a fuzzer exits or has used its processor time, and then requests a regular exit. A
 /// limit in real time would leave a fuzzer beside other programs time for few inputs only.
-fn end_after(fuzzer: &mut Child, seconds: u64) -> io::Result<()> {
-    let stat = format!("/proc/{}/stat", fuzzer.id());
+fn end_after(fuzzer: &mut Child, seconds: u32) -> io::Result<()> {
     while fuzzer.try_wait()?.is_none() {
-        if ticks_used(&fs::read_to_string(&stat)?).is_some_and(|ticks| ticks >= seconds * TICKS) {
+        let used = Process(fuzzer.id()).cpu_seconds().map_err(io::Error::other)?;
+        if used.0 + used.1 >= f64::from(seconds) {
             kill(Pid::from_raw(fuzzer.id().cast_signed()), Signal::SIGUSR1)?;
             break;
         }
         thread::sleep(Duration::from_millis(50));
     }
     Ok(())
-}
-
-/// Unit of processor time in `/proc`: ticks in a second, on all processors that Linux supports.
-const TICKS: u64 = 100;
-
-/// Returns the sum of user and system time in a process's `stat` file, in ticks.
-fn ticks_used(stat: &str) -> Option<u64> {
-    // The name before the last parenthesis may contain anything.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11);
-    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
 /// Runs one target on one file. Returns true if the target survives.
@@ -275,16 +275,4 @@ fn list(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
         .unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ticks_used;
-
-    #[test]
-    fn names_of_processes_may_contain_parentheses() {
-        let stat = "7 (a) (b) R 1 2 3 4 5 6 7 8 9 10 130 20 0 0 20 0 1 0 42";
-        assert_eq!(ticks_used(stat), Some(150));
-        assert_eq!(ticks_used("7 (a) R 1 2"), None);
-    }
 }

@@ -17,6 +17,7 @@ mod man;
 mod measure;
 mod package;
 mod peers;
+mod process;
 mod release_check;
 mod symbols;
 mod test;

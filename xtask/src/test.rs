@@ -21,14 +21,11 @@ use std::fs;
 use std::io::BufReader;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
-/// Name of the test program that runs the tests of documentation.
-const DOC_TESTS: &str = "examples";
-
 /// Filter of tests that leaves those of documentation: all their names contain a line number. With
 /// `--doc`, cargo would compile some dependencies, and so all of DataFusion, a second time: those
 /// that programs and build scripts have in common have the profile's `lto` only in a build with the
 /// programs.
-const ANY_DOC_TEST: &str = "(line ";
+const ANY_DOC_TEST: &str = "(line";
 
 /// Arguments with which cargo runs tests.
 const CARGO_TEST: [&str; 4] = ["test", "--workspace", "--locked", "--no-fail-fast"];
@@ -50,14 +47,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         ("BLKKIN_PYTHON_OLDER", peers::python(Environment::Older).into()),
         ("BLKKIN_NODE_MODULES", peers::node_modules().into()),
     ];
-    let cargo_test = |arguments: &[String]| {
-        let mut tests = cargo();
-        tests.args(CARGO_TEST).args(arguments);
-        tests.envs(environment.iter().map(|(name, value)| (name, value)));
-        tests.env("BLKKIN_SKIPS", &skips);
-        tests
-    };
-    let (mut results, mut without, mut commands) = (Results::default(), Vec::new(), Vec::new());
+    let (mut results, mut without, mut last) = (Results::default(), Vec::new(), None);
     if options.arguments.is_empty() {
         let mut programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
         programs.extend(models()?);
@@ -65,25 +55,29 @@ pub(crate) fn run(options: &Options) -> Outcome {
         results = test_programs::run_all("test", programs, |program| {
             let mut command = test_programs::with_time_limit();
             command.arg(&program.path);
-            match program.name.as_str() {
-                MODELS => _ = command.arg(MODELS),
-                DOC_TESTS => _ = command.args(CARGO_TEST).args(["--", ANY_DOC_TEST]),
-                _ => {}
+            if program.name == MODELS {
+                command.arg(MODELS);
+            }
+            if program.kind == DOC {
+                command.args(CARGO_TEST).args(["--", ANY_DOC_TEST]);
             }
             command.envs(environment.iter().map(|(name, value)| (name, value)));
             command
         })?;
         // Alone: a browser uses all processors, and the tests of the pages have time limits.
         match ui::tests(&target_dir().join("debug/blkkin")) {
-            Ok(pages) => commands.push(pages),
+            Ok(pages) => last = Some(pages),
             Err(why) => without.push(format!("the pages with the server: {why}")),
         }
     } else {
-        commands.push(cargo_test(&options.arguments));
+        let mut tests = cargo();
+        tests.args(CARGO_TEST).args(&options.arguments).env("BLKKIN_SKIPS", &skips);
+        tests.envs(environment.iter().map(|(name, value)| (name, value)));
+        last = Some(tests);
     }
     let Results { mut counts, skips: mut skipped, failed } = results;
     let mut all_ended_well = failed.is_empty();
-    for command in &mut commands {
+    if let Some(command) = &mut last {
         let (of_command, status) = count(command)?;
         counts.add(of_command);
         if !status.success() && of_command.failed == 0 {
@@ -122,7 +116,7 @@ fn doc_tests() -> TestProgram {
         package: "documentation".to_owned(),
         folder: workspace_root(),
         kind: DOC.to_owned(),
-        name: DOC_TESTS.to_owned(),
+        name: "examples".to_owned(),
         path: cargo().get_program().into(),
     }
 }

@@ -1,8 +1,8 @@
 //! A running agent of the bench with a socket of its own. The bench controls it by the commands
 //! that users have. Start at [`Agent::session`].
 
-use super::process::end;
 use super::recipe::{Control, Recipe, Session};
+use crate::process::end;
 use crate::tools::at;
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;

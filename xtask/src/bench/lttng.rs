@@ -2,8 +2,8 @@
 //! [`Daemon::session`]. [`record`] records the trace with which readers are measured.
 
 use super::c;
-use super::process::end;
 use super::recipe::{Control, Recipe, Session, find_metadata};
+use crate::process::end;
 use crate::tools::at;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

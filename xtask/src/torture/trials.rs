@@ -44,13 +44,13 @@ impl Amount {
     }
 }
 
-const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
-    Amount { variable, per_minute: a_minute, maximum: most }
+const fn amount(variable: &'static str, per_minute: u64, maximum: u64) -> Amount {
+    Amount { variable, per_minute, maximum }
 }
 
 /// Creates an amount that does not depend on the duration of the run.
-const fn fixed(variable: &'static str, most: u64) -> Amount {
-    Amount { variable, per_minute: most, maximum: most }
+const fn fixed(variable: &'static str, maximum: u64) -> Amount {
+    amount(variable, maximum, maximum)
 }
 
 /// Creates a trial of all tests of a file in a package.

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::corpus::losses;
+use support::node::eventually;
 use support::process::{Running, Signal, signal};
-use support::{Scratch, blkkin, is_installed, run, skip, text};
+use support::{Scratch, blkkin, bytes_below, is_installed, run, skip, text};
 
 /// Maximum time to wait for LTTng's session daemon.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -219,16 +220,6 @@ fn traces(path: &Path) -> Vec<PathBuf> {
         }
     }
     found
-}
-
-/// Returns the size of all files at and below `path`.
-fn bytes(path: &Path) -> u64 {
-    let entries = fs::read_dir(path).expect("a directory").map(|entry| entry.expect("an entry"));
-    let size = |entry: fs::DirEntry| match entry.metadata().expect("metadata") {
-        metadata if metadata.is_dir() => bytes(&entry.path()),
-        metadata => metadata.len(),
-    };
-    entries.map(size).sum()
 }
 
 /// Number of times that the program hits each tracepoint before it waits for input.
@@ -452,9 +443,10 @@ fn what_is_written_of_recorded_traces_reads_as_they_do() {
     let session = lttng.session("discarded", &[], &little);
     let mut program = lttng.program(100 * ROUNDS);
     // On a busy machine LTTng's consumer reads few of the packets of one round.
-    while bytes(&session.directory) < 256 << 10 {
+    eventually("256 KiB are on disk", || {
         program.once_more();
-    }
+        (bytes_below(&session.directory) >= 256 << 10).then_some(())
+    });
     program.end();
     let directory = session.end();
     let told = losses(&babeltrace(&directory, &[]));

@@ -261,7 +261,13 @@ impl Server {
                                 answer(operation, &request, payload, memory, output);
                             }
                             StorageConnection::Composer(composer) => {
-                                let call = Call { client: id, operation, request, volume, payload };
+                                let call = ForwardedRequest {
+                                    client: id,
+                                    operation,
+                                    request,
+                                    volume,
+                                    payload,
+                                };
                                 if call.send(composer, &mut self.pending) {
                                     client.state.request_count += 1;
                                     client.state.byte_count +=
@@ -330,8 +336,8 @@ fn bytes_of(kind: Kind, length: u32) -> usize {
     if matches!(kind, Kind::Read | Kind::Write) { length as usize } else { 0 }
 }
 
-/// Call of the composer for a client's request.
-struct Call<'a> {
+/// Request of a client that is forwarded to the composer.
+struct ForwardedRequest<'a> {
     client: ClientId,
     operation: Operation,
     request: Request,
@@ -339,7 +345,7 @@ struct Call<'a> {
     payload: &'a [u8],
 }
 
-impl Call<'_> {
+impl ForwardedRequest<'_> {
     /// Forwards the request to the composer; returns false if the composer is not connected.
     #[inline]
     fn send(&self, composer: &mut Upstream, pending: &mut IdTable<PendingRequest>) -> bool {

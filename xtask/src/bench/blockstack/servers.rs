@@ -2,7 +2,7 @@
 //! whole chain; and nbdkit, which is independent of BlkKin. Each server ends on drop.
 
 use crate::bench::agent::Agent;
-use crate::bench::process::{Process, end};
+use crate::process::{Process, end};
 use crate::tools::at;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

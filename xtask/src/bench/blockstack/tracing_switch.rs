@@ -8,7 +8,7 @@ use super::recorded::{Recorded, count};
 use super::servers::Server;
 use super::stage::Setup;
 use crate::bench::agent::Agent;
-use crate::bench::process::Process;
+use crate::process::Process;
 use crate::tools::at;
 use serde_json::{Value, json};
 use std::fs;

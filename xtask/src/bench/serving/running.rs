@@ -1,6 +1,6 @@
 //! Start, resource usage and end of a span server under measurement. Start at [`Running`].
 
-use crate::bench::process::{Process, end};
+use crate::process::{Process, end};
 use crate::tools::at;
 use std::ffi::OsString;
 use std::fs::{self, File};

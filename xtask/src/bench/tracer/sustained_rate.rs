@@ -5,11 +5,11 @@
 
 use super::fixed_rate::{Pace, Place, done};
 use crate::bench::goal::Goal;
-use crate::bench::process::Process;
 use crate::bench::recipe::{Output, Recipe, find_metadata};
 use crate::bench::report::Report;
 use crate::bench::{blkkin, lttng::KEYVAL_STRING, recording};
 use crate::measure::Table;
+use crate::process::Process;
 use crate::tools::at;
 use serde_json::json;
 use std::fs;

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::sync::atomic::AtomicBool;
 use support::process::{Running as Process, until};
 use support::server::{Server, http, on_free_ports};
-use support::{Scratch, blkkin};
+use support::{Scratch, blkkin, bytes_below};
 
 /// Memory limit of a server, in bytes; it does not depend on the size of the store.
 const SERVER_BYTES: u64 = 512 << 20;
@@ -61,16 +61,6 @@ impl Confined {
         assert_eq!(killed.unwrap_or("0"), "0");
         peak
     }
-}
-
-/// Returns the size of the files below a directory, in bytes. Files may disappear meanwhile.
-fn size(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    let sizes = entries.flatten().map(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => size(&entry.path()),
-        _ => entry.metadata().map_or(0, |data| data.len()),
-    });
-    sizes.sum()
 }
 
 /// Generator of random hexadecimal text.
@@ -137,7 +127,7 @@ fn d6_a_server_that_is_sent_more_than_it_may_keep() {
             });
         }
         while begun.elapsed().as_secs() < seconds {
-            disk = disk.max(size(&scratch.0.join("data")));
+            disk = disk.max(bytes_below(&scratch.0.join("data")));
             let reply = http(server.web, "GET", "/api/v2/traces?limit=10", "", b"");
             // Queries may time out under this load.
             let status = reply.map(|reply| reply.status);
@@ -208,7 +198,7 @@ fn d6_what_nobody_takes_waits_within_its_quota() {
             _ => later += 100,
         }
         number += 100;
-        disk = disk.max(size(&scratch.0.join("spool")));
+        disk = disk.max(bytes_below(&scratch.0.join("spool")));
     }
     let peak = confined.check();
     assert!(!acknowledged.is_empty() && later > 0, "{} {later}", acknowledged.len());

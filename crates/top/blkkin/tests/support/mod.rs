@@ -17,6 +17,7 @@ pub mod stand_in;
 #[allow(unused_imports, reason = "not each test needs all of it")]
 pub use blkkin_sys::testing::{Scratch, is_installed, skip};
 
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -64,4 +65,14 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Returns the size of the files below a directory, in bytes. Files may disappear meanwhile.
+pub fn bytes_below(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let sizes = entries.flatten().map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        _ => entry.metadata().map_or(0, |data| data.len()),
+    });
+    sizes.sum()
 }

@@ -10,11 +10,11 @@ use std::process::Child;
 
 /// A process, given by its id.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Process(pub(super) u32);
+pub(crate) struct Process(pub(crate) u32);
 
 /// Ends a child process by SIGTERM, and waits for it. Unlike `Child::kill`, this lets the child
 /// clean up.
-pub(super) fn end(child: &mut Child) {
+pub(crate) fn end(child: &mut Child) {
     let is_told =
         i32::try_from(child.id()).is_ok_and(|id| kill(Pid::from_raw(id), Signal::SIGTERM).is_ok());
     if is_told {
@@ -27,11 +27,11 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Proportional set size: each shared page is divided among the processes that have mapped it.
-    pub(super) proportional: u64,
+    pub(crate) proportional: u64,
     /// Total size of the pages that only this process has mapped.
-    pub(super) private: u64,
+    pub(crate) private: u64,
 }
 
 impl Process {
@@ -46,14 +46,14 @@ impl Process {
     }
 
     /// Returns the processor time in user mode and in kernel mode, in seconds.
-    pub(super) fn cpu_seconds(self) -> Result<(f64, f64), String> {
+    pub(crate) fn cpu_seconds(self) -> Result<(f64, f64), String> {
         let (path, text) = self.read("stat")?;
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
     /// Returns the processor time of the threads that exist now, in seconds with a resolution of
     /// nanoseconds.
-    pub(super) fn run_seconds(self) -> Result<f64, String> {
+    pub(crate) fn run_seconds(self) -> Result<f64, String> {
         let tasks = self.file("task");
         let mut sum = 0.0;
         for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
@@ -68,14 +68,14 @@ impl Process {
 
     /// Returns the total time for which the main thread was runnable and waited for a processor, in
     /// seconds.
-    pub(super) fn wait_seconds(self) -> Result<f64, String> {
+    pub(crate) fn wait_seconds(self) -> Result<f64, String> {
         let (path, text) = self.read("schedstat")?;
         seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
     /// Returns the number of times that the threads that exist now went to sleep. The number of
     /// their wake-ups is the same.
-    pub(super) fn sleeps(self) -> Result<u64, String> {
+    pub(crate) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
         let mut sum = 0;
         for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
@@ -88,13 +88,13 @@ impl Process {
     }
 
     /// Returns the peak resident set size of the process in bytes.
-    pub(super) fn rss_bytes_max(self) -> Result<u64, String> {
+    pub(crate) fn rss_bytes_max(self) -> Result<u64, String> {
         let (path, text) = self.read("status")?;
         let kib = number_of(&text, "VmHWM:");
         kib.map(|kib| kib << 10).ok_or_else(|| format!("{}: says no VmHWM", path.display()))
     }
 
-    pub(super) fn memory(self) -> Result<Memory, String> {
+    pub(crate) fn memory(self) -> Result<Memory, String> {
         let (path, text) = self.read("smaps_rollup")?;
         memory(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
