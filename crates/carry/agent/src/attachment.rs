@@ -56,6 +56,9 @@ pub(crate) struct Attachment {
     /// events are not attributed to a cause yet.
     pub(crate) losses: Losses,
     discarded_seen: u64,
+    /// Losses in drained sets of rings, which only this agent knows once the program has unmapped
+    /// the sets.
+    released: Losses,
 }
 
 /// A pending `RemoveChannel`: the program is to unmap the rings, because its user's rings hold too
@@ -113,6 +116,7 @@ impl Attachment {
             removal: None,
             write_error: None,
             losses: Losses::default(),
+            released: Losses::default(),
             discarded_seen: 0,
         }
     }
@@ -429,6 +433,17 @@ impl Attachment {
         }
     }
 
+    /// Takes over the losses of drained sets of rings.
+    pub(crate) fn release(&mut self, sets: &[AdoptedRings]) {
+        sets.iter().for_each(|set| self.released.add_all(&set.losses()));
+    }
+
+    /// Returns the losses of drained sets of rings, which the caller counts for the session. They
+    /// must be saved for the next agent before the program is told to unmap the sets.
+    pub(crate) fn take_released(&mut self) -> Losses {
+        std::mem::take(&mut self.released)
+    }
+
     /// Returns the present cause of discarded events: the trace cannot be written, or the rings are
     /// full.
     fn cause(&self) -> (Cause, Option<String>) {
@@ -441,6 +456,7 @@ impl Attachment {
     /// Returns all losses so far. Packets that may still be written do not count as lost.
     pub(crate) fn losses_so_far(&self) -> Losses {
         let mut losses = self.losses.clone();
+        losses.add_all(&self.released);
         let more = self.rings.discarded_in_all().saturating_sub(self.discarded_seen);
         let (cause, reason) = self.cause();
         losses.add(cause, Amount::events(more).because(reason));

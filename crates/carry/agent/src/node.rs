@@ -349,8 +349,12 @@ impl Node {
             }
         }
         for id in self.programs.ids(|one| one.recovery.has_drained()) {
-            let program = self.programs.get_mut(id);
-            let numbers = program.map(|one| one.recovery.take_drained()).unwrap_or_default();
+            let Some(program) = self.programs.get_mut(id) else { continue };
+            for attachment in &mut program.attachments {
+                let released = attachment.take_released();
+                self.sessions.count_loss(attachment.session, &released);
+            }
+            let numbers = program.recovery.take_drained();
             let messages = numbers.into_iter().map(ToApplication::Release);
             self.apply(messages.map(|message| Effect::send(id, message)).collect());
         }

@@ -308,7 +308,7 @@ impl Program {
                 });
                 match written {
                     Ok(sets) => {
-                        sets.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
+                        attachment.release(&sets);
                         finished.extend(sets);
                         attachment.charge_rings();
                     }

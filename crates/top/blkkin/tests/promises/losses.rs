@@ -82,6 +82,11 @@ fn d10_full_rings_are_told_by_each_command() {
     figure("D10", "full rings: status, list, stop and destroy tell, 0 denials");
 }
 
+/// Returns the number of sets of rings that a process has mapped.
+fn ring_sets_of(pid: u32) -> usize {
+    blkkin_sys::testing::mapped_files(pid, "memfd:blkkin-rings").unwrap_or(0)
+}
+
 /// The loss counts match the trace, also after a restart of the agent.
 #[test]
 fn d10_counts_outlive_the_agent() {
@@ -96,6 +101,9 @@ fn d10_counts_outlive_the_agent() {
         agent.kill();
         agent = node.agent();
         eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        // The program's earlier rings are read, and it unmaps them.
+        let is_released = || ring_sets_of(running.id()) == 1;
+        eventually("one set of rings is left", || is_released().then_some(()));
     }
     let causes = ["ring-full", "agent-away"];
     let lost = |node: &Node| causes.map(|cause| lost_by(node, cause)[0]).iter().sum::<u64>();
