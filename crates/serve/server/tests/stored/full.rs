@@ -34,7 +34,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
         }
         let (status, _) = send_http(life.web, "GET", "/health", "").expect("it lives");
         assert_eq!(status, 200);
-        // A refusal is answered a moment before it is counted.
+        // On a busy machine the count was once less than the refusals right after the last of them.
         let answered = Instant::now();
         while life.metric("blkkin_store_batches_turned_away_total") < refused {
             assert!(answered.elapsed() < deadline(RESUMES), "{kib} KiB: refusals are not counted");
