@@ -438,6 +438,12 @@ impl Attachment {
         sets.iter().for_each(|set| self.released.add_all(&set.losses()));
     }
 
+    /// Returns whether there are losses of drained sets of rings for
+    /// [`take_released`](Self::take_released).
+    pub(crate) fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
     /// Returns the losses of drained sets of rings, which the caller counts for the session. They
     /// must be saved for the next agent before the program is told to unmap the sets.
     pub(crate) fn take_released(&mut self) -> Losses {

@@ -348,7 +348,7 @@ impl Node {
                 self.record(|recorder| recorder.ping(id));
             }
         }
-        for id in self.programs.ids(|one| one.recovery.has_drained()) {
+        for id in self.programs.ids(|one| one.has_released()) {
             let Some(program) = self.programs.get_mut(id) else { continue };
             for attachment in &mut program.attachments {
                 let released = attachment.take_released();

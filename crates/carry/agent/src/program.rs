@@ -363,6 +363,12 @@ impl Program {
         drain
     }
 
+    /// Returns whether there are drained sets of rings whose losses are to be saved, or for which
+    /// `Release` was not sent yet.
+    pub(crate) fn has_released(&self) -> bool {
+        self.recovery.has_drained() || self.attachments.iter().any(Attachment::has_released)
+    }
+
     /// Returns the attachment whose renewal would free the most memory: its index, and the number
     /// of bytes. Returns `None` if no renewal would free memory.
     pub(crate) fn most_excess(&self) -> Option<(usize, u64)> {

@@ -507,7 +507,7 @@ impl<'n> Recorder<'n> {
             }
         };
         attachment.release(&drained);
-        let released = attachment.take_released();
+        program.recovery.finish(drained);
         program.attachments.push(attachment);
         let at = program.attachments.len() - 1;
         // The program may record from now on. An empty drain requests a wake-up by the program.
@@ -521,10 +521,6 @@ impl<'n> Recorder<'n> {
         let descriptors = vec![file, program.wake.clone()];
         self.programs.save_if_long(self.sessions);
         self.effects.push(Effect::send_with_descriptors(id, message, descriptors));
-        self.sessions.count_loss(key.session, &released);
-        for number in drained.iter().filter_map(|set| set.number) {
-            self.send(id, ToApplication::Release(number));
-        }
         Ok(at)
     }
 
