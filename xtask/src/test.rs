@@ -1,6 +1,7 @@
 //! `cargo xtask test`: runs all tests, the concurrency models, and the web page in a browser, and
-//! prints a line that counts them. Test programs and models run side by side. With arguments for
-//! cargo, `cargo test` runs them one after the other, without the models and the page.
+//! prints a line that counts them. Test programs, models and the tests of documentation run side by
+//! side. With arguments for cargo, `cargo test` runs them one after the other, without the models
+//! and the page.
 //!
 //! Environment variables configure the tests. `BLKKIN_PEERS` lists the installed peers (see
 //! [`crate::peers`]), separated by commas. `BLKKIN_PYTHON` is the Python interpreter that has the
