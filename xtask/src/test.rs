@@ -14,7 +14,7 @@
 
 use crate::peers::Environment;
 use crate::test_counts::{Counts, pass_through};
-use crate::test_programs::{self, DOC, MODELS, Results, TestProgram};
+use crate::test_programs::{self, CARGO, MODELS, Results, TestProgram};
 use crate::tools::{Outcome, at, cargo, is_ci, target_dir, workspace_root};
 use crate::{peers, ui};
 use std::ffi::OsString;
@@ -27,6 +27,9 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 /// that programs and build scripts have in common have the profile's `lto` only in a build with the
 /// programs.
 const ANY_DOC_TEST: &str = "(line";
+
+/// Package that results of documentation's tests are printed for.
+const DOCUMENTATION: &str = "documentation";
 
 /// Arguments with which cargo runs tests.
 const CARGO_TEST: [&str; 4] = ["test", "--workspace", "--locked", "--no-fail-fast"];
@@ -48,44 +51,48 @@ pub(crate) fn run(options: &Options) -> Outcome {
         ("BLKKIN_PYTHON_OLDER", peers::python(Environment::Older).into()),
         ("BLKKIN_NODE_MODULES", peers::node_modules().into()),
     ];
-    let (mut results, mut without, mut last) = (Results::default(), Vec::new(), None);
+    let (mut results, mut without, mut command) = (Results::default(), Vec::new(), None);
+    let mut programs = Vec::new();
     if options.arguments.is_empty() {
-        let mut programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
-        programs.extend(models()?);
-        programs.push(doc_tests());
-        results = test_programs::run_all("test", programs, |program| {
-            let mut command = test_programs::with_time_limit();
-            command.arg(&program.path);
-            if program.name == MODELS {
-                command.arg(MODELS);
-            }
-            if program.kind == DOC {
-                command.args(CARGO_TEST).args(["--", ANY_DOC_TEST]);
-            }
-            command.envs(environment.iter().map(|(name, value)| (name, value)));
-            command
-        })?;
-        // Alone: a browser uses all processors, and the tests of the pages have time limits.
+        programs = test_programs::build(test_programs::build_command().arg("--workspace"))?;
+        programs
+            .extend([run_by_cargo("blkkin-ring", MODELS), run_by_cargo(DOCUMENTATION, "tests")]);
+        // Alone: a browser uses all processors, and the tests of the pages have time limits. First:
+        // while they wait, `.ci/run` still builds and runs fuzz targets at a low priority.
         match ui::tests(&target_dir().join("debug/blkkin")) {
-            Ok(pages) => last = Some(pages),
+            Ok(pages) => command = Some(pages),
             Err(why) => without.push(format!("the pages with the server: {why}")),
         }
     } else {
         let mut tests = cargo();
         tests.args(CARGO_TEST).args(&options.arguments).env("BLKKIN_SKIPS", &skips);
         tests.envs(environment.iter().map(|(name, value)| (name, value)));
-        last = Some(tests);
+        command = Some(tests);
     }
-    let Results { mut counts, skips: mut skipped, failed } = results;
-    let mut all_ended_well = failed.is_empty();
-    if let Some(command) = &mut last {
+    let mut all_ended_well = true;
+    if let Some(command) = &mut command {
         let (of_command, status) = count(command)?;
-        counts.add(of_command);
+        results.counts.add(of_command);
         if !status.success() && of_command.failed == 0 {
             println!("failed: {command:?} ended with {status}; see above");
         }
-        all_ended_well &= status.success();
+        all_ended_well = status.success();
     }
+    results.add(test_programs::run_all("test", programs, |program| {
+        let mut command = match (&*program.kind, &*program.name) {
+            (CARGO, MODELS) => test_programs::run_models_command(),
+            (CARGO, _) => doc_tests_command(),
+            _ => {
+                let mut command = test_programs::with_time_limit();
+                command.arg(&program.path);
+                command
+            }
+        };
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command
+    })?);
+    let Results { mut counts, skips: mut skipped, failed } = results;
+    all_ended_well &= failed.is_empty();
 
     let of_commands = fs::read_to_string(&skips).unwrap_or_default();
     let of_commands = of_commands.lines().filter(|line| !line.trim().is_empty());
@@ -111,21 +118,22 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Returns cargo as a test program: only cargo runs tests of documentation.
-fn doc_tests() -> TestProgram {
+/// Returns tests that cargo builds and runs, as a test program. Only cargo runs tests of
+/// documentation. The models are built differently from all other programs, while those run.
+fn run_by_cargo(package: &str, name: &str) -> TestProgram {
     TestProgram {
-        package: "documentation".to_owned(),
+        package: package.to_owned(),
         folder: workspace_root(),
-        kind: DOC.to_owned(),
-        name: "examples".to_owned(),
+        kind: CARGO.to_owned(),
+        name: name.to_owned(),
         path: cargo().get_program().into(),
     }
 }
 
-/// Builds the concurrency models.
-fn models() -> Result<Vec<TestProgram>, String> {
-    let programs = test_programs::build(&mut test_programs::build_models_command())?;
-    Ok(programs.into_iter().map(|it| TestProgram { name: MODELS.to_owned(), ..it }).collect())
+fn doc_tests_command() -> Command {
+    let mut command = test_programs::with_time_limit();
+    command.arg(cargo().get_program()).args(CARGO_TEST).args(["--", ANY_DOC_TEST]);
+    command
 }
 
 /// Runs a test command; returns the counts of its tests and its exit status.
